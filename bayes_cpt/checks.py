@@ -1,0 +1,110 @@
+"""Checks of single values, shared by schedules, runs and readers; problems are collected."""
+
+import difflib
+import math
+import numbers
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+from bayes_cpt.errors import Problem, StudyError
+
+
+def is_integer(value: object) -> bool:
+    """Whether `value` is a whole number and not a boolean (NumPy integers count)."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> bool:
+    """Whether `value` is a finite real number and not a boolean."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def suggestion(word: object, allowed: Iterable[str]) -> str:
+    """Return ', did you mean ...?' for a near miss, else nothing."""
+    close = difflib.get_close_matches(str(word), list(allowed), n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+class Check:
+    """A list of problems that grows until it is raised as one `StudyError`."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def add(self, place: str, problem: str, mend: str) -> None:
+        """Note one problem."""
+        self.problems.append(Problem(place, problem, mend))
+
+    def run[**P, T](
+        self, place: str, build: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> T | None:
+        """Return what `build` makes, or None with its problems noted under `place`."""
+        try:
+            return build(*args, **kwargs)
+        except StudyError as error:
+            self.problems += error.within(place).problems
+            return None
+
+    def raise_problems(self) -> None:
+        """Raise all problems noted so far, if any."""
+        if self.problems:
+            raise StudyError(self.problems)
+
+    def count(self, key: str, value: object) -> bool:
+        """Note a problem unless `value` is a whole number of at least 1."""
+        if is_integer(value) and int(value) >= 1:  # type: ignore[call-overload]
+            return True
+        self.add(f"key {key}", f"{key} is {value!r}", "give a whole number of at least 1")
+        return False
+
+    def rate(self, key: str, value: object) -> bool:
+        """Note a problem unless `value` is a finite learning rate of at least 0."""
+        if is_number(value) and float(value) >= 0:  # type: ignore[arg-type]
+            return True
+        mend = "give a raw learning rate, a number not below 0, such as 2e-4"
+        self.add(f"key {key}", f"{key} is {value!r}", mend)
+        return False
+
+    def positive(self, key: str, value: object, unit: str) -> bool:
+        """Note a problem unless `value` is a finite positive number."""
+        if is_number(value) and float(value) > 0:  # type: ignore[arg-type]
+            return True
+        self.add(f"key {key}", f"{key} is {value!r}", f"give a positive number of {unit}")
+        return False
+
+    def text(self, key: str, value: object) -> bool:
+        """Note a problem unless `value` is a text with something in it."""
+        if isinstance(value, str) and value.strip():
+            return True
+        problem = f"the key {key!r} is missing" if value is None else f"{key} is {value!r}"
+        self.add(f"key {key}", problem, f'give a text in quotes, {key} = "..."')
+        return False
+
+    def keys(
+        self, table: object, *, allowed: Collection[str], required: Collection[str] = ()
+    ) -> dict[str, Any]:
+        """Return the table as a dictionary; note that it is none, unknown keys and missing keys."""
+        if not isinstance(table, dict):
+            self.add("", f"this is {table!r}", f"write a table with the keys {', '.join(allowed)}")
+            return {}
+        for key in table:
+            if key not in allowed:
+                self.add(
+                    f"key {key}",
+                    f"the key {key!r} is unknown",
+                    f"use only {', '.join(allowed)}{suggestion(key, allowed)}",
+                )
+        for key in required:
+            if key not in table:
+                self.add(f"key {key}", f"the key {key!r} is missing", f"add {key} = ...")
+        return table
+
+    def name(self, key: str, value: object) -> bool:
+        """Note a problem unless `value` can name a run, base or validation set in every table."""
+        if not self.text(key, value):
+            return False
+        if str(value) == str(value).strip() and str(value).isprintable():
+            return True
+        mend = "leave out blanks at the ends, line breaks and control characters"
+        self.add(f"key {key}", f"{key} is {value!r}", mend)
+        return False

@@ -1,0 +1,149 @@
+"""The command line, `bayes-cpt`: parse, call the API, print.
+
+Nothing heavy is imported before a verb needs it: `--help` and `check` know no PyMC.
+"""
+
+import inspect
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from typer.main import get_command
+
+from bayes_cpt.cli.check import check
+from bayes_cpt.cli.console import Output
+from bayes_cpt.cli.demo import demo
+from bayes_cpt.cli.fit import fit
+from bayes_cpt.cli.predict import predict
+from bayes_cpt.cli.summary import summary
+from bayes_cpt.errors import BayesCPTError
+
+NOT_TRUSTWORTHY, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
+PROGRAM = "bayes-cpt"
+# Typer keeps click to itself, but not the class of its usage errors.
+_USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
+
+app = typer.Typer(
+    name=PROGRAM,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _help(docstring: str | None) -> str:
+    r"""Return a docstring as Typer prints it best: prose in one line, blocks after \b as they are."""
+    paragraphs = inspect.cleandoc(docstring or "").split("\n\n")
+    return "\n\n".join(
+        text.removeprefix("\\b\n") if text.startswith("\\b\n") else " ".join(text.split())
+        for text in paragraphs
+    )
+
+
+for _verb in (check, fit, summary, predict, demo):
+    app.command(help=_help(_verb.__doc__))(_verb)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from bayes_cpt import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+_PROGRAM_HELP = r"""Bayesian scaling laws for continual pre-training: from runs to credible loss curves.
+
+A study is a folder of training runs: study.toml says what was run, losses.csv what was measured.
+Look at it, fit a law to it, read the law, predict runs that were never trained:
+
+\b
+bayes-cpt check data/cpt-lab
+bayes-cpt fit data/cpt-lab --seed 1 -o fit.nc
+bayes-cpt summary fit.nc
+bayes-cpt predict fit.nc --plan plan.toml -o forecast.csv
+
+With no study at hand, see all of that on a bundled one: bayes-cpt demo
+
+\b
+Exit codes:
+0  done
+1  done, but the posterior falls short of its diagnostics: do not trust the result
+2  bad input: what is wrong, where, and the mend are on stderr; nothing was written
+"""
+
+
+@app.callback(help=_help(_PROGRAM_HELP))
+def _program(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code."""
+    arguments = list(arguments) or ["--help"]
+    output = Output(quiet=False, machine="--json" in arguments)
+    try:
+        code = _invoke(arguments)
+        if sys.stdout:
+            sys.stdout.flush()
+        return code
+    except typer.Exit as stop:
+        return stop.exit_code
+    except _USAGE_ERROR as error:
+        _report(output, [_usage(error)])
+    except BayesCPTError as error:
+        _report(output, str(error).split("\n\n"), error)
+    except (KeyboardInterrupt, typer.Abort):
+        output.error("Interrupted. No unfinished file is left behind.")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # What reads the output has seen enough; Python would complain once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except OSError as error:
+        place = error.filename or PROGRAM
+        reason = error.strerror or str(error)
+        _report(
+            output, [f"{place}: {reason}. Check the path, the rights and the room on the disk."]
+        )
+    except MemoryError:
+        _report(output, [f"{PROGRAM}: there is not enough memory. Use fewer --draws or runs."])
+    return BAD_INPUT
+
+
+def _invoke(arguments: list[str]) -> int:
+    command = get_command(app)
+    with command.make_context(PROGRAM, arguments) as context:
+        return int(command.invoke(context) or 0)
+
+
+def _usage(error: Exception) -> str:
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else PROGRAM
+    text = " ".join(error.format_message().split())  # type: ignore[attr-defined]
+    text = text if text.endswith((".", "?")) else f"{text}."
+    return f"{command}: {text} See {command} --help."
+
+
+def _report(output: Output, paragraphs: list[str], error: Exception | None = None) -> None:
+    """Print what is wrong: paragraphs on stderr, and for machines the problems on stdout."""
+    for index, paragraph in enumerate(paragraphs):
+        output.error(paragraph if index == 0 else f"\n{paragraph}")
+    problems = getattr(error, "problems", ())
+    parts = [{"place": p.place, "problem": p.problem, "mend": p.mend} for p in problems]
+    output.result({"error": "\n\n".join(paragraphs), "problems": parts})
+
+
+def main() -> None:
+    """Run the command line that the program was started with."""
+    sys.exit(run(sys.argv[1:]))

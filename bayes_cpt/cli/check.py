@@ -1,0 +1,183 @@
+"""`bayes-cpt check`: what is in a study, what is wrong with it, and what it can tell."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bayes_cpt.cli.console import Output, columns, number
+from bayes_cpt.cli.options import Json, Quiet, StudyFolder
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayes_cpt.study import Study
+
+
+def check(
+    study: StudyFolder,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="Law whose coefficients are asked for, by name or as a .toml file "
+            r"\[default: cpt-replay, or pretrain where there is no CPT run].",
+            show_default=False,
+        ),
+    ] = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
+    r"""Say what is in a study, every problem with its place and mend, and what its runs can tell.
+
+    Prints the bases, the runs, the ranges they cover, what looks suspicious, and which parameters of
+    the law these runs can and cannot identify, with what run would. Nothing is fitted; it takes seconds.
+
+    \b
+    Example:
+    bayes-cpt check data/cpt-lab
+
+    \b
+    Exit codes:
+    0  the study can be fitted
+    2  it cannot: all its problems are on stderr, one paragraph each
+    """
+    from bayes_cpt.describe import describe
+    from bayes_cpt.readers.folder import read_study
+
+    output = Output(quiet, json)
+    with output.cautions():
+        found = read_study(study)
+    chosen, parameters = _identifiability(found, model)
+    content = describe(found)
+    if not quiet and not json:
+        _show(output, content)
+        _show_identifiability(output, content["domains"], chosen, parameters)
+    output.result({**content, "model": chosen, "parameters": parameters.to_dict("records")})
+    return 0
+
+
+def _identifiability(study: "Study", model: str | None) -> tuple[str, "pd.DataFrame"]:
+    from bayes_cpt.identify import identifiability
+    from bayes_cpt.spec import read_spec
+
+    spec = read_spec(model or ("cpt-replay" if study.continual_runs else "pretrain"))
+    return spec.name, identifiability(study, spec)
+
+
+def _show(output: Output, content: dict[str, Any]) -> None:
+    output.text(f"Study {content['name']}", "bold")
+    if content["description"]:
+        output.text(content["description"])
+    output.text(f"{_validation_sets(content)}. Losses in nats/token.")
+    if content["bases"]:
+        output.heading("Bases")
+        output.table(_bases(content))
+    output.heading("Runs")
+    output.table(_runs(content))
+    output.heading("Ranges")
+    output.table(_ranges(content["ranges"]))
+
+
+def _validation_sets(content: dict[str, Any]) -> str:
+    target = f" and {content['target']} (target)" if content["target"] else ""
+    text = f"Validation sets: {content['general']} (general){target}"
+    others = ", ".join(_others(content))
+    return f"{text}; also {others}, which no law is fitted to" if others else text
+
+
+def _fitted(content: dict[str, Any]) -> list[str]:
+    return [name for name in content["domains"] if name in (content["general"], content["target"])]
+
+
+def _others(content: dict[str, Any]) -> list[str]:
+    return [name for name in content["domains"] if name not in _fitted(content)]
+
+
+def _bases(content: dict[str, Any]) -> Any:
+    domains = _fitted(content)
+    headers = ("base", "on run", "steps", "peak LR", "final LR", "potential")
+    losses = [f"loss\n{domain}" for domain in domains]
+    table = columns(*headers, *losses, "CPT\nruns", numbers=5 + len(losses))
+    for base in content["bases"]:
+        table.add_row(
+            base["name"] + ("" if base["known"] else " (PT unknown)"),
+            base["run"] or "-",
+            number(base["steps"]),
+            number(base["peak_learning_rate"]),
+            number(base["final_learning_rate"]),
+            number(base["loss_potential"]),
+            *(number(base["losses"][domain]) for domain in domains),
+            str(len(base["runs"])),
+        )
+    return table
+
+
+def _runs(content: dict[str, Any]) -> Any:
+    domains, others = _fitted(content), _others(content)
+    points = [f"points\n{domain}" for domain in domains] + ["points\nothers"] * bool(others)
+    headers = ("run", "phase", "base", "replay", "steps", "peak LR", "final LR")
+    table = columns(*headers, *points, numbers=4 + len(points))
+    for run in content["runs"]:
+        counts = run["points"]
+        rest = sorted(counts[domain] for domain in others)
+        table.add_row(
+            run["name"],
+            run["phase"],
+            run["base"] or "-",
+            number(run["replay"]),
+            number(run["steps"]),
+            number(run["peak_learning_rate"]),
+            number(run["final_learning_rate"]),
+            *(str(counts[domain]) for domain in domains),
+            *([_span([rest[0], rest[-1]])] if rest else []),
+        )
+    return table
+
+
+def _ranges(ranges: dict[str, Any]) -> Any:
+    table = columns("phase", "replay", "peak LR", "steps", numbers=3)
+    for phase, found in ranges.items():
+        if found["steps"]:
+            spans = (found["replay"], found["peak_learning_rate"], found["steps"])
+            table.add_row(phase, *(_span(span) for span in spans))
+    return table
+
+
+def _span(span: list[float] | None) -> str:
+    if span is None:
+        return "-"
+    low, high = (number(value) for value in span)
+    return low if low == high else f"{low} to {high}"
+
+
+def _show_identifiability(
+    output: Output, domains: list[str], model: str, parameters: "pd.DataFrame"
+) -> None:
+    weak = parameters[~parameters["identified"]]
+    output.heading(f"What these runs can tell about {model}")
+    output.text(
+        "Share of the prior's variance that a fit of these runs can be expected to take away; "
+        "below 0.5 (marked *) the prior decides."
+    )
+    kept = [domain for domain in (*domains, "all") if (parameters["domain"] == domain).any()]
+    table = columns("parameter", *kept, numbers=len(kept))
+    for quantity, rows in parameters.groupby("quantity", sort=False):
+        own = rows.set_index("domain")
+        table.add_row(str(quantity), *(_share(own, domain) for domain in kept))
+    output.table(table)
+    if weak.empty:
+        output.heading("All parameters of the law can be identified.")
+        return
+    output.heading("Not identified, and what run would change that")
+    table = columns("parameter", "validation set", "add")
+    for quantity, rows in weak.groupby("quantity", sort=False):
+        table.add_row(str(quantity), ", ".join(rows["domain"]), str(rows["advice"].iloc[0]))
+    output.table(table)
+
+
+def _share(own: "pd.DataFrame", domain: str) -> str:
+    if domain not in own.index:
+        return "-  "
+    mark = " " if own.loc[domain, "identified"] else "*"
+    return f"{own.loc[domain, 'contraction']:.2f} {mark}"

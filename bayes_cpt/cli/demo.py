@@ -1,0 +1,99 @@
+"""`bayes-cpt demo`: the whole way on the bundled study."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bayes_cpt.cli.console import Output
+from bayes_cpt.cli.fit import fit_and_save
+from bayes_cpt.cli.options import Json, Quiet, Seed
+from bayes_cpt.cli.predict import write_and_show
+from bayes_cpt.cli.targets import OutputError, check_folder, writing
+from bayes_cpt.errors import Problem
+from bayes_cpt.files import replacing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MODEL = "cpt-replay"
+INTERVAL = 0.9
+FILES = ("fit.nc", "forecast.csv", "forecast.png", "fitted.png")
+
+
+def demo(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder to write into.")
+    ] = Path("bayes-cpt-demo"),
+    seed: Seed = 0,
+    draws: Annotated[
+        int | None,
+        typer.Option(
+            min=10,
+            help=r"Draws kept in each of the four chains \[default: 1000].",
+            show_default=False,
+        ),
+    ] = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
+    r"""Fit the bundled study and predict two runs that it does not have.
+
+    The study is cpt-lab: ten short continual pre-training runs of a small transformer, from English
+    prose to kernel documentation and C. The plan is a launch four times as long as any of them, and
+    one re-warmed from an annealed checkpoint. FOLDER gets fit.nc, forecast.csv, forecast.png (the
+    predicted curves) and fitted.png (the fitted ones), and the plan, plan-example.toml, to play with.
+
+    \b
+    Example:
+    bayes-cpt demo -o bayes-cpt-demo
+
+    \b
+    Exit codes:
+    0  done
+    1  done, but the fit falls short of its diagnostics
+    2  the folder cannot be written
+    """
+    from bayes_cpt.bundled import bundled_study
+    from bayes_cpt.readers.folder import read_study
+
+    written = Output(quiet, json)
+    _make(output)
+    with written.cautions():
+        study = read_study(bundled_study())
+    with writing(output / "plan-example.toml"), replacing(output / "plan-example.toml") as partial:
+        partial.write_bytes((bundled_study() / "plan-example.toml").read_bytes())
+    posterior, fitted = fit_and_save(written, study, MODEL, seed, output / "fit.nc", draws)
+    from bayes_cpt import plots
+
+    written.text()
+    dataset = posterior.predict(output / "plan-example.toml", seed=seed)
+    forecast = write_and_show(written, posterior, dataset, INTERVAL, output / "forecast.csv")
+    figures = {
+        "forecast.png": plots.forecast(posterior, dataset),
+        "fitted.png": plots.fitted(posterior),
+    }
+    for name, figure in figures.items():
+        _save(figure, output / name)
+        written.text(f"Written to {output / name}")
+    written.text(f"The plan, to change and predict again: {output / 'plan-example.toml'}")
+    files = {name: str(output / name) for name in (*FILES, "plan-example.toml")}
+    written.result({"fit": fitted, "forecast": forecast, "files": files})
+    return 0 if posterior.trustworthy else 1
+
+
+def _make(folder: Path) -> None:
+    """Make the folder, in a folder that is there, and find out whether it can be written."""
+    if folder.exists() and not folder.is_dir():
+        problem = Problem(str(folder), "this is a file", "choose a folder with -o")
+        raise OutputError(problem)
+    if not folder.is_dir():
+        check_folder(folder.parent)
+        with writing(folder):
+            folder.mkdir()
+    check_folder(folder)
+
+
+def _save(figure: "Figure", path: Path) -> None:
+    with writing(path), replacing(path) as partial:
+        figure.savefig(partial, dpi=150)

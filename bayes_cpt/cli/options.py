@@ -1,0 +1,37 @@
+"""Options that several verbs have, worded once."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+# What every generator of the package takes.
+LARGEST_SEED = 2**32 - 1
+
+
+def _mass(value: float) -> float:
+    if 0 < value < 1:
+        return value
+    hint = f": write {value / 100:g} for {value:g} %" if 1 <= value < 100 else ", as in 0.9"
+    raise typer.BadParameter(f"{value:g} is not a mass between 0 and 1{hint}.")
+
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object on stdout in place of tables.")
+]
+Seed = Annotated[
+    int,
+    typer.Option(min=0, max=LARGEST_SEED, help="The same seed gives the same numbers."),
+]
+Interval = Annotated[
+    float,
+    typer.Option(callback=_mass, help="Mass of the central intervals, between 0 and 1."),
+]
+StudyFolder = Annotated[
+    Path,
+    typer.Argument(metavar="STUDY", help="Folder with study.toml and losses.", show_default=False),
+]
+FitFile = Annotated[
+    Path, typer.Argument(metavar="FIT", help="File that bayes-cpt fit wrote.", show_default=False)
+]

@@ -1,0 +1,193 @@
+"""`bayes-cpt predict`: a fit and a plan in, loss curves with bands out."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bayes_cpt.cli.console import Output, columns
+from bayes_cpt.cli.fit import show_verdict
+from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet, Seed
+from bayes_cpt.cli.targets import check_target, writing
+from bayes_cpt.files import replacing
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+    from bayes_cpt.posterior import Posterior
+
+SUFFIXES = (".csv", ".parquet", ".nc")
+
+
+class Kind(StrEnum):
+    """What a band is about."""
+
+    expected = "expected"
+    new_run = "new_run"
+    known_run = "known_run"
+
+
+def predict(
+    fit: FitFile,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="OUT",
+            help="File to write: .csv or .parquet for the bands, .nc for the draws.",
+            show_default=False,
+        ),
+    ],
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PLAN",
+            help=r"Runs to predict: a study folder, or one TOML file \[default: the fitted runs].",
+            show_default=False,
+        ),
+    ] = None,
+    kind: Annotated[
+        Kind | None,
+        typer.Option(
+            help=r"What the bands are about \[default: new_run, or known_run without a plan].",
+            show_default=False,
+        ),
+    ] = None,
+    interval: Interval = 0.9,
+    at: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help=r"CSV with columns run, step, domain: where \[default: about 200 steps a run].",
+            show_default=False,
+        ),
+    ] = None,
+    draws: Annotated[int, typer.Option(min=4, help="Posterior draws to use.")] = 1000,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
+    r"""Predict the loss curves of runs that were never trained, with credible bands.
+
+    OUT has one row per run, step and validation set, with the columns run, step, domain, mean, median,
+    sd, lower, upper, kind, outside, interval: lower and upper hold the central mass in interval,
+    outside says where the run leaves what the fit has seen. A .nc file holds the draws themselves.
+
+    A plan needs no losses: a TOML file of \[runs.NAME] tables in the form of study.toml is enough.
+    Bases that the fitted study has need not be repeated.
+
+    \b
+    Kinds:
+    new_run    what a validation curve of a new run would show
+    expected   the law's mean curve alone
+    known_run  a run of the fitted study, given its measured points
+
+    \b
+    Example:
+    bayes-cpt predict fit.nc --plan plan.toml -o forecast.csv
+
+    \b
+    Exit codes:
+    0  done
+    1  done, but the fit falls short of its diagnostics
+    2  bad input: nothing is written
+    """
+    from bayes_cpt.posterior import load
+
+    written = Output(quiet, json)
+    check_target(output, SUFFIXES, inputs=tuple(path for path in (fit, plan, at) if path))
+    posterior = load(fit)
+    chosen = kind or (Kind.new_run if plan else Kind.known_run)
+    with written.cautions():
+        dataset = posterior.predict(plan, kind=chosen.value, at=at, draws=draws, seed=seed)
+    content = write_and_show(written, posterior, dataset, interval, output)
+    written.result({"fit": str(fit), "plan": plan and str(plan), "seed": seed, **content})
+    return 0 if posterior.trustworthy else 1
+
+
+def write_and_show(
+    written: Output,
+    posterior: "Posterior",
+    dataset: "xr.Dataset",
+    interval: float,
+    target: Path,
+) -> dict[str, Any]:
+    """Write a forecast, show where each run ends, and return what machines are told of it."""
+    from bayes_cpt.forecast import table
+
+    bands = table(dataset, interval)
+    bands["interval"] = interval
+    replaced = target.exists()
+    with writing(target), replacing(target) as partial:
+        _write(dataset, bands, partial)
+    final = bands.groupby(["run", "domain"], sort=False).tail(1)
+    outside = {run: note for run, note in zip(final["run"], final["outside"], strict=True) if note}
+    show_verdict(written, posterior)
+    name = posterior.frame.spec.name
+    written.text(f"Forecast by {name}, fitted to {posterior.study.name}", "bold")
+    written.text(f"{_words(dataset.attrs['kind'])}, with central {100 * interval:g} % bands.")
+    written.heading("At the last step")
+    written.table(_final(final))
+    for run, note in outside.items():
+        written.note(f"Outside what was fitted: run {run}: {note}.")
+    written.text(f"\nWritten to {target}")
+    if replaced:
+        written.note(f"Note: {target} was there already and has been replaced.")
+    return {
+        "output": str(target),
+        "model": name,
+        "study": posterior.study.name,
+        "kind": dataset.attrs["kind"],
+        "interval": interval,
+        "trustworthy": posterior.trustworthy,
+        "problems": list(posterior.problems),
+        "rows": len(bands),
+        "final": final.drop(columns=["kind", "interval"]).to_dict("records"),
+        "outside": outside,
+    }
+
+
+def _words(kind: str) -> str:
+    return {
+        "new_run": "What a validation curve of a new run would show",
+        "expected": "The law's mean curve",
+        "known_run": "Runs of the fitted study, given their measured points",
+    }[kind]
+
+
+def _final(final: "pd.DataFrame") -> Any:
+    table = columns("run", "on", "", "step", "median", "lower", "upper", "sd", numbers=5)
+    last = None
+    for row in final.to_dict("records"):
+        table.add_row(
+            "" if row["run"] == last else row["run"],
+            row["domain"],
+            "outside" if row["outside"] else "",
+            str(row["step"]),
+            *(f"{row[name]:.4f}" for name in ("median", "lower", "upper", "sd")),
+            style="yellow" if row["outside"] else "",
+        )
+        last = row["run"]
+    return table
+
+
+def _write(dataset: "xr.Dataset", bands: "pd.DataFrame", path: Path) -> None:
+    interval = float(bands["interval"].iloc[0])
+    if path.suffix == ".csv":
+        bands.to_csv(path, index=False)
+    elif path.suffix == ".parquet":
+        import pyarrow
+        import pyarrow.parquet
+
+        found = pyarrow.Table.from_pandas(bands, preserve_index=False)
+        metadata = {**(found.schema.metadata or {}), b"interval": str(interval).encode()}
+        pyarrow.parquet.write_table(found.replace_schema_metadata(metadata), path)
+    else:
+        packed = {"zlib": True, "shuffle": True, "complevel": 4}
+        named = dataset.assign_attrs(interval=interval)
+        encoding = dict.fromkeys(("loss", "expected"), packed)
+        # By way of memory, as in `Posterior.save`.
+        path.write_bytes(bytes(named.to_netcdf(engine="h5netcdf", encoding=encoding)))

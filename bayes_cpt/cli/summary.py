@@ -1,0 +1,145 @@
+"""`bayes-cpt summary`: what a fit says about the law."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bayes_cpt.cli.console import Output, columns, number
+from bayes_cpt.cli.fit import show_verdict, weakly_determined
+from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet
+from bayes_cpt.cli.targets import check_target, writing
+from bayes_cpt.files import replacing
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayes_cpt.posterior import Posterior
+
+KINDS = ("coefficient", "parameter")
+
+
+def summary(
+    fit: FitFile,
+    interval: Interval = 0.9,
+    coefficients: Annotated[
+        bool, typer.Option("--coefficients", help="Only the coefficients of the printed equation.")
+    ] = False,
+    parameters: Annotated[
+        bool, typer.Option("--parameters", help="Only what was sampled, noise included.")
+    ] = False,
+    csv: Annotated[
+        Path | None,
+        typer.Option(metavar="OUT", help="Write the table as CSV as well.", show_default=False),
+    ] = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
+    r"""Print the coefficients of a fitted law with their uncertainty.
+
+    One row per quantity and validation set: mean, sd, central interval, ESS, R-hat and contraction,
+    which is near 1 where the runs determine a quantity and near 0 where its prior does. Below 0.5 it
+    is marked *. Coefficients are the letters of the printed equation, which heads the table; parameters
+    are what was sampled, values of the law at a typical run, noise included.
+
+    \b
+    Example:
+    bayes-cpt summary fit.nc --coefficients --csv coefficients.csv
+
+    \b
+    Exit codes:
+    0  done
+    1  done, but the fit falls short of its diagnostics
+    2  bad input: nothing is written
+    """
+    from bayes_cpt.posterior import load
+
+    written = Output(quiet, json)
+    if csv is not None:
+        check_target(csv, (".csv",), inputs=(fit,))
+    posterior = load(fit)
+    table = posterior.summary(interval)
+    chosen = [
+        kind for kind, wanted in zip(KINDS, (coefficients, parameters), strict=True) if wanted
+    ]
+    table = table[table["kind"].isin(chosen or KINDS)]
+    if csv is not None:
+        with writing(csv), replacing(csv) as partial:
+            table.assign(interval=interval).to_csv(partial, index=False)
+    if not quiet and not json:
+        _show(written, posterior, table, interval, chosen or list(KINDS))
+    else:
+        show_verdict(written, posterior)
+    if csv is not None:
+        written.text(f"\nWritten to {csv}")
+    written.result(
+        {
+            "fit": str(fit),
+            "study": posterior.study.name,
+            "model": posterior.frame.spec.name,
+            "seed": posterior.seed,
+            "trustworthy": posterior.trustworthy,
+            "problems": list(posterior.problems),
+            "interval": interval,
+            "quantities": table.to_dict("records"),
+        }
+    )
+    return 0 if posterior.trustworthy else 1
+
+
+def _show(
+    written: Output,
+    posterior: "Posterior",
+    table: "pd.DataFrame",
+    interval: float,
+    kinds: list[str],
+) -> None:
+    from bayes_cpt.symbols import equation
+
+    written.text(f"Study {posterior.study.name}, model {posterior.frame.spec.name}", "bold")
+    show_verdict(written, posterior)
+    for kind in kinds:
+        rows = table[table["kind"] == kind]
+        written.heading(f"{kind.capitalize()}s, with central {100 * interval:g} % intervals")
+        if kind == "coefficient":
+            for line in equation(posterior.frame):
+                written.text(f" {line}", "cyan")
+            written.text()
+        written.table(_quantities(rows))
+        written.text()
+        written.table(_meanings(posterior, rows))
+    if not weakly_determined(table).empty:
+        written.text("\n* contraction below 0.5: the quantity rests on its prior.", "yellow")
+
+
+def _quantities(rows: "pd.DataFrame") -> Any:
+    headers = ("quantity", "on", "mean", "sd", "lower", "upper", "ESS\nbulk", "ESS\ntail")
+    table = columns(*headers, "R-hat", "con-\ntraction", numbers=8)
+    weak = set(weakly_determined(rows).index)
+    last = None
+    for index, row in rows.iterrows():
+        marked = index in weak
+        table.add_row(
+            "" if row["quantity"] == last else row["quantity"],
+            row["domain"],
+            number(row["mean"]),
+            number(row["sd"], 2),
+            number(row["lower"]),
+            number(row["upper"]),
+            f"{row['ess_bulk']:.0f}",
+            f"{row['ess_tail']:.0f}",
+            f"{row['r_hat']:.3f}",
+            f"{row['contraction']:.2f} {'*' if marked else ' '}",
+            style="yellow" if marked else "",
+        )
+        last = row["quantity"]
+    return table
+
+
+def _meanings(posterior: "Posterior", rows: "pd.DataFrame") -> Any:
+    from bayes_cpt.symbols import meaning
+
+    table = columns("quantity", "what it is")
+    for quantity in rows["quantity"].unique():
+        table.add_row(quantity, meaning(posterior.frame, quantity))
+    return table

@@ -1,0 +1,78 @@
+"""Output files: whether they can be written, found out before the work that they are to hold."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bayes_cpt.errors import BayesCPTError, Problem
+
+
+class OutputError(BayesCPTError):
+    """An output file that cannot be written, and why."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problems = (problem,)
+        super().__init__(str(problem))
+
+
+def check_target(path: Path, suffixes: tuple[str, ...], inputs: tuple[Path, ...] = ()) -> None:
+    """Find out whether a file can be written, before the work that it is to hold.
+
+    Parameters
+    ----------
+    path : Path
+    suffixes : tuple of str
+        How its name may end.
+    inputs : tuple of Path
+        Files that must not be overwritten.
+
+    Raises
+    ------
+    OutputError
+    """
+    if path.is_dir():
+        _fail(path, "this is a folder", f"name a file, as in {path / ('out' + suffixes[0])}")
+    if path.suffix not in suffixes:
+        ending = " or ".join(suffixes)
+        _fail(path, f"the name ends in {path.suffix or 'nothing'!r}", f"let it end in {ending}")
+    for source in inputs:
+        if path.exists() and source.exists() and path.samefile(source):
+            _fail(path, "this is the input", "write to another file")
+    check_folder(path.parent)
+
+
+def check_folder(folder: Path) -> None:
+    """Find out whether files can be written into a folder.
+
+    Raises
+    ------
+    OutputError
+    """
+    if not folder.is_dir():
+        what = "this is a file, not a folder" if folder.exists() else "there is no such folder"
+        _fail(folder, what, "make the folder, or choose another one for the output")
+    with writing(folder), tempfile.TemporaryFile(dir=folder):
+        pass
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn what the system says about writing `path` into an `OutputError`.
+
+    Raises
+    ------
+    OutputError
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        reason = error.strerror or str(error).splitlines()[0]
+        mend = "make room or ask for the right to write there, or choose another place"
+        _fail(path, f"this cannot be written: {reason}", mend)
+
+
+def _fail(path: Path, problem: str, mend: str) -> None:
+    raise OutputError(Problem(str(path), problem, mend)) from None

@@ -1,0 +1,82 @@
+"""What `bayes_cpt` raises and warns about: every problem names its place and the mend."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+SHOWN_PROBLEMS = 20
+
+
+class BayesCPTError(Exception):
+    """Base class of every error that `bayes_cpt` raises on purpose."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong, where it is, and what to do about it.
+
+    Parameters
+    ----------
+    place : str
+        File, table, run, step or key, from the outermost inwards, joined by commas.
+    problem : str
+        What is wrong, as a sentence without a full stop.
+    mend : str
+        What the reader can do, as a sentence without a full stop.
+
+    Examples
+    --------
+    >>> str(Problem("study.toml, run r25, key replay", "replay is 25", "write 0.25 for 25 %"))
+    'study.toml, run r25, key replay: replay is 25. Write 0.25 for 25 %.'
+    """
+
+    place: str
+    problem: str
+    mend: str
+
+    def __str__(self) -> str:
+        """Return the problem as one paragraph."""
+        mend = self.mend[:1].upper() + self.mend[1:]
+        return " ".join(f"{self.place}: {self.problem}. {mend}.".split())
+
+    def within(self, place: str) -> "Problem":
+        """Return the same problem, its place named from further out."""
+        places = ", ".join(part for part in (place, self.place) if part)
+        return Problem(places, self.problem, self.mend)
+
+
+class StudyError(BayesCPTError, ValueError):
+    """A study, plan or schedule that cannot be used, with all its problems at once.
+
+    Parameters
+    ----------
+    problems : iterable of Problem
+        At least one.
+
+    Attributes
+    ----------
+    problems : tuple of Problem
+        All of them, though the message shows only the first twenty.
+    """
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        paragraphs = [str(problem) for problem in self.problems[:SHOWN_PROBLEMS]]
+        if len(self.problems) > SHOWN_PROBLEMS:
+            paragraphs.append(f"... and {len(self.problems) - SHOWN_PROBLEMS} more.")
+        super().__init__("\n\n".join(paragraphs))
+
+    def __reduce__(self) -> tuple[type["StudyError"], tuple[tuple[Problem, ...]]]:
+        """Pickle by the problems: joblib workers send errors back to their caller."""
+        return type(self), (self.problems,)
+
+    def within(self, place: str) -> "StudyError":
+        """Return the same error, every place named from further out."""
+        return type(self)(problem.within(place) for problem in self.problems)
+
+
+class StudyWarning(UserWarning):
+    """Something in a study that can be used but is probably not meant."""
+
+
+class SpecError(StudyError):
+    """A model specification that cannot be used, with all its problems at once."""

@@ -1,0 +1,99 @@
+"""What a loss curve is made of: the shares of the law's terms, step by step."""
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayes_cpt.forecast import planned_curves
+from bayes_cpt.laws.law import gather
+from bayes_cpt.posterior import Posterior
+from bayes_cpt.study import Study
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+ANNEALING = "annealing"
+
+
+def decompose(
+    posterior: Posterior,
+    plan: "Study | str | Path | None" = None,
+    runs: Collection[str] | None = None,
+    draws: int = 500,
+) -> "xr.Dataset":
+    """Return the parts that the law's curve of each run is the sum of.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    plan : Study or path, optional
+        As in `bayes_cpt.forecast.predict`: None takes the study's own runs.
+    runs : collection of str, optional
+        Names of the runs wanted; all unless given.
+    draws : int
+        Posterior draws to use, spread evenly over the chains.
+
+    Returns
+    -------
+    xarray.Dataset
+        One variable per part, dims draw, run, domain, step, nats/token; NaN at steps that a run has not.
+        Terms of the law have their own names, but annealing is split into what PT did
+        (``annealing_pt``) and what CPT adds (``annealing_cpt``). ``base_offset`` is what is kept of the
+        distance of the measured base from the law. ``attrs["parts"]`` lists the parts; they add up to
+        ``expected``.
+
+    Raises
+    ------
+    PlanError, StudyError
+        Naming what cannot be decomposed.
+    """
+    import xarray as xr
+
+    target, curves = planned_curves(posterior, plan, runs=runs)
+    law, points = posterior.frame.law, curves.points
+    coefficients = law.coefficients(posterior.parameters(draws), np)
+    gathered = gather(points, coefficients)
+    # With S2_cpt at 0 the annealing term gives what pre-training alone took off.
+    before = points.map(lambda name, value: 0.0 * value if name == "annealing_cpt" else value)
+    parts = {}
+    for term in law.terms:
+        loss = term.loss(points, gathered, np)
+        if term.name == ANNEALING:
+            parts["annealing_pt"] = term.loss(before, gathered, np)
+            parts["annealing_cpt"] = loss - parts["annealing_pt"]
+        else:
+            parts[term.name] = loss
+    parts["base_offset"] = law.offset_loss(points, curves.bases, coefficients, np)
+    expected = law.curve_loss(points, curves.bases, coefficients, np)
+
+    names = list(dict.fromkeys(curve.run for curve in curves.curves))
+    domains = list(posterior.frame.domains)
+    steps = np.unique(points.steps).astype(np.int64)
+    curve_runs = np.array([names.index(curve.run) for curve in curves.curves])
+    place = (
+        curve_runs[points.curve_index],
+        points.domain_index,
+        np.searchsorted(steps, points.steps),
+    )
+    variables = {}
+    for name, values in {**parts, "expected": expected}.items():
+        filled = np.full((expected.shape[0], len(names), len(domains), steps.size), np.nan)
+        filled[:, *place] = values
+        variables[name] = (("draw", "run", "domain", "step"), filled, {"units": "nats/token"})
+    return xr.Dataset(
+        variables,
+        coords={
+            "draw": np.arange(expected.shape[0]),
+            "run": names,
+            "domain": domains,
+            "step": steps,
+        },
+        attrs={
+            "parts": list(parts),
+            "study": posterior.study.name,
+            "model": posterior.frame.spec.name,
+            "plan": target.name,
+        },
+    )

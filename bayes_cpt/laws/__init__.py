@@ -1,0 +1,19 @@
+"""Law terms and laws: written once, evaluated on NumPy arrays and PyTensor variables alike."""
+
+from bayes_cpt.laws.law import Law
+from bayes_cpt.laws.pretraining import Annealing, Power
+from bayes_cpt.laws.term import Parameter, Reference, Term
+from bayes_cpt.laws.transfer import Adaptation, BaseOffset, Shift, shift_signs
+
+__all__ = [
+    "Adaptation",
+    "Annealing",
+    "BaseOffset",
+    "Law",
+    "Parameter",
+    "Power",
+    "Reference",
+    "Shift",
+    "Term",
+    "shift_signs",
+]

@@ -1,0 +1,122 @@
+"""Laws as sums of terms: where coefficients meet points.
+
+The CPT law of arXiv 2505.07796, Eq. 4 with the replay factors of Eq. 8, reads here
+
+    L = L0 + A·(S1_pt + S1_cpt)^-alpha                       power        (pretraining.py)
+        - C1·S2_pt - C2·S2_cpt·exp(a1·r_cpt)                 annealing    (pretraining.py)
+        + B·h(r_cpt)·(1 - (1 + E·S1_cpt)^-beta)              shift        (transfer.py)
+        + D·r_cpt·(1 - exp(-t/tau))                          adaptation   (transfer.py; ours)
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from bayes_cpt.laws.term import Parameter, Reference, Term, Values
+from bayes_cpt.laws.transfer import BaseOffset
+
+# Coefficients without a domain axis.
+SHARED = ("lambda",)
+
+
+@dataclass(frozen=True)
+class Law:
+    """A sum of terms for the validation sets of one study.
+
+    Parameters
+    ----------
+    terms : tuple of Term
+        The summands.
+    reference : Reference
+        Where the sampled parameters are values of the law.
+    base_offset : BaseOffset or None
+        How CPT curves keep the distance of their base from the law; None ignores measured bases.
+    """
+
+    terms: tuple[Term, ...]
+    reference: Reference
+    base_offset: BaseOffset | None = None
+
+    @property
+    def _components(self) -> tuple[Any, ...]:
+        return (*self.terms, self.base_offset) if self.base_offset else self.terms
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Return all sampled parameters, by name."""
+        return {name: info for part in self._components for name, info in part.parameters().items()}
+
+    def coefficients(self, parameters: Values, xp: Any) -> dict[str, Any]:
+        """Return the coefficients of the printed equation.
+
+        Parameters
+        ----------
+        parameters : mapping
+            Sampled values, shape (..., domains of the parameter) or (...) where shared.
+        xp : module
+            `numpy` or `pytensor.tensor`.
+        """
+        found: dict[str, Any] = {}
+        for part in self._components:
+            found |= part.coefficients(parameters, self.reference, xp)
+        return found
+
+    def parts(self, points: Any, gathered: Values, xp: Any) -> dict[str, Any]:
+        """Return each term's share of the loss, shape (..., points).
+
+        Parameters
+        ----------
+        points : Points
+            Where the loss is wanted.
+        gathered : mapping
+            Coefficients of each point, from `gather`.
+        xp : module
+            `numpy` or `pytensor.tensor`.
+        """
+        return {term.name: term.loss(points, gathered, xp) for term in self.terms}
+
+    def loss(self, points: Any, gathered: Values, xp: Any) -> Any:
+        """Return the law's loss at the points, shape (..., points), nats/token (see `parts`)."""
+        shares = list(self.parts(points, gathered, xp).values())
+        total = shares[0]
+        for share in shares[1:]:
+            total = total + share
+        return total
+
+    def curve_loss(self, points: Any, bases: Any, coefficients: Values, xp: Any) -> Any:
+        """Return the law's loss moved by what is kept of each measured base's offset.
+
+        Parameters
+        ----------
+        points : Points
+            Where the loss is wanted.
+        bases : Points
+            One row per curve: its base, at step 0. Rows of PT curves and of unmeasured bases have
+            ``base_known`` 0 and are not used.
+        coefficients : mapping
+            As from `coefficients`.
+        xp : module
+            `numpy` or `pytensor.tensor`.
+        """
+        loss = self.loss(points, gather(points, coefficients), xp)
+        if self.base_offset is None:
+            return loss
+        return loss + self.offset_loss(points, bases, coefficients, xp)
+
+    def offset_loss(self, points: Any, bases: Any, coefficients: Values, xp: Any) -> Any:
+        """Return what is kept of each measured base's offset, shape (..., points), nats/token.
+
+        Parameters are those of `curve_loss`; without a base offset it is 0.
+        """
+        if self.base_offset is None:
+            return xp.zeros_like(points.steps)
+        law_at_base = self.loss(bases, gather(bases, coefficients), xp)
+        offset = (bases.loss - law_at_base) * bases.base_known
+        kept = self.base_offset.kept(points, gather(points, coefficients), xp)
+        return offset[..., points.curve_index] * kept
+
+
+def gather(points: Any, values: Values) -> dict[str, Any]:
+    """Return values of each point's validation set, shape (..., points), from (..., domains)."""
+    return {
+        name: value if name in SHARED else value[..., points.domain_index]
+        for name, value in values.items()
+    }

@@ -1,0 +1,102 @@
+"""The terms of pre-training: the power of the forward area and the annealing gain (Eq. 1)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from bayes_cpt.laws.term import Parameter, Reference, Values
+
+
+@dataclass(frozen=True)
+class Power:
+    """``L0 + A·(S1_pt + S1_cpt)^-alpha`` (Eq. 1 and 4 of arXiv 2505.07796)."""
+
+    name: str = "power"
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Return loss, slope and exponent at the reference forward area."""
+        return {
+            "reference_loss": Parameter(
+                "PT loss at the reference forward area, before annealing", "nats/token"
+            ),
+            "reference_slope": Parameter(
+                "fall of that loss per e-fold of forward area", "nats/token"
+            ),
+            "exponent": Parameter("alpha, exponent of the forward area"),
+        }
+
+    def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
+        """Return L0, A and alpha."""
+        alpha = parameters["exponent"]
+        excess = parameters["reference_slope"] / alpha
+        return {
+            "L0": parameters["reference_loss"] - excess,
+            "A": excess * xp.exp(alpha * xp.log(reference.forward_pt)),
+            "alpha": alpha,
+        }
+
+    def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
+        """Return the loss that a constant learning rate on general data would reach."""
+        area = xp.log(points.forward_pt + points.forward_cpt)
+        return coefficients["L0"] + coefficients["A"] * xp.exp(-coefficients["alpha"] * area)
+
+
+@dataclass(frozen=True)
+class Annealing:
+    """``-C1·S2_pt - C2·S2_cpt·exp(a1·r_cpt)`` (Eq. 1, 4 and 8).
+
+    The D_pt form printed with ``exp(a1·r_pt)`` is the same curve: its a1 is minus ours and its C2 is
+    ours times exp(a1). Counted in r_cpt, C2 belongs to pure replay, that is to more pre-training, where
+    it should equal C1.
+
+    Parameters
+    ----------
+    continual : bool
+        Whether there is a CPT phase (C2).
+    replay : bool
+        Whether the CPT gain depends on replay (a1).
+    """
+
+    continual: bool = True
+    replay: bool = True
+    name: str = "annealing"
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Return the gain of a full anneal, its ratio in CPT, and the memory."""
+        found = {
+            "annealing_gain": Parameter(
+                "fall of the loss when the learning rate goes from the PT peak to 0", "nats/token"
+            ),
+            "memory": Parameter("1/(1 - lambda), memory of the annealing", "steps", None),
+        }
+        if self.continual:
+            found["gain_ratio"] = Parameter("C2/C1, annealing gain of CPT against PT")
+        if self.replay:
+            found["gain_replay"] = Parameter("a1, log change of the CPT gain at replay 0")
+        return found
+
+    def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
+        """Return lambda, C1, C2 and a1."""
+        memory = parameters["memory"]
+        per_area = parameters["annealing_gain"] / reference.learning_rate
+        found = {"lambda": 1.0 - 1.0 / memory, "C1": per_area / last_axis(memory)}
+        if self.continual:
+            found["C2"] = found["C1"] * parameters["gain_ratio"]
+        if self.replay:
+            found["a1"] = parameters["gain_replay"]
+        return found
+
+    def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
+        """Return what annealing takes off the loss (a re-warm-up adds to it)."""
+        annealing_pt, annealing_cpt = points.annealing_areas(coefficients["lambda"], xp)
+        loss = -coefficients["C1"] * annealing_pt
+        if self.continual:
+            gain = coefficients["C2"] * annealing_cpt
+            if self.replay:
+                gain = gain * xp.exp(coefficients["a1"] * points.target_share)
+            loss = loss - gain
+        return loss
+
+
+def last_axis(shared: Any) -> Any:
+    """Return a shared value with an axis to broadcast over domains, where it has draw axes."""
+    return shared[..., None] if getattr(shared, "ndim", 0) else shared

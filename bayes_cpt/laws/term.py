@@ -1,0 +1,103 @@
+"""What a law term is: a name, the parameters it samples, its coefficients, its share of the loss."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+type Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A quantity that is sampled.
+
+    Parameters
+    ----------
+    meaning : str
+        One line for tables and errors.
+    unit : str
+        Unit of the sampled value; ``"1"`` where it has none.
+    dims : str or None
+        Coordinate it runs along: ``"domain"``, one like ``"power_domain"`` that holds the validation sets
+        with that replay factor, or None for a value shared by all validation sets.
+    """
+
+    meaning: str
+    unit: str = "1"
+    dims: str | None = "domain"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Where a study pins its law down: the sampled parameters are values at these points.
+
+    Losses and slopes at a point inside the data are well determined and nearly independent; the
+    coefficients L0, A, B, E are extrapolations and lie on ridges (LAW.md section 5).
+
+    Parameters
+    ----------
+    learning_rate : float
+        Peak PT learning rate, raw.
+    forward_pt : float
+        Typical S1_pt of a base, LR·steps.
+    forward_cpt : float
+        Typical S1_cpt at the end of a CPT run, LR·steps.
+    steps : float
+        Typical length of a CPT run, steps. Time scales are sampled as shares of it.
+    """
+
+    learning_rate: float
+    forward_pt: float
+    forward_cpt: float
+    steps: float
+
+
+class Term(Protocol):
+    """One summand of a law, evaluated on NumPy arrays and PyTensor variables alike.
+
+    ``xp`` is `numpy` or `pytensor.tensor`; coefficients arrive gathered per point, with any leading
+    draw axes before the point axis.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name in specifications and decompositions."""
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Return what is sampled for this term, by name."""
+
+    def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
+        """Return the coefficients of the printed equation from the sampled parameters."""
+
+    def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
+        """Return this term's share of the loss at each point, nats/token."""
+
+
+def relative_exponential(curvature: Any, share: Any, xp: Any) -> Any:
+    """Return expm1(-a x)/expm1(-a), its limit x where a is near 0.
+
+    Parameters
+    ----------
+    curvature : array
+        a: positive saturates, negative is convex, 0 is linear.
+    share : array
+        x in 0...1.
+
+    Examples
+    --------
+    >>> float(relative_exponential(np.float64(0.0), 0.25, np))
+    0.25
+    """
+    small = xp.abs(curvature) < 1e-4
+    safe = xp.where(small, 1.0, curvature)
+    series = share * (1.0 + 0.5 * curvature * (1.0 - share))
+    return xp.where(small, series, xp.expm1(-safe * share) / xp.expm1(-safe))
+
+
+def selection(chosen: list[int], count: int) -> np.ndarray:
+    """Return the 0/1 matrix that spreads values of the chosen domains over all, shape (chosen, all)."""
+    matrix = np.zeros((len(chosen), count))
+    matrix[np.arange(len(chosen)), chosen] = 1.0
+    return matrix

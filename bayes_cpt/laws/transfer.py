@@ -1,0 +1,201 @@
+"""The terms of the transfer to target data: distribution shift, adaptation, and the base's offset."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bayes_cpt.laws.term import (
+    Parameter,
+    Reference,
+    Values,
+    relative_exponential,
+    selection,
+)
+
+REPLAY_FACTORS = ("none", "exponential", "saturating", "power")
+# Where the power factor is sampled: a ratio that practitioners use, between pure target and half.
+QUARTER = 0.25
+
+
+@dataclass(frozen=True)
+class Shift:
+    """``B·h(r_cpt)·(1 - (1 + E_r·S1_cpt)^-beta)`` (Eq. 3 and 8, general replay factor of LAW.md).
+
+    The replay factor h has h(0) = 0 and h(1) = 1, in one of three forms per validation set:
+    *exponential* ``expm1(-a x)/expm1(-a)`` (both printed forms are special cases); *saturating*
+    ``(1 - (1 + c x)^-delta)/(1 - (1 + c)^-delta)``, which tends to the exponential form for large delta
+    and rises faster near x = 0 for small; *power* ``x (1 + b (1 - x))^-gamma`` (Bethune et al. 2025).
+    ``E_r = E·(r_cpt/h)^omega``: at omega = 1 the first steps
+    of every run move in proportion to its target share and replay lowers only the level that is
+    approached; at omega = 0, the printed form, replay scales the whole curve.
+
+    Parameters
+    ----------
+    signs : sequence of float
+        +1 for a validation set that CPT makes worse (D_pt), -1 for one it makes better (D_cpt).
+    replay_factors : sequence of str
+        One of `REPLAY_FACTORS` per validation set.
+    replay_rate : bool
+        Whether omega is sampled.
+    """
+
+    signs: tuple[float, ...]
+    replay_factors: tuple[str, ...]
+    replay_rate: bool = False
+    name: str = "shift"
+
+    def chosen(self, factor: str) -> list[int]:
+        """Return the indices of the validation sets with that replay factor."""
+        return [i for i, name in enumerate(self.replay_factors) if name == factor]
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Return size and shape of the shift at the reference, and of the replay factor."""
+        found = {
+            "shift_size": Parameter(
+                "|shift| at replay 0 and the reference CPT forward area", "nats/token"
+            ),
+            "shift_rate": Parameter("E times the reference CPT forward area"),
+            "shift_exponent": Parameter("beta, exponent of the shift"),
+        }
+        if self.chosen("exponential"):
+            found["replay_curvature"] = Parameter(
+                "a of the exponential replay factor", dims="exponential_domain"
+            )
+        if self.chosen("saturating"):
+            found |= {
+                "saturation_rate": Parameter(
+                    "c of the saturating replay factor", dims="saturating_domain"
+                ),
+                "saturation_exponent": Parameter(
+                    "delta of the saturating replay factor", dims="saturating_domain"
+                ),
+            }
+        if self.chosen("power"):
+            found["replay_onset"] = Parameter("b of the power replay factor", dims="power_domain")
+            found["replay_quarter"] = Parameter(
+                "h(0.75)/0.75: share of the linear shift left at replay 0.25", dims="power_domain"
+            )
+        if self.replay_rate:
+            found["replay_rate"] = Parameter("omega, how replay speeds the shift up")
+        return found
+
+    def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
+        """Return B, E, beta and omega, and a, c, delta, b, gamma where they are free (else 0)."""
+        beta, rate = parameters["shift_exponent"], parameters["shift_rate"]
+        progress = -xp.expm1(-beta * xp.log1p(rate))
+        found = {
+            "B": parameters["shift_size"] * self.signs / progress,
+            "E": rate / reference.forward_cpt,
+            "beta": beta,
+        }
+        found |= self._replay_coefficients(parameters, xp)
+        if self.replay_rate:
+            found["omega"] = parameters["replay_rate"]
+        return found
+
+    def _replay_coefficients(self, parameters: Values, xp: Any) -> dict[str, Any]:
+        count = len(self.signs)
+        found = {}
+        if chosen := self.chosen("exponential"):
+            found["a"] = parameters["replay_curvature"] @ selection(chosen, count)
+        if chosen := self.chosen("saturating"):
+            spread = selection(chosen, count)
+            found["c"] = parameters["saturation_rate"] @ spread
+            found["delta"] = parameters["saturation_exponent"] @ spread
+        if chosen := self.chosen("power"):
+            onset, quarter = parameters["replay_onset"], parameters["replay_quarter"]
+            gamma = -xp.log(quarter) / xp.log1p(QUARTER * onset)
+            spread = selection(chosen, count)
+            found |= {"b": onset @ spread, "gamma": gamma @ spread}
+        return found
+
+    def replay_factor(self, share: Any, coefficients: Values, xp: Any) -> Any:
+        """Return h at the target share r_cpt."""
+        if all(name == "none" for name in self.replay_factors):
+            return xp.ones_like(share)
+        factor = (
+            relative_exponential(coefficients["a"], share, xp) if "a" in coefficients else share
+        )
+        if "c" in coefficients:
+            free = coefficients["c"] > 0
+            rate = xp.where(free, coefficients["c"], 1.0)
+            exponent = xp.where(free, coefficients["delta"], 1.0)
+            reached = xp.expm1(-exponent * xp.log1p(rate * share))
+            factor = xp.where(free, reached / xp.expm1(-exponent * xp.log1p(rate)), factor)
+        if "b" in coefficients:
+            dilution = xp.log1p(coefficients["b"] * (1.0 - share))
+            factor = factor * xp.exp(-coefficients["gamma"] * dilution)
+        return factor
+
+    def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
+        """Return the shift, 0 at the transfer and wherever no target data are trained on."""
+        share = points.target_share
+        factor = self.replay_factor(share, coefficients, xp)
+        rate = coefficients["E"]
+        if "omega" in coefficients:
+            ratio = xp.where(share > 0, share, 1.0) / xp.where(share > 0, factor, 1.0)
+            rate = rate * xp.exp(coefficients["omega"] * xp.log(ratio))
+        progress = -xp.expm1(-coefficients["beta"] * xp.log1p(rate * points.forward_cpt))
+        return coefficients["B"] * factor * progress
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """``D·r_cpt·(1 - exp(-t/tau))``: a bounded transient in steps, beside the shift in forward area.
+
+    The lab runs show it on both validation sets with one sign; the law as printed has no such term.
+    """
+
+    name: str = "adaptation"
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Return its size and its time."""
+        return {
+            "adaptation_size": Parameter("D, size of the transient at replay 0", "nats/token"),
+            "adaptation_time": Parameter("tau as a share of the reference CPT steps"),
+        }
+
+    def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
+        """Return D and tau."""
+        return {
+            "D": parameters["adaptation_size"],
+            "tau": parameters["adaptation_time"] * reference.steps,
+        }
+
+    def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
+        """Return the transient, 0 at the transfer."""
+        progress = -xp.expm1(-points.cpt_steps / coefficients["tau"])
+        return coefficients["D"] * points.target_share * progress
+
+
+@dataclass(frozen=True)
+class BaseOffset:
+    """How much of a base's distance from the law its CPT runs keep.
+
+    A base measured above or below the law by delta moves the curves that start from it by
+    ``delta·(kappa + (1 - kappa)·exp(-t/tau_0))``, so every curve starts at its base's measured loss.
+    """
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Return the share kept and the time in which the rest is lost."""
+        return {
+            "offset_kept": Parameter("kappa, share of the base's offset kept to the end"),
+            "offset_time": Parameter("tau_0 as a share of the reference CPT steps"),
+        }
+
+    def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
+        """Return kappa and tau_0."""
+        return {
+            "kappa": parameters["offset_kept"],
+            "tau_0": parameters["offset_time"] * reference.steps,
+        }
+
+    def kept(self, points: Any, coefficients: Values, xp: Any) -> Any:
+        """Return the share of the offset left at each point, 1 at the transfer."""
+        kappa = coefficients["kappa"]
+        return kappa + (1.0 - kappa) * xp.exp(-points.cpt_steps / coefficients["tau_0"])
+
+
+def shift_signs(roles: Sequence[str]) -> tuple[float, ...]:
+    """Return the sign of B per validation set: + on general data (forgetting), - elsewhere."""
+    return tuple(1.0 if role == "general" else -1.0 for role in roles)

@@ -1,0 +1,126 @@
+"""Predictive bands of planned runs, with what was measured where the run was trained after all."""
+
+import math
+import textwrap
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayes_cpt.plots import panels
+from bayes_cpt.plots.style import (
+    BAND,
+    GREY,
+    INK,
+    LOSS,
+    PALE,
+    WIDE_BAND,
+    colour,
+    dress,
+    new_figure,
+    styled,
+)
+from bayes_cpt.posterior import Posterior
+from bayes_cpt.study import Study
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLUMNS = 4
+NOTE_WIDTH = 50
+SIZE = (3.2, 2.1)
+STRIP = 0.22
+
+
+@styled
+def forecast(
+    posterior: Posterior, dataset: "xr.Dataset", measured: Study | None = None
+) -> "Figure":
+    """Return a figure of predictive bands, one column per run and one row per validation set.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        That the bands come from.
+    dataset : xarray.Dataset
+        From `Posterior.predict`.
+    measured : Study, optional
+        Losses of the same runs, to be drawn over the bands; runs that it has not are left bare.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Bands of 50 and 90 %; below each column the learning rate. What is beyond the fitted range is
+        noted over the column.
+    """
+    names = [str(name) for name in dataset["run"].to_numpy()]
+    domains = [str(name) for name in dataset["domain"].to_numpy()]
+    known = set() if measured is None else {run.name for run in measured.runs}
+    columns = min(COLUMNS, len(names))
+    rows = math.ceil(len(names) / columns)
+    height = len(domains) + STRIP
+    figure = new_figure(max(SIZE[0] * columns, 5.0), (SIZE[1] * height + 0.6) * rows + 0.4)
+    grid = figure.add_gridspec(
+        rows * (len(domains) + 1), columns, height_ratios=[*[1.0] * len(domains), STRIP] * rows
+    )
+    steps = dataset["step"].to_numpy()
+    samples = dataset.stack(sample=("chain", "draw"))
+    shared: dict[str, Axes] = {}
+    notes = [_notes(samples.sel(run=name)) for name in names]
+    lines = max(len(note) for note in notes)
+    for k, name in enumerate(names):
+        row, column = divmod(k, columns)
+        own = samples.sel(run=name)
+        rate = own["learning_rate"].to_numpy()
+        kept = np.isfinite(rate)
+        last = int(steps[kept][-1])
+        for i, domain in enumerate(domains):
+            axes = figure.add_subplot(
+                grid[row * (len(domains) + 1) + i, column], sharey=shared.get(domain)
+            )
+            shared.setdefault(domain, axes)
+            dress(axes, ticks=6)
+            loss = own["loss"].sel(domain=domain).transpose("sample", "step").to_numpy()
+            there = np.isfinite(loss[0])
+            for mass in (0.9, 0.5):
+                panels.band(axes, steps[there], loss[:, there], mass, color=colour(i))
+            axes.plot(steps[there], np.median(loss[:, there], axis=0), color=colour(i))
+            if name in known and measured is not None:
+                panels.dots(axes, *measured.curve(name, domain))
+            panels.step_axis(axes, last)
+            axes.tick_params(labelbottom=False, labelleft=column == 0)
+            if column == 0:
+                axes.set_ylabel(f"{domain}\n{LOSS}")
+            if i == 0:
+                panels.title(axes, name, notes[k] + [""] * (lines - len(notes[k])))
+        strip = figure.add_subplot(grid[row * (len(domains) + 1) + len(domains), column])
+        dress(strip, grid=False)
+        strip.fill_between(steps[kept], rate[kept], color=PALE, linewidth=0.0)
+        panels.step_axis(strip, last, panels.step_label(str(own["phase"].item())))
+        top = float(np.nanmax(dataset["learning_rate"]))
+        strip.set_ylim(0, 1.1 * top)
+        strip.set_yticks([0, top], ["0", f"{top:g}"])
+        strip.tick_params(labelleft=column == 0)
+        if column == 0:
+            strip.set_ylabel("LR", rotation=0, ha="right", va="center")
+    entries = {
+        "median": panels.line(GREY),
+        "50 % band": panels.patch(GREY, 2 * BAND),
+        "90 % band": panels.patch(GREY, 2 * WIDE_BAND),
+    }
+    if known.intersection(names):
+        fitted = {run.name for run in posterior.study.runs}
+        entries["measured" if fitted.issuperset(names) else "measured, not fitted"] = panels.line(
+            INK, marker="o", markersize=3, linestyle=""
+        )
+    panels.legend(figure, entries)
+    return figure
+
+
+def _notes(own: "xr.Dataset") -> list[str]:
+    """Return replay and base of a run, and where it leaves what was fitted."""
+    notes = panels.origin(float(own["replay"]), str(own["base"].item()))
+    if outside := str(own["outside"].item()):
+        notes += textwrap.wrap(f"extrapolates: {outside}", NOTE_WIDTH)
+    return notes

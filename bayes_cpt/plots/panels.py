@@ -1,0 +1,197 @@
+"""Small multiples: panels in blocks, step axes, bands, titles and legends."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bayes_cpt.plots.style import (
+    BAND,
+    GREY,
+    INK,
+    LARGE,
+    LOSS,
+    SMALL,
+    WIDE_BAND,
+    colour,
+    dress,
+    new_figure,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+type Floats = NDArray[np.float64]
+
+# Steps are marked where the square-root axis has its quarters.
+TICK_SHARES = (0.0, 0.3, 0.55, 0.78)
+PAD = 0.02
+# About what legend entries take, inches.
+MARK_WIDTH, LETTER_WIDTH = 0.55, 0.066
+
+
+def blocks(
+    domains: Sequence[str], panels: int, columns: int, size: tuple[float, float]
+) -> tuple["Figure", list[list["Axes"]]]:
+    """Return a figure with one block of panels per validation set, side by side.
+
+    Parameters
+    ----------
+    domains : sequence of str
+        Validation sets, one block each.
+    panels : int
+        Panels in each block.
+    columns : int
+        Panels in a row of a block.
+    size : tuple of float
+        Width and height of a panel, inches.
+
+    Returns
+    -------
+    figure : Figure
+    axes : list of list of Axes
+        Per block, row by row; each with its own loss axis: a fit is judged
+        against the spread of its own curve.
+    """
+    columns = min(columns, panels)
+    rows = math.ceil(panels / columns)
+    figure = new_figure(size[0] * columns * len(domains), size[1] * rows + 0.7)
+    found = []
+    for index, (part, domain) in enumerate(zip(halves(figure, len(domains)), domains, strict=True)):
+        grid = part.add_gridspec(rows, columns)
+        axes: list[Axes] = []
+        for i in range(panels):
+            axes.append(part.add_subplot(grid[divmod(i, columns)]))
+            dress(axes[-1])
+        head(part, domain, index)
+        part.supylabel(LOSS, fontsize="medium")
+        found.append(axes)
+    return figure, found
+
+
+def halves(figure: "Figure", count: int) -> list["SubFigure"]:
+    """Return a figure's parts, side by side."""
+    found = figure.subfigures(1, count, wspace=0.02, squeeze=False)
+    return [found[0, i] for i in range(count)]
+
+
+def head(part: "SubFigure", domain: str, index: int) -> None:
+    """Write the name of a block's validation set over it, in its colour."""
+    part.suptitle(
+        f"validation set: {domain}", color=colour(index), fontsize=LARGE, fontweight="bold"
+    )
+
+
+def step_axis(axes: "Axes", steps: int, label: str = "") -> None:
+    """Make the horizontal axis the square root of the step, from the transfer to the last step."""
+    axes.set_xscale(
+        "function", functions=(lambda x: np.sign(x) * np.sqrt(np.abs(x)), lambda x: x * np.abs(x))
+    )
+    axes.set_xlim(-steps * PAD**2, steps * (1 + PAD))
+    marks = [_rounded(steps * share**2) for share in TICK_SHARES] + [steps]
+    axes.set_xticks(marks, [_short(mark) for mark in marks], minor=False)
+    axes.set_xticks([], minor=True)
+    if label:
+        axes.set_xlabel(label)
+
+
+def _rounded(value: float) -> int:
+    if value < 1:
+        return round(value)
+    unit = 10.0 ** math.floor(math.log10(value))
+    return int(round(value / unit) * unit)
+
+
+def _short(step: int) -> str:
+    return f"{step / 1000:g}k" if step >= 1000 else f"{step}"
+
+
+def band(
+    axes: "Axes", steps: ArrayLike, draws: Floats, mass: float, **options: Any
+) -> tuple[Floats, Floats]:
+    """Shade the central interval of draws of shape (draws, steps), and return its edges."""
+    lower, upper = np.quantile(draws, [0.5 - mass / 2, 0.5 + mass / 2], axis=0)
+    options = {"linewidth": 0.0, "alpha": BAND if mass < 0.8 else WIDE_BAND} | options
+    axes.fill_between(steps, lower, upper, **options)
+    return lower, upper
+
+
+def dots(axes: "Axes", steps: ArrayLike, losses: ArrayLike, **options: Any) -> None:
+    """Draw measured losses."""
+    style: dict[str, Any] = {
+        "s": 7.0,
+        "color": INK,
+        "linewidths": 0.0,
+        "zorder": 3.0,
+        "clip_on": False,
+    }
+    axes.scatter(steps, losses, **(style | options))
+
+
+def widen(axes: "Axes", span: float) -> None:
+    """Let the vertical axis cover at least `span`, so that noise is not blown up."""
+    low, high = axes.get_ylim()
+    if high - low < span:
+        axes.set_ylim((low + high - span) / 2, (low + high + span) / 2)
+
+
+def title(axes: "Axes", run: str, notes: Sequence[str]) -> None:
+    """Write a run's name over its panel, and small lines between the two."""
+    axes.set_title(run, loc="left", fontweight="bold", pad=4 + 9.5 * len(notes))
+    if notes:
+        note(axes, "\n".join(notes))
+
+
+def note(axes: "Axes", text: str, color: str = GREY) -> None:
+    """Write small lines just over a panel."""
+    axes.annotate(
+        text,
+        xy=(0, 1),
+        xytext=(0, 3),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        fontsize=SMALL,
+        color=color,
+        va="bottom",
+        linespacing=1.15,
+    )
+
+
+def origin(replay: float | None, base: str | None) -> list[str]:
+    """Return in words where a CPT run starts and what it trains on; nothing for a PT run."""
+    return [f"replay {replay:g}, from {base}"] if base else []
+
+
+def step_label(phase: str) -> str:
+    """Return the name of the step axis of a phase."""
+    return "CPT step" if phase == "cpt" else "PT step"
+
+
+def legend(figure: "Figure", entries: dict[str, Any]) -> None:
+    """Put one legend under all panels, in as many rows as it needs."""
+    widths = [MARK_WIDTH + LETTER_WIDTH * len(text) for text in entries]
+    columns = len(entries)
+    while (
+        columns > 1
+        and columns * max(widths) > figure.get_figwidth()
+        and (columns < len(entries) or sum(widths) > figure.get_figwidth())
+    ):
+        columns -= 1
+    figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=columns)
+
+
+def patch(shade: str, alpha: float) -> Any:
+    """Return a legend mark for a band."""
+    from matplotlib.patches import Patch
+
+    return Patch(facecolor=shade, alpha=alpha, linewidth=0.0)
+
+
+def line(shade: str, **options: Any) -> Any:
+    """Return a legend mark for a line, or with ``marker`` for dots."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], color=shade, **options)

@@ -1,0 +1,104 @@
+"""Loss curves that the priors expect, before any loss is seen but the bases' own."""
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.forecast import default_grid, planned_curves
+from bayes_cpt.plots import panels
+from bayes_cpt.plots.style import GREY, INK, WIDE_BAND, colour, styled
+from bayes_cpt.posterior import Posterior
+from bayes_cpt.priors import draw_priors
+from bayes_cpt.setup import Frame
+from bayes_cpt.simulate import expected_loss
+from bayes_cpt.study import Study
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+type Floats = NDArray[np.float64]
+
+DRAWS = 1000
+CURVES = 25
+COLUMNS = 2
+
+
+@styled
+def prior_predictive(
+    source: Frame | Posterior,
+    plan: Study | None = None,
+    runs: Collection[str] | None = None,
+    seed: int = 0,
+) -> "Figure":
+    """Return a figure of the law's curves under the priors.
+
+    Parameters
+    ----------
+    source : Frame or Posterior
+        What is to be shown of a posterior are its priors alone. `bayes_cpt.setup.build_setup` gives the
+        frame of a specification and a study that was not fitted.
+    plan : Study, optional
+        Runs to draw curves of; the fitted study unless given, which a Frame does not have. Measured
+        losses, where it has them, are drawn over the curves.
+    runs : collection of str, optional
+        Names of the runs to show; the CPT runs unless given (the PT runs where it has no others).
+    seed : int
+        Of the prior draws.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One block of panels per validation set: some curves over the 50 and 90 % bands. A curve starts
+        at the measured loss of its base where that is known.
+    """
+    frame = source.frame if isinstance(source, Posterior) else source
+    if isinstance(source, Posterior):
+        study = source.study if plan is None else plan
+    elif plan is None:
+        raise ValueError("plan is missing: a Frame has no study, so give the runs to draw")
+    else:
+        study = plan
+    default = study.continual_runs if frame.spec.law.continual else study.pretraining_runs
+    shown = list(default) if runs is None else [study.run(name) for name in runs]
+    if isinstance(source, Posterior):
+        _, curves = planned_curves(source, plan, runs=[run.name for run in shown])
+    else:
+        curves = frame.curves(study, lambda run, _: default_grid(run.schedule.steps), shown)
+    losses = expected_loss(frame, draw_priors(frame, DRAWS, seed), curves)
+
+    figure, axes = panels.blocks(frame.domains, len(shown), COLUMNS, (2.4, 1.55))
+    columns = min(COLUMNS, len(shown))
+    names = [run.name for run in shown]
+    for index, curve in enumerate(curves.curves):
+        i, j = frame.domains.index(curve.domain), names.index(curve.run)
+        panel, run = axes[i][j], shown[j]
+        rows = np.flatnonzero(curves.points.curve_index == index)
+        steps, own = curves.points.steps[rows], losses[:, rows]
+        lower, upper = panels.band(panel, steps, own, 0.9, color=colour(i))
+        panels.band(panel, steps, own, 0.5, color=colour(i), alpha=1.5 * WIDE_BAND)
+        panel.plot(steps, own[:CURVES].T, color=colour(i), linewidth=0.5, alpha=0.6)
+        measured = study.curve(run.name, curve.domain)
+        panels.dots(panel, *measured, s=4.0)
+        _limits(panel, lower, upper, measured[1])
+        panels.title(panel, run.name, panels.origin(run.replay, run.base))
+        last = j >= len(shown) - columns
+        panels.step_axis(panel, run.schedule.steps, panels.step_label(run.phase) if last else "")
+    panels.legend(
+        figure,
+        {
+            f"{CURVES} curves drawn from the priors": panels.line(GREY, linewidth=0.8),
+            "50 %": panels.patch(GREY, 3 * WIDE_BAND),
+            "90 %": panels.patch(GREY, 1.5 * WIDE_BAND),
+            "measured": panels.line(INK, marker="o", markersize=3, linestyle=""),
+        },
+    )
+    return figure
+
+
+def _limits(axes: "Axes", *values: Floats) -> None:
+    """Show the bands and the measured losses; single curves may leave the panel."""
+    low, high = np.concatenate(values).min(), np.concatenate(values).max()
+    axes.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))

@@ -1,0 +1,73 @@
+"""The look that all figures share: colours, sizes and bands in one place."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LOSS = "validation loss (nats/token)"
+INK, GREY, PALE = "#222222", "#6b6b6b", "#b8b8b8"
+# Okabe and Ito's palette: it stays distinct under every common colour blindness.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+BAND, WIDE_BAND = 0.38, 0.16
+SMALL, NORMAL, LARGE = 7.0, 8.0, 9.5
+
+SETTINGS: dict[str, Any] = {
+    "font.size": NORMAL,
+    "axes.titlesize": NORMAL,
+    "axes.labelsize": NORMAL,
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "text.color": INK,
+    "lines.linewidth": 1.3,
+    "legend.frameon": False,
+    "legend.fontsize": NORMAL,
+    "figure.dpi": 100,
+    "figure.facecolor": "white",
+    "axes.facecolor": "white",
+}
+
+
+def styled[**P](draw: "Callable[P, Figure]") -> "Callable[P, Figure]":
+    """Return the plotting function with the common settings in force, and only while it draws."""
+
+    @wraps(draw)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> "Figure":
+        import matplotlib as mpl
+
+        with mpl.rc_context(SETTINGS):
+            return draw(*args, **kwargs)
+
+    return wrapped
+
+
+def new_figure(width: float, height: float) -> "Figure":
+    """Return an empty figure that is laid out by itself; sizes in inches."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def dress(axes: "Axes", grid: bool = True, ticks: int = 4) -> None:
+    """Give axes the common ticks, and lines at its `ticks` vertical ticks if `grid`.
+
+    Ticks are made when a figure is drawn, after the settings have gone: they are told by name.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    axes.tick_params(labelsize=SMALL, colors=GREY, labelcolor=INK, width=0.6, length=2.5)
+    if grid:
+        axes.grid(axis="y", color="#e6e6e6", linewidth=0.6)
+        axes.yaxis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 2.5, 5, 10], min_n_ticks=2))
+
+
+def colour(index: int) -> str:
+    """Return the colour of a validation set, by its place in the fit."""
+    return PALETTE[index % len(PALETTE)]

@@ -1,0 +1,145 @@
+"""Residuals of a curve: what the law leaves, its likelihood in O(points), and draws of it.
+
+Along each curve the measured loss is the law's curve plus
+
+- *fluctuation*: an Ornstein-Uhlenbeck process in steps (continuous-time AR(1)) whose size follows the
+  learning rate. Validation sets are the same at every measurement, so this is the model moving about,
+  not measurement noise: it is correlated over neighbouring checkpoints and shrinks as the run anneals.
+- *misfit*: the law is an approximation, and its error changes on the scale of the run itself. An
+  autoregression over the whole values of ``log(1 + t/t0)``, interpolated between them, starts at 0 at the
+  base's measured loss. Its size is learnt from all runs and is larger where the shift is larger.
+- *offset*: the unknown level of a curve that does not start at a measured loss (PT runs).
+
+Misfit and offset are linear in Gaussian weights, which the likelihood integrates out (Woodbury).
+"""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+import numpy as np
+
+from bayes_cpt.points import Curves
+
+# Misfit is counted from this share of the reference CPT steps: the law is worst in the first per cents of
+# a run, so its walk must have taken several steps by then.
+ONSET_SHARE = 0.002
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualDesign:
+    """What the residual likelihood needs beside the law's curve.
+
+    Parameters
+    ----------
+    gap : ndarray, shape (points,)
+        Steps since the previous point of the curve, or since the measured base; inf at the first
+        point of a curve that starts nowhere.
+    follows : ndarray, shape (points,)
+        1 where the previous point belongs to the same curve.
+    ramps : ndarray, shape (points, knots)
+        What each innovation of the misfit's autoregression adds at a point.
+    floating : ndarray, shape (points,)
+        1 in curves with an unknown level.
+    pretraining : ndarray, shape (points,)
+        1 in PT curves.
+    first, last : ndarray of int, shape (curves,)
+        Range of the points of each curve, `last` exclusive.
+    knots : int
+        Number of ramps.
+    """
+
+    gap: Any
+    follows: Any
+    ramps: Any
+    floating: Any
+    pretraining: Any
+    first: Any
+    last: Any
+    knots: int
+
+    def arrays(self) -> dict[str, Any]:
+        """Return the arrays by name."""
+        names = [field.name for field in fields(self) if field.name != "knots"]
+        return {name: getattr(self, name) for name in names}
+
+    def map(self, function: Any) -> Self:
+        """Return the design with every array replaced by ``function(name, array)``."""
+        changed: dict[str, Any] = {n: function(n, value) for n, value in self.arrays().items()}
+        return replace(self, **changed)
+
+
+def misfit_ramps(steps: Any, onset: float, knots: int, memory: float) -> Any:
+    """Return the ramps of `ResidualDesign` at the steps, shape (points, knots).
+
+    The product of hats, which interpolate between the knots, with the autoregression's response.
+    """
+    position = np.log1p(np.asarray(steps, dtype=np.float64) / onset)
+    knot = np.arange(1, knots + 1)
+    hats = np.clip(1.0 - np.abs(position[:, None] - knot), 0.0, None)
+    lag = knot[:, None] - knot
+    return hats @ np.where(lag >= 0, memory ** np.maximum(lag, 0), 0.0)
+
+
+def knot_count(steps: Any, onset: float) -> int:
+    """Return how many knots of the misfit lie below the last step."""
+    return int(np.ceil(np.log1p(float(np.max(steps)) / onset)))
+
+
+def residual_design(
+    curves: Curves, reference_steps: float, misfit_memory: float, knots: int | None = None
+) -> ResidualDesign:
+    """Return the design of the residuals of some curves.
+
+    Parameters
+    ----------
+    curves : Curves
+        Points in order.
+    reference_steps : float
+        Typical length of a CPT run.
+    misfit_memory : float
+        Share of the misfit at one knot that is carried to the next.
+    knots : int, optional
+        As many as the longest curve needs unless given.
+    """
+    points = curves.points
+    onset = ONSET_SHARE * reference_steps
+    follows = np.r_[False, np.diff(points.curve_index) == 0]
+    before = np.where(follows, np.r_[0.0, points.steps[:-1]], 0.0)
+    anchored = np.array([curve.continual and curve.base_known for curve in curves.curves])
+    gap = np.where(follows | anchored[points.curve_index], points.steps - before, np.inf)
+    count = len(curves.curves)
+    if knots is None:
+        knots = knot_count(points.steps, onset)
+    pretraining = np.array([not curve.continual for curve in curves.curves])
+    return ResidualDesign(
+        gap=gap,
+        follows=follows.astype(np.float64),
+        ramps=misfit_ramps(points.steps, onset, knots, misfit_memory),
+        floating=(~anchored)[points.curve_index].astype(np.float64),
+        pretraining=pretraining[points.curve_index].astype(np.float64),
+        first=np.searchsorted(points.curve_index, np.arange(count)),
+        last=np.searchsorted(points.curve_index, np.arange(count), side="right"),
+        knots=knots,
+    )
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Sizes of the residual parts at each point, shape (..., points) each.
+
+    Parameters
+    ----------
+    fluctuation : array
+        Sd of the fluctuation, nats/token.
+    memory : array
+        Its correlation time, steps.
+    misfit : array
+        Sd of an innovation of the misfit's autoregression, nats/token.
+    offset : array
+        Sd of the unknown level, nats/token; 0 where the level is known.
+    """
+
+    fluctuation: Any
+    memory: Any
+    misfit: Any
+    offset: Any

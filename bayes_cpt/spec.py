@@ -1,0 +1,361 @@
+"""The model specification: one TOML per model, with its law, residuals and priors.
+
+A specification names law terms, says which parameters are free, and states every prior with its reason.
+A user's own file may start from a shipped one with ``extends`` and change only what it names.
+"""
+
+import tomllib
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from bayes_cpt.bundled import models_folder
+from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.laws import (
+    Adaptation,
+    Annealing,
+    BaseOffset,
+    Law,
+    Parameter,
+    Power,
+    Reference,
+    Shift,
+    Term,
+    shift_signs,
+)
+
+ROLES = ("general", "target")
+Role = Literal["general", "target"]
+TermName = Literal["power", "annealing", "shift", "adaptation"]
+
+
+class Strict(BaseModel):
+    """Base of all tables: immutable, and an unknown key is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Normal(Strict):
+    """``Normal(mean, sd)``."""
+
+    distribution: Literal["normal"]
+    mean: float
+    sd: float = Field(gt=0)
+
+
+class LogNormal(Strict):
+    """A positive quantity: its log is Normal(log median, sigma), optionally within bounds."""
+
+    distribution: Literal["lognormal"]
+    median: float = Field(gt=0)
+    sigma: float = Field(gt=0)
+    lower: float | None = Field(default=None, gt=0)
+    upper: float | None = Field(default=None, gt=0)
+
+    @model_validator(mode="after")
+    def _bounds_hold_the_median(self) -> Self:
+        if (self.lower is None) != (self.upper is None):
+            raise ValueError("give both lower and upper, or neither")
+        lower, upper = self.lower or 0.0, self.upper or float("inf")
+        if not lower < self.median < upper:
+            raise ValueError("the median must lie between lower and upper")
+        return self
+
+
+class LogitNormal(Strict):
+    """A share between 0 and 1: its logit is Normal(logit median, sigma)."""
+
+    distribution: Literal["logitnormal"]
+    median: float = Field(gt=0, lt=1)
+    sigma: float = Field(gt=0)
+
+
+class Fixed(Strict):
+    """A known value, not sampled."""
+
+    distribution: Literal["fixed"]
+    value: float
+
+
+type Distribution = Annotated[
+    Normal | LogNormal | LogitNormal | Fixed, Field(discriminator="distribution")
+]
+
+
+class Prior(Strict):
+    """The prior of one parameter, the same for all validation sets or one per role.
+
+    Parameters
+    ----------
+    reason : str
+        Why this prior; shown in `summary` and in reports.
+    every : Distribution, optional
+        For all validation sets (and for parameters shared by them).
+    general, target : Distribution, optional
+        For one role; takes precedence over `every`.
+    """
+
+    reason: str = Field(min_length=1)
+    every: Distribution | None = None
+    general: Distribution | None = None
+    target: Distribution | None = None
+
+    @model_validator(mode="after")
+    def _covers_every_role(self) -> Self:
+        if self.every is None and (self.general is None or self.target is None):
+            raise ValueError("give every, or both general and target")
+        return self
+
+    def of(self, role: str | None) -> Distribution:
+        """Return the distribution for a role, or for a shared parameter (role None)."""
+        own = {"general": self.general, "target": self.target}.get(role or "")
+        found = own or self.every
+        if found is None:
+            raise SpecError([Problem("priors", "a shared parameter has no prior", "give every")])
+        return found
+
+
+class ReplayFactor(Strict):
+    """Which replay factor h each role has (LAW.md section 3)."""
+
+    general: Literal["none", "exponential", "saturating", "power"] = "none"
+    target: Literal["none", "exponential", "saturating", "power"] = "none"
+
+
+class LawTable(Strict):
+    """The law: its terms and their options."""
+
+    terms: tuple[TermName, ...] = Field(min_length=1)
+    replay_factor: ReplayFactor = ReplayFactor()
+    replay_gain: bool = False
+    replay_rate: bool = False
+    base_offset: bool = False
+    carry_memory: bool = False
+
+    @property
+    def continual(self) -> bool:
+        """Whether the law knows a CPT phase."""
+        return "shift" in self.terms
+
+    def build(self, roles: tuple[str, ...], reference: Reference) -> Law:
+        """Return the law for validation sets of these roles."""
+        terms: dict[str, Term] = {
+            "power": Power(),
+            "annealing": Annealing(continual=self.continual, replay=self.replay_gain),
+            "shift": Shift(
+                shift_signs(roles),
+                tuple(getattr(self.replay_factor, role) for role in roles),
+                self.replay_rate,
+            ),
+            "adaptation": Adaptation(),
+        }
+        chosen = tuple(terms[name] for name in self.terms)
+        return Law(chosen, reference, BaseOffset() if self.base_offset else None)
+
+
+class ResidualTable(Strict):
+    """The residuals: ``curve`` (autocorrelated, with misfit) or ``independent``.
+
+    Parameters
+    ----------
+    kind : str
+    skip_pretraining : float
+        Share of each PT run, from its start, that does not enter the fit.
+    misfit_memory : float
+        Share of the misfit that is carried over an e-fold of steps; 1 is a random walk.
+    """
+
+    kind: Literal["curve", "independent"] = "curve"
+    skip_pretraining: float = Field(default=0.0, ge=0, lt=1)
+    misfit_memory: float = Field(default=0.5, ge=0, le=1)
+
+    def parameters(self, continual: bool) -> dict[str, Parameter]:
+        """Return what is sampled for the residuals, by name."""
+        if self.kind == "independent":
+            return {"error": Parameter("sd of independent errors", "nats/token")}
+        found = {
+            "fluctuation_floor": Parameter("share of the fluctuation left at learning rate 0"),
+            "fluctuation_memory": Parameter(
+                "correlation time of the fluctuation, as a share of the reference steps"
+            ),
+            "fluctuation_pt": Parameter("sd of PT fluctuations at the reference LR", "nats/token"),
+            "misfit_pt": Parameter("misfit of the law in PT per e-fold of steps", "nats/token"),
+            "offset_pt": Parameter(
+                "sd of the level of a curve with no measured start", "nats/token"
+            ),
+        }
+        if continual:
+            found |= {
+                "fluctuation_cpt": Parameter(
+                    "sd of CPT fluctuations at the reference LR", "nats/token"
+                ),
+                "misfit_cpt": Parameter(
+                    "misfit of the law in CPT per e-fold of steps", "nats/token"
+                ),
+                "misfit_shift": Parameter("the same as a share of the shift"),
+            }
+        return found
+
+
+class ModelSpec(Strict):
+    """A model: law, residuals and priors.
+
+    Parameters
+    ----------
+    name, summary : str
+        For tables and `--help`.
+    law : LawTable
+    residuals : ResidualTable
+    priors : dict of str to Prior
+        Just those of the parameters that the law and the residuals have.
+
+    Raises
+    ------
+    SpecError
+        From `read_spec`, naming file, key and mend.
+    """
+
+    name: str = Field(min_length=1)
+    summary: str = ""
+    law: LawTable
+    residuals: ResidualTable = ResidualTable()
+    priors: dict[str, Prior]
+
+    @model_validator(mode="after")
+    def _priors_match_parameters(self) -> Self:
+        names = parameter_names(self.law, self.residuals)
+        for name in names - set(self.priors):
+            raise ValueError(f"priors.{name}: the parameter has no prior; add [priors.{name}]")
+        for name in set(self.priors) - names:
+            close = get_close_matches(name, names, 1)
+            hint = f"; did you mean {close[0]}?" if close else "; take the table out"
+            raise ValueError(f"priors.{name}: this model has no such parameter{hint}")
+        return self
+
+    @property
+    def uses_replay(self) -> bool:
+        """Whether the law depends on the replay ratio."""
+        factor = self.law.replay_factor
+        return factor.general != "none" or factor.target != "none"
+
+
+def parameter_names(law: LawTable, residuals: ResidualTable) -> set[str]:
+    """Return the names of all parameters that law and residuals sample."""
+    built = law.build(ROLES, Reference(1.0, 1.0, 1.0, 1.0))
+    return set(built.parameters()) | set(residuals.parameters(law.continual))
+
+
+def shipped_models() -> dict[str, Path]:
+    """Return the TOML files of the shipped models, by name."""
+    return {path.stem: path for path in sorted(models_folder().glob("*.toml"))}
+
+
+def read_spec(model: str | Path) -> ModelSpec:
+    """Read a shipped model by name, or a TOML file by path.
+
+    Parameters
+    ----------
+    model : str or Path
+        ``"cpt-replay"``, or the path of a file ending in ``.toml``.
+
+    Raises
+    ------
+    SpecError
+        Naming file, key and mend.
+
+    Examples
+    --------
+    >>> read_spec("cpt-replay").law.replay_factor.general
+    'power'
+    """
+    place = _locate(model)
+    chain = [(place, _table(place))]
+    while "extends" in chain[-1][1]:
+        path, table = chain[-1]
+        parent = _locate(table.pop("extends"), place=str(path), folder=path.parent)
+        if parent.resolve() in {seen.resolve() for seen, _ in chain}:
+            raise SpecError(
+                [Problem(str(path), f"extends leads back to {parent}", "name another model")]
+            )
+        chain.append((parent, _table(parent)))
+    _, merged = chain.pop()
+    while chain:
+        path, table = chain.pop()
+        merged = _merged(merged, table, str(path))
+    return parse_spec(merged, place=str(place))
+
+
+def parse_spec(table: dict[str, Any], place: str) -> ModelSpec:
+    """Return the specification a table describes; `place` is named in errors."""
+    try:
+        return ModelSpec.model_validate(table)
+    except ValidationError as error:
+        raise SpecError([_problem(detail, place) for detail in error.errors()]) from None
+
+
+def _locate(model: str | Path, place: str = "model", folder: Path = Path()) -> Path:
+    """Return the file of a shipped model, or a path, taken from `folder` where it is relative."""
+    shipped = shipped_models()
+    if str(model) in shipped:
+        return shipped[str(model)]
+    path = folder / str(model)
+    if path.suffix == ".toml" and path.is_file():
+        return path
+    close = get_close_matches(str(model), shipped, 1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    raise SpecError(
+        [
+            Problem(
+                place,
+                f"there is no model {str(model)!r}",
+                f"{hint}name one of {', '.join(shipped)}, or the path of a .toml file",
+            )
+        ]
+    )
+
+
+def _table(path: Path) -> dict[str, Any]:
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SpecError(
+            [Problem(str(path), f"this is not TOML: {error}", "mend the file at that place")]
+        ) from None
+    problems = [
+        Problem(f"{path}, key {key}", f"{key} is {found[key]!r}", f"make it a table, [{key}]")
+        for key in ("law", "residuals", "priors")
+        if not isinstance(found.get(key, {}), dict)
+    ]
+    if problems:
+        raise SpecError(problems)
+    return found
+
+
+def _merged(parent: dict[str, Any], child: dict[str, Any], place: str) -> dict[str, Any]:
+    """Return the parent with what the child names; inherited priors it has no use for are left out."""
+    result = parent | child
+    for key in ("law", "residuals"):
+        result[key] = parent.get(key, {}) | child.get(key, {})
+    try:
+        names = parameter_names(
+            LawTable.model_validate(result["law"]),
+            ResidualTable.model_validate(result["residuals"]),
+        )
+    except ValidationError as error:
+        raise SpecError([_problem(detail, place) for detail in error.errors()]) from None
+    inherited = {name: own for name, own in parent.get("priors", {}).items() if name in names}
+    result["priors"] = inherited | child.get("priors", {})
+    return result
+
+
+def _problem(detail: Any, place: str) -> Problem:
+    key = ".".join(str(part) for part in detail["loc"])
+    message = detail["msg"].removeprefix("Value error, ")
+    mends = {
+        "extra_forbidden": "take the key out or correct its name",
+        "missing": "add the key",
+    }
+    mend = mends.get(detail["type"], "correct the value; models/cpt-replay.toml shows the form")
+    return Problem(f"{place}{', key ' + key if key else ''}", message, mend)

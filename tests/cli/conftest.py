@@ -1,0 +1,59 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Answer, Call
+from synthetic import lab, prior_as_posterior
+
+from bayes_cpt.cli import run
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Return what runs a command line in this process."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+    def answer(*arguments: object) -> Answer:
+        capsys.readouterr()
+        code = run([str(argument) for argument in arguments])
+        return Answer(code, *capsys.readouterr())
+
+    return answer
+
+
+def _saved(folder: Path, problems: list[str]) -> Path:
+    posterior = prior_as_posterior(lab())
+    posterior.tree.attrs["problems"] = json.dumps(problems)
+    path = folder / "fit.nc"
+    posterior.save(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def fit_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a fit that cost no sampling."""
+    return _saved(tmp_path_factory.mktemp("fit"), [])
+
+
+@pytest.fixture(scope="session")
+def weak_fit_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a fit whose diagnostics fall short."""
+    return _saved(tmp_path_factory.mktemp("weak"), ["R-hat of memory is 1.2, above 1.01"])
+
+
+@pytest.fixture
+def quick_fit(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Fit without sampling; what is returned becomes the problems of the posterior."""
+    problems: list[str] = []
+
+    def fit(study: Any, spec: Any, seed: int, *, draws: Any, progress: Any, cores: Any) -> Any:
+        for stage in ("compiling", "sampling", "sampling"):
+            progress(stage, 0.5)
+        posterior = prior_as_posterior(study, spec, draws=draws or 25)
+        posterior.tree.attrs["problems"] = json.dumps(problems)
+        posterior.tree.attrs["seed"] = seed
+        return posterior
+
+    monkeypatch.setattr("bayes_cpt.fitting.fit", fit)
+    return problems

@@ -1,0 +1,100 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import Call, check_refusal
+
+STUDY = "data/cpt-lab"
+PLAN = f"{STUDY}/plan-example.toml"
+
+# Command line and what the answer must say. {fit} is a fit, {dir} an empty folder, {plan} a plan that
+# contradicts the study, {points} a CSV of points, {text} a text file.
+LINES: list[tuple[str, tuple[str, ...]]] = [
+    ("fitt", ("No such command 'fitt'", "Did you mean 'fit'", "bayes-cpt --help")),
+    ("check", ("Missing argument", "STUDY")),
+    ("check {dir}/none", ("none: there is no such folder", "Check the spelling")),
+    ("check {text}", ("this is a file", "Give the folder that holds study.toml")),
+    ("check {dir}", ("study.toml: the file is missing",)),
+    (f"check {STUDY} --model cpt-replai", ("no model 'cpt-replai'", "Did you mean cpt-replay")),
+    (f"check {STUDY} more", ("unexpected extra argument", "more")),
+    (f"fit {STUDY}", ("Missing option", "-o")),
+    (f"fit {STUDY} --modle cpt -o {{dir}}/fit.nc", ("No such option", "--modle")),
+    (f"fit {STUDY} --model nothing -o {{dir}}/fit.nc", ("'nothing'", "Name one of cpt")),
+    (f"fit {STUDY} --model {{text}} -o {{dir}}/fit.nc", ("text.toml", "not TOML")),
+    (f"fit {STUDY} --seed abc -o {{dir}}/fit.nc", ("--seed", "integer")),
+    (f"fit {STUDY} --seed -1 -o {{dir}}/fit.nc", ("--seed", "0")),
+    (f"fit {STUDY} --draws 0 -o {{dir}}/fit.nc", ("--draws", "10")),
+    (f"fit {STUDY} --cores 0 -o {{dir}}/fit.nc", ("--cores", "1")),
+    (f"fit {STUDY} -o {{dir}}/none/fit.nc", ("none: there is no such folder", "Make the folder")),
+    (f"fit {STUDY} -o {{dir}}", ("this is a folder", "out.nc")),
+    (f"fit {STUDY} -o {{dir}}/fit.csv", ("ends in '.csv'", "Let it end in .nc")),
+    (f"fit {STUDY} -o {{text}}/fit.nc", ("this is a file, not a folder",)),
+    ("summary {dir}/none.nc", ("none.nc: there is no such fit", "bayes-cpt fit STUDY")),
+    ("summary {text}", ("this is not a fit of bayes_cpt", "fit again")),
+    ("summary {dir}", ("there is no such fit",)),
+    ("summary {fit} --interval 90", ("90 is not a mass between 0 and 1", "write 0.9 for 90 %")),
+    ("summary {fit} --interval 0", ("0 is not a mass",)),
+    ("summary {fit} --interval nan", ("nan is not a mass",)),
+    ("summary {fit} --csv {dir}", ("this is a folder",)),
+    ("summary {fit} --csv {fit}", ("Let it end in .csv",)),
+    ("predict {fit}", ("Missing option", "-o")),
+    (f"predict {{text}} --plan {PLAN} -o {{dir}}/o.csv", ("not a fit of bayes_cpt",)),
+    (f"predict {{fit}} --plan {PLAN} -o {{dir}}/o.txt", (".csv or .parquet or .nc",)),
+    ("predict {fit} -o {fit}", ("this is the input", "another file")),
+    (f"predict {{fit}} --plan {PLAN} -o {{dir}}/o.csv --kind newrun", ("--kind", "new_run")),
+    (f"predict {{fit}} --plan {PLAN} -o {{dir}}/o.csv --kind known_run", ("no such run", "long")),
+    (f"predict {{fit}} --plan {PLAN} -o {{dir}}/o.csv --draws 0", ("--draws", "4")),
+    ("predict {fit} --plan {dir}/none.toml -o {dir}/o.csv", ("none.toml: there is no such",)),
+    ("predict {fit} --plan {text} -o {dir}/o.csv", ("text.toml", "not TOML")),
+    ("predict {fit} --plan {plan} -o {dir}/o.csv", ("general is 'prose'", "Write 'general'")),
+    (f"predict {{fit}} --plan {PLAN} --at {{points}} -o {{dir}}/o.csv", ("run mixed", "long_r25")),
+    (f"predict {{fit}} --plan {PLAN} --at {{dir}}/no -o {{dir}}/o.csv", ("cannot be read",)),
+    (f"predict {{fit}} --plan {PLAN} --at {{text}} -o {{dir}}/o.csv", ("no column run",)),
+    ("demo -o {text}", ("this is a file", "Choose a folder")),
+    ("demo --seed 1.5", ("--seed", "integer")),
+]
+
+
+@pytest.mark.parametrize(("line", "fragments"), LINES, ids=[line for line, _ in LINES])
+def test_bad_command_lines(
+    line: str, fragments: tuple[str, ...], call: Call, fit_file: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    text, plan, points = (tmp_path / name for name in ("text.toml", "plan.toml", "points.csv"))
+    text.write_text("nothing of the kind\n")
+    plan.write_text(Path(PLAN).read_text() + '\n[study]\nname = "other"\ngeneral = "prose"\n')
+    points.write_text("run,step,domain\nmixed,5,general\n")
+    before = fit_file.read_bytes()
+    places = {"fit": fit_file, "dir": folder, "text": text, "plan": plan, "points": points}
+    arguments = [part.format(**places) for part in line.split()]
+    check_refusal(call(*arguments), fragments)
+    assert list(folder.iterdir()) == []
+    assert fit_file.read_bytes() == before
+    answer = call(*arguments, "--json")
+    assert answer.code == 2
+    assert answer.json()["error"]
+
+
+def test_a_folder_without_the_right_to_write_is_found_out_before_the_fit(
+    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", refused)
+    answer = call("fit", STUDY, "-o", tmp_path / "fit.nc")
+    check_refusal(answer, ("this cannot be written: Permission denied", "ask for the right"))
+
+
+def test_what_reads_the_output_may_stop_early() -> None:
+    # The reading end is closed before the first line is written.
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "bayes_cpt", "check", STUDY]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert done.stderr == ""
+    assert done.returncode == 141

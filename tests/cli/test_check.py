@@ -1,0 +1,89 @@
+from pathlib import Path
+
+import pytest
+from command_line import Call, check_refusal
+from malformed import FILES, TABLE, Malformed, write_files
+
+
+def test_what_is_in_the_bundled_study_is_printed(call: Call) -> None:
+    answer = call("check", "data/cpt-lab")
+    assert answer.code == 0
+    assert answer.err == ""
+    rows = [line.split() for line in answer.out.splitlines()]
+    assert [
+        "r25_lin05",
+        "cpt",
+        "stable_12k",
+        "0.25",
+        "3000",
+        "0.002",
+        "0",
+        "38",
+        "38",
+        "38",
+    ] in rows
+    assert ["annealed_30pct", "pt_anneal30", "14000"] in [row[:3] for row in rows]
+    assert ["cpt", "0", "to", "0.75", "0.0006", "to", "0.002", "3000"] in rows
+    assert "general (general) and kernel (target)" in answer.out
+    assert "Not identified, and what run would change that" in answer.out
+
+
+def test_nothing_is_cut_off_in_a_terminal_of_100_columns(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    out = call("check", "data/cpt-lab").out
+    assert "…" not in out
+    tables = out[out.index("Bases") :].splitlines()
+    assert max(len(line) for line in tables if line.startswith(" ")) <= 100
+    assert " r25_a0_rewarm  cpt    annealed_0pct " in out
+
+
+def test_json_is_the_only_thing_on_stdout(call: Call) -> None:
+    found = call("check", "data/cpt-lab", "--json").json()
+    assert [base["name"] for base in found["bases"]][:2] == ["stable_12k", "stable_6k"]
+    assert found["model"] == "cpt-replay"
+    shares = {row["quantity"]: row["contraction"] for row in found["parameters"]}
+    assert 0 <= min(shares.values()) <= max(shares.values()) <= 1
+
+
+def test_quiet_says_nothing(call: Call) -> None:
+    assert call("check", "data/cpt-lab", "--quiet") == (0, "", "")
+
+
+def test_a_study_without_cpt_is_asked_about_pretraining(call: Call, tmp_path: Path) -> None:
+    settings = FILES["study.toml"].split("[runs.mixed]")[0]
+    losses = [row for row in FILES["losses.csv"].splitlines() if row[:3] in ("run", "tru")]
+    files = {"study.toml": settings, "losses.csv": "\n".join(losses)}
+    folder = write_files(tmp_path / "study", {**files})
+    assert call("check", folder, "--json").json()["model"] == "pretrain"
+
+
+def test_cautions_are_shown_once_each(call: Call, tmp_path: Path) -> None:
+    losses = FILES["losses.csv"].replace("mixed,25,code,3.9", "mixed,25,code,39")
+    folder = write_files(tmp_path / "study", {**FILES, "losses.csv": losses})
+    answer = call("check", folder, "--json")
+    assert answer.code == 0
+    notes = [line for line in answer.err.splitlines() if line]
+    assert notes == [f"Note: {text}" for text in answer.json()["warnings"]]
+    assert notes
+
+
+@pytest.mark.parametrize("case", TABLE, ids=[case.id for case in TABLE])
+def test_malformed_studies(case: Malformed, call: Call, tmp_path: Path) -> None:
+    path = case.write(tmp_path / "study")
+    answer = call("check", path)
+    check_refusal(answer, case.fragments)
+    for paragraph in answer.err.strip().split("\n\n"):
+        assert paragraph.startswith(str(path))
+    told = call("check", path, "--json")
+    assert told.err == answer.err
+    assert len(told.json()["problems"]) == len(answer.err.strip().split("\n\n"))
+
+
+@pytest.mark.parametrize("case", TABLE, ids=[case.id for case in TABLE])
+def test_malformed_studies_are_not_fitted(case: Malformed, call: Call, tmp_path: Path) -> None:
+    path = case.write(tmp_path / "study")
+    answer = call("fit", path, "-o", tmp_path / "fit.nc")
+    check_refusal(answer, case.fragments)
+    assert not list(tmp_path.glob("*fit*"))

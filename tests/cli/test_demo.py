@@ -1,0 +1,37 @@
+from pathlib import Path
+
+from command_line import Call
+
+import bayes_cpt
+
+FILES = {"fit.nc", "forecast.csv", "forecast.png", "fitted.png", "plan-example.toml"}
+
+
+def test_everything_is_written_into_a_new_folder(
+    call: Call, quick_fit: list[str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "demo"
+    answer = call("demo", "-o", folder)
+    assert answer.code == 0
+    assert {path.name for path in folder.iterdir()} == FILES
+    assert (folder / "forecast.png").read_bytes().startswith(b"\x89PNG")
+    for name in FILES:
+        assert str(folder / name) in answer.out
+    assert bayes_cpt.load(folder / "fit.nc").study.name == "cpt-lab"
+    assert "long_r25" in answer.out
+
+
+def test_json_and_an_untrustworthy_fit(call: Call, quick_fit: list[str], tmp_path: Path) -> None:
+    quick_fit.append("bulk ESS of memory is 12, below 400")
+    answer = call("demo", "-o", tmp_path, "--json")
+    assert answer.code == 1
+    assert set(answer.json()["files"]) == FILES
+    assert answer.json()["fit"]["trustworthy"] is False
+
+
+def test_a_folder_that_cannot_be_made(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for target in (tmp_path / "file", tmp_path / "none" / "demo"):
+        answer = call("demo", "-o", target)
+        assert (answer.code, answer.out) == (2, "")
+        assert "older" in answer.err

@@ -1,0 +1,116 @@
+from pathlib import Path
+
+import pytest
+from command_line import Call
+from malformed import FILES, write_files
+
+import bayes_cpt
+
+
+def test_the_file_is_written_and_summed_up(
+    call: Call, quick_fit: list[str], tmp_path: Path
+) -> None:
+    target = tmp_path / "fit.nc"
+    answer = call("fit", "data/cpt-lab", "--seed", 7, "-o", target)
+    assert answer.code == 0
+    assert bayes_cpt.load(target).seed == 7
+    assert "The posterior meets its diagnostics." in answer.out
+    assert "R-hat" in answer.out
+    assert f"Written to {target}" in answer.out
+    # Not a terminal: one line per stage, however often it is told.
+    assert [line.split()[1] for line in answer.err.splitlines()] == ["compiling", "sampling"]
+
+
+def test_json(call: Call, quick_fit: list[str], tmp_path: Path) -> None:
+    found = call("fit", "data/cpt-lab", "-o", tmp_path / "fit.nc", "--json", "--draws", 30).json()
+    assert found["trustworthy"] is True
+    assert found["draws"] == 30
+    assert found["fit"] == str(tmp_path / "fit.nc")
+    assert [row["points"] for row in found["quality"]] == [370, 370]
+    assert {"min_ess_bulk", "min_ess_tail", "max_r_hat", "attempts", "seconds"} <= set(found)
+
+
+def test_quiet(call: Call, quick_fit: list[str], tmp_path: Path) -> None:
+    assert call("fit", "data/cpt-lab", "-o", tmp_path / "fit.nc", "-q") == (0, "", "")
+
+
+@pytest.mark.parametrize("loud", [[], ["--quiet"], ["--json"]])
+def test_an_untrustworthy_fit_is_written_and_marked(
+    loud: list[str], call: Call, quick_fit: list[str], tmp_path: Path
+) -> None:
+    quick_fit.append("R-hat of memory is 1.2, above 1.01")
+    target = tmp_path / "fit.nc"
+    answer = call("fit", "data/cpt-lab", "-o", target, *loud)
+    assert answer.code == 1
+    assert "Not trustworthy" in answer.err
+    assert "R-hat of memory is 1.2" in answer.err
+    assert not bayes_cpt.load(target).trustworthy
+    if "--json" in loud:
+        assert answer.json()["problems"] == quick_fit
+
+
+def test_an_old_file_is_replaced_with_a_note(
+    call: Call, quick_fit: list[str], tmp_path: Path
+) -> None:
+    target = tmp_path / "fit.nc"
+    target.write_text("old")
+    answer = call("fit", "data/cpt-lab", "-o", target)
+    assert answer.code == 0
+    assert f"{target} was there already and has been replaced" in answer.err
+    assert bayes_cpt.load(target).trustworthy
+
+
+def test_a_model_of_ones_own(call: Call, quick_fit: list[str], tmp_path: Path) -> None:
+    model = tmp_path / "mine.toml"
+    model.write_text('extends = "pretrain"\nname = "mine"\n')
+    answer = call("fit", "data/cpt-lab", "--model", model, "-o", tmp_path / "fit.nc", "--json")
+    assert answer.json()["model"] == "mine"
+    assert [row["phase"] for row in answer.json()["quality"]] == ["pt"]
+
+
+def test_what_the_study_lacks_is_said_before_the_fit(call: Call, tmp_path: Path) -> None:
+    folder = write_files(tmp_path / "study", {**FILES})
+    answer = call("fit", folder, "--model", "cpt", "-o", tmp_path / "fit.nc")
+    assert answer.code == 2
+    assert "replay ratios 0.25 to 0.5" in answer.err
+    assert "Use --model cpt-replay" in answer.err
+    assert not (tmp_path / "fit.nc").exists()
+
+
+def test_an_interrupted_fit_leaves_nothing(
+    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bayes_cpt.fitting.fit", interrupted)
+    answer = call("fit", "data/cpt-lab", "-o", tmp_path / "fit.nc")
+    assert answer == (130, "", "Interrupted. No unfinished file is left behind.\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_named_and_the_old_file_kept(
+    call: Call, quick_fit: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    target = tmp_path / "fit.nc"
+    target.write_text("old")
+    monkeypatch.setattr(Path, "write_bytes", full)
+    answer = call("fit", "data/cpt-lab", "-o", target, "-q")
+    assert answer.code == 2
+    assert answer.err.startswith(f"{target}: this cannot be written: No space left on device. Make")
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.slow
+def test_a_real_fit_meets_its_diagnostics(call: Call, tmp_path: Path) -> None:
+    target = tmp_path / "fit.nc"
+    arguments = ("fit", "data/cpt-lab", "--model", "pretrain", "--seed", 1, "--json")
+    answer = call(*arguments, "-o", target)
+    assert answer.code == 0
+    assert answer.json()["min_ess_tail"] >= 400
+    assert answer.json()["quality"][0]["r2"] > 0.95
+    assert bayes_cpt.load(target).trustworthy

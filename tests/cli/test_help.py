@@ -1,0 +1,55 @@
+import subprocess
+import sys
+
+import pytest
+from command_line import Call
+
+HEAVY = ("pymc", "pytensor", "arviz", "xarray", "matplotlib", "numba")
+VERBS = ("check", "fit", "summary", "predict", "demo")
+
+
+def imported(*arguments: str) -> set[str]:
+    code = (
+        "import sys\nfrom bayes_cpt.cli import run\ncode = run(sys.argv[1:])\n"
+        "print(*sys.modules, file=sys.stderr)\nsys.exit(code)"
+    )
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return {name.split(".")[0] for name in done.stderr.split()}
+
+
+def test_help_imports_nothing_heavy() -> None:
+    assert imported("--help").isdisjoint((*HEAVY, "pandas", "scipy", "numpy"))
+
+
+def test_check_imports_no_sampler_and_no_figures() -> None:
+    assert imported("check", "data/cpt-lab").isdisjoint(HEAVY)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_of_a_verb_has_an_example_and_the_exit_codes(verb: str, call: Call) -> None:
+    answer = call(verb, "--help")
+    assert answer.code == 0
+    text = " ".join(answer.out.split())
+    assert f"Example: bayes-cpt {verb}" in text
+    assert "Exit codes: 0" in text
+    assert "--quiet" in text
+    assert "--json" in text
+    assert answer.err == ""
+
+
+@pytest.mark.parametrize("verb", ["fit", "predict", "demo"])
+def test_what_draws_takes_a_seed(verb: str, call: Call) -> None:
+    assert "--seed" in call(verb, "--help").out
+
+
+def test_help_names_every_verb_and_no_arguments_ask_for_it(call: Call) -> None:
+    answer = call()
+    assert answer == call("--help")
+    assert answer.code == 0
+    for verb in VERBS:
+        assert f"bayes-cpt {verb}" in answer.out
+
+
+def test_version(call: Call) -> None:
+    assert call("--version") == (0, "0.1.0\n", "")

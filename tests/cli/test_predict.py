@@ -1,0 +1,107 @@
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet
+import pytest
+import xarray as xr
+from command_line import Call, check_refusal
+from malformed import TABLE, Malformed
+from synthetic import lab_posterior
+
+import bayes_cpt
+from bayes_cpt.bundled import bundled_study
+from bayes_cpt.forecast import table
+
+PLAN = bundled_study() / "plan-example.toml"
+COLUMNS = ["run", "step", "domain", "mean", "median", "sd", "lower", "upper", "kind", "outside"]
+
+
+def test_csv_holds_the_table_of_the_forecast(call: Call, fit_file: Path, tmp_path: Path) -> None:
+    target = tmp_path / "forecast.csv"
+    answer = call("predict", fit_file, "--plan", PLAN, "-o", target, "--seed", 3)
+    assert answer.code == 0
+    found = pd.read_csv(target)
+    assert list(found.columns) == [*COLUMNS, "interval"]
+    dataset = bayes_cpt.load(fit_file).predict(PLAN, seed=3)
+    pd.testing.assert_frame_equal(found[COLUMNS], table(dataset), check_dtype=False)
+    assert set(found["interval"]) == {0.9}
+    assert " long_r25      general  outside  12000 " in answer.out
+    assert "run long_r25: 12000 steps, 4.0x the longest run" in answer.err
+
+
+def test_parquet_and_netcdf(call: Call, fit_file: Path, tmp_path: Path) -> None:
+    rows, draws = tmp_path / "forecast.parquet", tmp_path / "forecast.nc"
+    for target in (rows, draws):
+        arguments = ("predict", fit_file, "--plan", PLAN, "--interval", 0.8, "-o", target, "-q")
+        assert call(*arguments).code == 0
+    read = pyarrow.parquet.read_table(rows)
+    assert read.schema.metadata[b"interval"] == b"0.8"
+    with xr.open_dataset(draws, engine="h5netcdf") as stored:
+        assert stored.attrs["interval"] == 0.8
+        bands = table(stored.load(), 0.8)
+    pd.testing.assert_frame_equal(read.to_pandas()[COLUMNS], bands, check_dtype=False)
+
+
+def test_without_a_plan_the_fitted_runs_are_predicted_given_their_points(
+    call: Call, fit_file: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "own.csv"
+    found = call("predict", fit_file, "-o", target, "--json").json()
+    assert found["kind"] == "known_run"
+    assert found["outside"] == {}
+    study = bayes_cpt.load(fit_file).study
+    last = {(row["run"], row["domain"]): row["median"] for row in found["final"]}
+    assert last["r25_cos", "kernel"] == pytest.approx(study.curve("r25_cos", "kernel")[1][-1])
+
+
+def test_points_kind_and_draws(call: Call, fit_file: Path, tmp_path: Path) -> None:
+    at, target = tmp_path / "at.csv", tmp_path / "out.csv"
+    at.write_text("run,step,domain\nlong_r25,5,general\nlong_r25,700,general\n")
+    arguments = ("predict", fit_file, "--plan", PLAN, "--at", at, "--kind", "expected")
+    answer = call(*arguments, "--draws", 40, "-o", target, "--json")
+    assert answer.json()["kind"] == "expected"
+    assert pd.read_csv(target)["step"].tolist() == [5, 700]
+
+
+def test_a_seed_repeats_a_forecast(call: Call, fit_file: Path, tmp_path: Path) -> None:
+    texts = []
+    for seed in (1, 1, 2):
+        call("predict", fit_file, "--plan", PLAN, "-o", tmp_path / "a.csv", "--seed", seed, "-q")
+        texts.append((tmp_path / "a.csv").read_text())
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_an_untrustworthy_fit_predicts_with_exit_code_1(
+    call: Call, weak_fit_file: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "out.csv"
+    answer = call("predict", weak_fit_file, "--plan", PLAN, "-o", target)
+    assert answer.code == 1
+    assert "Not trustworthy" in answer.err
+    assert target.exists()
+
+
+# What a plan may lack or leave out, being no study.
+FINE_IN_A_PLAN = {
+    "a-file", "no-losses", "header-only", "general-absent", "target-absent", "general-missing",
+    "target-missing", "name-missing",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in TABLE if case.id not in FINE_IN_A_PLAN], ids=lambda case: case.id
+)
+def test_malformed_plans(
+    case: Malformed,
+    call: Call,
+    fit_file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Any fit will do, and reading one every time takes longer than all the rest.
+    monkeypatch.setattr("bayes_cpt.posterior.load", lambda path: lab_posterior())
+    path = case.write(tmp_path / "study")
+    answer = call("predict", fit_file, "--plan", path, "-o", tmp_path / "out.csv")
+    check_refusal(answer, ())
+    assert str(path) in answer.err
+    assert not list(tmp_path.glob("*out*"))

@@ -1,0 +1,86 @@
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import Call
+from synthetic import lab
+
+import bayes_cpt
+from bayes_cpt.cli import console
+from bayes_cpt.priors import draw_priors
+from bayes_cpt.setup import build_setup
+from bayes_cpt.spec import read_spec, shipped_models
+from bayes_cpt.symbols import COEFFICIENTS, equation, meaning
+
+
+def test_the_table_is_that_of_the_posterior(call: Call, fit_file: Path) -> None:
+    answer = call("summary", fit_file)
+    assert (answer.code, answer.err) == (0, "")
+    wanted = bayes_cpt.load(fit_file).summary().set_index(["quantity", "domain"])
+    row = next(line.split() for line in answer.out.splitlines() if line.startswith(" L0"))
+    mean = wanted.loc[("L0", "general"), "mean"]
+    assert row[:3] == ["L0", "general", console.number(mean)]
+    assert "L = L0 + A·(S1_pt + S1_cpt)^-alpha" in answer.out
+    assert "loss that endless pre-training would approach, nats/token" in answer.out
+
+
+def test_filters_and_interval(call: Call, fit_file: Path) -> None:
+    half = call("summary", fit_file, "--coefficients", "--interval", 0.5, "--json").json()
+    assert {row["kind"] for row in half["quantities"]} == {"coefficient"}
+    full = call("summary", fit_file, "--interval", 0.95, "--json").json()
+    assert {row["kind"] for row in full["quantities"]} == {"coefficient", "parameter"}
+    widths = {(r["quantity"], r["domain"]): r["upper"] - r["lower"] for r in full["quantities"]}
+    for row in half["quantities"]:
+        assert row["upper"] - row["lower"] < widths[row["quantity"], row["domain"]]
+    own = call("summary", fit_file, "--parameters", "--json").json()
+    assert {row["kind"] for row in own["quantities"]} == {"parameter"}
+
+
+def test_csv(call: Call, fit_file: Path, tmp_path: Path) -> None:
+    target = tmp_path / "table.csv"
+    assert call("summary", fit_file, "--csv", target, "-q") == (0, "", "")
+    table = pd.read_csv(target)
+    wanted = bayes_cpt.load(fit_file).summary()
+    pd.testing.assert_frame_equal(table.drop(columns="interval"), wanted, check_dtype=False)
+    assert (table["interval"] == 0.9).all()
+
+
+def test_an_untrustworthy_fit_gives_exit_code_1(call: Call, weak_fit_file: Path) -> None:
+    answer = call("summary", weak_fit_file)
+    assert answer.code == 1
+    assert "Not trustworthy" in answer.err
+    assert "L0" in answer.out
+
+
+def test_what_rests_on_the_prior_is_marked(
+    call: Call, fit_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bayes_cpt.posterior.LOWEST_CONTRACTION", 1.1)
+    answer = call("summary", fit_file, "--coefficients")
+    assert next(line for line in answer.out.splitlines() if line.startswith(" L0")).endswith("*")
+    assert "the quantity rests on its prior" in answer.out
+
+
+def test_nothing_is_cut_off_in_a_terminal_of_100_columns(
+    call: Call, fit_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    out = call("summary", fit_file).out
+    assert "…" not in out
+    assert max(map(len, out.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("model", shipped_models())
+def test_every_quantity_of_every_model_has_its_line(model: str) -> None:
+    study = lab().subset(["pt_trunk", "r25_cos"])
+    frame = build_setup(read_spec(model), study).frame
+    parameters = draw_priors(frame, 3, seed=0)
+    assert all(meaning(frame, name) for name in parameters)
+    printed = set(re.findall(r"\w+", " ".join(equation(frame))))
+    coefficients = set(frame.law.coefficients(parameters, np))
+    assert all(meaning(frame, name) for name in coefficients)
+    # The momentum is inside S2.
+    assert coefficients - {"lambda"} <= printed
+    assert printed.isdisjoint(set(COEFFICIENTS) - coefficients)

@@ -1,0 +1,66 @@
+"""The residual model of one curve as a dense covariance matrix, written apart from `bayes_cpt`."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+type Floats = NDArray[np.float64]
+
+
+def misfit_covariance(steps: ArrayLike, onset: float, carried: float) -> Floats:
+    """Return the covariance of the misfit for innovations of sd 1.
+
+    An autoregression at x = 1, 2, ... of x = log(1 + t/onset), 0 at x = 0, linear in between.
+    """
+    position = np.log1p(np.asarray(steps, dtype=np.float64) / onset)
+    last = int(np.ceil(position.max()))
+    knots = np.zeros((last + 1, last + 1))
+    for a in range(1, last + 1):
+        for b in range(1, last + 1):
+            shared = range(1, min(a, b) + 1)
+            knots[a, b] = sum(carried ** (a - j) * carried ** (b - j) for j in shared)
+    between = np.stack([np.interp(position, np.arange(last + 1), row) for row in knots])
+    return np.stack([np.interp(position, np.arange(last + 1), row) for row in between.T])
+
+
+def fluctuation_covariance(steps: ArrayLike, memory: float, *, starts_at_0: bool) -> Floats:
+    """Return the covariance of a unit Ornstein-Uhlenbeck process at the steps.
+
+    In equilibrium, or at 0 at step 0.
+    """
+    t = np.asarray(steps, dtype=np.float64)
+    equilibrium = np.exp(-np.abs(t[:, None] - t) / memory)
+    return np.asarray(equilibrium - np.exp(-(t[:, None] + t) / memory) * starts_at_0)
+
+
+def curve_covariance(
+    steps: ArrayLike,
+    *,
+    anchored: bool,
+    fluctuation: ArrayLike,
+    memory: float,
+    misfit: ArrayLike,
+    level: ArrayLike,
+    onset: float,
+    carried: float,
+) -> Floats:
+    """Return the covariance of the residuals of one curve.
+
+    Parameters
+    ----------
+    steps : array_like, shape (points,)
+    anchored : bool
+        Whether the curve starts at a measured base: then its level is known.
+    fluctuation, misfit, level : array_like, shape (points,)
+        Sds of the parts.
+    memory, onset : float
+        Correlation time of the fluctuation and onset of the misfit, steps.
+    carried : float
+        Share of the misfit that the autoregression keeps from knot to knot.
+    """
+    sizes = [np.asarray(part, dtype=np.float64) for part in (fluctuation, misfit, level)]
+    f, m, o = (np.outer(size, size) for size in sizes)
+    return np.asarray(
+        f * fluctuation_covariance(steps, memory, starts_at_0=anchored)
+        + m * misfit_covariance(steps, onset, carried)
+        + o * (not anchored)
+    )

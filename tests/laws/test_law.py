@@ -1,0 +1,172 @@
+from typing import Any
+
+import numpy as np
+import pytest
+from hand_points import MOMENTUM, hand_points
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bayes_cpt.bundled import bundled_study
+from bayes_cpt.laws import Annealing, BaseOffset, Law, Power, Reference, Shift
+from bayes_cpt.laws.law import gather
+from bayes_cpt.priors import draw_priors
+from bayes_cpt.readers.folder import read_study
+from bayes_cpt.setup import Frame, Setup, build_setup
+from bayes_cpt.spec import read_spec
+
+REFERENCE = Reference(learning_rate=2e-4, forward_pt=8.0, forward_cpt=4.0, steps=20_000.0)
+COEFFICIENTS = {
+    "L0": np.array([3.057, 3.024]),
+    "A": np.array([0.490, 0.412]),
+    "alpha": np.array([0.497, 0.677]),
+    "C1": np.array([0.299, 0.278]),
+    "C2": np.array([0.298, 0.324]),
+    "B": np.array([0.366, -0.666]),
+    "E": np.array([28.0, 5662.0]),
+    "beta": np.array([0.189, 0.146]),
+    "lambda": np.float64(MOMENTUM),
+    "kappa": np.array([0.7, 0.2]),
+    "tau_0": np.array([600.0, 600.0]),
+}
+TERMS = (Power(), Annealing(replay=False), Shift((1.0, -1.0), ("none", "none")))
+
+
+@pytest.fixture(scope="module")
+def setup() -> Setup:
+    return build_setup(read_spec("cpt-replay"), read_study(bundled_study()))
+
+
+def test_law_is_the_sum_of_its_terms_written_out() -> None:
+    points = hand_points(
+        domain=[0, 1], forward_cpt=2.0, annealing_pt=0.15, annealing_cpt=0.05, steps=10_000.0
+    )
+    found = Law(TERMS, REFERENCE).loss(points, gather(points, COEFFICIENTS), np)
+    general = 3.057 + 0.49 * 10.0**-0.497 - 0.299 * 0.15 - 0.298 * 0.05 + 0.366 * (1 - 57.0**-0.189)
+    target = (
+        3.024 + 0.412 * 10.0**-0.677 - 0.278 * 0.15 - 0.324 * 0.05 - 0.666 * (1 - 11325.0**-0.146)
+    )
+    np.testing.assert_allclose(found, [general, target], rtol=1e-12)
+
+
+def test_gather_takes_each_point_its_validation_set() -> None:
+    points = hand_points(domain=[1, 0, 1])
+    values = {"B": np.array([[0.3, -0.6], [0.4, -0.7]]), "lambda": np.array([0.99, 0.999])}
+    found = gather(points, values)
+    np.testing.assert_array_equal(found["B"], [[-0.6, 0.3, -0.6], [-0.7, 0.4, -0.7]])
+    np.testing.assert_array_equal(found["lambda"], [0.99, 0.999])
+
+
+@given(st.floats(0.5, 12.0), st.floats(-1.0, 2.0), st.floats(1.0, 1e4))
+def test_curve_starts_at_the_measured_base(measured: float, kept: float, time: float) -> None:
+    coefficients = COEFFICIENTS | {"kappa": np.array([kept, kept]), "tau_0": np.array([time, time])}
+    law = Law(TERMS, REFERENCE, BaseOffset())
+    bases = hand_points(
+        steps=[0.0, 0.0],
+        domain=[0, 1],
+        curve=[0, 1],
+        annealing_pt=0.1,
+        loss=measured,
+        base_known=[1.0, 1.0],
+    )
+    points = bases
+    found = law.curve_loss(points, bases, coefficients, np)
+    np.testing.assert_allclose(found, measured, rtol=1e-12)
+
+
+def test_offset_of_the_base_fades_to_the_share_that_is_kept() -> None:
+    law, plain = Law(TERMS, REFERENCE, BaseOffset()), Law(TERMS, REFERENCE)
+    steps = np.array([600.0, 1e6])
+    points = hand_points(steps=steps, forward_cpt=steps * 2e-4)
+    bases = hand_points(steps=0.0, loss=3.5, base_known=1.0)
+    delta = 3.5 - (3.057 + 0.49 * 8.0**-0.497)
+    moved = law.curve_loss(points, bases, COEFFICIENTS, np)
+    still = plain.curve_loss(points, bases, COEFFICIENTS, np)
+    expected = delta * np.array([0.7 + 0.3 * np.exp(-1.0), 0.7])
+    np.testing.assert_allclose(moved - still, expected, rtol=1e-10)
+
+
+def test_unmeasured_base_moves_nothing() -> None:
+    law, plain = Law(TERMS, REFERENCE, BaseOffset()), Law(TERMS, REFERENCE)
+    points = hand_points(steps=[10.0, 100.0], forward_cpt=[0.1, 0.2])
+    bases = hand_points(steps=0.0, loss=9.0, base_known=0.0)
+    np.testing.assert_array_equal(
+        law.curve_loss(points, bases, COEFFICIENTS, np),
+        plain.curve_loss(points, bases, COEFFICIENTS, np),
+    )
+
+
+def test_offsets_belong_to_curves_not_to_validation_sets() -> None:
+    law, plain = Law(TERMS, REFERENCE, BaseOffset()), Law(TERMS, REFERENCE)
+    points = hand_points(steps=1e9, curve=[0, 1, 2])
+    start = 3.057 + 0.49 * 8.0**-0.497
+    bases = hand_points(
+        steps=0.0, curve=[0, 1, 2], loss=start + np.array([0.1, -0.2, 0.3]), base_known=[1, 1, 0]
+    )
+    moved = law.curve_loss(points, bases, COEFFICIENTS, np) - plain.curve_loss(
+        points, bases, COEFFICIENTS, np
+    )
+    np.testing.assert_allclose(moved, [0.07, -0.14, 0.0], atol=1e-12)
+
+
+def test_parts_sum_to_the_loss_draw_by_draw(setup: Setup) -> None:
+    law, points = setup.frame.law, setup.curves.points
+    draws = draw_priors(setup.frame, 3, seed=4)
+    gathered = gather(points, law.coefficients(draws, np))
+    parts = law.parts(points, gathered, np)
+    assert set(parts) == {"power", "annealing", "shift", "adaptation"}
+    np.testing.assert_allclose(sum(parts.values()), law.loss(points, gathered, np), rtol=1e-14)
+
+
+def test_draws_are_evaluated_as_if_one_at_a_time(setup: Setup) -> None:
+    law, curves = setup.frame.law, setup.curves
+    draws = draw_priors(setup.frame, 4, seed=5)
+    whole = law.curve_loss(curves.points, curves.bases, law.coefficients(draws, np), np)
+    assert whole.shape == (4, curves.points.steps.size)
+    for i in range(4):
+        one = {name: value[i] for name, value in draws.items()}
+        alone = law.curve_loss(curves.points, curves.bases, law.coefficients(one, np), np)
+        np.testing.assert_allclose(alone, whole[i], rtol=1e-11)
+
+
+@pytest.mark.parametrize("model", ["cpt-replay", "cpt-replay-printed", "pretrain"])
+def test_numpy_and_pytensor_agree(model: str) -> None:
+    import pytensor
+    import pytensor.tensor as pt
+
+    setup = build_setup(read_spec(model), read_study(bundled_study()))
+    law, curves = setup.frame.law, setup.curves
+    draws = draw_priors(setup.frame, 5, seed=6)
+    inputs: dict[str, Any] = {
+        name: pt.tensor(name, dtype="float64", shape=value.shape[1:])
+        for name, value in draws.items()
+    }
+    graph = law.curve_loss(curves.points, curves.bases, law.coefficients(inputs, pt), pt)
+    function = pytensor.function(
+        list(inputs.values()), graph, mode="FAST_COMPILE", on_unused_input="ignore"
+    )
+    for i in range(5):
+        one = {name: value[i] for name, value in draws.items()}
+        expected = law.curve_loss(curves.points, curves.bases, law.coefficients(one, np), np)
+        assert np.isfinite(expected).all()
+        np.testing.assert_allclose(function(*one.values()), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_every_shipped_law_names_its_parameters_and_dims() -> None:
+    for model in ("pretrain", "cpt", "cpt-replay", "cpt-replay-printed"):
+        frame = Frame(read_spec(model), ("g", "t"), ("general", "target"), REFERENCE)
+        for name, info in frame.law.parameters().items():
+            assert info.meaning, name
+            assert info.dims in {None, *frame.coords()}, name
+
+
+def test_cpt_curves_of_the_bundled_study_start_at_their_bases_in_every_prior_draw(
+    setup: Setup,
+) -> None:
+    frame = setup.frame
+    study = read_study(bundled_study())
+    curves = frame.curves(study, lambda run, domain: [0], runs=study.continual_runs)
+    draws = draw_priors(frame, 20, seed=7)
+    coefficients = frame.law.coefficients(draws, np)
+    loss = frame.law.curve_loss(curves.points, curves.bases, coefficients, np)
+    assert np.isfinite(curves.points.loss).all()
+    np.testing.assert_allclose(loss, np.broadcast_to(curves.points.loss, loss.shape), rtol=1e-10)

@@ -1,0 +1,246 @@
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hand_points import hand_points
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from bayes_cpt.laws import Adaptation, BaseOffset, Reference, Shift, shift_signs
+from bayes_cpt.laws.term import relative_exponential, selection
+
+REFERENCE = Reference(learning_rate=2e-4, forward_pt=8.0, forward_cpt=4.0, steps=20_000.0)
+SHIFT = Shift((1.0, -1.0), ("power", "exponential"), replay_rate=True)
+PLAIN = Shift((1.0, -1.0), ("none", "none"))
+
+POSITIVE = st.floats(0.01, 5.0)
+SHIFT_PARAMETERS = st.fixed_dictionaries(
+    {
+        "shift_size": st.tuples(POSITIVE, POSITIVE),
+        "shift_rate": st.tuples(st.floats(0.1, 1e4), st.floats(0.1, 1e4)),
+        "shift_exponent": st.tuples(st.floats(0.02, 3.0), st.floats(0.02, 3.0)),
+        "replay_onset": st.tuples(st.floats(1.0, 2e3)),
+        "replay_quarter": st.tuples(st.floats(0.02, 0.98)),
+        "replay_curvature": st.tuples(st.floats(-8.0, 8.0)),
+        "replay_rate": st.tuples(st.floats(-0.5, 1.5), st.floats(-0.5, 1.5)),
+    }
+)
+
+
+def arrays(parameters: dict[str, Any]) -> dict[str, Any]:
+    return {name: np.array(value) for name, value in parameters.items()}
+
+
+def of_domain(coefficients: dict[str, Any], domain: int) -> dict[str, Any]:
+    return {name: np.asarray(value)[domain] for name, value in coefficients.items()}
+
+
+@pytest.mark.parametrize("size", [0.366, -0.666])
+def test_shift_is_its_closed_form(size: float) -> None:
+    steps = np.array([0.0, 0.1, 1.0, 4.0])
+    found = PLAIN.loss(hand_points(forward_cpt=steps), {"B": size, "E": 28.0, "beta": 0.189}, np)
+    expected = size * (1.0 - (1.0 + 28.0 * steps) ** -0.189)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert found[0] == 0.0
+
+
+def test_shift_with_replay_is_its_closed_form() -> None:
+    share = np.array([1.0, 0.75, 0.3])
+    coefficients = {
+        "B": 0.4, "E": 30.0, "beta": 0.2, "a": 2.0, "b": 150.0, "gamma": 0.4, "omega": 0.5
+    }  # fmt: skip
+    found = SHIFT.loss(hand_points(forward_cpt=3.0, target_share=share), coefficients, np)
+    expected = []
+    for x in share:
+        h = (1 - math.exp(-2 * x)) / (1 - math.exp(-2)) * (1 + 150 * (1 - x)) ** -0.4
+        rate = 30 * math.sqrt(x / h)
+        expected.append(0.4 * h * (1 - (1 + rate * 3.0) ** -0.2))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@given(SHIFT_PARAMETERS)
+def test_shift_at_the_reference_is_its_size_and_sign(drawn: dict[str, Any]) -> None:
+    coefficients = SHIFT.coefficients(arrays(drawn), REFERENCE, np)
+    for domain, sign in enumerate((1.0, -1.0)):
+        found = SHIFT.loss(hand_points(forward_cpt=4.0), of_domain(coefficients, domain), np)
+        assert found[0] == pytest.approx(sign * drawn["shift_size"][domain], rel=1e-9)
+    np.testing.assert_allclose(coefficients["E"] * 4.0, drawn["shift_rate"], rtol=1e-12)
+    np.testing.assert_allclose(coefficients["beta"], drawn["shift_exponent"])
+
+
+@given(SHIFT_PARAMETERS, st.just(0.0) | st.floats(1e-6, 1.0), st.floats(0.0, 100.0))
+def test_shift_is_zero_at_the_transfer_and_at_pure_replay(
+    drawn: dict[str, Any], share: float, area: float
+) -> None:
+    coefficients = SHIFT.coefficients(arrays(drawn), REFERENCE, np)
+    for domain in (0, 1):
+        own = of_domain(coefficients, domain)
+        at_transfer = hand_points(forward_cpt=0.0, target_share=share)
+        pure_replay = hand_points(forward_cpt=area, target_share=0.0)
+        assert SHIFT.loss(at_transfer, own, np)[0] == 0.0
+        assert SHIFT.loss(pure_replay, own, np)[0] == 0.0
+
+
+@given(SHIFT_PARAMETERS, st.floats(0.01, 1.0))
+def test_shift_grows_along_a_run(drawn: dict[str, Any], share: float) -> None:
+    coefficients = SHIFT.coefficients(arrays(drawn), REFERENCE, np)
+    points = hand_points(forward_cpt=np.linspace(0.0, 20.0, 50), target_share=share)
+    for domain, sign in enumerate((1.0, -1.0)):
+        curve = sign * SHIFT.loss(points, of_domain(coefficients, domain), np)
+        assert np.all(np.diff(curve) >= 0.0)
+        assert curve[-1] > 0.0
+
+
+@given(SHIFT_PARAMETERS)
+def test_replay_factor_is_0_at_pure_replay_1_without_and_rises_between(
+    drawn: dict[str, Any],
+) -> None:
+    coefficients = SHIFT.coefficients(arrays(drawn), REFERENCE, np)
+    share = np.linspace(0.0, 1.0, 101)
+    for domain in (0, 1):
+        factor = SHIFT.replay_factor(share, of_domain(coefficients, domain), np)
+        assert factor[0] == 0.0
+        assert factor[-1] == pytest.approx(1.0, rel=1e-12)
+        assert np.all(np.diff(factor) > 0.0)
+
+
+@given(SHIFT_PARAMETERS)
+def test_power_factor_at_a_quarter_of_replay_is_the_sampled_one(drawn: dict[str, Any]) -> None:
+    coefficients = of_domain(SHIFT.coefficients(arrays(drawn), REFERENCE, np), 0)
+    factor = SHIFT.replay_factor(np.array([0.75]), coefficients, np)[0]
+    assert factor / 0.75 == pytest.approx(drawn["replay_quarter"][0], rel=1e-12)
+
+
+@given(SHIFT_PARAMETERS)
+def test_the_two_replay_factors_do_not_mix(drawn: dict[str, Any]) -> None:
+    """On the power set a = 0, on the exponential set b = gamma = 0, wherever the sets stand."""
+    share = 0.6
+    for factors, power in (("power", "exponential"), 0), (("exponential", "power"), 1):
+        term = Shift((1.0, -1.0), factors, replay_rate=True)
+        found = term.coefficients(arrays(drawn), REFERENCE, np)
+        curvature, onset = drawn["replay_curvature"][0], drawn["replay_onset"][0]
+        gamma = -math.log(drawn["replay_quarter"][0]) / math.log1p(0.25 * onset)
+        powers = share * (1.0 + onset * (1.0 - share)) ** -gamma
+        exponentials = relative_exponential(np.float64(curvature), share, np)
+        got = [term.replay_factor(np.float64(share), of_domain(found, i), np) for i in (0, 1)]
+        assert got[power] == pytest.approx(powers, rel=1e-10)
+        assert got[1 - power] == pytest.approx(float(exponentials), rel=1e-10)
+
+
+@pytest.mark.parametrize("curvature", [3.238, 5.696])
+def test_exponential_factor_covers_both_printed_forms(curvature: float) -> None:
+    """1 - exp(-a2·r) and exp(a2·r) - 1 of Eq. 8, each divided by its value at r = 1."""
+    x = np.linspace(0.0, 1.0, 9)
+    saturating = (1 - np.exp(-curvature * x)) / (1 - math.exp(-curvature))
+    convex = (np.exp(curvature * x) - 1) / (math.exp(curvature) - 1)
+    full = np.full(9, curvature)
+    np.testing.assert_allclose(relative_exponential(full, x, np), saturating, rtol=1e-12)
+    np.testing.assert_allclose(relative_exponential(-full, x, np), convex, rtol=1e-12)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_relative_exponential_is_continuous_where_its_series_takes_over(sign: float) -> None:
+    x = np.linspace(0.0, 1.0, 21)
+    inside = relative_exponential(np.full(21, sign * 0.9999999e-4), x, np)
+    outside = relative_exponential(np.full(21, sign * 1.0000001e-4), x, np)
+    np.testing.assert_allclose(inside, outside, rtol=0, atol=2e-9)
+    tiny = relative_exponential(np.full(21, sign * 1e-12), x, np)
+    np.testing.assert_allclose(tiny, x, rtol=0, atol=1e-12)
+
+
+@given(st.floats(-30.0, 30.0), st.floats(0.0, 1.0))
+def test_relative_exponential_stays_between_0_and_1(curvature: float, share: float) -> None:
+    found = float(relative_exponential(np.float64(curvature), share, np))
+    assert 0.0 <= found <= 1.0 + 1e-12
+    if curvature > 1e-3:
+        assert found >= share - 1e-12
+    if curvature < -1e-3:
+        assert found <= share + 1e-12
+
+
+def test_selection_spreads_chosen_domains_and_leaves_0_elsewhere() -> None:
+    np.testing.assert_array_equal(np.array([7.0]) @ selection([1], 3), [0.0, 7.0, 0.0])
+    np.testing.assert_array_equal(np.array([7.0, 8.0]) @ selection([2, 0], 3), [8.0, 0.0, 7.0])
+
+
+def test_signs_of_the_shift_follow_the_roles() -> None:
+    assert shift_signs(("target", "general", "target")) == (-1.0, 1.0, -1.0)
+
+
+def test_adaptation_is_its_closed_form() -> None:
+    parameters = {"adaptation_size": np.array([-0.2]), "adaptation_time": np.array([0.2])}
+    found = Adaptation().coefficients(parameters, REFERENCE, np)
+    points = hand_points(steps=[0.0, 1000.0, 20_000.0, 1000.0], target_share=[1, 1, 0.5, 0])
+    loss = Adaptation().loss(points, found, np)
+    expected = [
+        0.0,
+        -0.2 * (1 - math.exp(-1000 / 4000)),
+        -0.1 * (1 - math.exp(-20_000 / 4000)),
+        0.0,
+    ]
+    np.testing.assert_allclose(loss, expected, rtol=1e-12, atol=1e-18)
+
+
+def test_adaptation_is_absent_in_pretraining() -> None:
+    points = hand_points(steps=[500.0, 9000.0], continual=False)
+    assert not Adaptation().loss(points, {"D": -0.2, "tau": 100.0}, np).any()
+
+
+def test_kept_offset_is_1_at_the_transfer_and_kappa_at_the_end() -> None:
+    parameters = {"offset_kept": np.array([0.7]), "offset_time": np.array([0.03])}
+    found = BaseOffset().coefficients(parameters, REFERENCE, np)
+    points = hand_points(steps=[0.0, 600.0, 1e6])
+    kept = BaseOffset().kept(points, found, np)
+    np.testing.assert_allclose(kept, [1.0, 0.7 + 0.3 * math.exp(-1.0), 0.7], rtol=1e-12)
+
+
+SATURATING = Shift((1.0, -1.0), ("none", "saturating"))
+
+
+def saturating(rate: float, exponent: float, share: NDArray[np.float64]) -> Any:
+    """Evaluate the saturating factor; on the other validation set c is 0 and the factor is r_cpt."""
+    return SATURATING.replay_factor(share, {"c": rate, "delta": exponent}, np)
+
+
+def test_saturating_factor_is_its_closed_form() -> None:
+    share = np.array([0.0, 0.3, 1.0])
+    expected = [0.0, (1 - (1 + 15 * 0.3) ** -0.7) / (1 - 16**-0.7), 1.0]
+    np.testing.assert_allclose(saturating(15.0, 0.7, share), expected, rtol=1e-12)
+
+
+def test_saturating_factor_tends_to_the_exponential_one() -> None:
+    """For large delta with c·delta = a."""
+    share = np.linspace(0.0, 1.0, 11)
+    found = saturating(5.696 / 1e6, 1e6, share)
+    expected = relative_exponential(np.full(11, 5.696), share, np)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@given(st.floats(0.01, 1e3), st.floats(0.01, 2.0))
+def test_saturating_factor_rises_from_0_to_1_above_the_line(rate: float, exponent: float) -> None:
+    share = np.linspace(0.0, 1.0, 51)
+    factor = saturating(rate, exponent, share)
+    assert factor[0] == 0.0
+    assert factor[-1] == pytest.approx(1.0, rel=1e-12)
+    assert np.all(np.diff(factor) > 0.0)
+    assert np.all(factor >= share - 1e-9)
+
+
+def test_saturating_factor_leaves_other_validation_sets_alone() -> None:
+    term = Shift((1.0, -1.0, 1.0), ("power", "saturating", "exponential"))
+    drawn = {
+        "shift_size": np.ones(3),
+        "shift_rate": np.full(3, 10.0),
+        "shift_exponent": np.full(3, 0.4),
+        "replay_onset": np.array([100.0]),
+        "replay_quarter": np.array([0.3]),
+        "saturation_rate": np.array([15.0]),
+        "saturation_exponent": np.array([0.7]),
+        "replay_curvature": np.array([2.0]),
+    }
+    found = term.coefficients(drawn, REFERENCE, np)
+    share = np.full(3, 0.75)
+    expected = [0.3 * 0.75, saturating(15.0, 0.7, share[:1])[0], np.expm1(-1.5) / np.expm1(-2.0)]
+    np.testing.assert_allclose(term.replay_factor(share, found, np), expected, rtol=1e-12)

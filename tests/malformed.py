@@ -1,0 +1,521 @@
+"""A small valid study folder, and a table of edits that each make it malformed.
+
+Each row is (id, write, fragments): `write(folder)` writes the malformed study and returns the
+path to read; the error must contain every fragment: places first, then what is wrong and the mend.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+SETTINGS = """\
+[study]
+name = "small"
+general = "prose"
+target = "code"
+
+[bases.half]
+steps = 100
+run = "trunk"
+schedule = [
+  { shape = "linear", steps = 10, start = 0, end = 2e-3 },
+  { shape = "constant", steps = 90, start = 2e-3, end = 2e-3 },
+]
+
+[runs.trunk]
+phase = "pt"
+schedule = [
+  { shape = "linear", steps = 10, start = 0, end = 2e-3 },
+  { shape = "constant", steps = 110, start = 2e-3, end = 2e-3 },
+]
+
+[runs.mixed]
+phase = "cpt"
+base = "half"
+replay = 0.25
+optimizer_state = "carried"
+schedule = [ { shape = "cosine", steps = 50, start = 2e-3, end = 0 } ]
+
+[runs.logged]
+phase = "cpt"
+base = "half"
+replay = 0.5
+lr_log = true
+"""
+LOSSES = """\
+run,step,domain,loss
+trunk,50,prose,4.0
+trunk,100,prose,3.5
+trunk,100,code,4.2
+mixed,0,prose,3.5
+mixed,0,code,4.2
+mixed,25,prose,3.6
+mixed,25,code,3.9
+mixed,50,code,3.7
+logged,0,prose,3.5
+logged,3,prose,3.52
+logged,3,code,4.1
+"""
+RATES = """\
+run,step,lr
+logged,1,2e-3
+logged,2,1e-3
+logged,3,5e-4
+"""
+FILES = {"study.toml": SETTINGS, "losses.csv": LOSSES, "lr.csv": RATES}
+
+type Writer = Callable[[Path], Path]
+
+
+class Malformed(NamedTuple):
+    """One malformed study: its id, what writes it, and what the error must say."""
+
+    id: str
+    write: Writer
+    fragments: tuple[str, ...]
+
+
+def write_files(folder: Path, files: dict[str, str | bytes]) -> Path:
+    """Write the files into the folder and return it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        data = content if isinstance(content, bytes) else content.encode()
+        (folder / name).write_bytes(data)
+    return folder
+
+
+def edit(name: str, *replacements: tuple[str, str]) -> Writer:
+    """Return a writer of the valid study with texts replaced in one file."""
+
+    def write(folder: Path) -> Path:
+        text = FILES[name]
+        for old, new in replacements:
+            assert old in text, f"{old!r} is not in {name}"
+            text = text.replace(old, new, 1)
+        return write_files(folder, {**FILES, name: text})
+
+    return write
+
+
+def replace_file(name: str, content: str | bytes | None) -> Writer:
+    """Return a writer of the valid study with one file replaced, or left out for None."""
+
+    def write(folder: Path) -> Path:
+        files: dict[str, str | bytes] = {**FILES}
+        del files[name]
+        return write_files(folder, files if content is None else {**files, name: content})
+
+    return write
+
+
+def row(text: str) -> Writer:
+    """Return a writer of the valid study with one more row of losses, on line 13."""
+    return edit("losses.csv", ("logged,3,code,4.1\n", f"logged,3,code,4.1\n{text}\n"))
+
+
+def settings(old: str, new: str) -> Writer:
+    """Return a writer of the valid study with one edit of study.toml."""
+    return edit("study.toml", (old, new))
+
+
+def a_file(folder: Path) -> Path:
+    """Write the settings alone and give their path, where a folder is wanted."""
+    return write_files(folder, {"study.toml": SETTINGS}) / "study.toml"
+
+
+def both_tables(folder: Path) -> Path:
+    """Write losses twice."""
+    return write_files(folder, {**FILES, "losses.parquet": b"PAR1"})
+
+
+def broken_parquet(folder: Path) -> Path:
+    """Write a losses.parquet that is none."""
+    files = {name: text for name, text in FILES.items() if name != "losses.csv"}
+    return write_files(folder, {**files, "losses.parquet": b"run,step,domain,loss"})
+
+
+def rate_row(text: str) -> Writer:
+    """Return a writer of the valid study with one more row of lr.csv, on line 5."""
+    return edit("lr.csv", ("logged,3,5e-4\n", f"logged,3,5e-4\n{text}\n"))
+
+
+COSINE = '{ shape = "cosine", steps = 50, start = 2e-3, end = 0 }'
+OF_MIXED = 'optimizer_state = "carried"\n'
+
+TABLE: list[Malformed] = [
+    # Paths and files
+    Malformed("no-folder", lambda folder: folder / "nowhere", ("nowhere", "Check the spelling")),
+    Malformed("a-file", a_file, ("study.toml", "Give the folder that holds study.toml")),
+    Malformed(
+        "no-settings", replace_file("study.toml", None), ("study.toml: the file is missing",)
+    ),
+    Malformed("no-losses", replace_file("losses.csv", None), ("losses.csv", "run, step, domain")),
+    Malformed("both-tables", both_tables, ("both losses.csv and losses.parquet", "Remove one")),
+    Malformed("broken-parquet", broken_parquet, ("losses.parquet", "no Parquet file", "as CSV")),
+    Malformed("no-log", replace_file("lr.csv", None), ("run logged, key lr_log", "Add rows run")),
+    # Encodings and syntax
+    Malformed(
+        "settings-not-utf8",
+        replace_file("study.toml", SETTINGS.replace("small", "ä").encode("latin-1")),
+        ("study.toml", "not UTF-8", "Save the file as UTF-8"),
+    ),
+    Malformed(
+        "losses-not-utf8",
+        replace_file("losses.csv", LOSSES.replace("prose", "prosä").encode("latin-1")),
+        ("losses.csv", "not UTF-8", "Save the file as UTF-8"),
+    ),
+    Malformed(
+        "not-toml",
+        settings('general = "prose"', "general = prose"),
+        ("study.toml", "not TOML", "line 3", "Mend the line"),
+    ),
+    Malformed(
+        "key-twice",
+        settings('name = "small"', 'name = "small"\nname = "large"'),
+        ("study.toml", "not TOML", "line 3"),
+    ),
+    Malformed("empty-losses", replace_file("losses.csv", ""), ("losses.csv: the file is empty",)),
+    Malformed(
+        "header-only",
+        replace_file("losses.csv", "run,step,domain,loss\n"),
+        ("losses.csv: there is no loss", "Add one row per validation measurement"),
+    ),
+    Malformed("empty-settings", replace_file("study.toml", ""), ("study.toml", "there is no run")),
+    Malformed(
+        "open-quote", row('"mixed,30,prose,3.5'), ("losses.csv, line 13", "not CSV", "Close the")
+    ),
+    Malformed("long-line", row("mixed,30,prose,3,5"), ("losses.csv, line 13", "5 cells")),
+    Malformed("short-line", row("mixed,30,prose"), ("losses.csv, line 13", "3 cells", "run, step")),
+    # Columns
+    Malformed(
+        "semicolons",
+        replace_file("losses.csv", LOSSES.replace(",", ";")),
+        ("losses.csv, column loss", "separated by commas"),
+    ),
+    Malformed(
+        "wrong-column",
+        edit("losses.csv", ("domain,loss", "domain,bits")),
+        ("losses.csv, column loss", "losses.csv, column bits", "Name the columns run, step"),
+    ),
+    Malformed(
+        "column-typo",
+        edit("losses.csv", ("run,step", "run,stpe")),
+        ("losses.csv, column stpe", "did you mean 'step'"),
+    ),
+    Malformed(
+        "column-twice",
+        edit("losses.csv", ("run,step,domain", "run,step,step")),
+        ("losses.csv, column step", "2 times", "Keep it once"),
+    ),
+    Malformed(
+        "log-column",
+        edit("lr.csv", ("run,step,lr", "run,step,learning_rate")),
+        ("lr.csv, column lr", "Name the columns run, step, lr"),
+    ),
+    # Cells of losses.csv
+    Malformed(
+        "text-loss",
+        row("mixed,30,prose,low"),
+        ("losses.csv, line 13, run mixed, step 30, domain prose", "'low'", "nats/token"),
+    ),
+    Malformed("empty-loss", row("mixed,30,prose,"), ("losses.csv, line 13", "the loss is ''")),
+    Malformed("nan-loss", row("mixed,30,prose,nan"), ("losses.csv, line 13", "'nan'", "finite")),
+    Malformed("infinite-loss", row("mixed,30,prose,inf"), ("losses.csv, line 13", "'inf'")),
+    Malformed("negative-loss", row("mixed,30,prose,-3.5"), ("losses.csv, line 13", "above 0")),
+    Malformed("fraction-step", row("mixed,30.5,prose,3"), ("losses.csv, line 13", "whole number")),
+    Malformed("negative-step", row("mixed,-1,prose,3"), ("losses.csv, line 13", "not below 0")),
+    Malformed("text-step", row("mixed,last,prose,3"), ("losses.csv, line 13", "'last'")),
+    Malformed("empty-run", row(",30,prose,3"), ("losses.csv, line 13", "give the name of a run")),
+    Malformed("empty-domain", row("mixed,30,,3"), ("losses.csv, line 13", "name of a domain")),
+    # Rows of losses.csv
+    Malformed(
+        "duplicate",
+        row("mixed,25,prose,3.6"),
+        ("losses.csv, line 13, run mixed, step 25", "line 7 already", "Keep one of the two"),
+    ),
+    Malformed(
+        "unknown-run",
+        row("mixd,30,prose,3.6"),
+        ("losses.csv, line 13, run mixd", "did you mean 'mixed'", "correct the name"),
+    ),
+    Malformed(
+        "beyond-schedule",
+        row("mixed,51,prose,3.6"),
+        ("losses.csv, line 13, run mixed, step 51", "50 steps", "Lengthen the schedule"),
+    ),
+    Malformed(
+        "beyond-log", row("logged,4,prose,3.6"), ("losses.csv, line 13, run logged", "3 steps")
+    ),
+    Malformed(
+        "pt-step-0",
+        row("trunk,0,prose,6.9"),
+        ("losses.csv, line 13, run trunk, step 0", "a PT run has no step 0", "Remove the row"),
+    ),
+    Malformed(
+        "general-absent",
+        settings('general = "prose"', 'general = "prise"'),
+        ("losses.csv", "'prise'", "did you mean 'prose'", "Set general in [study]"),
+    ),
+    Malformed(
+        "target-absent",
+        settings('target = "code"', 'target = "law"'),
+        ("losses.csv", "target validation set 'law'", "Set target in [study]"),
+    ),
+    # The [study] table
+    Malformed(
+        "general-missing",
+        settings('general = "prose"\n', ""),
+        ("study.toml, key general", "Give a text"),
+    ),
+    Malformed(
+        "target-missing",
+        settings('target = "code"\n', ""),
+        ("study.toml, key target", "CPT runs but no target", "Add target ="),
+    ),
+    Malformed(
+        "target-is-general",
+        settings('target = "code"', 'target = "prose"'),
+        ("study.toml, key target", "both 'prose'", "Name two validation sets"),
+    ),
+    Malformed("name-number", settings('"small"', "3"), ("study.toml, key name", "name is 3")),
+    Malformed("name-missing", settings('name = "small"\n', ""), ("study.toml, key name",)),
+    Malformed(
+        "study-key",
+        settings("target =", "goal ="),
+        ("study.toml, table study, key goal", "unknown", "Use only name, general"),
+    ),
+    Malformed(
+        "top-table",
+        settings("[runs.trunk]", "[run.trunk]"),
+        ("study.toml, key run", "did you mean 'runs'"),
+    ),
+    Malformed(
+        "zero-unit",
+        settings('name = "small"', 'name = "small"\nlr_unit = 0'),
+        ("study.toml, table study, key lr_unit", "positive number"),
+    ),
+    Malformed(
+        "negative-tokens",
+        settings('name = "small"', 'name = "small"\ntokens_per_step = -1'),
+        ("study.toml, key tokens_per_step", "positive number of tokens"),
+    ),
+    Malformed("runs-text", replace_file("study.toml", 'runs = "all"'), ("study.toml, table runs",)),
+    # Bases
+    Malformed(
+        "base-steps",
+        settings("steps = 100", "steps = 99"),
+        ("study.toml, base half, key steps", "99", "sum to 100", "Make both the number"),
+    ),
+    Malformed(
+        "base-steps-missing",
+        settings("steps = 100\n", ""),
+        ("study.toml, base half, key steps", "known = false"),
+    ),
+    Malformed(
+        "base-key",
+        settings('run = "trunk"', 'rum = "trunk"'),
+        ("study.toml, base half, key rum", "did you mean 'run'"),
+    ),
+    Malformed(
+        "base-run",
+        settings('run = "trunk"', 'run = "trnk"'),
+        ("study.toml, base half, key run", "did you mean 'trunk'", "leave the key out"),
+    ),
+    Malformed(
+        "base-disagrees",
+        settings("steps = 90, start = 2e-3, end = 2e-3", "steps = 90, start = 1e-3, end = 1e-3"),
+        ("study.toml, base half, key run, step 11", "disagrees", "first 100 steps"),
+    ),
+    Malformed(
+        "base-too-long",
+        settings("steps = 110", "steps = 80"),
+        ("study.toml, base half, key run", "only 90", "correct the steps"),
+    ),
+    Malformed(
+        "known-text",
+        settings('run = "trunk"', 'known = "no"'),
+        ("study.toml, base half, key known", "without quotes"),
+    ),
+    Malformed(
+        "size-boolean",
+        settings('run = "trunk"', "model_size = true"),
+        ("study.toml, base half, key model_size", "True", "millions of parameters"),
+    ),
+    # Runs
+    Malformed(
+        "phase", settings('"pt"', '"pretrain"'), ("study.toml, run trunk, key phase", '"pt"')
+    ),
+    Malformed(
+        "phase-missing", settings('phase = "pt"\n', ""), ("study.toml, run trunk, key phase",)
+    ),
+    Malformed(
+        "pt-with-base",
+        settings('phase = "pt"', 'phase = "pt"\nbase = "half"'),
+        ("study.toml, run trunk, key base", "a PT run has no base", "Leave base out"),
+    ),
+    Malformed(
+        "pt-with-replay",
+        settings('phase = "pt"', 'phase = "pt"\nreplay = 1'),
+        ("study.toml, run trunk, key replay", "a PT run has no replay"),
+    ),
+    Malformed(
+        "cpt-without-base",
+        settings('base = "half"\nreplay = 0.25\n', "replay = 0.25\n"),
+        ("study.toml, run mixed, key base", "Name the checkpoint"),
+    ),
+    Malformed(
+        "cpt-without-replay",
+        settings("replay = 0.25\n", ""),
+        ("study.toml, run mixed, key replay", "share of general data"),
+    ),
+    Malformed(
+        "replay-percent",
+        settings("replay = 0.25", "replay = 25"),
+        ("study.toml, run mixed, key replay", "replay is 25", "Write 0.25 for 25 %"),
+    ),
+    Malformed(
+        "replay-negative",
+        settings("replay = 0.25", "replay = -0.1"),
+        ("study.toml, run mixed, key replay", "from 0 to 1"),
+    ),
+    Malformed(
+        "replay-boolean",
+        settings("replay = 0.25", "replay = true"),
+        ("study.toml, run mixed, key replay", "replay is True"),
+    ),
+    Malformed(
+        "unknown-base",
+        settings('base = "half"', 'base = "halve"'),
+        ("study.toml, run mixed, key base", "did you mean 'half'", "Name one of half"),
+    ),
+    Malformed(
+        "run-key",
+        settings(OF_MIXED, 'optimiser_state = "carried"\n'),
+        ("study.toml, run mixed, key optimiser_state", "did you mean 'optimizer_state'"),
+    ),
+    Malformed(
+        "optimizer-state",
+        settings('"carried"', '"kept"'),
+        ("study.toml, run mixed, key optimizer_state", '"carried" or "reset"'),
+    ),
+    Malformed(
+        "sizes-differ",
+        edit(
+            "study.toml",
+            ('run = "trunk"', 'run = "trunk"\nmodel_size = 106'),
+            (OF_MIXED, "model_size = 107\n"),
+        ),
+        ("study.toml, run mixed, key model_size", "107", "its base has 106", "Give both the same"),
+    ),
+    Malformed(
+        "batch-zero",
+        settings(OF_MIXED, "batch_tokens = 0\n"),
+        ("study.toml, run mixed, key batch_tokens", "positive number of tokens per step"),
+    ),
+    Malformed(
+        "sequence-fraction",
+        settings(OF_MIXED, "sequence_length = 128.5\n"),
+        ("study.toml, run mixed, key sequence_length", "whole number"),
+    ),
+    # Schedules
+    Malformed(
+        "no-schedule",
+        settings(f"schedule = [ {COSINE} ]\n", ""),
+        ("study.toml, run mixed, key schedule", "lr_log = true"),
+    ),
+    Malformed(
+        "no-segment",
+        settings(f"[ {COSINE} ]", "[]"),
+        ("study.toml, run mixed, key schedule", "no segment", "Give at least one"),
+    ),
+    Malformed(
+        "schedule-text",
+        settings(f"[ {COSINE} ]", '"cosine"'),
+        ("study.toml, run mixed, key schedule", "'cosine'", "Write a list of segments"),
+    ),
+    Malformed(
+        "shape",
+        settings('"cosine"', '"cosin"'),
+        ("study.toml, run mixed, segment 1, key shape", "did you mean 'cosine'"),
+    ),
+    Malformed(
+        "segment-key",
+        settings("steps = 50", "step = 50"),
+        ("study.toml, run mixed, segment 1, key step", "did you mean 'steps'"),
+    ),
+    Malformed(
+        "zero-steps",
+        settings("steps = 50", "steps = 0"),
+        ("study.toml, run mixed, segment 1, key steps", "whole number of at least 1"),
+    ),
+    Malformed(
+        "fraction-steps",
+        settings("steps = 50", "steps = 50.0"),
+        ("study.toml, run mixed, segment 1, key steps", "50.0", "whole number"),
+    ),
+    Malformed(
+        "boolean-steps",
+        settings("steps = 50", "steps = true"),
+        ("study.toml, run mixed, segment 1, key steps", "True"),
+    ),
+    Malformed(
+        "boolean-rate",
+        settings("start = 2e-3, end = 0 }", "start = 2e-3, end = false }"),
+        ("study.toml, run mixed, segment 1, key end", "False", "raw learning rate"),
+    ),
+    Malformed(
+        "negative-rate",
+        settings("start = 2e-3, end = 0 }", "start = 2e-3, end = -1e-5 }"),
+        ("study.toml, run mixed, segment 1, key end", "not below 0"),
+    ),
+    Malformed(
+        "nan-rate",
+        settings("start = 2e-3, end = 0 }", "start = nan, end = 0 }"),
+        ("study.toml, run mixed, segment 1, key start", "nan"),
+    ),
+    Malformed(
+        "text-rate",
+        settings("start = 2e-3, end = 0 }", 'start = "2e-3", end = 0 }'),
+        ("study.toml, run mixed, segment 1, key start", "'2e-3'"),
+    ),
+    Malformed(
+        "rate-without-unit",
+        settings("start = 2e-3, end = 0 }", "start = 2.0, end = 0 }"),
+        ("study.toml, run mixed, key schedule", "above 0.1", "2e-4 and not 2.0", "lr_unit = 1e-4"),
+    ),
+    Malformed(
+        "zero-rate",
+        settings(COSINE, '{ shape = "constant", steps = 50, start = 0, end = 0 }'),
+        ("study.toml, run mixed, key schedule", "0 throughout"),
+    ),
+    Malformed(
+        "constant-moves",
+        settings('"cosine"', '"constant"'),
+        ("study.toml, run mixed, segment 1, key end", "write shape = linear"),
+    ),
+    Malformed(
+        "exponential-to-zero",
+        settings('"cosine"', '"exponential"'),
+        ("study.toml, run mixed, segment 1, key end", "small positive learning rate"),
+    ),
+    # Logged learning rates
+    Malformed(
+        "log-and-schedule",
+        settings("lr_log = true", f"lr_log = true\nschedule = [ {COSINE} ]"),
+        ("study.toml, run logged, key lr_log", "Keep only one of the two"),
+    ),
+    Malformed(
+        "log-text",
+        settings("lr_log = true", 'lr_log = "yes"'),
+        ("study.toml, run logged, key lr_log", "no quotes"),
+    ),
+    Malformed(
+        "log-of-other-run",
+        rate_row("mixed,1,1e-3"),
+        ("lr.csv, line 5, run mixed", "Add lr_log = true"),
+    ),
+    Malformed("log-twice", rate_row("logged,3,1e-4"), ("lr.csv, line 5", "line 4 already holds")),
+    Malformed("log-step-0", rate_row("logged,0,1e-4"), ("lr.csv, line 5", "Count steps from 1")),
+    Malformed("log-cell", rate_row("logged,4,fast"), ("lr.csv, line 5", "'fast'", "finite number")),
+    Malformed("log-negative", rate_row("logged,4,-1e-4"), ("lr.csv, line 5", "not below 0")),
+]

@@ -1,0 +1,66 @@
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from bayes_cpt.bundled import bundled_study, models_folder
+from bayes_cpt.readers.folder import read_study
+
+CHECKOUT = Path(__file__).parents[1]
+
+
+def test_found_in_a_checkout() -> None:
+    assert bundled_study() == CHECKOUT / "data" / "cpt-lab"
+    assert read_study(bundled_study()).name == "cpt-lab"
+    assert "cpt" in {path.stem for path in models_folder().glob("*.toml")}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder)]
+    subprocess.run([*command, str(CHECKOUT)], check=True)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.mark.slow
+def test_wheel_holds_models_and_study_and_no_scripts(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    models = {path.name for path in (CHECKOUT / "models").glob("*.toml")}
+    assert models
+    assert {f"bayes_cpt/_bundled/models/{name}" for name in models} <= names
+    study = {name for name in names if "/cpt-lab/" in name}
+    assert study == {
+        f"bayes_cpt/_bundled/data/cpt-lab/{name}"
+        for name in ("README.md", "losses.csv", "plan-example.toml", "study.toml")
+    }
+    assert "bayes_cpt/py.typed" in names
+    assert not [name for name in names if name.startswith("tests")]
+
+
+@pytest.mark.slow
+def test_found_from_an_installed_wheel(wheel: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    zipfile.ZipFile(wheel).extractall(site)
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from bayes_cpt.bundled import bundled_study, models_folder\n"
+        "from bayes_cpt.readers.folder import read_study\n"
+        "print(read_study(bundled_study()).digest())\n"
+        "print(bundled_study(), models_folder(), sep='\\n')\n"
+    )
+    done = subprocess.run(
+        # Isolated and elsewhere, so that the checkout cannot stand in for the wheel.
+        [sys.executable, "-I", "-c", code, str(site)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    digest, *folders = done.stdout.splitlines()
+    assert digest == read_study(CHECKOUT / "data" / "cpt-lab").digest()
+    assert all(Path(folder).is_relative_to(site) for folder in folders)
+    assert (Path(folders[1]) / "cpt.toml").is_file()

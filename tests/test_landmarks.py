@@ -1,0 +1,100 @@
+import numpy as np
+import pytest
+from synthetic import lab, lab_posterior, practice
+
+from bayes_cpt.errors import StudyError
+from bayes_cpt.landmarks import decompose
+
+
+def summed(model: str = "cpt-replay") -> tuple[np.ndarray, np.ndarray]:
+    plan = practice() if model != "pretrain" else None
+    parts = decompose(lab_posterior(model), plan, draws=40)
+    return sum(parts[name] for name in parts.attrs["parts"]), parts["expected"]  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("model", ["cpt-replay", "pretrain"])
+def test_the_parts_add_up_to_the_expected_loss(model: str) -> None:
+    total, expected = summed(model)
+    np.testing.assert_allclose(total, expected, rtol=0, atol=1e-12)
+
+
+def test_the_expected_loss_is_that_of_the_forecast() -> None:
+    bands = lab_posterior().predict(practice(), kind="expected", draws=40)
+    parts = decompose(lab_posterior(), practice(), draws=40)
+    forecast = bands["loss"].stack(sample=("chain", "draw")).transpose("sample", ...)
+    np.testing.assert_allclose(parts["expected"], forecast, rtol=0, atol=1e-12)
+
+
+def first_draw(model: str) -> dict[str, float]:
+    """Return the coefficients on the target of the first draw."""
+    draw = lab_posterior(model).tree["posterior"].to_dataset().isel(chain=0, draw=0)
+    coefficients = draw.drop_vars([name for name in draw if len(str(name)) > 6]).sel(
+        domain="kernel"
+    )
+    return {str(name): float(value) for name, value in coefficients.items() if not value.dims}
+
+
+def test_each_part_is_what_its_equation_says_at_a_step() -> None:
+    name, step, share = "r25_cos_12k", 12000, 0.75
+    before = practice().base("stable_12k").schedule
+    assert before is not None
+    pretrained = before.learning_rates()
+    rates = practice().run(name).schedule.learning_rates()
+    parts = decompose(lab_posterior("cpt-replay-printed"), practice(), [name], draws=4)
+    own = parts.isel(draw=0, run=0).sel(domain="kernel", step=step)
+    c = first_draw("cpt-replay-printed")
+    power = c["L0"] + c["A"] * (pretrained.sum() + rates.sum()) ** -c["alpha"]
+    assert float(own["power"]) == pytest.approx(power)
+    # The base never anneals.
+    assert float(own["annealing_pt"]) == pytest.approx(0.0, abs=1e-12)
+    memory, area, last = 0.0, 0.0, pretrained[-1]
+    for rate in rates:
+        memory = c["lambda"] * memory + last - rate
+        area, last = area + memory, rate
+    gain = c["C2"] * area * np.exp(c["a1"] * share)
+    assert float(own["annealing_cpt"]) == pytest.approx(-gain)
+    factor = np.expm1(-c["a"] * share) / np.expm1(-c["a"])
+    shift = c["B"] * factor * (1.0 - (1.0 + c["E"] * rates.sum()) ** -c["beta"])
+    assert float(own["shift"]) == pytest.approx(shift)
+    assert not own["base_offset"].any()
+
+
+def test_the_adaptation_is_a_bounded_transient() -> None:
+    parts = decompose(lab_posterior(), practice(), ["r25_cos_12k"], draws=4)
+    own = parts["adaptation"].isel(draw=0, run=0).sel(domain="kernel")
+    c = first_draw("cpt-replay")
+    steps = own["step"].to_numpy()
+    np.testing.assert_allclose(own, c["D"] * 0.75 * (1.0 - np.exp(-steps / c["tau"])))
+
+
+def test_an_annealed_base_keeps_its_annealing() -> None:
+    parts = decompose(lab_posterior(), lab(), ["r25_a0_rewarm"], draws=4)
+    annealing = parts["annealing_pt"].to_numpy()
+    assert (annealing < 0).all()
+    np.testing.assert_allclose(annealing, np.broadcast_to(annealing[..., :1], annealing.shape))
+    # The re-warm-up costs what CPT annealing later wins back.
+    assert (parts["annealing_cpt"].sel(step=slice(100, 200)) > 0).all()
+
+
+def test_shares_start_at_nothing_and_the_offset_at_the_whole_of_it() -> None:
+    parts = decompose(lab_posterior(), lab(), ["r25_cos"], draws=40).isel(step=0)
+    for name in ("annealing_cpt", "adaptation"):
+        np.testing.assert_allclose(parts[name], 0.0, atol=2e-3)
+    for domain in ("general", "kernel"):
+        base = lab().base_loss("stable_12k", domain)
+        assert base is not None
+        law = (parts["power"] + parts["annealing_pt"]).sel(domain=domain)
+        offset = parts["base_offset"].sel(domain=domain)
+        np.testing.assert_allclose(offset, base - law, rtol=0.15, atol=0.01)
+
+
+def test_steps_that_a_run_has_not_are_missing() -> None:
+    parts = decompose(lab_posterior(), practice(), draws=4)
+    short = parts["shift"].sel(run="r90_wsd_5k")
+    assert np.isnan(short.sel(step=slice(5001, None))).all()
+    assert np.isfinite(parts["shift"].sel(run="r25_cos_12k", step=12000)).all()
+
+
+def test_a_run_that_the_plan_has_not_is_named() -> None:
+    with pytest.raises(StudyError, match="no run 'r25_cosine'"):
+        decompose(lab_posterior(), lab(), ["r25_cosine"])

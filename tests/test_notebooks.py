@@ -1,0 +1,58 @@
+"""The notebooks run from top to bottom, and their two files say the same."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import jupytext
+import nbclient
+import pytest
+
+NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
+SCRIPTS = sorted(NOTEBOOKS.glob("*.py"))
+# So few draws fall short of the diagnostics; what is tested is that every cell works.
+SETTINGS = {
+    "BAYES_CPT_NOTEBOOK_DRAWS": "100",
+    "BAYES_CPT_NOTEBOOK_ATTEMPTS": "1",
+    "MPLBACKEND": "agg",
+}
+LONGEST_CELL = 900
+
+
+def names(path: Path) -> str:
+    return path.stem
+
+
+def cells(notebook: Any) -> list[tuple[str, str]]:
+    return [(cell.cell_type, cell.source) for cell in notebook.cells]
+
+
+def test_every_script_has_its_notebook_and_the_other_way_round() -> None:
+    assert SCRIPTS
+    assert [path.stem for path in SCRIPTS] == sorted(
+        path.stem for path in NOTEBOOKS.glob("*.ipynb")
+    )
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=names)
+def test_the_notebook_is_the_script_without_outputs(script: Path) -> None:
+    notebook = jupytext.read(script.with_suffix(".ipynb"))
+    message = f"write it again: jupytext --to ipynb notebooks/{script.name}"
+    assert cells(notebook) == cells(jupytext.read(script)), message
+    assert not any(cell.get("outputs") or cell.get("execution_count") for cell in notebook.cells)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=names)
+def test_the_notebook_runs(script: Path, tmp_path: Path) -> None:
+    notebook = jupytext.read(script)
+    kernel = nbclient.NotebookClient(
+        notebook, timeout=LONGEST_CELL, resources={"metadata": {"path": str(tmp_path)}}
+    )
+    kernel.execute(env=os.environ | SETTINGS)
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    pictures = [output for output in outputs if "image/png" in output.get("data", {})]
+    drawn = sum("plots." in cell.source for cell in notebook.cells if cell.cell_type == "code")
+    assert len(pictures) == drawn > 0
+    assert not [output["text"] for output in outputs if output.get("name") == "stderr"]
+    last = outputs[-1]["data"]["text/plain"]
+    assert last == "True", "a loaded fit should predict just what the saved one did"

@@ -1,0 +1,106 @@
+import numpy as np
+from dense_residuals import misfit_covariance
+from hand_points import hand_curves, hand_points
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bayes_cpt.laws import Reference
+from bayes_cpt.residuals import knot_count, misfit_ramps, residual_design
+from bayes_cpt.setup import Frame
+from bayes_cpt.spec import read_spec
+
+CURVES = hand_curves(
+    [[5.0, 7.0, 100.0], [20.0, 30.0], [3.0]],
+    continual=[True, False, True],
+    base_known=[True, False, False],
+)
+
+
+def test_gaps_run_along_each_curve_from_its_measured_start() -> None:
+    design = residual_design(CURVES, 3000.0, 0.5)
+    np.testing.assert_array_equal(design.gap, [5.0, 2.0, 93.0, np.inf, 10.0, np.inf])
+    np.testing.assert_array_equal(design.follows, [0, 1, 1, 0, 1, 0])
+    np.testing.assert_array_equal(design.floating, [0, 0, 0, 1, 1, 1])
+    np.testing.assert_array_equal(design.pretraining, [0, 0, 0, 1, 1, 0])
+    np.testing.assert_array_equal(design.first, [0, 3, 5])
+    np.testing.assert_array_equal(design.last, [3, 5, 6])
+
+
+@given(
+    st.sets(st.integers(1, 50_000), min_size=1, max_size=8),
+    st.sampled_from([0.0, 0.3, 0.5, 1.0]),
+    st.floats(1.0, 50.0),
+)
+def test_ramps_give_the_interpolated_autoregression(
+    steps: set[int], carried: float, onset: float
+) -> None:
+    points = np.sort(list(steps)).astype(np.float64)
+    ramps = misfit_ramps(points, onset, knot_count(points, onset), carried)
+    expected = misfit_covariance(points, onset, carried)
+    np.testing.assert_allclose(ramps @ ramps.T, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_misfit_is_0_at_the_start_and_a_random_walk_at_memory_1() -> None:
+    onset = 6.0
+    knots = onset * np.expm1(np.arange(0, 7))
+    ramps = misfit_ramps(knots, onset, 6, 1.0)
+    assert not ramps[0].any()
+    np.testing.assert_allclose((ramps**2).sum(axis=1), np.arange(0, 7), rtol=1e-12)
+
+
+def test_knots_reach_beyond_the_last_step() -> None:
+    assert knot_count([1.0, 6.0 * np.expm1(4.0) - 1e-6], 6.0) == 4
+    assert knot_count([1.0, 6.0 * np.expm1(4.0) + 1e-3], 6.0) == 5
+
+
+def test_sizes_of_the_parts_follow_rate_phase_and_shift() -> None:
+    """The scales of the shipped model, written out."""
+    reference = Reference(2e-3, 24.0, 3.0, 3000.0)
+    frame = Frame(read_spec("cpt-replay"), ("g", "t"), ("general", "target"), reference)
+    parameters = {
+        "fluctuation_floor": np.array([0.2, 0.3]),
+        "fluctuation_memory": np.array([0.02, 0.03]),
+        "fluctuation_pt": np.array([0.015, 0.016]),
+        "fluctuation_cpt": np.array([0.01, 0.011]),
+        "misfit_pt": np.array([0.02, 0.021]),
+        "misfit_cpt": np.array([0.01, 0.012]),
+        "misfit_shift": np.array([0.02, 0.03]),
+        "offset_pt": np.array([0.03, 0.04]),
+        "shift_size": np.array([0.5, 1.2]),
+    }
+    replay = {
+        "a": np.array([0.0, 3.0]),
+        "b": np.array([150.0, 0.0]),
+        "gamma": np.array([0.4, 0.0]),
+    }
+    points = hand_points(
+        domain=[0, 1, 0, 1],
+        continual=[True, True, False, False],
+        learning_rate=[1.0, 0.5, 0.0, 1.0],
+        target_share=[0.75, 0.5, 0.0, 0.0],
+    )
+    pretraining = np.array([0.0, 0.0, 1.0, 1.0])
+    found = frame.residual_scales(points, pretraining, parameters, replay, np)
+    np.testing.assert_allclose(
+        found.fluctuation, [0.01, 0.011 * (0.3 + 0.7 * 0.5), 0.015 * 0.2, 0.016], rtol=1e-12
+    )
+    np.testing.assert_allclose(found.memory, [60.0, 90.0, 60.0, 90.0], rtol=1e-12)
+    power = 0.75 * (1 + 150 * 0.25) ** -0.4
+    exponential = (1 - np.exp(-1.5)) / (1 - np.exp(-3.0))
+    # The misfit's variance goes with the replay factor.
+    expected = [
+        np.sqrt(0.01**2 + (0.02 * 0.5) ** 2 * power),
+        np.sqrt(0.012**2 + (0.03 * 1.2) ** 2 * exponential),
+    ]
+    np.testing.assert_allclose(found.misfit, [*expected, 0.02, 0.021], rtol=1e-12)
+    np.testing.assert_allclose(found.offset, [0.03, 0.04, 0.03, 0.04], rtol=1e-12)
+
+
+def test_the_design_can_be_mapped_name_by_name() -> None:
+    design = residual_design(CURVES, 3000.0, 0.5)
+    seen: list[str] = []
+    design.map(lambda name, value: seen.append(name))
+    assert sorted(seen) == sorted(
+        ["gap", "follows", "ramps", "floating", "pretraining", "first", "last"]
+    )
+    assert design.map(lambda name, value: value).knots == design.knots == 3

@@ -1,0 +1,141 @@
+"""Scores of predictive draws against measured losses: CRPS, coverage, width, error."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+type Floats = NDArray[np.float64]
+
+MASSES = (50, 80, 90)
+ALL_RUNS = "all points"
+EQUAL_RUNS = "equal weight per run"
+BOTH_DOMAINS = "both"
+
+
+def crps(draws: ArrayLike, observed: ArrayLike) -> Floats:
+    """Return the continuous ranked probability score of draws, by the fair estimator.
+
+    E|X - y| - E|X - X'|/2, with X' taken from the other draws only: unbiased for the score of the
+    distribution behind the draws, however few they are (Ferro 2014, doi:10.1002/qj.2270). Sorting
+    turns the mean over pairs into one weighted sum.
+
+    Parameters
+    ----------
+    draws : array_like, shape (draws, points)
+        At least two draws.
+    observed : array_like, shape (points,)
+
+    Returns
+    -------
+    ndarray, shape (points,)
+        In the unit of the losses; smaller is better. Can fall slightly below 0 by chance.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two draws, or shapes do not match.
+    """
+    values, truth = _matched(draws, observed)
+    count = len(values)
+    ordered = np.sort(values, axis=0)
+    ranks = np.arange(1, count + 1)
+    pair_mean = (2 * ranks - count - 1) @ ordered / (count * (count - 1))
+    return np.asarray(np.abs(values - truth).mean(axis=0) - pair_mean)
+
+
+def score_points(points: pd.DataFrame, draws: ArrayLike) -> pd.DataFrame:
+    """Return one row of scores per point.
+
+    Parameters
+    ----------
+    points : DataFrame
+        Columns run, domain, step and loss, the measured one.
+    draws : array_like, shape (draws, points)
+        Predictive draws of the loss.
+
+    Returns
+    -------
+    DataFrame
+        The columns of `points` with median, lower_M, upper_M, covered_M (0 or 1) and width_M of the
+        central bands of M % mass, absolute_error and error of the median (positive: predicted too
+        high) and crps.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two draws, a draw is not finite, or shapes do not match.
+    """
+    values, truth = _matched(draws, points["loss"])
+    if not np.isfinite(values).all():
+        bad = points[~np.isfinite(values).all(axis=0)].iloc[0]
+        raise ValueError(f"a draw is not finite at run {bad.run}, {bad.domain}, step {bad.step}")
+    scored = points.reset_index(drop=True)
+    scored["median"] = np.median(values, axis=0)
+    for mass in MASSES:
+        tail = (1.0 - mass / 100.0) / 2.0
+        lower, upper = np.quantile(values, [tail, 1.0 - tail], axis=0)
+        scored[f"lower_{mass}"], scored[f"upper_{mass}"] = lower, upper
+        scored[f"covered_{mass}"] = ((lower <= truth) & (truth <= upper)).astype(np.float64)
+        scored[f"width_{mass}"] = upper - lower
+    scored["error"] = scored["median"] - truth
+    scored["absolute_error"] = scored["error"].abs()
+    scored["crps"] = crps(values, truth)
+    return scored
+
+
+def summarize(scored: pd.DataFrame) -> pd.DataFrame:
+    """Return mean scores per run and validation set, and pooled.
+
+    Parameters
+    ----------
+    scored : DataFrame
+        From `score_points`.
+
+    Returns
+    -------
+    DataFrame
+        Columns run, domain, points, coverage_50, coverage_80, coverage_90 (shares), crps, mae, bias
+        and width_90 (nats/token). The runs come first, then for each validation set and for both
+        together the mean over all points and the mean over runs.
+    """
+    runs = _means(scored, ["run", "domain"])
+    pooled = [
+        _means(scored.assign(run=ALL_RUNS), ["run", "domain"]),
+        _means(scored.assign(run=ALL_RUNS, domain=BOTH_DOMAINS), ["run", "domain"]),
+        _means_of_runs(runs),
+        _means_of_runs(runs.assign(domain=BOTH_DOMAINS)),
+    ]
+    return pd.concat([runs, *pooled], ignore_index=True)
+
+
+def _matched(draws: ArrayLike, observed: ArrayLike) -> tuple[Floats, Floats]:
+    values = np.asarray(draws, dtype=np.float64)
+    truth = np.asarray(observed, dtype=np.float64)
+    if values.ndim != 2 or values.shape[1:] != truth.shape or len(values) < 2:
+        raise ValueError(
+            f"draws of shape {values.shape} do not fit {truth.shape} points: give (draws, points) "
+            "with at least two draws"
+        )
+    return values, truth
+
+
+def _means(scored: pd.DataFrame, keys: Iterable[str]) -> pd.DataFrame:
+    groups = scored.groupby(list(keys), sort=False)
+    coverage = {f"coverage_{mass}": (f"covered_{mass}", "mean") for mass in MASSES}
+    return groups.agg(
+        points=("loss", "size"),
+        **coverage,
+        crps=("crps", "mean"),
+        mae=("absolute_error", "mean"),
+        bias=("error", "mean"),
+        width_90=("width_90", "mean"),
+    ).reset_index()
+
+
+def _means_of_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean over rows of runs; of the points their number."""
+    scores = [name for name in runs if name not in ("run", "domain", "points")]
+    groups = runs.assign(run=EQUAL_RUNS).groupby(["run", "domain"], sort=False)
+    return groups.agg({"points": "sum", **dict.fromkeys(scores, "mean")}).reset_index()

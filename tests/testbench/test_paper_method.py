@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+
+from bayes_cpt.study import Study
+from testbench import paper_method
+from testbench.printed_law import PrintedLaw, observations
+from testbench.simulation import NEW_RUNS, NOISE, RUNS, TRUTH, simulated
+
+
+@pytest.fixture(scope="module")
+def fit_study() -> Study:
+    return simulated(RUNS, NOISE)
+
+
+@pytest.fixture(scope="module")
+def held_out() -> Study:
+    return simulated(NEW_RUNS, NOISE, seed=11)
+
+
+@pytest.mark.parametrize("is_target", [False, True])
+def test_many_starts_find_the_law_that_made_the_losses(is_target: bool) -> None:
+    domain = "target" if is_target else "general"
+    inputs, losses = observations(simulated(RUNS, noise=0.0), domain)
+    law = PrintedLaw(is_target)
+    fit = paper_method.fit_from_many_starts(law, inputs, losses, np.random.default_rng(6))
+    new, truth = observations(simulated(NEW_RUNS, noise=0.0), domain)
+    np.testing.assert_allclose(law.losses(fit.parameters, new), truth, atol=0.002)
+
+
+def test_huber_loss_shrugs_off_outliers(fit_study: Study) -> None:
+    inputs, losses = observations(fit_study, "general")
+    law = PrintedLaw(is_target=False)
+    spoilt = losses.copy()
+    spoilt[::15] *= 1.5
+    bounds = paper_method.ranges_of(inputs, spoilt).bounds
+    fit = paper_method.fit_huber(law, inputs, np.log(spoilt), TRUTH[False][None], bounds)
+    truth = law.losses(TRUTH[False], inputs)
+    assert np.abs(law.losses(fit.parameters, inputs) - truth).mean() < 0.004
+
+
+def test_bands_cover_new_points(fit_study: Study, held_out: Study) -> None:
+    rows = held_out.losses
+    points = rows[["run", "domain", "step"]].sample(frac=1.0, random_state=7)
+    plan = held_out.without_losses()
+    draws = paper_method.predict(fit_study, plan, points, seed=8, refits=20)
+    truth = rows.loc[points.index, "loss"].to_numpy()
+    lower, upper = np.quantile(draws, [0.05, 0.95], axis=0)
+    assert 0.8 < np.mean((lower < truth) & (truth < upper)) < 0.98
+    assert 2 * NOISE < np.mean((upper - lower) / truth) < 6 * NOISE
+
+
+def test_draws_come_back_from_the_seed(fit_study: Study, held_out: Study) -> None:
+    points = held_out.losses.query("domain == 'target'")[["run", "domain", "step"]]
+    plan = held_out.without_losses()
+    first, again, other = (
+        paper_method.predict(fit_study, plan, points, seed=seed, refits=2) for seed in (8, 8, 9)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert np.any(first != other)
+
+
+def test_residuals_come_from_the_phase_of_the_wanted_point(fit_study: Study) -> None:
+    inputs, losses = observations(fit_study, "general")
+    law = PrintedLaw(is_target=False)
+    exact = law.losses(TRUTH[False], inputs)
+    wild = np.where(inputs.continual, exact, losses * np.exp(np.where(losses > exact, 0.1, -0.1)))
+    draws = paper_method.bootstrap_curves(
+        law, inputs, wild, inputs, np.random.default_rng(10), refits=10
+    )
+    spread = draws.std(axis=0)
+    assert spread[inputs.continual].mean() < 0.02 < 0.1 < spread[~inputs.continual].mean()

@@ -1,0 +1,185 @@
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import approx_fprime
+from strategies import schedules
+
+from bayes_cpt import areas
+from bayes_cpt.runs import Base, Run
+from bayes_cpt.schedules import Schedule, constant, cosine, linear
+from bayes_cpt.study import Study
+from testbench.printed_law import (
+    MOMENTUM,
+    PARAMETERS,
+    Inputs,
+    PrintedLaw,
+    annealing_area,
+    inputs_of,
+    observations,
+)
+
+# Fig. 3 of the paper, D_pt and D_cpt: L0, A, alpha, C1, C2, B, E, beta.
+KNOWLEDGE_PILE = {
+    False: (3.057, 0.490, 0.497, 0.299, 0.298, 0.366, 28.0, 0.189),
+    True: (3.024, 0.412, 0.677, 0.278, 0.324, -0.666, 5662.0, 0.146),
+}
+
+NO_LOSSES = pd.DataFrame(columns=["run", "step", "domain", "loss"])
+
+
+def paper_parameters(is_target: bool) -> np.ndarray:
+    floor, size, exponent, gain_pt, gain_cpt, shift, rate, shift_exponent = KNOWLEDGE_PILE[
+        is_target
+    ]
+    return np.array(
+        [
+            *(floor, np.log(size), np.log(exponent), gain_pt, gain_cpt, 0.0),
+            *(shift, np.log(rate), np.log(shift_exponent), 0.0),
+        ]
+    )
+
+
+def study_of(base: Schedule, run: Schedule, replay: float = 0.0) -> Study:
+    return Study(
+        name="one run",
+        general="general",
+        target="target",
+        bases=(Base("base", base.steps, base),),
+        runs=(Run("cpt", "cpt", run, base="base", replay=replay),),
+        losses=NO_LOSSES,
+        is_plan=True,
+    )
+
+
+def some_inputs() -> Inputs:
+    generator = np.random.default_rng(4)
+    forward_pt, forward_cpt, annealing_pt, annealing_cpt = generator.uniform(0.1, 5.0, size=(4, 9))
+    share = np.linspace(0.0, 1.0, 9)
+    return Inputs(forward_pt, forward_cpt, annealing_pt, annealing_cpt, share, share > 0)
+
+
+@given(schedules(max_steps=20), st.floats(0, 1e-2))
+def test_annealing_area_is_the_double_sum(schedule: Schedule, initial: float) -> None:
+    rates = np.append(initial, schedule.learning_rates())
+    sums = [
+        sum(
+            (rates[k - 1] - rates[k]) * MOMENTUM ** (i - k)
+            for i in range(1, step + 1)
+            for k in range(1, i + 1)
+        )
+        for step in range(1, len(rates))
+    ]
+    np.testing.assert_allclose(annealing_area(rates[1:], initial), sums, atol=1e-12)
+
+
+@given(schedules(), schedules())
+def test_areas_are_those_of_the_package(base: Schedule, run: Schedule) -> None:
+    study = study_of(base, run)
+    steps = np.arange(run.steps + 1)
+    ours = inputs_of(study, study.run("cpt"), steps)
+    theirs = areas.continual_areas(base, run, steps)
+    pairs = [
+        (ours.forward_pt, theirs.forward_pt),
+        (ours.forward_cpt, theirs.forward_cpt),
+        (ours.annealing_pt, theirs.annealing_pt.evaluate(MOMENTUM)),
+        (ours.annealing_cpt, theirs.annealing_cpt.evaluate(MOMENTUM)),
+    ]
+    for own, package in pairs:
+        np.testing.assert_allclose(own, package, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("loss_potential", "expected"), [(0.1, 2.6521), (0.3, 2.6091), (0.5, 2.5875), (1.0, 2.5536)]
+)
+def test_final_target_loss_by_loss_potential(loss_potential: float, expected: float) -> None:
+    peak = 2e-4
+    final = loss_potential * peak
+    base = constant(32_000, peak) + linear(8_000, peak, final)
+    study = study_of(base, linear(20_000, final, 0.0))
+    inputs = inputs_of(study, study.run("cpt"), [20_000])
+    losses = PrintedLaw(is_target=True).losses(paper_parameters(is_target=True), inputs)
+    assert losses[0] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("rewarmed", "general", "target"),
+    [
+        (2.5e-5, 3.3043, 2.6461),
+        (5e-5, 3.3291, 2.6217),
+        (1e-4, 3.3496, 2.5975),
+        (2e-4, 3.3636, 2.5723),
+    ],
+)
+def test_final_losses_after_a_re_warm_up(rewarmed: float, general: float, target: float) -> None:
+    peak = 2e-4
+    base = constant(32_000, peak) + linear(8_000, peak, 0.0)
+    study = study_of(base, cosine(20_000, rewarmed, warmup_steps=500))
+    inputs = inputs_of(study, study.run("cpt"), [20_000])
+    for is_target, expected in ((False, general), (True, target)):
+        losses = PrintedLaw(is_target).losses(paper_parameters(is_target), inputs)
+        assert losses[0] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("is_target", [False, True])
+@pytest.mark.parametrize("a2", [-4.0, -0.3, 0.7, 5.696])
+def test_the_law_is_equation_8(is_target: bool, a2: float) -> None:
+    x = some_inputs()
+    L0, A, alpha, C1, C2, a1, B, E, beta = 3.0, 0.5, 0.6, 0.02, 0.03, 0.055, 0.2, 28.0, 0.3  # noqa: N806
+    r_cpt, r_pt = x.target_share, 1.0 - x.target_share
+    shift = B * (1 - (1 + E * x.forward_cpt) ** -beta)
+    at_replay_0 = B * ((np.exp(a2) - 1) if is_target else (1 - np.exp(-a2)))
+    printed = L0 + A * (x.forward_pt + x.forward_cpt) ** -alpha - C1 * x.annealing_pt
+    if is_target:
+        printed += -C2 * x.annealing_cpt * np.exp(a1 * r_cpt) + shift * (np.exp(a2 * r_cpt) - 1)
+    else:
+        printed += -C2 * x.annealing_cpt * np.exp(a1 * r_pt) + shift * (1 - np.exp(-a2 * r_cpt))
+    bend = -a2 if is_target else a2
+    parameters = [
+        L0,
+        np.log(A),
+        np.log(alpha),
+        C1,
+        C2,
+        a1,
+        at_replay_0,
+        np.log(E),
+        np.log(beta),
+        bend,
+    ]
+    np.testing.assert_allclose(PrintedLaw(is_target).losses(parameters, x), printed, rtol=1e-12)
+
+
+@pytest.mark.parametrize("is_target", [False, True])
+@pytest.mark.parametrize("bend", [-11.0, -1e-5, 0.0, 2e-4, 3.0])
+def test_gradients_are_those_of_finite_differences(is_target: bool, bend: float) -> None:
+    inputs, law = some_inputs(), PrintedLaw(is_target)
+    parameters = np.array([2.0, -0.3, -0.5, 0.1, 0.12, 0.3, -0.8, 1.5, -1.0, bend])
+    _, gradients = law.log_losses_and_gradients(parameters, inputs)
+    numeric = approx_fprime(
+        parameters, lambda values: law.log_losses_and_gradients(values, inputs)[0], 1e-7
+    )
+    assert gradients.shape == (len(PARAMETERS), 9)
+    np.testing.assert_allclose(gradients, numeric.T, rtol=1e-4, atol=1e-6)
+
+
+def test_an_unknown_base_is_refused() -> None:
+    run = Run("cpt", "cpt", constant(10, 1e-3), base="base", replay=0.0)
+    base = Base("base", known=False)
+    study = Study("open", "general", "target", (base,), (run,), NO_LOSSES, is_plan=True)
+    with pytest.raises(ValueError, match="run cpt: the paper's method needs the schedule"):
+        inputs_of(study, run, [1])
+
+
+def test_warm_up_and_the_first_tenth_of_pre_training_are_left_out() -> None:
+    rows = pd.DataFrame(
+        {"run": "pt", "domain": "general", "step": [5, 15, 25, 150, 1000], "loss": 3.0}
+    )
+    for warmup, kept in ((20, 2), (200, 1)):
+        schedule = linear(warmup, 0.0, 1e-3) + constant(1000 - warmup, 1e-3)
+        study = Study("pt", "general", None, (), (Run("pt", "pt", schedule),), rows)
+        inputs, losses = observations(study, "general")
+        assert len(losses) == kept
+        assert not inputs.continual.any()
+        np.testing.assert_allclose(inputs.annealing_pt, 0.0)

@@ -1,0 +1,108 @@
+from random import Random
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.stats import norm
+
+from testbench.scoring import ALL_RUNS, BOTH_DOMAINS, EQUAL_RUNS, crps, score_points, summarize
+
+VALUES = st.floats(-10, 10)
+DRAWS = arrays(np.float64, st.tuples(st.integers(2, 12), st.just(3)), elements=VALUES)
+OBSERVED = arrays(np.float64, 3, elements=VALUES)
+
+
+def points_with(losses: np.ndarray, **columns: object) -> pd.DataFrame:
+    steps = np.arange(1, len(losses) + 1)
+    return pd.DataFrame({"run": "a", "domain": "general", "step": steps, "loss": losses, **columns})
+
+
+def test_crps_of_a_gaussian_is_its_closed_form() -> None:
+    observed = np.array([-1.0, 2.0, 2.5, 6.0])
+    draws = np.random.default_rng(1).normal(2.0, 0.7, size=(200_000, 1)) + np.zeros(4)
+    distance = (observed - 2.0) / 0.7
+    exact = 0.7 * (
+        distance * (2 * norm.cdf(distance) - 1) + 2 * norm.pdf(distance) - 1 / np.sqrt(np.pi)
+    )
+    np.testing.assert_allclose(crps(draws, observed), exact, atol=0.005)
+
+
+def test_crps_is_unbiased_with_few_draws() -> None:
+    draws = np.random.default_rng(2).normal(size=(3, 200_000))
+    exact = 2 * norm.pdf(0.0) - 1 / np.sqrt(np.pi)
+    assert crps(draws, np.zeros(200_000)).mean() == pytest.approx(exact, abs=0.005)
+
+
+@given(DRAWS, OBSERVED)
+def test_crps_is_the_mean_over_pairs(draws: np.ndarray, observed: np.ndarray) -> None:
+    count = len(draws)
+    pairs = np.abs(draws[:, None] - draws[None]).sum(axis=(0, 1)) / (count * (count - 1))
+    expected = np.abs(draws - observed).mean(axis=0) - pairs / 2
+    np.testing.assert_allclose(crps(draws, observed), expected, atol=1e-9)
+
+
+@given(DRAWS, OBSERVED, st.floats(-100, 100), st.floats(0.01, 100))
+def test_scores_follow_shift_and_scale(
+    draws: np.ndarray, observed: np.ndarray, shift: float, scale: float
+) -> None:
+    plain = score_points(points_with(observed), draws)
+    moved = score_points(points_with(shift + scale * observed), shift + scale * draws)
+    for column in ("crps", "error", "absolute_error", "width_50", "width_90"):
+        np.testing.assert_allclose(moved[column], scale * plain[column], rtol=1e-7, atol=1e-9)
+
+
+@given(DRAWS, OBSERVED, st.randoms(use_true_random=False))
+def test_the_order_of_draws_does_not_matter(
+    draws: np.ndarray, observed: np.ndarray, random: Random
+) -> None:
+    order = list(range(len(draws)))
+    random.shuffle(order)
+    plain, mixed = (score_points(points_with(observed), d) for d in (draws, draws[order]))
+    pd.testing.assert_frame_equal(plain, mixed, atol=1e-9)
+
+
+def test_bands_of_uniform_draws_cover_their_mass() -> None:
+    generator = np.random.default_rng(3)
+    scored = score_points(
+        points_with(generator.uniform(size=40_000)),
+        np.linspace(0, 1, 1001)[:, None] + np.zeros(40_000),
+    )
+    for mass in (50, 80, 90):
+        assert scored[f"covered_{mass}"].mean() == pytest.approx(mass / 100, abs=0.01)
+        np.testing.assert_allclose(scored[f"width_{mass}"], mass / 100)
+        np.testing.assert_allclose(scored[f"lower_{mass}"], (1 - mass / 100) / 2)
+
+
+def test_predictions_too_high_have_a_positive_bias() -> None:
+    draws = np.array([[2.0, 3.0], [4.0, 5.0]])
+    table = summarize(score_points(points_with(np.array([2.5, 5.0])), draws))
+    assert table.loc[0, "bias"] == pytest.approx((0.5 - 1.0) / 2)
+    assert table.loc[0, "mae"] == pytest.approx((0.5 + 1.0) / 2)
+
+
+def test_pooled_rows_weigh_points_or_runs() -> None:
+    points = points_with(
+        np.array([1.0, 1.0, 1.0, 1.0]),
+        run=["long", "long", "long", "short"],
+        domain=["general", "general", "general", "general"],
+    )
+    draws = np.array([[1.0, 1.0, 1.0, 2.0], [1.0, 1.0, 1.0, 2.0]])
+    table = summarize(score_points(points, draws)).set_index(["run", "domain"])
+    assert table.loc[(ALL_RUNS, "general"), "mae"] == pytest.approx(1 / 4)
+    assert table.loc[(EQUAL_RUNS, "general"), "mae"] == pytest.approx(1 / 2)
+    assert table.loc[(EQUAL_RUNS, BOTH_DOMAINS), "points"] == 4
+    assert table.loc[(ALL_RUNS, BOTH_DOMAINS), "coverage_90"] == pytest.approx(3 / 4)
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (4, 2), (3,)])
+def test_draws_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"draws of shape .* do not fit \(3,\) points"):
+        crps(np.zeros(shape), np.zeros(3))
+
+
+def test_a_draw_that_is_not_finite_is_refused() -> None:
+    with pytest.raises(ValueError, match="not finite at run a, general, step 2"):
+        score_points(points_with(np.zeros(2)), np.array([[0.0, np.nan], [0.0, 1.0]]))
