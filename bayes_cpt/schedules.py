@@ -240,6 +240,39 @@ class Schedule:
             )
         return Schedule(tuple(segment.scaled(factor) for segment in self.segments))
 
+    def stretched(self, steps: int) -> "Schedule":
+        """Return the schedule drawn out or shortened to `steps` steps, every segment by the same factor.
+
+        Segments that shrink to nothing are left out; the last step keeps its learning rate.
+
+        Raises
+        ------
+        StudyError
+            If `steps` is not a whole number above 0.
+
+        Examples
+        --------
+        >>> short = (constant(300, 1e-3) + linear(100, 1e-3, 0)).stretched(40)
+        >>> [segment.steps for segment in short.segments]
+        [30, 10]
+        """
+        if not is_integer(steps) or steps < 1:
+            raise StudyError(
+                [Problem("key steps", f"{steps} steps are asked for", "ask for at least 1")]
+            )
+        ends = np.cumsum([segment.steps for segment in self.segments])
+        ends = np.rint(ends * (steps / self.steps)).astype(int)
+        # The last segment keeps a step, and with it the final learning rate.
+        ends[:-1] = np.minimum(ends[:-1], steps - 1)
+        lengths = np.diff(ends, prepend=0)
+        return Schedule(
+            tuple(
+                segment.stretched(int(length))
+                for segment, length in zip(self.segments, lengths, strict=True)
+                if length
+            )
+        )
+
     def __add__(self, other: "Schedule") -> "Schedule":
         """Return this schedule followed by `other`."""
         return Schedule(self.segments + other.segments)

@@ -104,6 +104,10 @@ class Segment:
         """Return the segment with both learning rates multiplied by `factor`."""
         return replace(self, start=self.start * factor, end=self.end * factor)
 
+    def stretched(self, steps: int) -> Self:
+        """Return the same shape over another number of steps."""
+        return replace(self, steps=steps)
+
 
 @dataclass(frozen=True)
 class LoggedSegment:
@@ -173,6 +177,17 @@ class LoggedSegment:
     def scaled(self, factor: float) -> Self:
         """Return the segment with every learning rate multiplied by `factor`."""
         return replace(self, logged_rates=tuple(rate * factor for rate in self.logged_rates))
+
+    def stretched(self, steps: int) -> Self:
+        """Return the same course over another number of steps: the last step keeps its rate."""
+        places = np.arange(1, steps + 1) * (self.steps / steps)
+        rates = np.interp(places, np.arange(1, self.steps + 1), self.learning_rates())
+        return replace(
+            self,
+            steps=steps,
+            logged_steps=tuple(range(1, steps + 1)),
+            logged_rates=tuple(rates.tolist()),
+        )
 
 
 def segment_from_toml(table: object) -> Segment:

@@ -177,6 +177,35 @@ def test_scaling_needs_a_positive_factor(factor: float) -> None:
         constant(3, 1e-3).scaled(factor)
 
 
+@given(schedules(), st.integers(1, 3000))
+def test_a_stretched_schedule_has_the_steps_asked_for_and_ends_as_before(
+    schedule: Schedule, steps: int
+) -> None:
+    stretched = schedule.stretched(steps)
+    assert stretched.steps == steps
+    assert stretched.final == schedule.final
+    assert stretched.peak <= schedule.peak
+    assert schedule.stretched(schedule.steps) == schedule
+
+
+def test_stretching_keeps_the_course_over_the_share_done() -> None:
+    schedule = linear(30, 0.0, 2e-3) + cosine(270, 2e-3)
+    rates = schedule.stretched(1200).learning_rates()
+    np.testing.assert_allclose(rates[3::4], schedule.learning_rates(), rtol=1e-12, atol=1e-18)
+
+
+def test_a_stretched_log_is_interpolated() -> None:
+    log = Schedule.from_log([1, 2, 3], [1e-3, 2e-3, 1e-3])
+    rates = log.stretched(6).learning_rates()
+    np.testing.assert_allclose(rates, [1e-3, 1e-3, 1.5e-3, 2e-3, 1.5e-3, 1e-3])
+
+
+@pytest.mark.parametrize("steps", [0, -3, 2.5, True])
+def test_stretching_needs_a_number_of_steps(steps: int) -> None:
+    with pytest.raises(StudyError, match="Ask for at least 1"):
+        constant(3, 1e-3).stretched(steps)
+
+
 def test_builders_rewarm_from_the_base() -> None:
     schedule = cosine(1000, 2e-3, 2e-4, warmup_steps=100, start=5e-4)
     assert schedule == linear(100, 5e-4, 2e-3) + cosine(900, 2e-3, 2e-4)
