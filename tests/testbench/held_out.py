@@ -20,10 +20,11 @@ import pandas as pd
 
 from bayes_cpt.readers.folder import read_study
 from bayes_cpt.study import Study
-from testbench import independent_errors, package_method, paper_method
-from testbench.printed_law import Floats
+from bayes_cpt.validate import paper_method
+from bayes_cpt.validate.printed_law import Floats
+from bayes_cpt.validate.scores import score_points, summarize
+from testbench import independent_errors, package_method
 from testbench.report import draw_bands, markdown_report
-from testbench.scoring import score_points, summarize
 
 
 class Method(Protocol):

@@ -16,7 +16,14 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
 from bayes_cpt.study import Study
-from testbench.printed_law import MOMENTUM, Floats, Inputs, PrintedLaw, inputs_at, observations
+from bayes_cpt.validate.printed_law import (
+    MOMENTUM,
+    Floats,
+    Inputs,
+    PrintedLaw,
+    inputs_at,
+    observations,
+)
 
 DRAWS = 1000
 PROPOSALS = 10_000
@@ -92,7 +99,7 @@ class Posterior:
     losses: Floats
 
     def law_parameters(self, standard: Floats) -> Floats:
-        """Return the law's parameters in the order of `testbench.printed_law.PARAMETERS`.
+        """Return the law's parameters in the order of `bayes_cpt.validate.printed_law.PARAMETERS`.
 
         Parameters
         ----------

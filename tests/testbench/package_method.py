@@ -8,7 +8,7 @@ import pandas as pd
 import xarray as xr
 
 from bayes_cpt.study import Study
-from testbench.printed_law import Floats
+from bayes_cpt.validate.printed_law import Floats
 
 
 def predict(

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pandas as pd
 from matplotlib.figure import Figure
 
-from testbench.scoring import ALL_RUNS, EQUAL_RUNS
+from bayes_cpt.validate.scores import ALL_RUNS, EQUAL_RUNS
 
 COLUMNS = {
     "run": "run",
@@ -38,7 +38,7 @@ def markdown_report(summary: pd.DataFrame, seconds: Mapping[str, float], ours: s
     Parameters
     ----------
     summary : DataFrame
-        Rows of `testbench.scoring.summarize` with a column method.
+        Rows of `bayes_cpt.validate.scores.summarize` with a column method.
     seconds : mapping
         Run time of each method.
     ours : str
@@ -81,7 +81,7 @@ def draw_bands(scored: pd.DataFrame) -> Figure:
     Parameters
     ----------
     scored : DataFrame
-        Rows of `testbench.scoring.score_points` with a column method.
+        Rows of `bayes_cpt.validate.scores.score_points` with a column method.
     """
     runs, methods = scored["run"].unique(), scored["method"].unique()
     figure = Figure(figsize=(4.5 * len(methods), 2.8 * len(runs)), layout="constrained")

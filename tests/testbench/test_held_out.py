@@ -7,10 +7,10 @@ import pytest
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.readers.folder import read_study
 from bayes_cpt.study import Study
+from bayes_cpt.validate.scores import summarize
 from testbench import held_out
 from testbench.held_out import held_out_task, leave_run_out_tasks, main, score_methods
 from testbench.report import crps_ratios
-from testbench.scoring import summarize
 
 PRACTICE = Path(__file__).parents[1] / "data" / "cpt-lab-practice"
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bayes_cpt.study import Study
+from bayes_cpt.validate.printed_law import PrintedLaw, observations
 from testbench import independent_errors
 from testbench.independent_errors import (
     CENTRES,
@@ -13,7 +14,6 @@ from testbench.independent_errors import (
     ReferenceAreas,
     importance_sample,
 )
-from testbench.printed_law import PrintedLaw, observations
 from testbench.simulation import NEW_RUNS, NOISE, RUNS, simulated
 
 

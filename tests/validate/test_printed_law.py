@@ -10,7 +10,7 @@ from bayes_cpt import areas
 from bayes_cpt.runs import Base, Run
 from bayes_cpt.schedules import Schedule, constant, cosine, linear
 from bayes_cpt.study import Study
-from testbench.printed_law import (
+from bayes_cpt.validate.printed_law import (
     MOMENTUM,
     PARAMETERS,
     Inputs,

@@ -1,18 +1,20 @@
 """Eq. 8 of arXiv 2505.07796 as printed, in plain NumPy with gradients by hand.
 
-Written apart from `bayes_cpt`, areas included, so that the two can check each other: only studies
-and schedules are shared.
+The law of the baselines. Written apart from `bayes_cpt.laws` and `bayes_cpt.areas`, so that the two can
+check each other: only studies and schedules are shared.
 """
 
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.signal import lfilter
 
+from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.study import Run, Study
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 type Floats = NDArray[np.float64]
 
@@ -49,6 +51,8 @@ def annealing_area(learning_rates: ArrayLike, initial_rate: float) -> Floats:
 
     S2_i = (1 + lambda) S2_{i-1} - lambda S2_{i-2} + (eta_{i-1} - eta_i).
     """
+    from scipy.signal import lfilter
+
     falls = -np.diff(np.asarray(learning_rates, dtype=np.float64), prepend=initial_rate)
     return np.asarray(lfilter([1.0], [1.0, -(1.0 + MOMENTUM), MOMENTUM], falls))
 
@@ -86,7 +90,7 @@ def inputs_of(study: Study, run: Run, steps: ArrayLike) -> Inputs:
 
     Raises
     ------
-    ValueError
+    StudyError
         If the schedule of the run's base is not known.
     """
     points = np.asarray(steps, dtype=np.int64)
@@ -99,7 +103,15 @@ def inputs_of(study: Study, run: Run, steps: ArrayLike) -> Inputs:
         return Inputs(forward, nothing, area, nothing, nothing, nothing.astype(bool))
     base = study.base(str(run.base)).schedule
     if base is None:
-        raise ValueError(f"run {run.name}: the paper's method needs the schedule of its base")
+        raise StudyError(
+            [
+                Problem(
+                    f"run {run.name}",
+                    f"the paper's method needs the schedule of its base {run.base}",
+                    "give the base's schedule, or leave the baseline out",
+                )
+            ]
+        )
     base_rates = base.learning_rates()
     return Inputs(
         forward_pt=base_rates.sum() * ones,
@@ -111,7 +123,7 @@ def inputs_of(study: Study, run: Run, steps: ArrayLike) -> Inputs:
     )
 
 
-def inputs_at(study: Study, points: pd.DataFrame) -> Inputs:
+def inputs_at(study: Study, points: "pd.DataFrame") -> Inputs:
     """Return what the law needs of points with the columns run and step, in their order."""
     pairs = zip(points["run"], points["step"], strict=True)
     return Inputs.join([inputs_of(study, study.run(run), [step]) for run, step in pairs])

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
+from testbench.simulation import NEW_RUNS, NOISE, RUNS, TRUTH, simulated
 
 from bayes_cpt.study import Study
-from testbench import paper_method
-from testbench.printed_law import PrintedLaw, observations
-from testbench.simulation import NEW_RUNS, NOISE, RUNS, TRUTH, simulated
+from bayes_cpt.validate import paper_method
+from bayes_cpt.validate.printed_law import PrintedLaw, observations
 
 
 @pytest.fixture(scope="module")

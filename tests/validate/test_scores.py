@@ -6,9 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.stats import norm
+from scipy.stats import kstest, norm
 
-from testbench.scoring import ALL_RUNS, BOTH_DOMAINS, EQUAL_RUNS, crps, score_points, summarize
+from bayes_cpt.validate.scores import (
+    ALL_RUNS,
+    BOTH_DOMAINS,
+    EQUAL_RUNS,
+    by_horizon,
+    crps,
+    probability_transform,
+    score_points,
+    summarize,
+)
 
 VALUES = st.floats(-10, 10)
 DRAWS = arrays(np.float64, st.tuples(st.integers(2, 12), st.just(3)), elements=VALUES)
@@ -106,3 +115,59 @@ def test_draws_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
 def test_a_draw_that_is_not_finite_is_refused() -> None:
     with pytest.raises(ValueError, match="not finite at run a, general, step 2"):
         score_points(points_with(np.zeros(2)), np.array([[0.0, np.nan], [0.0, 1.0]]))
+
+
+@given(DRAWS, OBSERVED)
+def test_the_transform_counts_draws_below_and_half_of_those_equal(
+    draws: np.ndarray, observed: np.ndarray
+) -> None:
+    counts = [
+        sum(1.0 if draw < truth else 0.5 if draw == truth else 0.0 for draw in column) / len(column)
+        for column, truth in zip(draws.T, observed, strict=True)
+    ]
+    np.testing.assert_allclose(probability_transform(draws, observed), counts)
+
+
+def test_the_transform_of_a_calibrated_forecast_is_uniform_and_of_a_narrow_one_is_not() -> None:
+    generator = np.random.default_rng(4)
+    observed = generator.normal(size=4000)
+    draws = generator.normal(size=(500, 4000))
+    assert kstest(probability_transform(draws, observed), "uniform").pvalue > 0.01
+    assert kstest(probability_transform(0.7 * draws, observed), "uniform").pvalue < 1e-6
+
+
+def test_horizons_split_runs_by_share_and_by_ratio() -> None:
+    points = points_with(
+        np.ones(6),
+        share=[0.01, 0.05, 0.06, 0.5, 0.51, 1.0],
+        ratio=[0.5, 1.0, 1.2, 2.5, 3.0, 4.0],
+        run=["a", "a", "a", "b", "b", "b"],
+        method="x",
+    )
+    draws = np.array([[0.0, 1.0, 1.0, 1.0, 1.0, 3.0]] * 2)
+    scored = score_points(points, draws)
+    share = by_horizon(scored, "share", ["method"]).set_index("horizon")
+    assert share["points"].to_dict() == {
+        "first 5 %": 2,
+        "5 to 25 %": 1,
+        "25 to 50 %": 1,
+        "50 to 75 %": 1,
+        "75 to 100 %": 1,
+    }
+    assert share.loc["first 5 %", "bias"] == pytest.approx(-0.5)
+    assert share.loc["75 to 100 %", "bias"] == pytest.approx(2.0)
+    ratio = by_horizon(scored, "ratio").set_index("horizon")
+    assert ratio["points"].to_dict() == {
+        "up to 1x": 2,
+        "1 to 1.5x": 1,
+        "2 to 3x": 2,
+        "over 3x": 1,
+    }
+    assert (ratio["runs"] == 1).all()
+    assert by_horizon(scored.assign(ratio=0.5), "ratio")["runs"].tolist() == [2]
+
+
+@given(arrays(np.float64, 20, elements=st.floats(0.001, 6)))
+def test_no_point_is_lost_in_a_horizon(ratio: np.ndarray) -> None:
+    scored = score_points(points_with(np.ones(20), ratio=ratio), np.ones((2, 20)))
+    assert by_horizon(scored, "ratio")["points"].sum() == 20

@@ -5,13 +5,17 @@ of log losses. The paper gives point estimates only; the bands are ours.
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
-from scipy.optimize import minimize
+from numpy.typing import NDArray
 
+from bayes_cpt.errors import BayesCPTError
 from bayes_cpt.study import Study
-from testbench.printed_law import Floats, Inputs, PrintedLaw, inputs_at, observations
+from bayes_cpt.validate.printed_law import Floats, Inputs, PrintedLaw, inputs_at, observations
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 HUBER_DELTA = 1e-3
 STARTS = 54
@@ -21,6 +25,10 @@ REFIT_NEIGHBOURS = 1
 NEIGHBOUR_SPREAD = 0.3
 # Residuals drawn per refit: so that tails of the band do not hang on the number of refits.
 RESIDUALS_PER_REFIT = 5
+
+
+class BaselineError(BayesCPTError, ValueError):
+    """The paper's method found no fit."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +95,13 @@ def fit_huber(
     starts : ndarray, shape (starts, parameters)
     bounds : ndarray, shape (2, parameters)
         Lowest and highest values.
+
+    Raises
+    ------
+    BaselineError
+        If no start leads to a finite fit.
     """
+    from scipy.optimize import minimize
 
     def objective(parameters: Floats) -> tuple[float, Floats]:
         predicted, gradients = law.log_losses_and_gradients(parameters, inputs)
@@ -109,7 +123,7 @@ def fit_huber(
         if np.isfinite(found.fun) and (best is None or found.fun < best.objective):
             best = Fit(np.asarray(found.x), float(found.fun))
     if best is None:
-        raise ValueError("no start of the paper's method led to a finite fit")
+        raise BaselineError("No start of the paper's method led to a finite fit.")
     return best
 
 
@@ -162,8 +176,8 @@ def bootstrap_curves(
 
 def _resample(
     residuals: Floats,
-    continual: np.ndarray,
-    wanted_continual: np.ndarray,
+    continual: NDArray[np.bool_],
+    wanted_continual: NDArray[np.bool_],
     generator: np.random.Generator,
 ) -> Floats:
     """Return a residual for each wanted point, drawn from the points of its phase."""
@@ -176,7 +190,7 @@ def _resample(
 
 
 def predict(
-    fit_study: Study, plan: Study, points: pd.DataFrame, *, seed: int = 0, refits: int = REFITS
+    fit_study: Study, plan: Study, points: "pd.DataFrame", *, seed: int = 0, refits: int = REFITS
 ) -> Floats:
     """Fit the first study by the paper's method and return draws of the plan's losses.
 

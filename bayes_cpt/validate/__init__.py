@@ -1,0 +1,1 @@
+"""Validation: forecasts of runs that no fit saw, and simulation-based calibration."""

@@ -1,0 +1,233 @@
+"""Scores of predictive draws against measured losses: coverage, PIT, CRPS, error, sharpness."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+type Floats = NDArray[np.float64]
+
+MASSES = (50, 80, 90)
+ALL_RUNS = "all points"
+EQUAL_RUNS = "equal weight per run"
+BOTH_DOMAINS = "both"
+# Upper edges of the horizon's bins and what tables call them; `share` and `ratio` as in `held_out`.
+HORIZONS: dict[str, tuple[tuple[float, str], ...]] = {
+    "share": (
+        (0.05, "first 5 %"),
+        (0.25, "5 to 25 %"),
+        (0.5, "25 to 50 %"),
+        (0.75, "50 to 75 %"),
+        (1.0, "75 to 100 %"),
+    ),
+    "ratio": (
+        (1.0, "up to 1x"),
+        (1.5, "1 to 1.5x"),
+        (2.0, "1.5 to 2x"),
+        (3.0, "2 to 3x"),
+        (np.inf, "over 3x"),
+    ),
+}
+# Steps are whole: the last one before a bin's edge may round to just above it.
+EDGE_SLACK = 1e-9
+
+
+def crps(draws: ArrayLike, observed: ArrayLike) -> Floats:
+    """Return the continuous ranked probability score of draws, by the fair estimator.
+
+    E|X - y| - E|X - X'|/2, with X' taken from the other draws only: unbiased for the score of the
+    distribution behind the draws, however few they are (Ferro 2014, doi:10.1002/qj.2270). Sorting
+    turns the mean over pairs into one weighted sum.
+
+    Parameters
+    ----------
+    draws : array_like, shape (draws, points)
+        At least two draws.
+    observed : array_like, shape (points,)
+
+    Returns
+    -------
+    ndarray, shape (points,)
+        In the unit of the losses; smaller is better. Can fall slightly below 0 by chance.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two draws, or shapes do not match.
+    """
+    values, truth = _matched(draws, observed)
+    count = len(values)
+    ordered = np.sort(values, axis=0)
+    ranks = np.arange(1, count + 1)
+    pair_mean = (2 * ranks - count - 1) @ ordered / (count * (count - 1))
+    return np.asarray(np.abs(values - truth).mean(axis=0) - pair_mean)
+
+
+def probability_transform(draws: ArrayLike, observed: ArrayLike) -> Floats:
+    """Return the probability integral transform: the share of draws below each measured value.
+
+    Parameters
+    ----------
+    draws : array_like, shape (draws, points)
+    observed : array_like, shape (points,)
+
+    Returns
+    -------
+    ndarray, shape (points,)
+        Uniform on 0...1 over measurements where the forecast is calibrated; a draw equal to the
+        measured value counts half.
+
+    Examples
+    --------
+    >>> probability_transform([[1.0], [2.0], [3.0], [4.0]], [3.0]).tolist()
+    [0.625]
+    """
+    values, truth = _matched(draws, observed)
+    below, equal = values < truth, values == truth
+    return np.asarray(below.mean(axis=0) + 0.5 * equal.mean(axis=0))
+
+
+def score_points(points: "pd.DataFrame", draws: ArrayLike) -> "pd.DataFrame":
+    """Return one row of scores per point.
+
+    Parameters
+    ----------
+    points : DataFrame
+        Columns run, domain, step and loss, the measured one; others are kept.
+    draws : array_like, shape (draws, points)
+        Predictive draws of the loss.
+
+    Returns
+    -------
+    DataFrame
+        The columns of `points` with median, lower_M, upper_M, covered_M (0 or 1) and width_M of the
+        central bands of M % mass, absolute_error and error of the median (positive: predicted too
+        high), crps and pit.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two draws, a draw is not finite, or shapes do not match.
+    """
+    values, truth = _matched(draws, points["loss"])
+    if not np.isfinite(values).all():
+        bad = points[~np.isfinite(values).all(axis=0)].iloc[0]
+        raise ValueError(f"a draw is not finite at run {bad.run}, {bad.domain}, step {bad.step}")
+    scored = points.reset_index(drop=True)
+    scored["median"] = np.median(values, axis=0)
+    for mass in MASSES:
+        tail = (1.0 - mass / 100.0) / 2.0
+        lower, upper = np.quantile(values, [tail, 1.0 - tail], axis=0)
+        scored[f"lower_{mass}"], scored[f"upper_{mass}"] = lower, upper
+        scored[f"covered_{mass}"] = ((lower <= truth) & (truth <= upper)).astype(np.float64)
+        scored[f"width_{mass}"] = upper - lower
+    scored["error"] = scored["median"] - truth
+    scored["absolute_error"] = scored["error"].abs()
+    scored["crps"] = crps(values, truth)
+    scored["pit"] = probability_transform(values, truth)
+    return scored
+
+
+def summarize(scored: "pd.DataFrame") -> "pd.DataFrame":
+    """Return mean scores per run and validation set, and pooled.
+
+    Parameters
+    ----------
+    scored : DataFrame
+        From `score_points`.
+
+    Returns
+    -------
+    DataFrame
+        Columns run, domain, points, coverage_50, coverage_80, coverage_90 (shares), crps, mae, bias
+        and width_90 (the sharpness; nats/token). The runs come first, then for each validation set and
+        for both together the mean over all points and the mean over runs.
+    """
+    import pandas as pd
+
+    runs = mean_scores(scored, ["run", "domain"])
+    pooled = [
+        mean_scores(scored.assign(run=ALL_RUNS), ["run", "domain"]),
+        mean_scores(scored.assign(run=ALL_RUNS, domain=BOTH_DOMAINS), ["run", "domain"]),
+        _means_of_runs(runs),
+        _means_of_runs(runs.assign(domain=BOTH_DOMAINS)),
+    ]
+    return pd.concat([runs, *pooled], ignore_index=True)
+
+
+def mean_scores(scored: "pd.DataFrame", keys: Iterable[str]) -> "pd.DataFrame":
+    """Return the mean scores of each group of points: the columns of `summarize` after the keys."""
+    groups = scored.groupby(list(keys), sort=False)
+    coverage: dict[str, Any] = {f"coverage_{mass}": (f"covered_{mass}", "mean") for mass in MASSES}
+    means = groups.agg(
+        points=("loss", "size"),
+        **coverage,
+        crps=("crps", "mean"),
+        mae=("absolute_error", "mean"),
+        bias=("error", "mean"),
+        width_90=("width_90", "mean"),
+    )
+    return means.reset_index()
+
+
+def horizon_bins(values: ArrayLike, axis: str) -> NDArray[np.intp]:
+    """Return the index of each point's bin in ``HORIZONS[axis]``.
+
+    Examples
+    --------
+    >>> horizon_bins([0.05, 0.051, 1.0], "share").tolist()
+    [0, 1, 4]
+    """
+    edges = [edge + EDGE_SLACK for edge, _ in HORIZONS[axis]]
+    return np.searchsorted(edges, np.asarray(values, dtype=np.float64))
+
+
+def by_horizon(scored: "pd.DataFrame", axis: str, keys: Sequence[str] = ()) -> "pd.DataFrame":
+    """Return mean scores by how far a point lies along its run, or beyond what was fitted.
+
+    Parameters
+    ----------
+    scored : DataFrame
+        From `score_points`, with a column named as the axis.
+    axis : {"share", "ratio"}
+        Share of the run's steps; step over the last one fitted.
+    keys : sequence of str
+        Columns to keep apart.
+
+    Returns
+    -------
+    DataFrame
+        Columns `keys`, horizon (the bin in words), runs (how many have points there) and the scores of
+        `summarize`. Bins without points are left out.
+    """
+    bins = horizon_bins(scored[axis], axis)
+    binned = scored.assign(bin=bins).sort_values("bin", kind="stable")
+    groups = [*keys, "bin"]
+    means = mean_scores(binned, groups)
+    runs = binned.groupby(groups, sort=False)["run"].nunique().to_numpy()
+    words = [HORIZONS[axis][i][1] for i in means["bin"]]
+    means.insert(len(keys), "horizon", words)
+    means.insert(len(keys) + 1, "runs", runs)
+    return means.drop(columns="bin")
+
+
+def _matched(draws: ArrayLike, observed: ArrayLike) -> tuple[Floats, Floats]:
+    values = np.asarray(draws, dtype=np.float64)
+    truth = np.asarray(observed, dtype=np.float64)
+    if values.ndim != 2 or values.shape[1:] != truth.shape or len(values) < 2:
+        raise ValueError(
+            f"draws of shape {values.shape} do not fit {truth.shape} points: give (draws, points) "
+            "with at least two draws"
+        )
+    return values, truth
+
+
+def _means_of_runs(runs: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the mean over rows of runs; of the points their number."""
+    scores = [name for name in runs if name not in ("run", "domain", "points")]
+    groups = runs.assign(run=EQUAL_RUNS).groupby(["run", "domain"], sort=False)
+    return groups.agg({"points": "sum", **dict.fromkeys(scores, "mean")}).reset_index()
