@@ -5,14 +5,17 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayes_cpt.posterior import FORMAT, Posterior, build_tree
-from bayes_cpt.setup import Setup, build_setup
+from bayes_cpt.setup import Frame, build_setup
 from bayes_cpt.spec import Fixed, ModelSpec, read_spec
 from bayes_cpt.study import Study
+
+if TYPE_CHECKING:
+    from bayes_cpt.sampling import Sample
 
 VERSIONS = ("bayes-cpt", "pymc", "pytensor", "nutpie", "numpy", "numba")
 
@@ -61,7 +64,7 @@ def fit(
     SamplingError
         If the posterior cannot be sampled at all.
     """
-    from bayes_cpt.model import build_model
+    from bayes_cpt.density import build_density
     from bayes_cpt.sampling import EFFORTS, sample
 
     if attempts is not None and attempts < 1:
@@ -70,20 +73,36 @@ def fit(
     spec = model if isinstance(model, ModelSpec) else read_spec(model)
     setup = build_setup(spec, study)
     found = sample(
-        build_model(setup),
+        build_density(setup),
         seed,
         draws=draws,
         efforts=EFFORTS[:attempts],
         progress=progress,
         cores=cores,
     )
+    return build_posterior(setup.frame, study, found, seed)
+
+
+def build_posterior(frame: Frame, study: Study, found: "Sample", seed: int) -> Posterior:
+    """Return the posterior that a sample of a study's model is.
+
+    Parameters
+    ----------
+    frame : Frame
+        Specification, validation sets and reference of the model.
+    study : Study
+        What was fitted.
+    found : Sample
+        Draws of the model.
+    seed : int
+        What they were drawn with.
+    """
     shape = next(iter(found.statistics.values())).shape
-    values = found.values | _fixed_values(setup, shape)
-    frame = setup.frame
+    values = found.values | _fixed_values(frame, shape)
     attributes = {
         "bayes_cpt_format": FORMAT,
-        "spec": json.dumps(spec.model_dump(mode="json")),
-        "model": spec.name,
+        "spec": json.dumps(frame.spec.model_dump(mode="json")),
+        "model": frame.spec.name,
         "domains": json.dumps(frame.domains),
         "roles": json.dumps(frame.roles),
         "reference": json.dumps(asdict(frame.reference)),
@@ -98,10 +117,9 @@ def fit(
     return Posterior(build_tree(frame, study, values, found.statistics, attributes), study, frame)
 
 
-def _fixed_values(setup: Setup, shape: tuple[int, ...]) -> dict[str, Any]:
+def _fixed_values(frame: Frame, shape: tuple[int, ...]) -> dict[str, Any]:
     """Return parameters that the specification fixes, as constant draws."""
     found = {}
-    frame = setup.frame
     roles = dict(zip(frame.domains, frame.roles, strict=True))
     for name, info in frame.parameters().items():
         members = frame.coords()[info.dims] if info.dims else ()
