@@ -1,5 +1,7 @@
 """What a study covers, and where a planned run leaves it."""
 
+from collections.abc import Iterable
+
 from bayes_cpt.study import Run, Study
 
 # A learning rate or a step count a little beyond the studied ones is no extrapolation.
@@ -22,26 +24,42 @@ def outside_range(study: Study, plan: Study, run: Run) -> list[str]:
     list of str
         Empty where it lies inside.
     """
-    fitted = study.continual_runs if run.phase == "cpt" else study.pretraining_runs
-    notes = []
-    longest = max(own.schedule.steps for own in fitted)
-    if run.schedule.steps > longest * SLACK:
-        notes.append(
-            f"{run.schedule.steps} steps, {run.schedule.steps / longest:.1f}x the longest run"
-        )
+    fitted = _fitted(study, run.phase)
+    notes = outside_steps(study, run.schedule.steps, run.phase)
     peaks = [own.schedule.peak for own in fitted]
-    if not min(peaks) / SLACK <= run.schedule.peak <= max(peaks) * SLACK:
-        notes.append(f"peak LR {run.schedule.peak:g}, studied {min(peaks):g} to {max(peaks):g}")
+    notes += outside_span("peak LR", run.schedule.peak, peaks)
     if run.phase == "cpt":
-        notes += _outside_replay(study, run) + _outside_bases(study, plan, run)
+        if run.replay is not None:
+            ratios = [own.replay for own in fitted if own.replay is not None]
+            notes += outside_span("replay", run.replay, ratios)
+        notes += _outside_bases(study, plan, run)
     return notes
 
 
-def _outside_replay(study: Study, run: Run) -> list[str]:
-    ratios = [own.replay for own in study.continual_runs if own.replay is not None]
-    if run.replay is None or min(ratios) <= run.replay <= max(ratios):
+def outside_steps(study: Study, steps: float, phase: str = "cpt") -> list[str]:
+    """Return in words how far a number of steps exceeds the study's longest run of that phase."""
+    longest = max(own.schedule.steps for own in _fitted(study, phase))
+    if steps <= longest * SLACK:
         return []
-    return [f"replay {run.replay:g}, studied {min(ratios):g} to {max(ratios):g}"]
+    return [f"{steps:.0f} steps, {steps / longest:.1f}x the longest run"]
+
+
+def outside_span(label: str, value: float, studied: Iterable[float]) -> list[str]:
+    """Return in words that a value lies outside the studied ones.
+
+    Examples
+    --------
+    >>> outside_span("replay", 0.9, [0.0, 0.25, 0.75])
+    ['replay 0.9, studied 0 to 0.75']
+    """
+    values = list(studied)
+    if min(values) / SLACK <= value <= max(values) * SLACK:
+        return []
+    return [f"{label} {value:g}, studied {min(values):g} to {max(values):g}"]
+
+
+def _fitted(study: Study, phase: str) -> tuple[Run, ...]:
+    return study.continual_runs if phase == "cpt" else study.pretraining_runs
 
 
 def _outside_bases(study: Study, plan: Study, run: Run) -> list[str]:

@@ -5,14 +5,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayes_cpt.forecast import planned_curves
 from bayes_cpt.laws.law import gather
+from bayes_cpt.points import Curves
 from bayes_cpt.posterior import Posterior
 from bayes_cpt.study import Study
 
 if TYPE_CHECKING:
     import xarray as xr
+
+type Floats = NDArray[np.float64]
 
 ANNEALING = "annealing"
 
@@ -49,8 +53,6 @@ def decompose(
     PlanError, StudyError
         Naming what cannot be decomposed.
     """
-    import xarray as xr
-
     target, curves = planned_curves(posterior, plan, runs=runs)
     law, points = posterior.frame.law, curves.points
     coefficients = law.coefficients(posterior.parameters(draws), np)
@@ -68,6 +70,33 @@ def decompose(
     parts["base_offset"] = law.offset_loss(points, curves.bases, coefficients, np)
     expected = law.curve_loss(points, curves.bases, coefficients, np)
 
+    found = curve_dataset(posterior, target, curves, {**parts, "expected": expected})
+    return found.assign_attrs(parts=list(parts))
+
+
+def curve_dataset(
+    posterior: Posterior, target: Study, curves: Curves, values: dict[str, Floats]
+) -> "xr.Dataset":
+    """Return draws at the points of curves as a dataset.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    target : Study
+        The plan that the curves are of.
+    curves : Curves
+    values : dict of str to ndarray, shape (draws, points)
+        nats/token; what is 0 in every draw may be of shape (points,).
+
+    Returns
+    -------
+    xarray.Dataset
+        Dims draw, run, domain, step; NaN at steps that a run has not.
+    """
+    import xarray as xr
+
+    points = curves.points
+    draws = max(own.shape[0] for own in values.values() if own.ndim == 2)
     names = list(dict.fromkeys(curve.run for curve in curves.curves))
     domains = list(posterior.frame.domains)
     steps = np.unique(points.steps).astype(np.int64)
@@ -78,20 +107,19 @@ def decompose(
         np.searchsorted(steps, points.steps),
     )
     variables = {}
-    for name, values in {**parts, "expected": expected}.items():
-        filled = np.full((expected.shape[0], len(names), len(domains), steps.size), np.nan)
-        filled[:, *place] = values
+    for name, own in values.items():
+        filled = np.full((draws, len(names), len(domains), steps.size), np.nan)
+        filled[:, *place] = own
         variables[name] = (("draw", "run", "domain", "step"), filled, {"units": "nats/token"})
     return xr.Dataset(
         variables,
         coords={
-            "draw": np.arange(expected.shape[0]),
+            "draw": np.arange(draws),
             "run": names,
             "domain": domains,
             "step": steps,
         },
         attrs={
-            "parts": list(parts),
             "study": posterior.study.name,
             "model": posterior.frame.spec.name,
             "plan": target.name,
