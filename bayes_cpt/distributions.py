@@ -160,34 +160,37 @@ def from_interval(prior: Distribution, lower: float, upper: float, mass: float) 
     ends = scale_of(prior).there(np.array([lower, upper]))
     center = float(ends.mean())
     spread = float(ends[1] - ends[0]) / (2.0 * NormalDist().inv_cdf(0.5 + mass / 2.0))
-    if not (isinstance(prior, LogNormal) and prior.lower):
+    if not (isinstance(prior, LogNormal) and prior.lower and prior.upper):
         return with_center_and_spread(prior, center, spread)
-    return _within_bounds(prior, ends, mass, center, spread)
+    return _within_bounds(prior, bounds, ends, mass, center, spread)
 
 
 def _within_bounds(
-    prior: LogNormal, ends: Floats, mass: float, center: float, spread: float
+    prior: Distribution,
+    bounds: tuple[float, float],
+    ends: Floats,
+    mass: float,
+    center: float,
+    spread: float,
 ) -> Distribution:
     """Return the bounded lognormal with that interval: what lies outside changes its quantiles."""
     from scipy.optimize import root
     from scipy.special import ndtr
 
-    bounds = np.log([prior.lower, prior.upper])
+    edges = scale_of(prior).there(np.array(bounds))
     wanted = np.array([0.5 - mass / 2.0, 0.5 + mass / 2.0])
 
     def missed(place: Floats) -> Floats:
         sd = np.exp(place[1])
-        low, high = ndtr((bounds - place[0]) / sd)
+        low, high = ndtr((edges - place[0]) / sd)
         return np.asarray((ndtr((ends - place[0]) / sd) - low) / (high - low) - wanted)
 
     # Where nothing is left between the bounds the search has gone astray, and says so itself.
     with np.errstate(invalid="ignore", divide="ignore"):
         found = root(missed, [center, np.log(spread)])
-    median = float(np.exp(found.x[0]))
-    if not found.success or not np.exp(bounds[0]) < median < np.exp(bounds[1]):
-        raise ValueError(
-            f"no lognormal between {prior.lower:g} and {prior.upper:g} has that interval"
-        )
+    # Outside its bounds a specification takes no median.
+    if not found.success or not edges[0] < found.x[0] < edges[1]:
+        raise ValueError(f"no lognormal between {bounds[0]:g} and {bounds[1]:g} has that interval")
     return with_center_and_spread(prior, float(found.x[0]), float(np.exp(found.x[1])))
 
 

@@ -136,7 +136,7 @@ def planned_curves(
     target = posterior.study if plan is None else _as_plan(posterior, plan)
     if own:
         target = _own_runs(posterior, target)
-    target = _with_base_losses(posterior, target)
+    target = with_base_losses(posterior.study, posterior.frame.domains, target)
     if runs is None:
         chosen = [run for run in target.runs if run.phase == "cpt" or own] or list(target.runs)
     else:
@@ -224,19 +224,19 @@ def _own_runs(posterior: Posterior, target: Study) -> Study:
     return posterior.study.subset(chosen)
 
 
-def _with_base_losses(posterior: Posterior, plan: Study) -> Study:
+def with_base_losses(study: Study, domains: Iterable[str], plan: Study) -> Study:
     """Return the plan with losses of its bases at step 0 from the fitted study, where it has none."""
     import pandas as pd
 
-    fitted = {base.name: base for base in posterior.study.bases}
+    fitted = {base.name: base for base in study.bases}
     rows = []
     for base in plan.bases:
         users = [run.name for run in plan.continual_runs if run.base == base.name]
         same = base.name in fitted and fitted[base.name].schedule == base.schedule
-        for domain in posterior.frame.domains:
+        for domain in domains:
             if not users or not same or plan.base_loss(base.name, domain) is not None:
                 continue
-            loss = posterior.study.base_loss(base.name, domain)
+            loss = study.base_loss(base.name, domain)
             if loss is not None:
                 rows.append({"run": users[0], "step": 0, "domain": domain, "loss": loss})
     if not rows:

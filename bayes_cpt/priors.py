@@ -1,12 +1,16 @@
-"""Draws from the priors of a specification, without PyMC."""
+"""The priors of a specification, without PyMC: draws of them, and a table."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.distributions import quantiles, words
 from bayes_cpt.setup import Frame
 from bayes_cpt.spec import Distribution, Fixed, LogitNormal, LogNormal, Normal
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 type Floats = NDArray[np.float64]
 
@@ -41,6 +45,39 @@ def draw_priors(frame: Frame, draws: int, seed: int) -> dict[str, Floats]:
             columns = [_draw(prior.of(roles[domain]), draws, generator) for domain in members]
             found[name] = np.stack(columns, axis=1)
     return found
+
+
+def prior_table(frame: Frame, interval: float = 0.9) -> "pd.DataFrame":
+    """Return one row per parameter and validation set.
+
+    Parameters
+    ----------
+    frame : Frame
+    interval : float
+        Mass of the central interval.
+
+    Returns
+    -------
+    DataFrame
+        Columns parameter, domain (``all`` where it is shared), distribution (in words), lower, median,
+        upper, unit, meaning, reason.
+    """
+    import pandas as pd
+
+    probabilities = [0.5 - interval / 2, 0.5, 0.5 + interval / 2]
+    roles = dict(zip(frame.domains, frame.roles, strict=True))
+    rows = []
+    for name, info in frame.parameters().items():
+        prior = frame.spec.priors[name]
+        for member in frame.coords()[info.dims] if info.dims else ("all",):
+            own = prior.of(roles.get(member))
+            ends = zip(("lower", "median", "upper"), quantiles(own, probabilities), strict=True)
+            rows.append(
+                {"parameter": name, "domain": member, "distribution": words(own)}
+                | {end: float(value) for end, value in ends}
+                | {"unit": info.unit, "meaning": info.meaning, "reason": prior.reason}
+            )
+    return pd.DataFrame(rows)
 
 
 def _draw(prior: Distribution, draws: int, generator: np.random.Generator) -> Floats:

@@ -17,6 +17,7 @@ from bayes_cpt.cli.console import Output
 from bayes_cpt.cli.demo import demo
 from bayes_cpt.cli.fit import fit
 from bayes_cpt.cli.predict import predict
+from bayes_cpt.cli.prior import prior
 from bayes_cpt.cli.summary import summary
 from bayes_cpt.errors import BayesCPTError
 
@@ -43,7 +44,7 @@ def _help(docstring: str | None) -> str:
     )
 
 
-for _verb in (check, fit, summary, predict, demo):
+for _verb in (check, fit, summary, predict, prior, demo):
     app.command(help=_help(_verb.__doc__))(_verb)
 
 
@@ -62,6 +63,7 @@ Look at it, fit a law to it, read the law, predict runs that were never trained:
 
 \b
 bayes-cpt check data/cpt-lab
+bayes-cpt prior cpt-replay --plan data/cpt-lab -o prior.png
 bayes-cpt fit data/cpt-lab --seed 1 -o fit.nc
 bayes-cpt summary fit.nc
 bayes-cpt predict fit.nc --plan plan.toml -o forecast.csv

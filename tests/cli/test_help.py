@@ -5,7 +5,7 @@ import pytest
 from command_line import Call
 
 HEAVY = ("pymc", "pytensor", "arviz", "xarray", "matplotlib", "numba")
-VERBS = ("check", "fit", "summary", "predict", "demo")
+VERBS = ("check", "fit", "summary", "predict", "prior", "demo")
 
 
 def imported(*arguments: str) -> set[str]:
@@ -38,7 +38,7 @@ def test_help_of_a_verb_has_an_example_and_the_exit_codes(verb: str, call: Call)
     assert answer.err == ""
 
 
-@pytest.mark.parametrize("verb", ["fit", "predict", "demo"])
+@pytest.mark.parametrize("verb", ["fit", "predict", "prior", "demo"])
 def test_what_draws_takes_a_seed(verb: str, call: Call) -> None:
     assert "--seed" in call(verb, "--help").out
 

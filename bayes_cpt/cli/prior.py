@@ -1,0 +1,149 @@
+"""`bayes-cpt prior`: what a model expects before it has seen a loss."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bayes_cpt.cli.console import Output, columns, number
+from bayes_cpt.cli.options import Interval, Json, Quiet, Seed
+from bayes_cpt.cli.targets import check_target, writing
+from bayes_cpt.files import replacing
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayes_cpt.setup import Frame
+    from bayes_cpt.study import Study
+
+FIGURES = (".png", ".pdf", ".svg")
+DPI = 150
+
+
+def prior(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL", help="Model by name, or a .toml file of your own.", show_default=False
+        ),
+    ],
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PLAN",
+            help="Runs to expect something of: a study folder, or one TOML file "
+            r"\[default: the bundled study].",
+            show_default=False,
+        ),
+    ] = None,
+    study: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="STUDY",
+            help="Study that sets the units of the priors and supplies what a plan leaves out "
+            r"\[default: the plan itself, or the bundled study].",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FIGURE",
+            help="Draw the curves: .png, .pdf or .svg.",
+            show_default=False,
+        ),
+    ] = None,
+    interval: Interval = 0.9,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
+    r"""Show what a model expects of runs before it has seen a loss.
+
+    Prints every prior with its central interval and its reason, and by how much the loss of each run of
+    PLAN is expected to change by the end (in PT, where it ends). The figure shows whole curves: they
+    should look like loss curves, and those of PLAN, where it has losses, should lie inside the bands.
+
+    \b
+    Example:
+    bayes-cpt prior cpt-replay --plan data/cpt-lab -o prior.png
+
+    \b
+    Exit codes:
+    0  done
+    2  bad input: nothing is written
+    """
+    from bayes_cpt.prior_predictive import expected_ends, read_prior_plan
+    from bayes_cpt.priors import prior_table
+    from bayes_cpt.spec import read_spec
+
+    written = Output(quiet, json)
+    if output is not None:
+        check_target(output, FIGURES, inputs=tuple(path for path in (plan,) if path))
+    spec = read_spec(model)
+    with written.cautions():
+        frame, runs = read_prior_plan(spec, plan, study)
+    priors = prior_table(frame, interval)
+    ends = expected_ends(frame, runs, interval, seed=seed)
+    if not quiet and not json:
+        _show_priors(written, spec.name, priors, interval)
+        _show_ends(written, runs, ends)
+    if output is not None:
+        _draw(frame, runs, seed, output)
+        written.text(f"\nWritten to {output}")
+    written.result(
+        {
+            "model": spec.name,
+            "plan": runs.name,
+            "interval": interval,
+            "seed": seed,
+            "priors": priors.to_dict("records"),
+            "ends": ends.to_dict("records"),
+            "figure": output and str(output),
+        }
+    )
+    return 0
+
+
+def _show_priors(written: Output, name: str, priors: "pd.DataFrame", interval: float) -> None:
+    written.text(f"Priors of {name}, with central {100 * interval:g} % intervals", "bold")
+    table = columns("parameter", "on", "distribution", "lower", "upper", numbers=2)
+    for parameter, rows in priors.groupby("parameter", sort=False):
+        alike = rows["distribution"].nunique() == 1
+        shown = rows.head(1).assign(domain="all") if alike and len(rows) > 1 else rows
+        for index, row in enumerate(shown.to_dict("records")):
+            ends = (number(row["lower"]), number(row["upper"]))
+            first = "" if index else str(parameter)
+            table.add_row(first, row["domain"], row["distribution"], *ends)
+    written.table(table)
+    written.heading("What they are of, and why")
+    reasons = columns("parameter", "meaning and reason")
+    for row in priors.drop_duplicates("parameter").to_dict("records"):
+        unit = "" if row["unit"] == "1" else f", {row['unit']}"
+        reasons.add_row(row["parameter"], f"{row['meaning']}{unit}. {row['reason']}")
+    written.table(reasons)
+
+
+def _show_ends(written: Output, plan: "Study", ends: "pd.DataFrame") -> None:
+    what = "change of the loss" if (ends["quantity"] == "change").all() else "loss"
+    written.heading(f"What they expect of {plan.name}: the {what} at the last step, nats/token")
+    table = columns("run", "on", "step", "lower", "median", "upper", numbers=4)
+    last = None
+    for row in ends.to_dict("records"):
+        signed = "+.3f" if row["quantity"] == "change" else ".3f"
+        values = [format(row[name], signed) for name in ("lower", "median", "upper")]
+        table.add_row(
+            "" if row["run"] == last else row["run"], row["domain"], str(row["step"]), *values
+        )
+        last = row["run"]
+    written.table(table)
+
+
+def _draw(frame: "Frame", plan: "Study", seed: int, target: Path) -> None:
+    from bayes_cpt import plots
+
+    figure: Any = plots.prior_predictive(frame, plan, seed=seed)
+    with writing(target), replacing(target) as partial:
+        figure.savefig(partial, dpi=DPI)

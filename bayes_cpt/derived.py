@@ -1,0 +1,244 @@
+"""Quantities that follow from the parameters: what a study's typical run comes to, and what moves it.
+
+Coefficients are seldom what anybody wants to know. These are: the change of the loss over a typical run,
+and how its last loss differs when one thing about the run is another. All are of the law's curve, in
+nats/token, and need no measured loss.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.laws import Reference
+from bayes_cpt.laws.law import gather
+from bayes_cpt.points import Curves
+from bayes_cpt.runs import Base, Run
+from bayes_cpt.schedules import Schedule, constant, cosine, linear
+from bayes_cpt.setup import Frame
+from bayes_cpt.simulate import expected_loss
+from bayes_cpt.study import Study
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+type Floats = NDArray[np.float64]
+
+STABLE, ANNEALED = "stable", "annealed"
+# Shares of a run's steps: its way from the base's learning rate to its own, and a base's anneal.
+APPROACH, ANNEAL = 0.05, 0.2
+LONGER = 4
+
+
+@dataclass(frozen=True)
+class Typical:
+    """What is typical of the CPT runs of a study (of its PT runs where there are no others).
+
+    Parameters
+    ----------
+    steps : int
+    peak : float
+        Raw learning rate.
+    replay : float
+        0 where there are no CPT runs.
+    """
+
+    steps: int
+    peak: float
+    replay: float
+
+    @classmethod
+    def of(cls, study: Study) -> "Typical":
+        """Return the medians over the runs of a study."""
+        runs = study.continual_runs or study.pretraining_runs
+        return cls(
+            steps=int(np.median([run.schedule.steps for run in runs])),
+            peak=float(np.median([run.schedule.peak for run in runs])),
+            replay=float(np.median([run.replay or 0.0 for run in runs])),
+        )
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A difference between the last losses of two runs, or between the two ends of one.
+
+    Parameters
+    ----------
+    name, meaning : str
+    run : str
+        Whose last loss it is ...
+    against : str or None
+        ... less that of this one; None for its own loss at the start.
+    """
+
+    name: str
+    meaning: str
+    run: str
+    against: str | None
+
+
+CONTINUAL_EFFECTS = (
+    Effect("run_change", "change of the loss over a typical run", "typical", None),
+    Effect("replay_effect", "last loss at replay 0.5 less that at replay 0", "half", "pure"),
+    Effect(
+        "rate_effect",
+        "last loss at half the peak learning rate less that of a typical run",
+        "slower",
+        "typical",
+    ),
+    Effect("decay_effect", "last loss after a decay to 0 less that without", "typical", "constant"),
+    Effect(
+        "base_effect",
+        "last loss from a base annealed to 0 less that from one that is not",
+        "rewarmed",
+        "typical",
+    ),
+    Effect(
+        "length_effect", "last loss of a run 4 times as long less that of one", "long", "typical"
+    ),
+)
+PRETRAINING_EFFECTS = (
+    Effect("anneal_effect", "last PT loss after a decay to 0 less that without", "annealed", "run"),
+    Effect(
+        "length_effect", "last loss of a PT run 4 times as long less that of one", "long", "run"
+    ),
+)
+MEANINGS = {effect.name: effect.meaning for effect in CONTINUAL_EFFECTS + PRETRAINING_EFFECTS}
+
+
+def effects_of(frame: Frame) -> tuple[Effect, ...]:
+    """Return the effects that a law knows."""
+    if not frame.spec.law.continual:
+        return PRETRAINING_EFFECTS
+    return tuple(
+        e for e in CONTINUAL_EFFECTS if e.name != "replay_effect" or frame.spec.law.uses_replay
+    )
+
+
+def derived_quantities(
+    frame: Frame, study: Study, parameters: dict[str, Floats]
+) -> dict[str, Floats]:
+    """Return the effects of a study's typical run, by name, shape (draws, domains), nats/token.
+
+    Parameters
+    ----------
+    frame : Frame
+    study : Study
+        Says what is typical.
+    parameters : dict of str to ndarray
+        Sampled parameters, shape (draws, ...).
+
+    Examples
+    --------
+    >>> from bayes_cpt import bundled_study, read_study
+    >>> from bayes_cpt.priors import draw_priors
+    >>> from bayes_cpt.setup import build_setup
+    >>> from bayes_cpt.spec import read_spec
+    >>> study = read_study(bundled_study())
+    >>> frame = build_setup(read_spec("cpt-replay"), study).frame
+    >>> found = derived_quantities(frame, study, draw_priors(frame, 500, seed=0))
+    >>> found["run_change"].shape, bool(np.median(found["run_change"][:, 1]) < 0)
+    ((500, 2), True)
+    """
+    plan = effect_runs(frame, Typical.of(study))
+    curves = last_points(frame, plan)
+    last = expected_loss(frame, parameters, curves)
+    first = start_loss(frame, parameters, curves)
+    places = {(curve.run, curve.domain): i for i, curve in enumerate(curves.curves)}
+
+    def of(values: Floats, run: str) -> Floats:
+        return values[:, [places[run, domain] for domain in frame.domains]]
+
+    return {
+        effect.name: of(last, effect.run)
+        - (of(first, effect.run) if effect.against is None else of(last, effect.against))
+        for effect in effects_of(frame)
+    }
+
+
+def last_points(frame: Frame, plan: Study, runs: Iterable[Run] | None = None) -> Curves:
+    """Return the curves of a plan's runs at their last steps alone, a point per validation set each."""
+    return frame.curves(plan, lambda run, _: [run.schedule.steps], runs)
+
+
+def start_loss(frame: Frame, parameters: dict[str, Floats], curves: Curves) -> Floats:
+    """Return the loss that each curve starts from, shape (draws, curves), nats/token.
+
+    The base's measured loss where the law starts from it, else the law's.
+    """
+    bases = curves.bases
+    coefficients = frame.law.coefficients(parameters, np)
+    law = np.asarray(frame.law.loss(bases, gather(bases, coefficients), np))
+    if frame.law.base_offset is None:
+        return law
+    return np.where(bases.base_known > 0, bases.loss, law)
+
+
+def effect_runs(frame: Frame, typical: Typical) -> Study:
+    """Return the runs that the effects compare."""
+    base = base_schedule(frame.reference)
+    if not frame.spec.law.continual:
+        runs = {
+            "run": (base, None, 0.0),
+            "annealed": (annealed(base), None, 0.0),
+            "long": (constant(LONGER * base.steps, base.peak), None, 0.0),
+        }
+        return plan_of(frame, runs)
+    n, peak, replay = typical.steps, typical.peak, typical.replay
+    rate = frame.reference.learning_rate
+    decayed = approach(n, rate, peak, decays=True)
+    return plan_of(
+        frame,
+        {
+            "typical": (decayed, STABLE, replay),
+            "pure": (decayed, STABLE, 0.0),
+            "half": (decayed, STABLE, 0.5),
+            "slower": (approach(n, rate, peak / 2, decays=True), STABLE, replay),
+            "constant": (approach(n, rate, peak, decays=False), STABLE, replay),
+            "rewarmed": (approach(n, 0.0, peak, decays=True), ANNEALED, replay),
+            "long": (approach(LONGER * n, rate, peak, decays=True), STABLE, replay),
+        },
+    )
+
+
+def base_schedule(reference: Reference) -> Schedule:
+    """Return a PT schedule of the reference forward area at the reference learning rate."""
+    steps = max(1, round(reference.forward_pt / reference.learning_rate))
+    return constant(steps, reference.learning_rate)
+
+
+def annealed(base: Schedule) -> Schedule:
+    """Return a constant schedule whose last fifth falls to 0."""
+    fall = max(1, round(ANNEAL * base.steps))
+    tail = linear(fall, base.peak, 0.0)
+    return constant(base.steps - fall, base.peak) + tail if fall < base.steps else tail
+
+
+def approach(steps: int, start: float, peak: float, *, decays: bool) -> Schedule:
+    """Return a CPT schedule that goes from the base's rate to its own peak, then stays or decays."""
+    first = 0 if start == peak or steps < 2 else max(1, round(APPROACH * steps))
+    rest = cosine(steps - first, peak) if decays else constant(steps - first, peak)
+    return linear(first, start, peak) + rest if first else rest
+
+
+def plan_of(frame: Frame, runs: Mapping[str, tuple[Schedule, str | None, float]]) -> Study:
+    """Return a plan of runs given as schedule, base (None for a PT run) and replay, by name."""
+    base = base_schedule(frame.reference)
+    bases = (
+        Base(STABLE, base.steps, base),
+        Base(ANNEALED, base.steps, annealed(base)),
+    )
+    built = tuple(
+        Run(name, "pt", schedule) if own is None else Run(name, "cpt", schedule, own, replay)
+        for name, (schedule, own, replay) in runs.items()
+    )
+    target = frame.domains[1] if len(frame.domains) > 1 else None
+    return Study("typical runs", frame.domains[0], target, bases, built, _no_losses(), is_plan=True)
+
+
+def _no_losses() -> "pd.DataFrame":
+    import pandas as pd
+
+    return pd.DataFrame(columns=["run", "step", "domain", "loss"])
