@@ -1,0 +1,1 @@
+"""Decisions under the posterior: objectives, search spaces, risk measures, and what to train."""
