@@ -28,7 +28,7 @@ def expected_loss(losses: Floats) -> Floats:
 
 
 def quantile(losses: Floats, level: float) -> Floats:
-    """Return the value at risk, ``min {x : P(L <= x) >= level}``: what the best `level` of draws stay below.
+    """Return the value at risk, ``min {x : P(L <= x) >= level}``; most draws stay below.
 
     Parameters
     ----------
