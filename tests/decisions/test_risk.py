@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from bayes_cpt.decisions import risk
 
-type Floats = NDArray[np.float64]
+type Floats = NDArray[np.floating]
 
 LOSSES = np.random.default_rng(0).gamma(2.0, 0.1, (40, 6)) + 2.5
 

@@ -1,0 +1,244 @@
+"""What is to be minimised: weights on validation losses, costs, and chance constraints.
+
+The balance of the paper's Eq. 5, ``lambda1·ΔL_Dpt + lambda2·ΔL_Dcpt``, with any number of further
+validation sets through Eq. 6, ``L_ood = w1·L_pt + w2·L_cpt``: all of it is linear in the law's two losses.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from pydantic import Field, model_validator
+
+from bayes_cpt.checks import suggestion
+from bayes_cpt.decisions.reading import checked, read_table
+from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.spec import ROLES, Strict
+
+type Floats = NDArray[np.float64]
+
+MEND = "correct the value; bayes-cpt decide --help shows the form"
+PRESETS: dict[str, dict[str, Any]] = {
+    "domain-focus": {
+        "question": "How good on the target can it get, if general ability counts for little?",
+        "weights": {"general": 0.1, "target": 0.9},
+    },
+    "balanced": {
+        "question": "What is best if a nat on general data counts as much as one on target data?",
+        "weights": {"general": 0.5, "target": 0.5},
+    },
+    "general-preserving": {
+        "question": "What can be learnt of the target with little loss of general ability?",
+        "weights": {"general": 0.8, "target": 0.2},
+    },
+}
+
+
+class Mixture(Strict):
+    """A third validation set, ``L = general·L_pt + target·L_cpt`` (Eq. 6; LAW.md section 4 has weights).
+
+    Parameters
+    ----------
+    general, target : float
+        w1 and w2; they belong to the data set and may be negative.
+    """
+
+    general: float
+    target: float
+
+
+class Constraint(Strict):
+    """A chance constraint: a loss may exceed a threshold with at most this probability.
+
+    Parameters
+    ----------
+    domain : str
+        ``general``, ``target``, a validation set of the study, or a mixture of the objective.
+    rise : float, optional
+        Threshold above the loss of the reference base, nats/token.
+    limit : float, optional
+        Threshold as a loss, nats/token. Give either `rise` or `limit`.
+    probability : float
+        Highest probability of exceeding it.
+    kind : {"new_run", "expected"}
+        Whose loss: what a new run would show, its fluctuation and the law's misfit included, or the
+        law's expected loss.
+    """
+
+    domain: str = Field(min_length=1)
+    rise: float | None = None
+    limit: float | None = None
+    probability: float = Field(gt=0, lt=1)
+    kind: Literal["new_run", "expected"] = "new_run"
+
+    @model_validator(mode="after")
+    def _one_threshold(self) -> Self:
+        if (self.rise is None) == (self.limit is None):
+            raise ValueError("give either rise, nats above the base, or limit, a loss")
+        return self
+
+    def __str__(self) -> str:
+        """Return the constraint as it is read aloud."""
+        if self.rise is not None:
+            event = f"{self.domain} loss rises by more than {self.rise:g}"
+        else:
+            event = f"{self.domain} loss above {self.limit:g}"
+        return f"P({event}) <= {self.probability:g}"
+
+
+class Objective(Strict):
+    """What is to be minimised.
+
+    Parameters
+    ----------
+    weights : dict of str to float
+        By validation set: ``general``, ``target``, the study's name of either, or a mixture. Not negative;
+        they are divided by their sum (lambda1 + lambda2 = 1 in Eq. 5).
+    name, question : str
+        For tables.
+    mixtures : dict of str to Mixture
+        Further validation sets (Eq. 6).
+    measure : {"change", "absolute"}
+        Whether losses are told as changes from the reference base or as they are. Both rank alike.
+    reference : str, optional
+        The base that changes and rises are counted from; unless given, the base of the space with the
+        lowest general loss, which is what one has if nothing is trained. ``"own"`` counts each
+        configuration from its own base, which favours bases that are bad to begin with.
+    cost_per_1000_steps, cost_per_billion_tokens : float
+        Nats of the objective that training must gain to be worth its price.
+    constraints : tuple of Constraint
+
+    Examples
+    --------
+    >>> objective = Objective(weights={"general": 1, "target": 3})
+    >>> objective.combination(("general", "kernel")).tolist()
+    [0.25, 0.75]
+    """
+
+    weights: dict[str, float] = Field(min_length=1)
+    name: str = "objective"
+    question: str = ""
+    mixtures: dict[str, Mixture] = Field(default_factory=dict)
+    measure: Literal["change", "absolute"] = "change"
+    reference: str | None = None
+    cost_per_1000_steps: float = Field(default=0.0, ge=0)
+    cost_per_billion_tokens: float = Field(default=0.0, ge=0)
+    constraints: tuple[Constraint, ...] = ()
+
+    @model_validator(mode="after")
+    def _weights_can_be_shares(self) -> Self:
+        for name, weight in self.weights.items():
+            if weight < 0:
+                raise ValueError(
+                    f"weights.{name} is {weight:g}: give 0 or more, for losses are minimised"
+                )
+        if not sum(self.weights.values()) > 0:
+            raise ValueError("weights: all are 0, so that nothing is to be minimised")
+        for name in self.mixtures:
+            if name in ROLES:
+                raise ValueError(
+                    f"mixtures.{name}: the name is taken by a validation set of the law"
+                )
+        return self
+
+    def share(self, name: str, domains: Sequence[str]) -> Floats:
+        """Return how the loss of a validation set adds up from the law's, shape (domains,).
+
+        Parameters
+        ----------
+        name : str
+            ``general``, ``target``, one of `domains`, or a mixture.
+        domains : sequence of str
+            General and target validation set of the fit.
+
+        Raises
+        ------
+        SpecError
+            If there is no such validation set.
+        """
+        if name in self.mixtures:
+            mixture = self.mixtures[name]
+            return np.array([mixture.general, mixture.target])
+        for index, known in enumerate(zip(ROLES, domains, strict=True)):
+            if name in known:
+                return np.asarray(np.eye(len(domains))[index])
+        names = list(dict.fromkeys([*ROLES, *domains, *self.mixtures]))
+        problem = Problem(
+            f"objective {self.name}",
+            f"there is no validation set {name!r}{suggestion(name, names)}",
+            f"name one of {', '.join(names)}, or add [mixtures.{name}] with its weights of Eq. 6",
+        )
+        raise SpecError([problem])
+
+    def combination(self, domains: Sequence[str]) -> Floats:
+        """Return the objective's weights on the law's losses, shape (domains,) (see `share`)."""
+        total = sum(self.weights.values())
+        rows = [weight / total * self.share(name, domains) for name, weight in self.weights.items()]
+        return np.asarray(np.sum(rows, axis=0))
+
+    def cost(self, steps: ArrayLike, tokens_per_step: float | None) -> Floats:
+        """Return what training costs, in nats of the objective, shape of `steps`.
+
+        Raises
+        ------
+        SpecError
+            If tokens have a price and their number per step is not known.
+        """
+        count = np.asarray(steps, dtype=np.float64)
+        cost = self.cost_per_1000_steps * count / 1e3
+        if self.cost_per_billion_tokens == 0:
+            return cost
+        if tokens_per_step is None:
+            problem = "tokens have a price, but neither study nor space says how many a step takes"
+            mend = "add tokens_per_step to the space, or use cost_per_1000_steps"
+            key = "cost_per_billion_tokens"
+            raise SpecError([Problem(f"objective {self.name}, key {key}", problem, mend)])
+        return cost + self.cost_per_billion_tokens * count * tokens_per_step / 1e9
+
+
+def read_objective(source: "str | Path | dict[str, Any] | Objective") -> Objective:
+    """Return an objective: a preset by name, a TOML file by path, or a table.
+
+    Parameters
+    ----------
+    source : str, Path, dict or Objective
+        A table or file may start from a preset, ``preset = "balanced"``, and name what differs.
+
+    Raises
+    ------
+    SpecError
+        With every problem, naming file, key and mend.
+
+    Examples
+    --------
+    >>> read_objective("domain-focus").weights
+    {'general': 0.1, 'target': 0.9}
+    """
+    if isinstance(source, Objective):
+        return source
+    if isinstance(source, dict):
+        return _from_table(source, "objective", "objective")
+    if str(source) in PRESETS:
+        return _from_table({"preset": str(source)}, "objective", str(source))
+    path = Path(source)
+    if path.suffix != ".toml":
+        problem = Problem(
+            "objective",
+            f"there is no preset {str(source)!r}{suggestion(source, PRESETS)}",
+            f"name one of {', '.join(PRESETS)}, or the path of a .toml file",
+        )
+        raise SpecError([problem])
+    return _from_table(read_table(path), str(path), path.stem)
+
+
+def _from_table(table: dict[str, Any], place: str, name: str) -> Objective:
+    chosen = dict(table)
+    preset = chosen.pop("preset", None)
+    if preset is not None and preset not in PRESETS:
+        problem = f"there is no preset {preset!r}{suggestion(preset, PRESETS)}"
+        mend = f"name one of {', '.join(PRESETS)}"
+        raise SpecError([Problem(f"{place}, key preset", problem, mend)])
+    whole = {"name": name} | PRESETS.get(preset or "", {}) | chosen
+    return checked(Objective, whole, place, MEND)

@@ -1,0 +1,167 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from bayes_cpt.decisions.objective import PRESETS, Constraint, Objective, read_objective
+from bayes_cpt.errors import SpecError
+
+DOMAINS = ("prose", "kernel")
+TEXT = """
+name = "code, but mind the prose"
+reference = "annealed"
+cost_per_1000_steps = 0.002
+
+[weights]
+general = 1
+kernel = 2
+maths = 1
+
+[mixtures.maths]
+general = -0.078
+target = 1.2
+
+[[constraints]]
+domain = "general"
+rise = 0.02
+probability = 0.1
+
+[[constraints]]
+domain = "maths"
+limit = 2.5
+probability = 0.25
+kind = "expected"
+"""
+
+
+@pytest.fixture
+def objective(tmp_path: Path) -> Objective:
+    path = tmp_path / "objective.toml"
+    path.write_text(TEXT)
+    return read_objective(path)
+
+
+def test_weights_of_all_validation_sets_add_up_on_the_two_losses(objective: Objective) -> None:
+    general, target = 3.1, 2.7
+    maths = -0.078 * general + 1.2 * target
+    wanted = (general + 2 * target + maths) / 4
+    assert objective.combination(DOMAINS) @ [general, target] == pytest.approx(wanted)
+    np.testing.assert_array_equal(objective.share("maths", DOMAINS), [-0.078, 1.2])
+
+
+def test_a_validation_set_has_its_role_and_its_name(objective: Objective) -> None:
+    for name, own in (("general", "prose"), ("target", "kernel")):
+        np.testing.assert_array_equal(objective.share(name, DOMAINS), objective.share(own, DOMAINS))
+
+
+def test_constraints_are_read_aloud(objective: Objective) -> None:
+    assert [str(own) for own in objective.constraints] == [
+        "P(general loss rises by more than 0.02) <= 0.1",
+        "P(maths loss above 2.5) <= 0.25",
+    ]
+    assert [own.kind for own in objective.constraints] == ["new_run", "expected"]
+
+
+def test_costs_are_in_nats(objective: Objective) -> None:
+    np.testing.assert_allclose(objective.cost([0, 500, 4000], None), [0.0, 0.001, 0.008])
+    priced = Objective(weights={"target": 1}, cost_per_billion_tokens=0.5, cost_per_1000_steps=0.1)
+    np.testing.assert_allclose(priced.cost([2000], 4e6), [0.2 + 0.5 * 8.0])
+    with pytest.raises(SpecError, match=r"tokens have a price.*Add tokens_per_step"):
+        priced.cost([2000], None)
+
+
+@given(st.floats(0, 10), st.floats(1e-3, 10), st.floats(0.1, 100))
+def test_weights_are_shares(general: float, target: float, scale: float) -> None:
+    one = Objective(weights={"general": general, "target": target})
+    other = Objective(weights={"general": scale * general, "target": scale * target})
+    np.testing.assert_allclose(
+        one.combination(DOMAINS), other.combination(DOMAINS), rtol=0, atol=1e-12
+    )
+    assert one.combination(DOMAINS).sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets(name: str) -> None:
+    found = read_objective(name)
+    assert found.name == name
+    assert found.question.endswith("?")
+    assert sum(found.weights.values()) == pytest.approx(1.0)
+
+
+def test_presets_are_in_the_order_of_their_names() -> None:
+    weights = [
+        read_objective(name).weights["general"]
+        for name in ("domain-focus", "balanced", "general-preserving")
+    ]
+    assert weights == sorted(weights)
+    assert weights[1] == 0.5
+
+
+def test_a_table_starts_from_a_preset() -> None:
+    found = read_objective({"preset": "balanced", "cost_per_1000_steps": 0.1, "name": "mine"})
+    assert (found.weights, found.name) == ({"general": 0.5, "target": 0.5}, "mine")
+    assert read_objective(found) is found
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({}, "objective, key weights: the key 'weights' is missing. Add the key."),
+    ({"weights": {}}, "key weights: Dictionary should have at least 1 item"),
+    ({"weights": {"general": -1, "target": 2}}, "weights.general is -1: give 0 or more"),
+    ({"weights": {"general": 0}}, "all are 0, so that nothing is to be minimised"),
+    ({"weights": {"general": "much"}}, "key weights.general: Input should be a valid number"),
+    ({"preset": "balance"}, "key preset: there is no preset 'balance' (did you mean 'balanced'?)"),
+    ({"preset": "balanced", "wieghts": {}}, "'wieghts' is unknown (did you mean 'weights'?)"),
+    ({"preset": "balanced", "measure": "relative"}, "key measure: Input should be 'change' or"),
+    ({"preset": "balanced", "cost_per_1000_steps": -1}, "key cost_per_1000_steps: Input should"),
+    ({"preset": "balanced", "mixtures": {"target": {"general": 1, "target": 1}}}, "is taken"),
+    ({"preset": "balanced", "mixtures": {"code": {"general": 1}}}, "key mixtures.code.target"),
+    (
+        {"preset": "balanced", "constraints": [{"domain": "general", "probability": 0.1}]},
+        "key constraints.0: give either rise, nats above the base, or limit",
+    ),
+    (
+        {
+            "preset": "balanced",
+            "constraints": [{"domain": "general", "rise": 0, "probability": 10}],
+        },
+        "key constraints.0.probability: Input should be less than 1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("table", "message"), WRONG, ids=[message[:40] for _, message in WRONG])
+def test_wrong_tables_are_refused(table: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        read_objective(table)
+    assert message in str(caught.value)
+
+
+def test_all_problems_come_at_once() -> None:
+    with pytest.raises(SpecError) as caught:
+        read_objective({"preset": "balanced", "measure": 1, "cost_per_1000_steps": "x", "more": 1})
+    assert len(caught.value.problems) == 3
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"no preset 'ballanced'.*did you mean 'balanced'"):
+        read_objective("ballanced")
+    with pytest.raises(SpecError, match=r"none\.toml: this cannot be read"):
+        read_objective(tmp_path / "none.toml")
+    bad = tmp_path / "bad.toml"
+    bad.write_text("weights = \n")
+    with pytest.raises(SpecError, match=r"bad\.toml: this is not TOML"):
+        read_objective(bad)
+
+
+def test_a_validation_set_that_is_unknown(objective: Objective) -> None:
+    with pytest.raises(SpecError, match=r"'kernle' \(did you mean 'kernel'\?\).*mixtures.kernle"):
+        objective.share("kernle", DOMAINS)
+
+
+def test_in_python_pydantic_says_what_is_wrong() -> None:
+    with pytest.raises(ValidationError, match="give either rise"):
+        Constraint(domain="general", rise=0.1, limit=2.0, probability=0.1)
