@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.laws import Parameter
-from bayes_cpt.laws.law import gather
 from bayes_cpt.likelihood import log_likelihood
 from bayes_cpt.setup import Frame, Setup
 from bayes_cpt.spec import Distribution, Fixed, LogitNormal, LogNormal, Normal, Prior
@@ -35,12 +34,8 @@ def build_model(setup: Setup) -> pm.Model:
         coefficients = frame.law.coefficients(sampled, pt)
         expected = frame.law.curve_loss(points, bases, coefficients, pt)
         residual = points.loss - expected
-        if frame.spec.residuals.kind == "independent":
-            error = gather(points, {"error": sampled["error"]})["error"]
-            likelihood = pm.logp(pm.Normal.dist(0.0, error), residual).sum()
-        else:
-            scales = frame.residual_scales(points, design.pretraining, sampled, coefficients, pt)
-            likelihood = log_likelihood(residual, design, scales)
+        scales = frame.residual_scales(points, design.pretraining, sampled, coefficients, pt)
+        likelihood = log_likelihood(residual, design, scales)
         pm.Potential("curves", likelihood)
     return model
 

@@ -1,4 +1,4 @@
-"""`pymc.Model` -> draws: whitening, NUTS by nutpie, diagnostics, and retries until they hold.
+"""Log density -> draws: whitening, NUTS by nutpie, diagnostics, and retries until they hold.
 
 A posterior is delivered when R-hat <= 1.01, bulk and tail ESS >= 400, nothing diverged or ran to
 the greatest depth, and all is finite (DESIGN.md section 5). An attempt that fails is repeated with a
@@ -8,13 +8,12 @@ metric learnt from its draws and smaller steps; if the last one fails the result
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-import pymc as pm
 from numpy.typing import NDArray
 
-from bayes_cpt.whitening import Metric, WhiteModel, empirical_metric, laplace, whiten
+from bayes_cpt.whitening import Metric, Whitened, empirical_metric, laplace
 
 type Floats = NDArray[np.float64]
 type Progress = Callable[[str, float], None]
@@ -23,6 +22,8 @@ CHAINS = 4
 HIGHEST_RHAT = 1.01
 LOWEST_ESS = 400.0
 TAILS = (0.05, 0.95)
+# Chains start this many white sds from the mode: apart, but not where the whitening no longer holds.
+JITTER = 0.3
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,15 @@ class Sample:
     attempts: int = field(default=1)
 
 
+class Samplable(Whitened, Protocol):
+    """A log density that knows what its unconstrained values stand for."""
+
+    def values(self, positions: Floats) -> dict[str, Floats]:
+        """Return named values of positions of shape (..., dimensions)."""
+
+
 def sample(
-    model: pm.Model,
+    density: Samplable,
     seed: int,
     *,
     draws: int | None = None,
@@ -95,12 +103,12 @@ def sample(
     progress: Progress | None = None,
     cores: int | None = None,
 ) -> Sample:
-    """Sample a model until its diagnostics hold, or the efforts are used up.
+    """Sample a log density until its diagnostics hold, or the efforts are used up.
 
     Parameters
     ----------
-    model : pymc.Model
-        Continuous variables only.
+    density : Samplable
+        From `bayes_cpt.density.build_density`.
     seed : int
         The same seed gives the same draws on the same machine.
     draws : int, optional
@@ -120,19 +128,17 @@ def sample(
         If sampling is interrupted: a part of a posterior is not delivered.
     """
     report = progress or (lambda stage, share: None)
-    report("compiling", 0.0)
-    white = whiten(model)
     report("finding the mode", 0.0)
-    metric = laplace(white, seed)
+    metric = laplace(density, seed)
     found = None
     for attempt, effort in enumerate(efforts):
         if draws is not None:
             effort = Effort(effort.tune, draws, effort.target_accept)
         stage = f"sampling, attempt {attempt + 1}" if attempt else "sampling"
         positions, statistics = _run(
-            white, metric, effort, seed + attempt, cores, partial(report, stage)
+            density, metric, effort, seed + attempt, cores, partial(report, stage)
         )
-        values = constrained(model, white.unpack(positions))
+        values = density.values(positions)
         verdict = diagnose(values, statistics)
         found = Sample(values, statistics, verdict, attempt + 1)
         if verdict.trustworthy or not np.isfinite(positions).all():
@@ -143,7 +149,7 @@ def sample(
 
 
 def _run(
-    white: WhiteModel,
+    density: Samplable,
     metric: Metric,
     effort: Effort,
     seed: int,
@@ -158,7 +164,7 @@ def _run(
         report(done / max(1, sum(chain.total_draws for chain in chains)))
 
     trace = nutpie.sample(
-        white.with_metric(metric),
+        _nutpie_model(density, metric),
         draws=effort.draws,
         tune=effort.tune,
         chains=CHAINS,
@@ -193,25 +199,25 @@ def _run(
     return metric.center + z @ metric.factor.T, statistics
 
 
-def constrained(model: pm.Model, unconstrained: dict[str, Floats]) -> dict[str, Floats]:
-    """Return values of a model's variables from those of its value variables, any leading axes."""
-    import pytensor
-    import pytensor.tensor as pt
+def _nutpie_model(density: Samplable, metric: Metric) -> Any:
+    """Return the density in a metric as nutpie takes it: its only variable is ``z``."""
+    from nutpie.compiled_pyfunc import from_pyfunc
 
-    inputs, outputs, arrays, names = [], [], [], []
-    for variable in model.free_RVs:
-        value = model.rvs_to_values[variable]
-        transform = model.rvs_to_transforms[variable]
-        array = unconstrained[value.name]
-        draw = pt.tensor(value.name, dtype="float64", shape=(None,) * array.ndim)
-        parameters = variable.owner.inputs
-        outputs.append(transform.backward(draw, *parameters) if transform else draw)
-        inputs.append(draw)
-        arrays.append(array)
-        names.append(variable.name)
-    # Elementwise and called once: compiling it would take longer than running it.
-    function = pytensor.function(inputs, outputs, mode="FAST_COMPILE")
-    return dict(zip(names, function(*arrays), strict=True))
+    size = density.start.size
+    function = density.in_metric(metric)
+
+    def near_the_center(seed: Any) -> Floats:
+        return JITTER * np.random.default_rng(seed).standard_normal(size)
+
+    return from_pyfunc(
+        size,
+        make_logp_fn=lambda: function,
+        make_expand_fn=lambda *seeds: lambda z: {"z": z},
+        expanded_dtypes=[np.dtype(np.float64)],
+        expanded_shapes=[(size,)],
+        expanded_names=["z"],
+        make_initial_point_fn=near_the_center,
+    )
 
 
 def diagnose(values: dict[str, Floats], statistics: dict[str, NDArray[Any]]) -> Diagnostics:

@@ -14,7 +14,8 @@ from bayes_cpt.residuals import ResidualDesign, Scales, residual_design
 from bayes_cpt.spec import Fixed, LogNormal, ModelSpec
 from bayes_cpt.study import Run, Study
 
-SMALLEST_FACTOR = 1e-6
+# Correlation time, in steps, that makes errors independent.
+NO_MEMORY = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +61,7 @@ class Frame:
 
     def parameters(self) -> dict[str, Parameter]:
         """Return all sampled parameters, of the law and of the residuals."""
-        residual = self.spec.residuals.parameters(self.spec.law.continual)
+        residual = self.spec.residuals.parameters(self.spec.law)
         return self.law.parameters() | residual
 
     def coords(self) -> dict[str, tuple[str, ...]]:
@@ -90,9 +91,9 @@ class Frame:
     ) -> Scales:
         """Return the sizes of the residual parts at the points, shape (..., points).
 
-        The fluctuation falls with the learning rate to a floor; the misfit of a CPT run is the root of
-        the summed squares of a size common to all runs and a share of the shift that grows with the
-        root of the run's replay factor: replay lowers the shift faster than it lowers its misfit.
+        The fluctuation falls with the learning rate to a floor. The variance of the misfit of a CPT run is
+        ``misfit_cpt²·(1 - misfit_replay·(1 - h))``: replay takes away a part of it with the run's replay
+        factor h, more slowly than it takes away the shift itself.
 
         Parameters
         ----------
@@ -104,20 +105,20 @@ class Frame:
         xp : module
             `numpy` or `pytensor.tensor`.
         """
-        continual = self.spec.law.continual
-        names = list(self.spec.residuals.parameters(continual))
-        if continual:
-            names += ["shift_size"]
+        law = self.spec.law
+        names = self.spec.residuals.parameters(law)
         own = gather(points, {name: parameters[name] for name in names} | coefficients)
+        if self.spec.residuals.kind == "independent":
+            nothing = xp.zeros_like(own["error"])
+            return Scales(own["error"], NO_MEMORY + nothing, nothing, nothing)
         floor = own["fluctuation_floor"]
         heat = floor + (1.0 - floor) * points.learning_rate
         fluctuation, misfit = own["fluctuation_pt"], own["misfit_pt"]
-        if continual:
-            factor = self._shift.replay_factor(points.target_share, own, xp)
-            # The floor keeps the root's slope finite where no target data are trained on.
-            part = xp.sqrt(xp.maximum(factor, SMALLEST_FACTOR))
-            share = own["misfit_shift"] * own["shift_size"] * part
-            misfit_cpt = xp.sqrt(own["misfit_cpt"] ** 2 + share**2)
+        if law.continual:
+            misfit_cpt = own["misfit_cpt"]
+            if law.uses_replay:
+                factor = self._shift.replay_factor(points.target_share, own, xp)
+                misfit_cpt = misfit_cpt * xp.sqrt(1.0 - own["misfit_replay"] * (1.0 - factor))
             fluctuation = _chosen(pretraining, fluctuation, own["fluctuation_cpt"])
             misfit = _chosen(pretraining, misfit, misfit_cpt)
         return Scales(
@@ -190,7 +191,7 @@ def _check_fits(spec: ModelSpec, study: Study) -> None:
         problem = ("there is no CPT run", "use --model pretrain, or add CPT runs")
     elif not spec.law.continual and not study.pretraining_runs:
         problem = ("there is no PT run", "use --model cpt or cpt-replay, or add PT runs")
-    elif spec.law.continual and len(replays) > 1 and not spec.uses_replay:
+    elif spec.law.continual and len(replays) > 1 and not spec.law.uses_replay:
         problem = (
             f"the runs have replay ratios {replays[0]:g} to {replays[-1]:g}, and the law {spec.name} "
             "has no term for them",

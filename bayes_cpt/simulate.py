@@ -60,9 +60,6 @@ def simulate(
         Source of the draws.
     """
     expected = expected_loss(frame, parameters, curves)
-    if frame.spec.residuals.kind == "independent":
-        error = parameters["error"][:, curves.points.domain_index]
-        return CurveDraws(expected, expected + error * generator.standard_normal(expected.shape))
     steps = curves.points.steps
     if observed is not None:
         steps = np.concatenate([steps, observed.points.steps])

@@ -139,6 +139,12 @@ class LawTable(Strict):
         """Whether the law knows a CPT phase."""
         return "shift" in self.terms
 
+    @property
+    def uses_replay(self) -> bool:
+        """Whether the law depends on the replay ratio."""
+        factor = self.replay_factor
+        return factor.general != "none" or factor.target != "none"
+
     def build(self, roles: tuple[str, ...], reference: Reference) -> Law:
         """Return the law for validation sets of these roles."""
         terms: dict[str, Term] = {
@@ -171,8 +177,8 @@ class ResidualTable(Strict):
     skip_pretraining: float = Field(default=0.0, ge=0, lt=1)
     misfit_memory: float = Field(default=0.5, ge=0, le=1)
 
-    def parameters(self, continual: bool) -> dict[str, Parameter]:
-        """Return what is sampled for the residuals, by name."""
+    def parameters(self, law: LawTable) -> dict[str, Parameter]:
+        """Return what is sampled for the residuals of a law, by name."""
         if self.kind == "independent":
             return {"error": Parameter("sd of independent errors", "nats/token")}
         found = {
@@ -186,16 +192,17 @@ class ResidualTable(Strict):
                 "sd of the level of a curve with no measured start", "nats/token"
             ),
         }
-        if continual:
+        if law.continual:
             found |= {
                 "fluctuation_cpt": Parameter(
                     "sd of CPT fluctuations at the reference LR", "nats/token"
                 ),
                 "misfit_cpt": Parameter(
-                    "misfit of the law in CPT per e-fold of steps", "nats/token"
+                    "misfit of the law in CPT at replay 0 per e-fold of steps", "nats/token"
                 ),
-                "misfit_shift": Parameter("the same as a share of the shift"),
             }
+        if law.uses_replay:
+            found["misfit_replay"] = Parameter("share of its variance that replay takes away")
         return found
 
 
@@ -234,17 +241,11 @@ class ModelSpec(Strict):
             raise ValueError(f"priors.{name}: this model has no such parameter{hint}")
         return self
 
-    @property
-    def uses_replay(self) -> bool:
-        """Whether the law depends on the replay ratio."""
-        factor = self.law.replay_factor
-        return factor.general != "none" or factor.target != "none"
-
 
 def parameter_names(law: LawTable, residuals: ResidualTable) -> set[str]:
     """Return the names of all parameters that law and residuals sample."""
     built = law.build(ROLES, Reference(1.0, 1.0, 1.0, 1.0))
-    return set(built.parameters()) | set(residuals.parameters(law.continual))
+    return set(built.parameters()) | set(residuals.parameters(law))
 
 
 def shipped_models() -> dict[str, Path]:

@@ -61,7 +61,7 @@ def equation(frame: Frame) -> list[str]:
         lines = [line.replace("·exp(a1·r_cpt)", "") for line in lines]
     if not law.replay_rate:
         lines = [line.replace("·(r_cpt/h)^omega", "") for line in lines]
-    if not frame.spec.uses_replay:
+    if not frame.spec.law.uses_replay:
         return _laid_out([line.replace("·h(r_cpt)", "") for line in lines])
     factors = [getattr(frame.spec.law.replay_factor, role) for role in frame.roles]
     return _laid_out(lines) + [

@@ -1,31 +1,25 @@
 """A metric for NUTS: the posterior in coordinates in which it is nearly a standard normal.
 
-The law's posterior has ridges (LAW.md section 5). Any `pymc.Model` is taken to
-``position = center + factor·z`` over its unconstrained values, with center and factor from a Laplace
-approximation at the mode, or from the draws of an earlier attempt.
+The law's posterior has ridges (LAW.md section 5). It is taken to ``position = center + factor·z`` over
+its unconstrained values, with center and factor from a Laplace approximation at the mode, or from the
+draws of an earlier attempt.
 """
 
-import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
-import pymc as pm
 from numpy.typing import NDArray
-from pytensor.compile.mode import optdb
-from pytensor.graph.replace import graph_replace
 
 from bayes_cpt.errors import BayesCPTError
 
 type Floats = NDArray[np.float64]
+type Evaluate = Callable[[Floats], tuple[float, Floats]]
 
 # Directions the data leave to the prior have a spread of order 1; more than this is a numerical mirage.
 WIDEST = 2.0
 STARTS = 3
-# Chains start this many white sds from the mode: apart, but not where the whitening no longer holds.
-JITTER = 0.3
 # Rounds of a climb at the most, iterations in each, and the slope in white coordinates that ends it.
 CLIMBS, ITERATIONS, FLAT = 12, 120, 0.02
 
@@ -50,137 +44,26 @@ class Metric:
     factor: Floats
 
 
-@dataclass(frozen=True, eq=False)
-class WhiteModel:
-    """A model over white coordinates, compiled once for any data and metric.
+class Whitened(Protocol):
+    """A log density that can be put in white coordinates."""
 
-    Parameters
-    ----------
-    compiled : nutpie model
-        Its only variable is ``z``.
-    names, shapes : sequence
-        Value variables in the order of the unconstrained vector, and their shapes.
-    start : ndarray, shape (dimensions,)
-        The model's initial point, unconstrained.
-    """
+    @property
+    def start(self) -> Floats:
+        """Where to look first, unconstrained, shape (dimensions,)."""
 
-    compiled: Any
-    names: tuple[str, ...]
-    shapes: tuple[tuple[int, ...], ...]
-    start: Floats
-
-    def with_metric(self, metric: Metric) -> Any:
-        """Return the compiled model in another metric; nothing is compiled."""
-        return self.compiled.with_data(metric_center=metric.center, metric_factor=metric.factor)
-
-    def with_data(self, data: Mapping[str, NDArray[Any]]) -> "WhiteModel":
-        """Return the model with other data of the same form; nothing is compiled.
-
-        Data that the density does not depend on are passed over.
-        """
-        used = {shared.name: shared for shared in self.compiled.logp_func.get_shared()}
-        chosen = {
-            name: np.asarray(value, dtype=used[name].type.dtype)
-            for name, value in data.items()
-            if name in used
-        }
-        for name, value in chosen.items():
-            used[name].set_value(value)
-        return replace(self, compiled=self.compiled.with_data(**chosen))
-
-    def density(self, metric: Metric) -> Any:
-        """Return z -> (log density, gradient) in a metric."""
-        for shared in self.compiled.logp_func.get_shared():
-            if shared.name == "metric_center":
-                shared.set_value(metric.center)
-            if shared.name == "metric_factor":
-                shared.set_value(metric.factor)
-        function = self.compiled.logp_func
-
-        def evaluate(white: Floats) -> tuple[float, Floats]:
-            try:
-                value, gradient = function(white)
-            except ZeroDivisionError:
-                # A far step of the climb can take a scale to 0; Numba raises where NumPy gives inf.
-                return -np.inf, np.zeros_like(white)
-            return float(value), np.array(gradient, dtype=np.float64)
-
-        return evaluate
-
-    def unpack(self, positions: Floats) -> dict[str, Floats]:
-        """Return unconstrained values by name from positions of shape (..., dimensions)."""
-        found, first = {}, 0
-        for name, shape in zip(self.names, self.shapes, strict=True):
-            size = math.prod(shape)
-            part = positions[..., first : first + size]
-            found[name] = part.reshape((*positions.shape[:-1], *shape))
-            first += size
-        return found
+    def in_metric(self, metric: Metric) -> Evaluate:
+        """Return the function of white coordinates: log density and gradient."""
 
 
-def whiten(model: pm.Model) -> WhiteModel:
-    """Compile a model over white coordinates.
-
-    Parameters
-    ----------
-    model : pymc.Model
-        With continuous variables only.
-    """
-    import nutpie
-
-    initial = model.initial_point()
-    variables = model.value_vars
-    shapes = [np.shape(initial[variable.name]) for variable in variables]
-    start = np.concatenate([np.ravel(initial[variable.name]) for variable in variables])
-    dimensions = start.size
-    log_density = model.logp()
-    with pm.Model() as white:
-        center = pm.Data("metric_center", start)
-        factor = pm.Data("metric_factor", np.eye(dimensions))
-        z = pm.Flat("z", shape=dimensions)
-        position = center + factor @ z
-        parts, first = {}, 0
-        for variable, shape in zip(variables, shapes, strict=True):
-            size = math.prod(shape)
-            parts[variable] = position[first : first + size].reshape(shape)
-            first += size
-        replaced = graph_replace([log_density], parts, strict=False)[0]
-        pm.Potential("log_density", replaced)
-    with _without_indexed_fusion():
-        compiled = nutpie.compile_pymc_model(white)
-
-    def near_the_center(seed: Any) -> Floats:
-        return JITTER * np.random.default_rng(seed).standard_normal(dimensions)
-
-    compiled = replace(compiled, initial_point_func=near_the_center)
-    return WhiteModel(
-        compiled,
-        tuple(variable.name for variable in variables),
-        tuple(shapes),
-        start,
-    )
-
-
-@contextmanager
-def _without_indexed_fusion() -> Iterator[None]:
-    """Leave out a PyTensor 3.3 rewrite whose loops fail to compile where every input is a scalar."""
-    rewrite = "fuse_indexed_into_elemwise"
-    optdb.remove_tags(rewrite, "numba")
-    try:
-        yield
-    finally:
-        optdb.add_tags(rewrite, "numba")
-
-
-def laplace(model: WhiteModel, seed: int) -> Metric:
+def laplace(model: Whitened, seed: int) -> Metric:
     """Return the metric of a Laplace approximation at the best mode found.
 
     Parameters
     ----------
-    model : WhiteModel
-        Compiled.
+    model : Whitened
+        A `bayes_cpt.density.Density`.
     seed : int
-        Of the starting points: the model's initial point and random ones around it.
+        Of the starting points: the model's own and random ones around it.
 
     Raises
     ------
@@ -202,7 +85,7 @@ def laplace(model: WhiteModel, seed: int) -> Metric:
     return best[1]
 
 
-def _climb(model: WhiteModel, metric: Metric) -> tuple[float, Metric] | None:
+def _climb(model: Whitened, metric: Metric) -> tuple[float, Metric] | None:
     """Return the log evidence of a mode and the metric there, or None where it is not finite.
 
     Each round climbs in the metric of the last one's curvature: the first only has to come near the
@@ -213,7 +96,7 @@ def _climb(model: WhiteModel, metric: Metric) -> tuple[float, Metric] | None:
 
     reached = -np.inf
     for climb in range(CLIMBS):
-        density = model.density(metric)
+        density = model.in_metric(metric)
         if climb and np.abs(density(np.zeros_like(model.start))[1]).max() < FLAT:
             break
 

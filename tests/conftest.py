@@ -5,8 +5,6 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import pytest
-from compiled import Compiled, compile_bundled
 from hypothesis import settings
 
 # The independent sampler is an extra; the modules that code the model for it import it at once.
@@ -15,9 +13,3 @@ collect_ignore = [] if importlib.util.find_spec("numpyro") else ["independent_mo
 # The first example pays for imports and compilation, which is no fault of the code under test.
 settings.register_profile("bayes_cpt", deadline=None)
 settings.load_profile("bayes_cpt")
-
-
-@pytest.fixture(scope="session")
-def compiled() -> Compiled:
-    """Return cpt-replay on the bundled study, compiled once for all tests: it takes half a minute."""
-    return compile_bundled()

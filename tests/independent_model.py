@@ -227,8 +227,8 @@ def _covariance(curve: CurveData, p: dict[str, Any], reference: dict[str, float]
     misfit, level = p["misfit_pt"][d] ** 2, p["offset_pt"][d] ** 2
     if curve.continual:
         unit = unit - jnp.exp(-(t[:, None] + t) / memory)
-        shift = p["misfit_shift"][d] * p["shift_size"][d] * _factor(d, curve.share, p) ** 0.5
-        misfit, level = p["misfit_cpt"][d] ** 2 + shift**2, 0.0
+        taken = p["misfit_replay"][d] * (1.0 - _factor(d, curve.share, p))
+        misfit, level = p["misfit_cpt"][d] ** 2 * (1.0 - taken), 0.0
     return heat[:, None] * heat * unit + misfit * curve.unit_misfit + level
 
 

@@ -87,11 +87,11 @@ def both_posteriors() -> tuple[dict[str, Floats], dict[str, Floats]]:
     """Return draws of the package and of NumPyro, each (chains, draws, ...)."""
     import independent_model
 
-    from bayes_cpt.model import build_model
+    from bayes_cpt.density import build_density
     from bayes_cpt.sampling import sample
 
     study = thinned()
-    ours = sample(build_model(build_setup(read_spec("cpt-replay"), study)), seed=1, draws=DRAWS)
+    ours = sample(build_density(build_setup(read_spec("cpt-replay"), study)), seed=1, draws=DRAWS)
     assert ours.diagnostics.trustworthy
     guess = {
         name: value.reshape(value.shape[0] * value.shape[1], -1)

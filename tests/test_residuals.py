@@ -64,9 +64,8 @@ def test_sizes_of_the_parts_follow_rate_phase_and_shift() -> None:
         "fluctuation_cpt": np.array([0.01, 0.011]),
         "misfit_pt": np.array([0.02, 0.021]),
         "misfit_cpt": np.array([0.01, 0.012]),
-        "misfit_shift": np.array([0.02, 0.03]),
+        "misfit_replay": np.array([0.8, 0.6]),
         "offset_pt": np.array([0.03, 0.04]),
-        "shift_size": np.array([0.5, 1.2]),
     }
     replay = {
         "a": np.array([0.0, 3.0]),
@@ -87,11 +86,8 @@ def test_sizes_of_the_parts_follow_rate_phase_and_shift() -> None:
     np.testing.assert_allclose(found.memory, [60.0, 90.0, 60.0, 90.0], rtol=1e-12)
     power = 0.75 * (1 + 150 * 0.25) ** -0.4
     exponential = (1 - np.exp(-1.5)) / (1 - np.exp(-3.0))
-    # The misfit's variance goes with the replay factor.
-    expected = [
-        np.sqrt(0.01**2 + (0.02 * 0.5) ** 2 * power),
-        np.sqrt(0.012**2 + (0.03 * 1.2) ** 2 * exponential),
-    ]
+    # A part of the misfit's variance goes with the replay factor.
+    expected = [0.01 * np.sqrt(0.2 + 0.8 * power), 0.012 * np.sqrt(0.4 + 0.6 * exponential)]
     np.testing.assert_allclose(found.misfit, [*expected, 0.02, 0.021], rtol=1e-12)
     np.testing.assert_allclose(found.offset, [0.03, 0.04, 0.03, 0.04], rtol=1e-12)
 

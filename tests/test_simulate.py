@@ -44,7 +44,7 @@ def with_rates(steps: list[list[float]], losses: list[list[float]] | None = None
 
 
 WANTED = with_rates(WANTED_STEPS)
-SEEN_RESIDUALS = [[0.02, -0.01, 0.05], [-0.03, 0.04], [0.06]]
+SEEN_RESIDUALS = [[0.06, -0.03, 0.15], [-0.03, 0.04], [0.06]]
 
 
 def seen() -> Curves:
@@ -64,8 +64,8 @@ def covariance(curve: int, steps: list[float], rates: Floats) -> Floats:
     floor = own["fluctuation_floor"]
     misfit = own["misfit_pt"]
     if continual:
-        # At replay 0 the shift is whole.
-        misfit = float(np.hypot(own["misfit_cpt"], own["misfit_shift"] * own["shift_size"]))
+        # At replay 0 the misfit is whole.
+        misfit = own["misfit_cpt"]
     return curve_covariance(
         steps,
         anchored=FORM["base_known"][curve],
@@ -80,7 +80,7 @@ def covariance(curve: int, steps: list[float], rates: Floats) -> Floats:
 
 SIZES = {
     "fluctuation_floor", "fluctuation_memory", "fluctuation_pt", "fluctuation_cpt", "misfit_pt",
-    "misfit_cpt", "misfit_shift", "shift_size", "offset_pt",
+    "misfit_cpt", "offset_pt",
 }  # fmt: skip
 
 
@@ -156,8 +156,7 @@ def test_measured_points_are_repeated_exactly() -> None:
 def test_measurements_that_say_nothing_leave_the_distribution_of_a_new_run() -> None:
     """One point, a thousand memories before the others, of a curve without misfit and level."""
     quiet = PARAMETERS | {
-        name: np.full((DRAWS, 2), 1e-9)
-        for name in ("misfit_pt", "misfit_cpt", "misfit_shift", "offset_pt")
+        name: np.full((DRAWS, 2), 1e-9) for name in ("misfit_pt", "misfit_cpt", "offset_pt")
     }
     steps = [[5e5, 5e5 + 30.0]]
     form: dict[str, Any] = {"continual": [True], "base_known": [False], "domains": [1]}

@@ -48,8 +48,8 @@ def test_shipped_models_bound_the_memory(model: str) -> None:
 def test_terms_of_the_shipped_laws() -> None:
     assert read_spec("pretrain").law.terms == ("power", "annealing")
     assert not read_spec("pretrain").law.continual
-    assert not read_spec("cpt").uses_replay
-    assert read_spec("cpt-replay").uses_replay
+    assert not read_spec("cpt").law.uses_replay
+    assert read_spec("cpt-replay").law.uses_replay
     printed = read_spec("cpt-replay-printed")
     assert printed.law.terms == ("power", "annealing", "shift")
     assert printed.priors["memory"].of(None) == Fixed(distribution="fixed", value=1000.0)
