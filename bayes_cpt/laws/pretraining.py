@@ -85,15 +85,19 @@ class Annealing:
             found["a1"] = parameters["gain_replay"]
         return found
 
+    def continual_gain(self, share: Any, coefficients: Values, xp: Any) -> Any:
+        """Return what a unit of S2_cpt takes off the loss at the target share r_cpt."""
+        if not self.replay:
+            return coefficients["C2"]
+        return coefficients["C2"] * xp.exp(coefficients["a1"] * share)
+
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
         """Return what annealing takes off the loss (a re-warm-up adds to it)."""
         annealing_pt, annealing_cpt = points.annealing_areas(coefficients["lambda"], xp)
         loss = -coefficients["C1"] * annealing_pt
         if self.continual:
-            gain = coefficients["C2"] * annealing_cpt
-            if self.replay:
-                gain = gain * xp.exp(coefficients["a1"] * points.target_share)
-            loss = loss - gain
+            gain = self.continual_gain(points.target_share, coefficients, xp)
+            loss = loss - gain * annealing_cpt
         return loss
 
 

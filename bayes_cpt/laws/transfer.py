@@ -127,16 +127,23 @@ class Shift:
             factor = factor * xp.exp(-coefficients["gamma"] * dilution)
         return factor
 
-    def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
-        """Return the shift, 0 at the transfer and wherever no target data are trained on."""
-        share = points.target_share
+    def scales(self, share: Any, coefficients: Values, xp: Any) -> tuple[Any, Any]:
+        """Return the limit ``B·h`` and the rate ``E_r`` of the shift at the target share r_cpt."""
         factor = self.replay_factor(share, coefficients, xp)
         rate = coefficients["E"]
         if "omega" in coefficients:
             ratio = xp.where(share > 0, share, 1.0) / xp.where(share > 0, factor, 1.0)
             rate = rate * xp.exp(coefficients["omega"] * xp.log(ratio))
-        progress = -xp.expm1(-coefficients["beta"] * xp.log1p(rate * points.forward_cpt))
-        return coefficients["B"] * factor * progress
+        return coefficients["B"] * factor, rate
+
+    def progress(self, rate: Any, forward_cpt: Any, coefficients: Values, xp: Any) -> Any:
+        """Return how much of its limit the shift has reached, ``1 - (1 + E_r·S1_cpt)^-beta``."""
+        return -xp.expm1(-coefficients["beta"] * xp.log1p(rate * forward_cpt))
+
+    def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
+        """Return the shift, 0 at the transfer and wherever no target data are trained on."""
+        limit, rate = self.scales(points.target_share, coefficients, xp)
+        return limit * self.progress(rate, points.forward_cpt, coefficients, xp)
 
 
 @dataclass(frozen=True)
