@@ -15,6 +15,7 @@ from bayes_cpt.errors import BayesCPTError, StudyWarning
 from bayes_cpt.files import replacing
 from bayes_cpt.laws import Reference
 from bayes_cpt.laws.law import SHARED
+from bayes_cpt.old_fits import upgrade
 from bayes_cpt.priors import draw_priors
 from bayes_cpt.setup import Frame
 from bayes_cpt.spec import parse_spec
@@ -138,16 +139,17 @@ class Posterior:
 
     def prior_draws(self, quantity: str, domain: str) -> Floats:
         """Return prior draws of a quantity of `summary`, shape (draws,)."""
-        members = self._members(quantity)
+        members = self.members(quantity)
         return self._prior_quantities[quantity][:, members.index(domain)]
 
     def draws(self, quantity: str, domain: str) -> Floats:
         """Return posterior draws of a quantity of `summary`, shape (chains, draws)."""
         values = self.tree["posterior"][quantity].to_numpy()
-        members = self._members(quantity)
+        members = self.members(quantity)
         return np.asarray(values if values.ndim == 2 else values[..., members.index(domain)])
 
-    def _members(self, quantity: str) -> tuple[str, ...]:
+    def members(self, quantity: str) -> tuple[str, ...]:
+        """Return the validation sets of a quantity of `summary`, ``("all",)`` where they share it."""
         posterior = self.tree["posterior"].to_dataset()
         along = [str(name) for name in posterior[quantity].dims[2:]]
         return tuple(str(name) for name in posterior[along[0]].to_numpy()) if along else ("all",)
@@ -156,7 +158,7 @@ class Posterior:
         found = []
         for name, variable in self.tree["posterior"].data_vars.items():
             values = variable.to_numpy()
-            members = self._members(str(name))
+            members = self.members(str(name))
             found.append((str(name), members, values if values.ndim == 3 else values[..., None]))
         return found
 
@@ -214,6 +216,7 @@ def load(path: str | Path) -> Posterior:
             f"{source}: the fit has format {format_number}, and this version reads up to {FORMAT}. "
             "Upgrade bayes-cpt."
         )
+    tree = upgrade(tree)
     spec = parse_spec(json.loads(tree.attrs["spec"]), str(source))
     reference = Reference(**json.loads(tree.attrs["reference"]))
     domains = tuple(json.loads(tree.attrs["domains"]))

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from synthetic import lab, lab_posterior, prior_as_posterior
 
 from bayes_cpt.bundled import bundled_study
+from bayes_cpt.old_fits import upgrade
 from bayes_cpt.posterior import load
 
 FITS = Path(__file__).parent / "data" / "fits"
@@ -22,10 +24,19 @@ SAID = {
         ("kappa", "general"): 0.714301,
     },
 }
+# Sds at the same steps of what new runs would show, from 100 draws and seed 1.
+BANDS = {
+    "cpt-replay-0.1.0.nc": {
+        ("long_r25", "general"): 0.0402920949265466,
+        ("long_r25", "kernel"): 0.04230933567437453,
+        ("rewarmed_r50", "general"): 0.026747720235927117,
+        ("rewarmed_r50", "kernel"): 0.02207699007730996,
+    },
+}
 
 
 def test_every_kept_file_is_tested() -> None:
-    assert {path.name for path in FITS.glob("*.nc")} == set(SAID)
+    assert {path.name for path in FITS.glob("*.nc")} == set(SAID) == set(BANDS)
 
 
 @pytest.mark.parametrize("name", SAID)
@@ -45,10 +56,17 @@ def test_a_fit_of_an_earlier_version_says_what_it_said(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SAID)
-def test_it_gives_bands_of_new_runs_and_of_its_own(name: str, tmp_path: Path) -> None:
+def test_it_gives_the_bands_it_gave(name: str) -> None:
+    new = load(FITS / name).predict(bundled_study() / "plan-example.toml", draws=100, seed=1)
+    for (run, domain), said in BANDS[name].items():
+        curves = new["loss"].sel(run=run, domain=domain)
+        ends = curves.dropna("step").isel(step=-1).to_numpy()
+        assert ends.std() == pytest.approx(said, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_its_own_runs_and_its_place_in_a_new_file(name: str, tmp_path: Path) -> None:
     posterior = load(FITS / name)
-    new = posterior.predict(bundled_study() / "plan-example.toml", draws=100, seed=1)
-    assert np.isfinite(new["loss"].sel(run="long_r25").to_numpy()).any()
     known = posterior.predict(draws=20, seed=1)
     assert set(known["run"].to_numpy()) == {run.name for run in posterior.study.runs}
     # What is written anew is the same fit.
@@ -58,3 +76,24 @@ def test_it_gives_bands_of_new_runs_and_of_its_own(name: str, tmp_path: Path) ->
     for quantity in posterior.frame.parameters():
         before, after = (p.tree["posterior"][quantity] for p in (posterior, again))
         np.testing.assert_array_equal(before.to_numpy(), after.to_numpy())
+
+
+def test_a_law_without_replay_keeps_one_size_of_misfit() -> None:
+    posterior = prior_as_posterior(lab().subset(["pt_trunk", "r25_cos"]), "cpt")
+    tree = posterior.tree.copy()
+    spec = json.loads(tree.attrs["spec"])
+    spec["priors"]["misfit_shift"] = spec["priors"]["misfit_cpt"]
+    tree.attrs["spec"] = json.dumps(spec)
+    draws = tree["posterior"].to_dataset()
+    tree["posterior"] = type(tree)(draws.assign(misfit_shift=0.0 * draws["misfit_cpt"] + 0.1))
+    upgraded = upgrade(tree)
+    assert set(json.loads(upgraded.attrs["spec"])["priors"]) == set(posterior.frame.parameters())
+    found = upgraded["posterior"]["misfit_cpt"].to_numpy()
+    common, shift = (draws[name].to_numpy() for name in ("misfit_cpt", "shift_size"))
+    np.testing.assert_allclose(found, np.hypot(common, 0.1 * shift))
+    assert set(upgraded["posterior"].data_vars) == set(draws.data_vars)
+
+
+def test_a_current_fit_stays_as_it_is() -> None:
+    tree = lab_posterior().tree
+    assert upgrade(tree) is tree
