@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from bayes_cpt.study import Run, Study
+from bayes_cpt.study import Base, Run, Study
 
 # A learning rate or a step count a little beyond the studied ones is no extrapolation.
 SLACK = 1.001
@@ -24,24 +24,21 @@ def outside_range(study: Study, plan: Study, run: Run) -> list[str]:
     list of str
         Empty where it lies inside.
     """
-    fitted = _fitted(study, run.phase)
-    notes = outside_steps(study, run.schedule.steps, run.phase)
+    fitted = study.continual_runs if run.phase == "cpt" else study.pretraining_runs
+    notes = []
+    longest = max(own.schedule.steps for own in fitted)
+    if run.schedule.steps > longest * SLACK:
+        notes.append(
+            f"{run.schedule.steps} steps, {run.schedule.steps / longest:.1f}x the longest run"
+        )
     peaks = [own.schedule.peak for own in fitted]
     notes += outside_span("peak LR", run.schedule.peak, peaks)
     if run.phase == "cpt":
         if run.replay is not None:
             ratios = [own.replay for own in fitted if own.replay is not None]
             notes += outside_span("replay", run.replay, ratios)
-        notes += _outside_bases(study, plan, run)
+        notes += outside_base(study, plan.base(str(run.base)))
     return notes
-
-
-def outside_steps(study: Study, steps: float, phase: str = "cpt") -> list[str]:
-    """Return in words how far a number of steps exceeds the study's longest run of that phase."""
-    longest = max(own.schedule.steps for own in _fitted(study, phase))
-    if steps <= longest * SLACK:
-        return []
-    return [f"{steps:.0f} steps, {steps / longest:.1f}x the longest run"]
 
 
 def outside_span(label: str, value: float, studied: Iterable[float]) -> list[str]:
@@ -58,12 +55,8 @@ def outside_span(label: str, value: float, studied: Iterable[float]) -> list[str
     return [f"{label} {value:g}, studied {min(values):g} to {max(values):g}"]
 
 
-def _fitted(study: Study, phase: str) -> tuple[Run, ...]:
-    return study.continual_runs if phase == "cpt" else study.pretraining_runs
-
-
-def _outside_bases(study: Study, plan: Study, run: Run) -> list[str]:
-    base = plan.base(str(run.base))
+def outside_base(study: Study, base: Base) -> list[str]:
+    """Return in words whether, and how far, a base is none that the study's CPT runs start from."""
     used = [study.base(str(own.base)) for own in study.continual_runs]
     if any(own.schedule == base.schedule for own in used):
         return []

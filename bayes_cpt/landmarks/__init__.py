@@ -1,5 +1,28 @@
-"""What a fitted law says beside its curves: landmarks of continual pre-training, with their posteriors."""
+"""What a fitted law says beside its curves: landmarks of continual pre-training, with their posteriors.
 
+All are computed draw by draw; no point estimate is plugged in.
+"""
+
+from bayes_cpt.landmarks.critical import CriticalPoint, critical_point
 from bayes_cpt.landmarks.decomposition import decompose
+from bayes_cpt.landmarks.hidden import hidden_curves
+from bayes_cpt.landmarks.responses import (
+    Response,
+    base_response,
+    loss_potential_response,
+    peak_response,
+)
+from bayes_cpt.landmarks.turning import TurningLength, turning_length
 
-__all__ = ["decompose"]
+__all__ = [
+    "CriticalPoint",
+    "Response",
+    "TurningLength",
+    "base_response",
+    "critical_point",
+    "decompose",
+    "hidden_curves",
+    "loss_potential_response",
+    "peak_response",
+    "turning_length",
+]

@@ -1,0 +1,158 @@
+"""The critical point: how much pre-training is too much for a general loss that comes back."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.landmarks.hidden import PRETRAINING_TERMS, at_limit
+from bayes_cpt.landmarks.trials import LawSample, Trial
+from bayes_cpt.laws.law import gather
+from bayes_cpt.posterior import Posterior
+from bayes_cpt.ranges import outside_span
+from bayes_cpt.runs import Base
+from bayes_cpt.schedules import constant
+from bayes_cpt.study import Study
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+type Floats = NDArray[np.float64]
+
+DRAWS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class CriticalPoint:
+    """Posterior of the critical point, per replay ratio.
+
+    Parameters
+    ----------
+    draws : xarray.Dataset
+        Dims draw, replay. ``rise``: what the limit of the transfer adds to the general loss, nats/token.
+        ``forward_area``: S1_pt of the critical point, LR·steps, infinite where the rise is not positive:
+        the loss then always comes back. ``steps``: the same in PT steps at the peak learning rate.
+    study : Study
+        What was fitted.
+    """
+
+    draws: "xr.Dataset"
+    study: Study
+
+    def table(self, interval: float = 0.9) -> "pd.DataFrame":
+        """Return one row per replay ratio.
+
+        Returns
+        -------
+        DataFrame
+            Columns replay; rise (median); exists, the probability that there is a critical point; median,
+            lower, upper in PT steps, infinite draws included; outside.
+        """
+        import pandas as pd
+
+        lengths = [base.steps for base in self.study.bases if base.steps]
+        lengths += [run.schedule.steps for run in self.study.pretraining_runs]
+        rows = []
+        for replay in self.draws["replay"].to_numpy():
+            own = self.draws.sel(replay=replay)
+            steps = own["steps"].to_numpy()
+            marks = [0.5, 0.5 - interval / 2, 0.5 + interval / 2]
+            median, lower, upper = np.quantile(steps, marks, method="inverted_cdf")
+            notes = outside_span("PT steps", float(median), lengths) if lengths else []
+            rows.append(
+                {
+                    "replay": float(replay),
+                    "rise": float(own["rise"].median()),
+                    "exists": float((own["rise"] > 0).mean()),
+                    "median": float(median),
+                    "lower": float(lower),
+                    "upper": float(upper),
+                    "outside": "; ".join(notes),
+                }
+            )
+        return pd.DataFrame(rows)
+
+    def past(self, base: Base) -> "xr.DataArray":
+        """Return the probability, per replay ratio, that a base lies past the critical point.
+
+        Raises
+        ------
+        ValueError
+            If the base's schedule is not known.
+        """
+        if base.schedule is None:
+            raise ValueError(f"the schedule of base {base.name} is not known: give it")
+        area = float(base.schedule.learning_rates().sum())
+        return (self.draws["forward_area"] < area).mean("draw")
+
+
+def critical_point(
+    posterior: Posterior, replays: Sequence[float] | None = None, draws: int = DRAWS
+) -> CriticalPoint:
+    r"""Return the pre-training past which the general loss starts below where CPT would take it.
+
+    A base on the law, trained without annealing, has the general loss ``L0 + A·S1_pt^-alpha``; held at its
+    learning rate in CPT, it goes to ``L0 + rise``, the level of the hidden curve of the target data, where
+    ``rise`` is the limit of the shift (and of the transient, where the law has one). The critical point is
+    ``S1_pt = (A/rise)^(1/alpha)`` (Fig. 7c of arXiv 2505.07796).
+
+    Parameters
+    ----------
+    posterior : Posterior
+    replays : sequence of float, optional
+        Replay ratios; those of the study's CPT runs unless given.
+    draws : int
+        Posterior draws to use, spread evenly over the chains.
+
+    Returns
+    -------
+    CriticalPoint
+
+    Raises
+    ------
+    StudyError
+        If the law knows no CPT phase.
+
+    Notes
+    -----
+    Past it the loss cannot *stay* back. It may still be back for a while, where the shift goes to its
+    limit more slowly than the power: with the coefficients of Fig. 3 from 8,994 to 11,211 PT steps.
+    `turning_length` tells.
+    """
+    import xarray as xr
+
+    sample = LawSample.of(posterior, draws)
+    runs = posterior.study.continual_runs
+    ratios = sorted({run.replay or 0.0 for run in runs}) if replays is None else list(replays)
+    rise = np.stack([_rise(sample, replay) for replay in ratios], axis=1)
+    c = sample.coefficients
+    size, alpha = c["A"][:, :1], c["alpha"][:, :1]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        area = np.exp((np.log(size) - np.log(rise)) / alpha)
+    area = np.where(rise > 0, area, np.inf)
+    dims, rate = ("draw", "replay"), posterior.frame.reference.learning_rate
+    found = xr.Dataset(
+        {
+            "rise": (dims, rise, {"units": "nats/token"}),
+            "forward_area": (dims, area, {"units": "LR·steps"}),
+            "steps": (dims, area / rate, {"units": "steps"}),
+        },
+        coords={"draw": np.arange(sample.draws), "replay": ratios},
+        attrs={"learning_rate": rate, "model": posterior.frame.spec.name},
+    )
+    return CriticalPoint(found, posterior.study)
+
+
+def _rise(sample: LawSample, replay: float) -> Floats:
+    """Return what the limit of the transfer adds to the general loss, shape (draws,)."""
+    step = constant(1, sample.frame.reference.learning_rate)
+    trial = Trial(step, step, replay, (None,) * len(sample.frame.domains))
+    points, _ = sample.points([trial], [[1]])
+    limit = at_limit(points)
+    gathered = gather(limit, sample.coefficients)
+    terms = [term for term in sample.frame.law.terms if term.name not in PRETRAINING_TERMS]
+    # The general validation set comes first.
+    return np.asarray(sum(term.loss(limit, gathered, np) for term in terms))[:, 0]

@@ -1,0 +1,84 @@
+"""Hidden curves: where a run would be had it never left the general data, or had the shift arrived."""
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayes_cpt.forecast import planned_curves
+from bayes_cpt.landmarks.decomposition import ANNEALING, curve_dataset
+from bayes_cpt.laws.law import gather
+from bayes_cpt.points import Points
+from bayes_cpt.posterior import Posterior
+from bayes_cpt.study import Study
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+DRAWS = 500
+# Terms that a run on general data has too.
+PRETRAINING_TERMS = ("power", ANNEALING)
+
+
+def hidden_curves(
+    posterior: Posterior,
+    plan: "Study | str | Path | None" = None,
+    runs: Collection[str] | None = None,
+    draws: int = DRAWS,
+) -> "xr.Dataset":
+    """Return the two hidden pre-training curves between which CPT moves (Fig. 1 of arXiv 2505.07796).
+
+    Parameters
+    ----------
+    posterior, plan, runs, draws
+        As in `decompose`.
+
+    Returns
+    -------
+    xarray.Dataset
+        Dims draw, run, domain, step, nats/token; NaN at steps that a run has not. ``expected``: the law's
+        curve. ``never_left``: the law without shift and transient, on general data alone all the time, at
+        the run's own learning rates. ``arrived``: the same run with shift, transient and base offset at
+        their limits for S1_cpt → infinity, as if it had always been on its own data.
+
+    Raises
+    ------
+    PlanError, StudyError
+        Naming what cannot be computed.
+    """
+    target, curves = planned_curves(posterior, plan, runs=runs)
+    law, points = posterior.frame.law, curves.points
+    coefficients = law.coefficients(posterior.parameters(draws), np)
+    general, limit = _on_general_data(points), at_limit(points)
+
+    def loss(where: Points, names: list[str]) -> np.ndarray:
+        gathered = gather(where, coefficients)
+        terms = [term for term in law.terms if term.name in names]
+        return np.asarray(sum(term.loss(where, gathered, np) for term in terms))
+
+    transfer = [term.name for term in law.terms if term.name not in PRETRAINING_TERMS]
+    lasting = list(PRETRAINING_TERMS)
+    values = {
+        "expected": law.curve_loss(points, curves.bases, coefficients, np),
+        "never_left": loss(general, lasting)
+        + law.offset_loss(points, curves.bases, coefficients, np),
+        "arrived": loss(points, lasting)
+        + loss(limit, transfer)
+        + law.offset_loss(limit, curves.bases, coefficients, np),
+    }
+    return curve_dataset(posterior, target, curves, values)
+
+
+def at_limit(points: Points) -> Points:
+    """Return points after endless CPT: what the transfer adds to the loss has reached its limit."""
+
+    def endless(name: str, values: np.ndarray) -> np.ndarray:
+        grows = name in ("forward_cpt", "cpt_steps")
+        return np.full_like(values, np.inf) if grows else values
+
+    return points.map(endless)
+
+
+def _on_general_data(points: Points) -> Points:
+    return points.map(lambda name, values: 0.0 * values if name == "target_share" else values)

@@ -1,0 +1,303 @@
+"""Final losses as one choice varies: loss potential, peak learning rate, or the base."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.landmarks.reshape import annealed_base, rewarmed, started_at
+from bayes_cpt.landmarks.trials import LawSample, Trial, base_losses, read_target
+from bayes_cpt.posterior import Posterior
+from bayes_cpt.ranges import outside_base, outside_span
+from bayes_cpt.runs import Base, Run
+from bayes_cpt.study import Study
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+type Floats = NDArray[np.float64]
+
+DRAWS = 1000
+POTENTIALS = (0.0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
+# Of the PT peak.
+PEAK_SHARES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Response:
+    """Posterior of the final losses along one choice, all else as in one run.
+
+    Parameters
+    ----------
+    draws : xarray.Dataset
+        ``start`` and ``loss`` (draw, value, domain): the law's loss of the base, and of the last step,
+        nats/token. ``outside`` (value) says where a value leaves what was fitted. Attributes: ``choice``,
+        what varies; ``run``, what it is varied in; ``rewarmed``, whether each run is warmed up again.
+    reference : int
+        Index of the value that the others are compared with.
+    """
+
+    draws: "xr.Dataset"
+    reference: int
+
+    def table(self, interval: float = 0.9) -> "pd.DataFrame":
+        """Return one row per validation set and value.
+
+        Returns
+        -------
+        DataFrame
+            Columns run, choice, rewarmed, domain, value, start (median); median, lower, upper of the final
+            loss; difference, difference_lower, difference_upper of it to the reference value's, and
+            lower_than_reference, the probability that it is lower; best, the probability that no other
+            value ends lower; outside.
+        """
+        import pandas as pd
+
+        quantiles = np.array([0.5, 0.5 - interval / 2, 0.5 + interval / 2])
+        rows = []
+        for domain in self.draws["domain"].to_numpy():
+            own = self.draws.sel(domain=domain)
+            loss = own["loss"].to_numpy()
+            differences = loss - loss[:, [self.reference]]
+            best = self.best(loss)
+            for i, value in enumerate(own["value"].to_numpy().tolist()):
+                median, lower, upper = np.quantile(loss[:, i], quantiles)
+                gap, gap_lower, gap_upper = np.quantile(differences[:, i], quantiles)
+                rows.append(
+                    {
+                        "run": self.draws.attrs["run"],
+                        "choice": self.draws.attrs["choice"],
+                        "rewarmed": self.draws.attrs["rewarmed"],
+                        "domain": str(domain),
+                        "value": value,
+                        "start": float(own["start"][:, i].median()),
+                        "median": median,
+                        "lower": lower,
+                        "upper": upper,
+                        "difference": gap,
+                        "difference_lower": gap_lower,
+                        "difference_upper": gap_upper,
+                        "lower_than_reference": float(np.mean(differences[:, i] < 0)),
+                        "best": float(best[i]),
+                        "outside": str(own["outside"].to_numpy()[i]),
+                    }
+                )
+        return pd.DataFrame(rows)
+
+    def objective(self, balance: float, *, changes: bool = False) -> Floats:
+        """Return λ1 times the general loss plus 1 - λ1 times the target loss (Eq. 5).
+
+        Parameters
+        ----------
+        balance : float
+            λ1, from 0 to 1.
+        changes : bool
+            Whether losses count as changes from each value's own base, or as they are. It matters where
+            the bases differ: a change also counts what the base had not yet annealed.
+
+        Returns
+        -------
+        ndarray, shape (draws, values)
+            nats/token.
+        """
+        loss = self.draws["loss"]
+        if changes:
+            loss = loss - self.draws["start"]
+        values = loss.transpose("draw", "value", "domain").to_numpy()
+        return np.asarray(balance * values[..., 0] + (1.0 - balance) * values[..., 1])
+
+    def best(self, objective: Floats) -> Floats:
+        """Return the probability that each value has the lowest objective, shape (values,)."""
+        lowest = np.argmin(objective, axis=1)
+        return np.asarray(np.bincount(lowest, minlength=objective.shape[1]) / objective.shape[0])
+
+
+def loss_potential_response(
+    posterior: Posterior,
+    plan: "Study | str | Path | None" = None,
+    run: str | None = None,
+    *,
+    rewarmed_to_peak: bool,
+    potentials: Sequence[float] = POTENTIALS,
+    draws: int = DRAWS,
+) -> Response:
+    """Return the final losses of a run on bases that are annealed to different learning rates (Fig. 5).
+
+    The bases have the steps, warm-up and peak of the run's own base, lie on the law, and anneal linearly
+    over their last fifth to the loss potential (final over peak learning rate). Compared is with the base
+    of the highest loss potential.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    plan : Study or path, optional
+        As in `bayes_cpt.forecast.predict`: None takes the study's own runs.
+    run : str, optional
+        The CPT run that is varied; see `main_run`.
+    rewarmed_to_peak : bool
+        Whether each run is warmed up to the given run's peak, or starts at its base's learning rate and
+        follows the run's shape from there; a loss potential of 0 is then left out.
+    potentials : sequence of float
+        From 0 to 1.
+    draws : int
+        Posterior draws to use, spread evenly over the chains.
+
+    Raises
+    ------
+    PlanError, StudyError, ValueError
+        Naming what cannot be computed.
+    """
+    if not all(0.0 <= potential <= 1.0 for potential in potentials):
+        raise ValueError(f"loss potentials are {list(potentials)}: give shares from 0 to 1")
+    target, chosen = main_run(posterior, plan, run)
+    own = Trial.of(posterior, target, chosen)
+    values = sorted(p for p in set(potentials) if p > 0 or rewarmed_to_peak)
+
+    def trial(potential: float) -> Trial:
+        base = annealed_base(own.pretraining, potential)
+        schedule = (
+            rewarmed(chosen.schedule, base.final, chosen.schedule.peak)
+            if rewarmed_to_peak
+            else started_at(chosen.schedule, base.final)
+        )
+        return Trial(base, schedule, own.replay, (None,) * len(own.base_losses))
+
+    used = [posterior.study.base(str(r.base)) for r in posterior.study.continual_runs]
+    studied = [base.loss_potential for base in used if base.loss_potential is not None]
+    notes = [outside_span("loss potential", value, studied) for value in values]
+    attributes = {"choice": "loss potential", "run": chosen.name, "rewarmed": rewarmed_to_peak}
+    return _response(posterior, values, trial, notes, attributes, len(values) - 1, draws)
+
+
+def peak_response(
+    posterior: Posterior,
+    plan: "Study | str | Path | None" = None,
+    run: str | None = None,
+    *,
+    peaks: Sequence[float] | None = None,
+    draws: int = DRAWS,
+) -> Response:
+    """Return the final losses of a run as its peak learning rate varies (Fig. 7a and b).
+
+    Each run changes linearly from its base's learning rate to the peak, over the run's own warm-up (a
+    fortieth of its steps where it has none), and then follows the run's shape. Compared is with the peak
+    nearest to the run's own.
+
+    Parameters
+    ----------
+    posterior, plan, run, draws
+        As in `loss_potential_response`.
+    peaks : sequence of float, optional
+        Raw learning rates; from a twentieth of the PT peak to all of it unless given.
+
+    Raises
+    ------
+    PlanError, StudyError
+        Naming what cannot be computed.
+    """
+    target, chosen = main_run(posterior, plan, run)
+    own = Trial.of(posterior, target, chosen)
+    top = posterior.frame.reference.learning_rate
+    values = sorted(set([share * top for share in PEAK_SHARES] if peaks is None else peaks))
+    studied = [other.schedule.peak for other in posterior.study.continual_runs]
+    notes = [outside_span("peak LR", value, studied) for value in values]
+    nearest = int(np.argmin(np.abs(np.array(values) - chosen.schedule.peak)))
+    attributes = {"choice": "peak learning rate", "run": chosen.name, "rewarmed": True}
+
+    def trial(peak: float) -> Trial:
+        return own.with_schedule(rewarmed(chosen.schedule, own.pretraining.final, peak))
+
+    return _response(posterior, values, trial, notes, attributes, nearest, draws)
+
+
+def base_response(
+    posterior: Posterior,
+    plan: "Study | str | Path | None" = None,
+    run: str | None = None,
+    *,
+    draws: int = DRAWS,
+) -> Response:
+    """Return the final losses of a run from each base of plan and study whose schedule is known.
+
+    Each run is warmed up from its base's learning rate to the run's peak, as in `peak_response`. Measured
+    losses of the bases count. Compared is with the run's own base.
+
+    Parameters
+    ----------
+    posterior, plan, run, draws
+        As in `loss_potential_response`.
+
+    Raises
+    ------
+    PlanError, StudyError
+        Naming what cannot be computed.
+    """
+    target, chosen = main_run(posterior, plan, run)
+    named = {base.name: base for base in (*posterior.study.bases, *target.bases)}
+    bases = {name: base for name, base in named.items() if base.schedule is not None}
+
+    def trial(name: str) -> Trial:
+        before = bases[name].schedule
+        assert before is not None
+        schedule = rewarmed(chosen.schedule, before.final, chosen.schedule.peak)
+        losses = base_losses(posterior, _home(target, posterior.study, bases[name]), bases[name])
+        return Trial(before, schedule, chosen.replay or 0.0, losses)
+
+    notes = [outside_base(posterior.study, base) for base in bases.values()]
+    attributes = {"choice": "base", "run": chosen.name, "rewarmed": True}
+    own = list(bases).index(str(chosen.base))
+    return _response(posterior, list(bases), trial, notes, attributes, own, draws)
+
+
+def main_run(
+    posterior: Posterior, plan: "Study | str | Path | None", run: str | None
+) -> tuple[Study, Run]:
+    """Return a plan and the CPT run to vary: the one named, else the first that ends below its peak.
+
+    Raises
+    ------
+    PlanError, StudyError
+        If there is no such run, or its base is not known.
+    """
+    target, chosen = read_target(posterior, plan, None if run is None else [run])
+    decaying = [own for own in chosen if own.schedule.final < own.schedule.peak]
+    return target, (decaying or chosen)[0]
+
+
+def _home(target: Study, study: Study, base: Base) -> Study:
+    return target if base in target.bases else study
+
+
+def _response[Value: (float, str)](
+    posterior: Posterior,
+    values: list[Value],
+    trial_of: Callable[[Value], Trial],
+    notes: list[list[str]],
+    attributes: dict[str, object],
+    reference: int,
+    draws: int,
+) -> Response:
+    import xarray as xr
+
+    sample = LawSample.of(posterior, draws)
+    trials = [trial_of(value) for value in values]
+    losses = sample.losses(trials, [[0, trial.schedule.steps] for trial in trials])
+    dims = ("draw", "value", "domain")
+    found = xr.Dataset(
+        {
+            "start": (dims, losses[..., 0], {"units": "nats/token"}),
+            "loss": (dims, losses[..., 1], {"units": "nats/token"}),
+            "outside": ("value", np.array(["; ".join(note) for note in notes], dtype=object)),
+        },
+        coords={
+            "draw": np.arange(sample.draws),
+            "value": values,
+            "domain": list(posterior.frame.domains),
+        },
+        attrs={**attributes, "model": posterior.frame.spec.name},
+    )
+    return Response(found, reference)

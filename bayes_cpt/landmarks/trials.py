@@ -1,0 +1,259 @@
+"""Runs that nobody trained, and the law's losses along them in every posterior draw."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bayes_cpt.areas import MomentumRange, PhaseAreas, continual_areas
+from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.points import Points
+from bayes_cpt.posterior import Posterior
+from bayes_cpt.runs import Base, Run
+from bayes_cpt.schedules import Schedule
+from bayes_cpt.setup import Frame
+from bayes_cpt.study import Study
+
+type Floats = NDArray[np.float64]
+
+# Room around the sampled memories, so that none lies on the edge of its interpolation.
+MARGIN = 1e-3
+UNKNOWN = "the schedule of the base is not known"
+GIVE_SCHEDULE = "give the base's PT schedule; an approximate one is better than none"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A CPT run on a base, trained or not.
+
+    Parameters
+    ----------
+    pretraining : Schedule
+        The base's whole PT schedule.
+    schedule : Schedule
+        Of the CPT run.
+    replay : float
+        Share of general data, 0 to 1.
+    base_losses : tuple of float or None
+        Measured loss of the base on each validation set of the fit, nats/token; None where the base is
+        taken to lie on the law.
+    """
+
+    pretraining: Schedule
+    schedule: Schedule
+    replay: float
+    base_losses: tuple[float | None, ...]
+
+    @classmethod
+    def of(cls, posterior: Posterior, plan: Study, run: Run) -> Self:
+        """Return a run of a plan as a trial.
+
+        Raises
+        ------
+        StudyError
+            If the run has no base with a known schedule.
+        """
+        base = known_base(plan, run)
+        return cls(
+            pretraining=base.schedule,  # type: ignore[arg-type]
+            schedule=run.schedule,
+            replay=run.replay or 0.0,
+            base_losses=base_losses(posterior, plan, base),
+        )
+
+    def with_schedule(self, schedule: Schedule) -> Self:
+        """Return the trial with another CPT schedule."""
+        return replace(self, schedule=schedule)
+
+
+def read_target(
+    posterior: Posterior,
+    plan: "Study | str | Path | None" = None,
+    runs: Collection[str] | None = None,
+) -> tuple[Study, list[Run]]:
+    """Return a plan and its CPT runs on bases whose schedules are known.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    plan : Study or path, optional
+        As in `bayes_cpt.forecast.predict`: None takes the fitted study.
+    runs : collection of str, optional
+        Names of the runs wanted; all CPT runs whose base is known unless given.
+
+    Raises
+    ------
+    PlanError, StudyError
+        If there is no such run, or one that is named has no known base.
+    """
+    target = posterior.study
+    if isinstance(plan, Study):
+        target = plan
+    elif plan is not None:
+        from bayes_cpt.readers.folder import read_plan
+
+        target = read_plan(plan, posterior.study)
+    if runs is not None:
+        chosen = [target.run(name) for name in runs]
+        for run in chosen:
+            known_base(target, run)
+        return target, chosen
+    continual = target.continual_runs
+    chosen = [run for run in continual if target.base(str(run.base)).schedule is not None]
+    if not chosen:
+        raise StudyError(
+            [
+                Problem(
+                    f"plan {target.name}",
+                    "it has no CPT run on a base whose schedule is known",
+                    GIVE_SCHEDULE,
+                )
+            ]
+        )
+    return target, chosen
+
+
+def base_losses(posterior: Posterior, plan: Study, base: Base) -> tuple[float | None, ...]:
+    """Return the measured losses of a base, where the plan has none those of the same base in the study."""
+    found = [plan.base_loss(base.name, domain) for domain in posterior.frame.domains]
+    study = posterior.study
+    if any(own.name == base.name and own.schedule == base.schedule for own in study.bases):
+        fitted = [study.base_loss(base.name, domain) for domain in posterior.frame.domains]
+        found = [b if a is None else a for a, b in zip(found, fitted, strict=True)]
+    return tuple(found)
+
+
+def known_base(plan: Study, run: Run) -> Base:
+    """Return the base of a CPT run whose schedule is known.
+
+    Raises
+    ------
+    StudyError
+        If it is a PT run, or the schedule is not known.
+    """
+    place = f"run {run.name}"
+    if run.phase != "cpt":
+        problem = "this is a PT run, and landmarks are those of CPT"
+        raise StudyError([Problem(place, problem, "name a CPT run")])
+    base = plan.base(str(run.base))
+    if base.schedule is None:
+        raise StudyError([Problem(f"{place}, base {base.name}", UNKNOWN, GIVE_SCHEDULE)])
+    return base
+
+
+@dataclass(frozen=True, eq=False)
+class LawSample:
+    """The law's coefficients in some posterior draws.
+
+    Parameters
+    ----------
+    frame : Frame
+        Of the fit.
+    coefficients : dict of str to ndarray, shape (draws, domains) or (draws,)
+        As from `Law.coefficients`.
+    """
+
+    frame: Frame
+    coefficients: dict[str, Floats]
+
+    @classmethod
+    def of(cls, posterior: Posterior, draws: int) -> Self:
+        """Return the coefficients in about as many draws, spread evenly over the chains.
+
+        Raises
+        ------
+        StudyError
+            If the law knows no CPT phase.
+        """
+        frame = posterior.frame
+        if not frame.spec.law.continual:
+            raise StudyError(
+                [
+                    Problem(
+                        f"model {frame.spec.name}",
+                        "the law knows no CPT phase, and landmarks are those of CPT",
+                        "fit with --model cpt or cpt-replay",
+                    )
+                ]
+            )
+        return cls(frame, frame.law.coefficients(posterior.parameters(draws), np))
+
+    @property
+    def draws(self) -> int:
+        """How many draws there are."""
+        return int(self.coefficients["lambda"].shape[0])
+
+    @cached_property
+    def momentum_range(self) -> MomentumRange:
+        """The momenta of these draws: fewer nodes than for all that the prior allows."""
+        distance = 1.0 - self.coefficients["lambda"]
+        return MomentumRange(
+            1.0 - float(distance.max()) * (1.0 + MARGIN),
+            1.0 - float(distance.min()) * (1.0 - MARGIN),
+        )
+
+    def losses(self, trials: Sequence[Trial], steps: Sequence[ArrayLike]) -> Floats:
+        """Return the law's losses, moved by what is kept of each measured base's offset.
+
+        Parameters
+        ----------
+        trials : sequence of Trial
+        steps : sequence of array_like of int, shape (points,)
+            Where the losses of each trial are wanted, as many of each; 0 is the base.
+
+        Returns
+        -------
+        ndarray, shape (draws, trials, domains, points)
+            nats/token.
+        """
+        return self.losses_at(*self.points(trials, steps))
+
+    def losses_at(self, points: Points, bases: Points) -> Floats:
+        """Return the losses at points laid out as by `points` (see `losses`)."""
+        loss = self.frame.law.curve_loss(points, bases, self.coefficients, np)
+        trials = int(points.curve_index.max() + 1) // len(self.frame.domains)
+        return np.asarray(loss).reshape(self.draws, trials, len(self.frame.domains), -1)
+
+    def points(self, trials: Sequence[Trial], steps: Sequence[ArrayLike]) -> tuple[Points, Points]:
+        """Return the points of `losses`, trial by trial and domain by domain, and a base per curve."""
+        columns: list[dict[str, Floats]] = []
+        bases: list[dict[str, Floats]] = []
+        for trial, wanted in zip(trials, steps, strict=True):
+            areas = continual_areas(
+                trial.pretraining,
+                trial.schedule,
+                np.append(0, wanted),
+                carry_memory=self.frame.spec.law.carry_memory,
+                momentum_range=self.momentum_range,
+            )
+            for own in self._rows(trial, areas, len(bases)):
+                bases.append({name: values[:1] for name, values in own.items()})
+                columns.append({name: values[1:] for name, values in own.items()})
+        return self._joined(columns), self._joined(bases)
+
+    def _rows(self, trial: Trial, areas: PhaseAreas, curves: int) -> Iterator[dict[str, Floats]]:
+        ones = np.ones(areas.steps.size)
+        steps = areas.steps.astype(np.float64)
+        for index, loss in enumerate(trial.base_losses):
+            yield {
+                "curve_index": np.full(ones.size, curves + index),
+                "domain_index": np.full(ones.size, index),
+                "steps": steps,
+                "cpt_steps": steps,
+                "learning_rate": areas.learning_rates / self.frame.reference.learning_rate,
+                "forward_pt": areas.forward_pt,
+                "forward_cpt": areas.forward_cpt,
+                "annealing_pt": areas.annealing_pt.coefficients,
+                "annealing_cpt": areas.annealing_cpt.coefficients,
+                "target_share": (1.0 - trial.replay) * ones,
+                "loss": (0.0 if loss is None else loss) * ones,
+                "base_known": float(loss is not None) * ones,
+            }
+
+    def _joined(self, columns: list[dict[str, Floats]]) -> Points:
+        arrays = {name: np.concatenate([own[name] for own in columns]) for name in columns[0]}
+        return Points(**arrays, momentum_range=self.momentum_range)

@@ -1,0 +1,269 @@
+"""The turning length: how many CPT steps until a loss that rose is back at its starting value."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.landmarks.reshape import held
+from bayes_cpt.landmarks.trials import LawSample, Trial, read_target
+from bayes_cpt.posterior import Posterior
+from bayes_cpt.ranges import outside_range
+from bayes_cpt.study import Study
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+type Floats = NDArray[np.float64]
+type Course = Literal["stretched", "held"]
+
+COURSES: tuple[Course, ...] = ("stretched", "held")
+DRAWS = 500
+# Up to how many times the longest run the law is evaluated step for step.
+HORIZON = 30
+# Lengths tried up to the horizon, and beyond it, where only the forward area still grows.
+NEAR, FAR = 110, 90
+FARTHEST = 1e9
+# Beyond it how far an extrapolation goes makes no difference.
+MOST_TOLD = 1000
+# Nats: below it a rise is rounding.
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class TurningLength:
+    """Posterior of turning lengths.
+
+    Parameters
+    ----------
+    draws : xarray.Dataset
+        ``length`` (draw, run, course, balance) in CPT steps: 0 where the loss never rises above its
+        start, infinite where it rises and never comes back. ``change`` (draw, run, balance) is that of
+        the run as planned, from its base to its last step, nats/token; ``steps`` (run) how long it is
+        planned; ``outside`` (run) where it leaves what was fitted.
+    longest : int
+        Steps of the longest CPT run of the study: lengths beyond it are extrapolations.
+    """
+
+    draws: "xr.Dataset"
+    longest: int
+
+    def table(self, interval: float = 0.9) -> "pd.DataFrame":
+        """Return one row per run, course and balance.
+
+        Parameters
+        ----------
+        interval : float
+            Mass of the central interval.
+
+        Returns
+        -------
+        DataFrame
+            Columns run, course, balance; planned_steps; change, change_lower and change_upper at those
+            steps, and back, the probability that it is not above 0; the probabilities never_rises,
+            returns and never_returns, which sum to 1; median, lower, upper of the length, draws of 0 and
+            infinity included; outside.
+        """
+        import pandas as pd
+
+        rows = []
+        lengths = self.draws["length"]
+        for run, course, balance in np.ndindex(lengths.shape[1:]):
+            own = lengths[:, run, course, balance]
+            change = self.draws["change"].to_numpy()[:, run, balance]
+            values = own.to_numpy()
+            marks = [0.5, 0.5 - interval / 2, 0.5 + interval / 2]
+            change_median, change_lower, change_upper = np.quantile(change, marks)
+            # An observed draw: between a finite length and an infinite one there is no mean.
+            median, lower, upper = np.quantile(values, marks, method="inverted_cdf")
+            returns = np.isfinite(values) & (values > 0)
+            rows.append(
+                {
+                    "run": str(own["run"].item()),
+                    "course": str(own["course"].item()),
+                    "balance": float(own["balance"]),
+                    "planned_steps": int(self.draws["steps"][run]),
+                    "change": change_median,
+                    "change_lower": change_lower,
+                    "change_upper": change_upper,
+                    "back": float(np.mean(change <= ROUNDING)),
+                    "never_rises": float(np.mean(values == 0)),
+                    "returns": float(np.mean(returns)),
+                    "never_returns": float(np.mean(np.isinf(values))),
+                    "median": float(median),
+                    "lower": float(lower),
+                    "upper": float(upper),
+                    "outside": self._outside(run, values[returns]),
+                }
+            )
+        return pd.DataFrame(rows)
+
+    def _outside(self, run: int, returning: Floats) -> str:
+        notes = [str(self.draws["outside"].to_numpy()[run])]
+        if returning.size and np.median(returning) > self.longest:
+            far = np.median(returning) / self.longest
+            times = f"{far:.1f}x" if far < MOST_TOLD else f"over {MOST_TOLD}x"
+            notes.append(f"where it turns, after {times} the longest run")
+        return "; ".join(note for note in notes if note)
+
+
+def turning_length(
+    posterior: Posterior,
+    plan: "Study | str | Path | None" = None,
+    runs: Collection[str] | None = None,
+    *,
+    balances: Sequence[float] = (1.0,),
+    courses: Sequence[Course] = COURSES,
+    horizon: int | None = None,
+    draws: int = DRAWS,
+) -> TurningLength:
+    r"""Return after how many CPT steps a loss that rose is back at its starting value.
+
+    What has to come back is the balance ``λ1·ΔL_Dpt + (1 - λ1)·ΔL_Dcpt`` (Eq. 5 of arXiv 2505.07796) of
+    the changes from the base, in the law's curve; λ1 = 1 is the general loss alone. The turning length is
+    the first number of steps at which it is at or below 0 again after it was above.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    plan : Study or path, optional
+        As in `bayes_cpt.forecast.predict`: None takes the study's own runs.
+    runs : collection of str, optional
+        Names of the CPT runs wanted; all whose base is known unless given.
+    balances : sequence of float
+        λ1, each from 0 to 1.
+    courses : sequence of {"stretched", "held"}
+        ``stretched``: a run of T steps has the planned schedule, drawn out or shortened to T, and it is
+        its last loss that has to be back. ``held``: one run that stays at its peak learning rate after
+        its warm-up (Fig. 7c).
+    horizon : int, optional
+        Up to here every length is evaluated with all its steps; 30 times the longest run, of study or
+        plan, unless given. Beyond, annealing area stays as it is and forward area grows with the steps,
+        up to 1e9 times the horizon.
+    draws : int
+        Posterior draws to use, spread evenly over the chains.
+
+    Returns
+    -------
+    TurningLength
+
+    Raises
+    ------
+    PlanError, StudyError, ValueError
+        Naming what cannot be computed.
+
+    Notes
+    -----
+    Lengths are tried on a grid (every step at first, then about a tenth apart) and interpolated between.
+    """
+    import xarray as xr
+
+    if not all(0.0 <= balance <= 1.0 for balance in balances):
+        raise ValueError(f"balances are {list(balances)}: give weights of the general loss, 0 to 1")
+    sample = LawSample.of(posterior, draws)
+    target, chosen = read_target(posterior, plan, runs)
+    longest = max(run.schedule.steps for run in posterior.study.continual_runs)
+    last = horizon or HORIZON * max(longest, *(run.schedule.steps for run in chosen))
+    weights = np.array([[balance, 1.0 - balance] for balance in balances])
+    lengths = np.empty((sample.draws, len(chosen), len(courses), len(balances)))
+    change = np.empty((sample.draws, len(chosen), len(balances)))
+    for i, run in enumerate(chosen):
+        trial = Trial.of(posterior, target, run)
+        ends = sample.losses([trial], [[0, run.schedule.steps]])[:, 0]
+        change[:, i] = (ends[..., 1] - ends[..., 0]) @ weights.T
+        for j, course in enumerate(courses):
+            steps, changes = _changes(sample, trial, course, last)
+            for k, pair in enumerate(weights):
+                lengths[:, i, j, k] = first_return(steps, np.tensordot(changes, pair, (1, 0)))
+    notes = ["; ".join(outside_range(posterior.study, target, run)) for run in chosen]
+    found = xr.Dataset(
+        {
+            "length": (("draw", "run", "course", "balance"), lengths, {"units": "steps"}),
+            "change": (("draw", "run", "balance"), change, {"units": "nats/token"}),
+            "steps": ("run", [run.schedule.steps for run in chosen]),
+            "outside": ("run", np.array(notes, dtype=object)),
+        },
+        coords={
+            "draw": np.arange(sample.draws),
+            "run": [run.name for run in chosen],
+            "course": list(courses),
+            "balance": list(balances),
+        },
+        attrs={"horizon": last, "plan": target.name, "model": posterior.frame.spec.name},
+    )
+    return TurningLength(found, longest)
+
+
+def first_return(steps: Floats, changes: Floats) -> Floats:
+    """Return where each row, having risen above 0, is first at or below 0 again.
+
+    Parameters
+    ----------
+    steps : ndarray, shape (points,)
+        Rising.
+    changes : ndarray, shape (draws, points)
+        Change from the start.
+
+    Returns
+    -------
+    ndarray, shape (draws,)
+        Whole steps, interpolated in the logarithm between two points that are more than a step apart; 0
+        where a row never rises, infinite where it does not return.
+
+    Examples
+    --------
+    >>> first_return(np.arange(1.0, 4.0), np.array([[1.0, 0.5, -0.5], [-1.0, -1.0, 0.0]])).tolist()
+    [3.0, 0.0]
+    """
+    above = changes > ROUNDING
+    rose = np.maximum.accumulate(above, axis=1)
+    back = rose & ~above
+    place = np.argmax(back, axis=1)
+    rows = np.arange(changes.shape[0])
+    before, after = np.maximum(place - 1, 0), place
+    high, low = changes[rows, before], changes[rows, after]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = high / (high - low)
+        between = np.log(steps[before]) + share * np.log(steps[after] / steps[before])
+    # A crossing just at a whole step must not be rounded up to the next.
+    lengths = np.clip(np.ceil(np.exp(between) * (1.0 - 1e-12)), steps[before] + 1.0, steps[after])
+    return np.where(back.any(axis=1), lengths, np.where(above.any(axis=1), np.inf, 0.0))
+
+
+def _changes(
+    sample: LawSample, trial: Trial, course: Course, horizon: int
+) -> tuple[Floats, Floats]:
+    """Return numbers of steps and the change of the loss at each, shape (draws, domains, lengths)."""
+    near = np.unique(np.geomspace(1, horizon, NEAR).round().astype(np.int64))
+    start = sample.losses([trial], [[0]])[:, 0]
+    if course == "held":
+        last = trial.with_schedule(held(trial.schedule, horizon))
+        losses = sample.losses([last], [near])[:, 0]
+        rate = last.schedule.final
+    else:
+        trials = [trial.with_schedule(trial.schedule.stretched(int(n))) for n in near]
+        losses = sample.losses(trials, [[n] for n in near])[..., 0].swapaxes(1, 2)
+        last = trials[-1]
+        rate = float(last.schedule.learning_rates().mean())
+    far = horizon * np.geomspace(1.0, FARTHEST, FAR)[1:]
+    beyond = _beyond(sample, last, horizon, rate, far)
+    steps = np.append(near.astype(np.float64), far)
+    return steps, np.concatenate([losses, beyond], axis=2) - start
+
+
+def _beyond(sample: LawSample, trial: Trial, horizon: int, rate: float, steps: Floats) -> Floats:
+    """Return losses at numbers of steps for which only the forward area still grows."""
+    points, bases = sample.points([trial], [[horizon]])
+
+    def prolonged(name: str, values: Floats) -> Floats:
+        grown = np.repeat(values, steps.size, axis=0)
+        further = np.tile(steps - horizon, values.shape[0])
+        if name in ("steps", "cpt_steps"):
+            return grown + further
+        return grown + rate * further if name == "forward_cpt" else grown
+
+    return sample.losses_at(points.map(prolonged), bases)[:, 0]

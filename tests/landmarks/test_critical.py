@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+from printed import COEFFICIENTS, PEAK, printed_posterior, stepwise_losses
+from synthetic import lab, lab_posterior
+
+from bayes_cpt.landmarks import critical_point
+from bayes_cpt.runs import Base
+from bayes_cpt.schedules import constant
+
+
+@pytest.mark.parametrize(
+    ("shift", "steps"), [("moderate", 8994), ("strong", 663), ("weak", 462_545)]
+)
+def test_the_critical_point_of_printed_coefficients(shift: str, steps: int) -> None:
+    found = critical_point(printed_posterior(shift), [0.0])
+    size, alpha, limit = (COEFFICIENTS[shift][0][i] for i in (1, 2, 5))
+    area = (size / limit) ** (1.0 / alpha)
+    assert found.draws["forward_area"].item() == pytest.approx(area)
+    assert found.draws["steps"].item() == pytest.approx(steps, abs=0.5)
+    assert found.draws["rise"].item() == pytest.approx(limit)
+
+
+def test_past_it_the_loss_starts_below_the_level_that_cpt_goes_to() -> None:
+    # With the shift all there, what is left of the power after endless CPT is nothing.
+    general = COEFFICIENTS["moderate"][0]
+    level = general[0] + general[5]
+    steps = critical_point(printed_posterior("moderate")).draws["steps"].item()
+    for factor, below in ((0.97, False), (1.03, True)):
+        base = constant(round(factor * steps), PEAK)
+        start = stepwise_losses(general, base, constant(1, PEAK))[0]
+        assert (start < level) == below
+
+
+def test_in_every_draw_the_limit_of_all_that_cpt_adds_counts() -> None:
+    posterior, replay = lab_posterior(), 0.25
+    found = critical_point(posterior, [replay], draws=100)
+    c = {
+        name: np.asarray(value)[..., 0]
+        for name, value in posterior.frame.law.coefficients(posterior.parameters(100), np).items()
+        if name != "lambda"
+    }
+    share = 1.0 - replay
+    rise = c["B"] * share * (1.0 + c["b"] * replay) ** -c["gamma"] + c["D"] * share
+    np.testing.assert_allclose(found.draws["rise"][:, 0], rise)
+    positive = rise > 0
+    assert positive.any()
+    with np.errstate(over="ignore"):
+        area = (c["A"][positive] / rise[positive]) ** (1.0 / c["alpha"][positive])
+    np.testing.assert_allclose(found.draws["forward_area"][positive, 0], area, rtol=1e-10)
+    assert np.isinf(found.draws["forward_area"][~positive, 0]).all()
+    assert found.table()["exists"].item() == pytest.approx(positive.mean())
+
+
+def test_pure_replay_has_no_critical_point() -> None:
+    found = critical_point(lab_posterior(), [1.0])
+    assert found.table()["exists"].item() == 0.0
+    assert np.isinf(found.table()["median"].item())
+    assert float(found.past(lab().base("stable_12k"))[0]) == 0.0
+
+
+def test_bases_are_past_it_with_a_probability_that_grows_with_pretraining() -> None:
+    found = critical_point(lab_posterior(), draws=100)
+    assert found.draws["replay"].to_numpy().tolist() == [0.0, 0.1, 0.25, 0.5, 0.75]
+    early, late = (found.past(lab().base(name)) for name in ("stable_6k", "stable_12k"))
+    assert (early <= late).all()
+    area = found.draws["forward_area"].to_numpy()
+    total = lab().base("stable_12k").schedule.learning_rates().sum()  # type: ignore[union-attr]
+    np.testing.assert_allclose(late, (area < total).mean(axis=0))
+    with pytest.raises(ValueError, match="base open is not known"):
+        found.past(Base("open", known=False))
+
+
+def test_where_it_lies_outside_the_pretraining_that_was_studied() -> None:
+    table = critical_point(printed_posterior("moderate")).table()
+    assert table["outside"].item() == "PT steps 8993.52, studied 40000 to 40000"

@@ -1,0 +1,135 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from printed import COEFFICIENTS, PEAK, pretraining, printed_posterior, stepwise_losses, study
+from synthetic import lab, lab_posterior, practice
+
+from bayes_cpt.errors import StudyError
+from bayes_cpt.landmarks import (
+    Response,
+    base_response,
+    loss_potential_response,
+    peak_response,
+)
+from bayes_cpt.landmarks.responses import main_run
+from bayes_cpt.schedules import cosine, linear
+
+
+def final(response: Response, domain: int) -> np.ndarray:
+    return np.asarray(response.draws["loss"].to_numpy()[0, :, domain])
+
+
+def test_loss_potentials_without_a_rewarmup_are_steps_summed_by_hand() -> None:
+    posterior, plan = printed_posterior("moderate"), study(linear(2000, PEAK, 0.0))
+    found = loss_potential_response(
+        posterior, plan, rewarmed_to_peak=False, potentials=[0.0, 0.3, 1.0]
+    )
+    assert found.draws["value"].to_numpy().tolist() == [0.3, 1.0]
+    for domain, own in enumerate(COEFFICIENTS["moderate"]):
+        expected = [
+            stepwise_losses(own, pretraining(40_000, p), linear(2000, p * PEAK, 0.0))[[0, -1]]
+            for p in (0.3, 1.0)
+        ]
+        np.testing.assert_allclose(
+            found.draws["start"][0, :, domain], [e[0] for e in expected], rtol=0, atol=1e-9
+        )
+        np.testing.assert_allclose(
+            final(found, domain), [e[1] for e in expected], rtol=0, atol=1e-9
+        )
+
+
+def test_loss_potentials_with_a_rewarmup_go_to_the_runs_peak() -> None:
+    run = cosine(2000, 0.5 * PEAK, warmup_steps=100)
+    found = loss_potential_response(
+        printed_posterior("strong"), study(run), rewarmed_to_peak=True, potentials=[0.0, 0.5]
+    )
+    for domain, own in enumerate(COEFFICIENTS["strong"]):
+        expected = [
+            stepwise_losses(
+                own,
+                pretraining(40_000, p),
+                cosine(2000, 0.5 * PEAK, warmup_steps=100, start=p * PEAK),
+            )[-1]
+            for p in (0.0, 0.5)
+        ]
+        np.testing.assert_allclose(final(found, domain), expected, rtol=0, atol=1e-9)
+
+
+def test_peaks_are_warmed_up_to_from_the_base() -> None:
+    plan = study(cosine(2000, PEAK, warmup_steps=100), pretraining(40_000, 0.1))
+    found = peak_response(printed_posterior("moderate"), plan, peaks=[0.5 * PEAK, 0.9 * PEAK])
+    assert found.reference == 1
+    for domain, own in enumerate(COEFFICIENTS["moderate"]):
+        expected = [
+            stepwise_losses(
+                own,
+                pretraining(40_000, 0.1),
+                cosine(2000, share * PEAK, warmup_steps=100, start=0.1 * PEAK),
+            )[-1]
+            for share in (0.5, 0.9)
+        ]
+        np.testing.assert_allclose(final(found, domain), expected, rtol=0, atol=1e-9)
+
+
+def test_bases_bring_their_measured_losses() -> None:
+    found = base_response(lab_posterior(), practice(), "r60_lin05_a0_8k", draws=40)
+    names = [base.name for base in lab().bases]
+    assert found.draws["value"].to_numpy().tolist() == names
+    assert names[found.reference] == "annealed_0pct"
+    for i, name in enumerate(names):
+        measured = [lab().base_loss(name, domain) for domain in ("general", "kernel")]
+        start = found.draws["start"][:, i].to_numpy()
+        np.testing.assert_allclose(start, np.tile(measured, (40, 1)), atol=1e-8)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "respond",
+    [
+        lambda: loss_potential_response(lab_posterior(), rewarmed_to_peak=True, draws=40),
+        lambda: peak_response(lab_posterior(), practice(), draws=40),
+        lambda: base_response(lab_posterior(), practice(), draws=40),
+    ],
+)
+def test_tables_compare_draw_by_draw(respond: Callable[[], Response]) -> None:
+    found = respond()
+    table = found.table(0.8)
+    loss = found.draws["loss"].to_numpy()
+    for domain, rows in enumerate(("general", "kernel")):
+        own = table[table["domain"] == rows]
+        gaps = loss[:, :, domain] - loss[:, [found.reference], domain]
+        np.testing.assert_allclose(own["difference"], np.median(gaps, axis=0))
+        np.testing.assert_allclose(own["difference_upper"], np.quantile(gaps, 0.9, axis=0))
+        np.testing.assert_allclose(own["lower_than_reference"], (gaps < 0).mean(axis=0))
+        assert own["difference"].iloc[found.reference] == 0.0
+        assert own["best"].sum() == pytest.approx(1.0)
+
+
+def test_values_outside_what_was_studied_are_said_so() -> None:
+    table = peak_response(lab_posterior(), practice(), peaks=[1e-4, 1e-3], draws=10).table()
+    notes = table[table["domain"] == "kernel"]["outside"].tolist()
+    assert notes == ["peak LR 0.0001, studied 0.0006 to 0.002", ""]
+
+
+def test_objectives_weigh_losses_or_changes() -> None:
+    found = base_response(lab_posterior(), practice(), draws=10)
+    loss, start = (found.draws[name].to_numpy() for name in ("loss", "start"))
+    general, target = 0.3 * loss[..., 0], 0.7 * loss[..., 1]
+    np.testing.assert_allclose(found.objective(0.3), general + target)
+    moved = loss - start
+    expected = 0.3 * moved[..., 0] + 0.7 * moved[..., 1]
+    np.testing.assert_allclose(found.objective(0.3, changes=True), expected)
+    assert found.best(np.array([[1.0, 0.0], [2.0, 3.0]])).tolist() == [0.5, 0.5]
+
+
+def test_the_run_that_is_varied_is_the_first_that_anneals() -> None:
+    assert main_run(lab_posterior(), None, None)[1].name == "r00_cos"
+    assert main_run(lab_posterior(), practice(), None)[1].name == practice().runs[0].name
+    assert main_run(lab_posterior(), None, "r00_const")[1].name == "r00_const"
+    with pytest.raises(StudyError, match="no run 'r99'"):
+        main_run(lab_posterior(), None, "r99")
+
+
+def test_loss_potentials_are_shares() -> None:
+    with pytest.raises(ValueError, match="give shares from 0 to 1"):
+        loss_potential_response(lab_posterior(), rewarmed_to_peak=True, potentials=[2e-3, 1.2])
