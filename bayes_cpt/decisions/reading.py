@@ -69,4 +69,7 @@ def _problem(kind: type[BaseModel], detail: Any, place: str, mend: str) -> Probl
     elif detail["type"] == "missing":
         message = f"the key {names[-1]!r} is missing"
         mend = "add the key"
+    elif detail["type"] == "literal_error":
+        message = message.replace("Input should be", "this is none of")
+        mend = "write one of them"
     return Problem(f"{place}{', key ' + key if key else ''}", message, mend)

@@ -115,7 +115,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"weights": {"general": "much"}}, "key weights.general: Input should be a valid number"),
     ({"preset": "balance"}, "key preset: there is no preset 'balance' (did you mean 'balanced'?)"),
     ({"preset": "balanced", "wieghts": {}}, "'wieghts' is unknown (did you mean 'weights'?)"),
-    ({"preset": "balanced", "measure": "relative"}, "key measure: Input should be 'change' or"),
+    ({"preset": "balanced", "measure": "relative"}, "key measure: this is none of 'change' or"),
     ({"preset": "balanced", "cost_per_1000_steps": -1}, "key cost_per_1000_steps: Input should"),
     ({"preset": "balanced", "mixtures": {"target": {"general": 1, "target": 1}}}, "is taken"),
     ({"preset": "balanced", "mixtures": {"code": {"general": 1}}}, "key mixtures.code.target"),

@@ -1,0 +1,227 @@
+"""Which configurations may be chosen: every quantity of a CPT run fixed, listed, or in a range."""
+
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, field_validator, model_validator
+
+from bayes_cpt.checks import is_number
+from bayes_cpt.decisions.reading import checked, read_table
+from bayes_cpt.runs import HIGHEST_LEARNING_RATE
+from bayes_cpt.spec import Strict
+
+type Floats = NDArray[np.float64]
+
+MEND = "write a number, a list of numbers, or a range { low = ..., high = ... }"
+# Quantities that matter by ratio: a range of them is sampled on a logarithmic scale.
+LOGARITHMIC = ("peak", "relative_peak", "steps", "tokens")
+# Two ways to say one thing.
+PAIRS = (
+    ("peak", "relative_peak"),
+    ("warmup_steps", "warmup_share"),
+    ("final", "relative_final"),
+    ("steps", "tokens"),
+)
+# What each quantity may be, and where its range ends by nature.
+LIMITS: dict[str, tuple[float, float]] = {
+    "loss_potential": (0.0, 1.0),
+    "replay": (0.0, 1.0),
+    "peak": (0.0, HIGHEST_LEARNING_RATE),
+    "relative_peak": (0.0, np.inf),
+    "warmup_steps": (0.0, np.inf),
+    "warmup_share": (0.0, 0.9),
+    "decay_share": (0.0, 1.0),
+    "final": (0.0, HIGHEST_LEARNING_RATE),
+    "relative_final": (0.0, 1.0),
+    "steps": (1.0, np.inf),
+    "tokens": (1.0, np.inf),
+}
+POSITIVE = ("peak", "relative_peak")
+
+
+class Quantity(Strict):
+    """The values that a quantity may take: some, or all in a range.
+
+    Parameters
+    ----------
+    values : tuple of float
+        One is a fixed value. A plain number or list stands for it.
+    low, high : float, optional
+        A range, in place of values.
+    scale : {"linear", "log"}, optional
+        How a range is sampled; logarithmic for learning rates and lengths unless given.
+
+    Examples
+    --------
+    >>> Quantity.model_validate(0.25).values
+    (0.25,)
+    >>> Quantity(low=0.1, high=10.0, scale="log").at(np.array([0.0, 0.5, 1.0])).round(6).tolist()
+    [0.1, 1.0, 10.0]
+    """
+
+    values: tuple[float, ...] = ()
+    low: float | None = None
+    high: float | None = None
+    scale: Literal["linear", "log"] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_plain(cls, given: Any) -> Any:
+        if is_number(given):
+            return {"values": (given,)}
+        if isinstance(given, list | tuple):
+            if not given or not all(is_number(value) for value in given):
+                raise ValueError(f"the list {list(given)!r} does not hold numbers")
+            return {"values": tuple(dict.fromkeys(given))}
+        if isinstance(given, dict | cls):
+            return given
+        raise ValueError(f"{given!r} is no number, list or range")
+
+    @model_validator(mode="after")
+    def _is_list_or_range(self) -> Self:
+        if self.values:
+            if self.low is not None or self.high is not None or self.scale is not None:
+                raise ValueError("there are values and a range: keep one of the two")
+        elif self.low is None or self.high is None:
+            raise ValueError("a range needs both low and high")
+        elif not self.low < self.high:
+            raise ValueError(f"the range ends at {self.high:g}, not above its start {self.low:g}")
+        elif self.scale == "log" and self.low <= 0:
+            raise ValueError("a logarithmic range must start above 0")
+        return self
+
+    @property
+    def is_range(self) -> bool:
+        """Whether it is a range."""
+        return not self.values
+
+    @property
+    def lowest(self) -> float:
+        """The smallest value."""
+        return min(self.values) if self.low is None else self.low
+
+    @property
+    def highest(self) -> float:
+        """The largest value."""
+        return max(self.values) if self.high is None else self.high
+
+    def at(self, place: Floats) -> Floats:
+        """Return the values at places 0...1 of the range."""
+        low, high = self.lowest, self.highest
+        if self.scale == "log":
+            return np.asarray(low * (high / low) ** place)
+        return np.asarray(low + (high - low) * place)
+
+
+class Space(Strict):
+    """The configurations to choose from. What is left out has the default in brackets.
+
+    Parameters
+    ----------
+    bases : tuple of str, optional
+        Checkpoints of the study to start from [all whose PT schedule is known].
+    loss_potential : Quantity, optional
+        Hypothetical bases in place of measured ones: the one base named, which ends in an anneal, with
+        that anneal going to this share of the PT peak. They are taken to lie on the law.
+    replay : Quantity, optional
+        Share of general data [0 to 0.8].
+    peak, relative_peak : Quantity, optional
+        Peak LR, raw or as a share of the base's PT peak [0.1 to 2 times the PT peak, no higher than what
+        any run of the study was trained at].
+    warmup_steps, warmup_share : Quantity, optional
+        Length of the line from the base's last LR to the peak, in steps or as a share of all [0.02].
+        A run that starts at its peak has none.
+    decay_shape : tuple of str
+        ``linear``, ``cosine``, ``one_minus_sqrt`` or ``exponential`` [cosine].
+    decay_share : Quantity
+        Share of the steps after the re-warm-up in which the LR decays [1].
+    final, relative_final : Quantity, optional
+        Last LR, raw or as a share of the peak [0.1 of the peak].
+    steps, tokens : Quantity, optional
+        Length of the run [that of the longest CPT run of the study].
+    tokens_per_step : float, optional
+        Where the study does not say it.
+
+    Examples
+    --------
+    >>> space = Space(replay=[0, 0.25, 0.5], relative_peak={"low": 0.1, "high": 1.0}, steps=12_000)
+    >>> space.replay.values, space.relative_peak.scale
+    ((0.0, 0.25, 0.5), 'log')
+    """
+
+    bases: tuple[str, ...] | None = None
+    loss_potential: Quantity | None = None
+    replay: Quantity | None = None
+    peak: Quantity | None = None
+    relative_peak: Quantity | None = None
+    warmup_steps: Quantity | None = None
+    warmup_share: Quantity | None = None
+    decay_shape: tuple[Literal["linear", "cosine", "one_minus_sqrt", "exponential"], ...] = (
+        "cosine",
+    )
+    decay_share: Quantity = Quantity(values=(1.0,))
+    final: Quantity | None = None
+    relative_final: Quantity | None = None
+    steps: Quantity | None = None
+    tokens: Quantity | None = None
+    tokens_per_step: float | None = Field(default=None, gt=0)
+
+    @field_validator("bases", "decay_shape", mode="before")
+    @classmethod
+    def _one_is_a_list(cls, given: Any) -> Any:
+        return (given,) if isinstance(given, str) else given
+
+    @field_validator(*LIMITS, mode="after")
+    @classmethod
+    def _within_limits(cls, given: Quantity | None, info: Any) -> Quantity | None:
+        if given is None:
+            return None
+        name = info.field_name
+        low, high = LIMITS[name]
+        if given.lowest < low or given.highest > high or (name in POSITIVE and given.lowest <= 0):
+            upper = "" if high == np.inf else f" and at most {high:g}"
+            lower = "above 0" if name in POSITIVE else f"at least {low:g}"
+            percent = high == 1 and 1 < given.highest <= 100
+            hint = f": write {given.highest / 100:g} for {given.highest:g} %" if percent else ""
+            raise ValueError(
+                f"the values are {given.lowest:g} to {given.highest:g}; "
+                f"they must be {lower}{upper}{hint}"
+            )
+        if given.is_range and given.scale is None:
+            logarithmic = name in LOGARITHMIC and given.lowest > 0
+            return given.model_copy(update={"scale": "log" if logarithmic else "linear"})
+        return given
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        for one, other in PAIRS:
+            if getattr(self, one) is not None and getattr(self, other) is not None:
+                raise ValueError(f"both {one} and {other} are given: keep one of the two")
+        for name in ("bases", "decay_shape"):
+            if getattr(self, name) == ():
+                raise ValueError(f"{name} is empty: name one, or leave the key out")
+        if self.loss_potential is not None and (self.bases is None or len(self.bases) != 1):
+            raise ValueError("loss_potential needs just one base, the one whose anneal is varied")
+        final = self.final or self.relative_final
+        if "exponential" in self.decay_shape and final is not None and final.lowest <= 0:
+            raise ValueError("an exponential decay cannot end at 0: let final start above 0")
+        return self
+
+
+def read_space(source: "str | Path | dict[str, Any] | Space | None") -> Space:
+    """Return a space from a TOML file, a table, or None for the defaults.
+
+    Raises
+    ------
+    SpecError
+        With every problem, naming file, key and mend.
+    """
+    if source is None:
+        return Space()
+    if isinstance(source, Space):
+        return source
+    if isinstance(source, dict):
+        return checked(Space, source, "space", MEND)
+    return checked(Space, read_table(source), str(source), MEND)
