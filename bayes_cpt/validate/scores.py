@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bayes_cpt.errors import BayesCPTError
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -34,6 +36,10 @@ HORIZONS: dict[str, tuple[tuple[float, str], ...]] = {
 }
 # Steps are whole: the last one before a bin's edge may round to just above it.
 EDGE_SLACK = 1e-9
+
+
+class DrawsError(BayesCPTError, ValueError):
+    """Predictive draws that cannot be scored."""
 
 
 def crps(draws: ArrayLike, observed: ArrayLike) -> Floats:
@@ -110,13 +116,15 @@ def score_points(points: "pd.DataFrame", draws: ArrayLike) -> "pd.DataFrame":
 
     Raises
     ------
+    DrawsError
+        If a draw is not finite.
     ValueError
-        If there are fewer than two draws, a draw is not finite, or shapes do not match.
+        If there are fewer than two draws, or shapes do not match.
     """
     values, truth = _matched(draws, points["loss"])
     if not np.isfinite(values).all():
         bad = points[~np.isfinite(values).all(axis=0)].iloc[0]
-        raise ValueError(f"a draw is not finite at run {bad.run}, {bad.domain}, step {bad.step}")
+        raise DrawsError(f"a draw is not finite at run {bad.run}, {bad.domain}, step {bad.step}")
     scored = points.reset_index(drop=True)
     scored["median"] = np.median(values, axis=0)
     for mass in MASSES:
@@ -213,6 +221,33 @@ def by_horizon(scored: "pd.DataFrame", axis: str, keys: Sequence[str] = ()) -> "
     means.insert(len(keys), "horizon", words)
     means.insert(len(keys) + 1, "runs", runs)
     return means.drop(columns="bin")
+
+
+def crps_ratios(summary: "pd.DataFrame", ours: str) -> "pd.DataFrame":
+    """Return the CRPS of a method over that of each other one, per validation set and pooling.
+
+    Parameters
+    ----------
+    summary : DataFrame
+        Rows of `summarize` with a column method.
+    ours : str
+        The method to compare with the others.
+
+    Returns
+    -------
+    DataFrame
+        Columns run (the pooling), domain and one per other method; below 1 where ours is the better.
+        Empty where there is nothing to compare.
+    """
+    import pandas as pd
+
+    pooled = summary[summary["run"].isin([ALL_RUNS, EQUAL_RUNS])]
+    scores = pooled.set_index(["run", "domain", "method"])["crps"].unstack("method", sort=False)
+    if ours not in scores or len(scores.columns) < 2:
+        return pd.DataFrame()
+    ratios = scores.drop(columns=ours).rdiv(scores[ours], axis=0)
+    ratios.columns.name = None
+    return ratios.reset_index()
 
 
 def _matched(draws: ArrayLike, observed: ArrayLike) -> tuple[Floats, Floats]:

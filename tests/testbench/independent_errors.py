@@ -223,7 +223,7 @@ def _hessian(function: Callable[[Floats], float], point: Floats) -> Floats:
 def predict(fit_study: Study, plan: Study, points: pd.DataFrame, *, seed: int = 0) -> Floats:
     """Fit the first study and return draws of the plan's losses, each with an error of its own.
 
-    Parameters and result are those of `testbench.held_out.Method`; the plan's losses are not read.
+    Parameters and result are those of `bayes_cpt.validate.paper_method.predict`.
 
     Raises
     ------

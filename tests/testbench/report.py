@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bayes_cpt.validate.scores import ALL_RUNS, EQUAL_RUNS
+from bayes_cpt.validate.scores import crps_ratios
 
 COLUMNS = {
     "run": "run",
@@ -59,20 +59,10 @@ def markdown_report(summary: pd.DataFrame, seconds: Mapping[str, float], ours: s
     parts = [markdown_table(rows[list(COLUMNS)].rename(columns=COLUMNS))]
     ratios = crps_ratios(summary, ours)
     if len(ratios):
-        parts.append(markdown_table(ratios))
+        words = {name: f"CRPS {ours} / {name}" for name in ratios} | COLUMNS
+        parts.append(markdown_table(ratios.rename(columns=words)))
     parts.append("Seconds: " + ", ".join(f"{name} {s:.0f}" for name, s in seconds.items()))
     return "\n\n".join(parts)
-
-
-def crps_ratios(summary: pd.DataFrame, ours: str) -> pd.DataFrame:
-    """Return the CRPS of a method over that of each other one, per validation set and pooling."""
-    pooled = summary[summary["run"].isin([ALL_RUNS, EQUAL_RUNS])]
-    scores = pooled.set_index(["run", "domain", "method"])["crps"].unstack("method", sort=False)
-    if ours not in scores:
-        return pd.DataFrame()
-    ratios = scores.drop(columns=ours).rdiv(scores[ours], axis=0)
-    ratios.columns = [f"CRPS {ours} / {other}" for other in ratios.columns]
-    return ratios.reset_index().rename(columns=COLUMNS)
 
 
 def draw_bands(scored: pd.DataFrame) -> Figure:

@@ -1,0 +1,131 @@
+"""Independent tasks on local processes or on an existing Dask cluster, by joblib.
+
+Results do not depend on where a task runs: its seed comes from its label, and linear algebra keeps to one
+thread, because sums split among threads round differently.
+"""
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayes_cpt.errors import BayesCPTError, Problem
+
+CONNECTION_SECONDS = 10
+
+
+class ClusterError(BayesCPTError):
+    """A Dask cluster that cannot be used, and why."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problems = (problem,)
+        super().__init__(str(problem))
+
+
+def task_seed(seed: int, label: str) -> int:
+    """Return the seed of a task: it depends on the label and not on what other tasks there are.
+
+    Examples
+    --------
+    >>> task_seed(1, "r25_cos") == task_seed(1, "r25_cos") != task_seed(1, "r50_cos")
+    True
+    """
+    words = (seed, zlib.crc32(label.encode()))
+    return int(np.random.SeedSequence(words).generate_state(1)[0])
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Where tasks run.
+
+    Parameters
+    ----------
+    jobs : int, optional
+        Processes on this machine; one per core unless given, and 1 stays in this process.
+    dask : str, optional
+        Address of the scheduler of a running Dask cluster, ``tcp://host:8786``, to use in place of them.
+        Its workers need this package in the same version.
+    """
+
+    jobs: int | None = None
+    dask: str | None = None
+
+    def run[T, R](self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
+        """Yield the result of each task, in the order in which they are done.
+
+        Parameters
+        ----------
+        function : callable
+            Of one task; it and the tasks are pickled where they leave this process.
+        tasks : sequence
+
+        Raises
+        ------
+        ClusterError
+            If the Dask cluster cannot be used.
+        """
+        from joblib import Parallel, delayed
+
+        if not tasks:
+            return
+        with self._backend(len(tasks)):
+            calls = (delayed(_in_one_thread)(function, task) for task in tasks)
+            yield from Parallel(return_as="generator_unordered", batch_size=1)(calls)
+
+    def processes(self, tasks: int) -> int:
+        """Return how many processes of this machine take a share of so many tasks."""
+        from joblib import cpu_count
+
+        return max(1, min(self.jobs or cpu_count(), tasks))
+
+    def cores(self, tasks: int) -> int | None:
+        """Return how many cores a task may use; None is all."""
+        from joblib import cpu_count
+
+        if self.dask is not None:
+            return 1
+        processes = self.processes(tasks)
+        return None if processes == 1 else max(1, cpu_count() // processes)
+
+    @contextmanager
+    def _backend(self, tasks: int) -> Iterator[None]:
+        from joblib import parallel_config
+
+        if self.dask is None:
+            with parallel_config(backend="loky", n_jobs=self.processes(tasks)):
+                yield
+            return
+        client = _client(self.dask)
+        with client, parallel_config(backend="dask", client=client, n_jobs=-1):
+            yield
+
+
+def _in_one_thread[T, R](function: Callable[[T], R], task: T) -> R:
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1):
+        return function(task)
+
+
+def _client(address: str) -> Any:
+    """Return a client of the scheduler at an address, with at least one worker."""
+    place = f"Dask scheduler {address}"
+    try:
+        from distributed import Client
+    except ImportError:
+        mend = "pip install 'bayes-cpt[dask]', or use local processes"
+        raise ClusterError(Problem(place, "the package distributed is missing", mend)) from None
+    try:
+        client = Client(address, timeout=CONNECTION_SECONDS)
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        mend = "give the address that the scheduler printed, as in tcp://host:8786"
+        raise ClusterError(Problem(place, f"no scheduler answers: {reason}", mend)) from None
+    if not client.scheduler_info()["workers"]:
+        client.close()
+        mend = f"start one with dask worker {address}"
+        raise ClusterError(Problem(place, "the cluster has no worker", mend))
+    return client

@@ -1,0 +1,303 @@
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from synthetic import lab, practice, prior_as_posterior
+from testbench.simulation import NOISE, RUNS, simulated
+
+from bayes_cpt.errors import StudyError
+from bayes_cpt.spec import ModelSpec, read_spec
+from bayes_cpt.study import Study
+from bayes_cpt.validate import held_out, paper_method
+from bayes_cpt.validate.held_out import (
+    TABLES,
+    Answer,
+    Fold,
+    Method,
+    Question,
+    leave_run_out,
+    leave_tail_out,
+    other_study,
+    package_method,
+    paper_answer,
+    score_folds,
+)
+from bayes_cpt.validate.parallel import Pool
+from bayes_cpt.validate.records import Records
+from bayes_cpt.validate.scores import crps_ratios, summarize
+from bayes_cpt.whitening import SamplingError
+
+SPEC = read_spec("cpt-replay")
+PRETRAIN = read_spec("pretrain")
+HERE = Pool(jobs=1)
+
+
+def around(level: float, spread: float, problems: tuple[str, ...] = ()) -> Method:
+    """Return a method that draws around one level."""
+
+    def method(question: Question, seed: int) -> Answer:
+        assert list(question.points.columns) == ["run", "domain", "step"]
+        generator = np.random.default_rng(seed)
+        return Answer(generator.normal(level, spread, (50, len(question.points))), problems)
+
+    return method
+
+
+def test_every_continual_run_is_left_out_once() -> None:
+    folds = leave_run_out(lab(), SPEC)
+    assert [fold.label for fold in folds] == [run.name for run in lab().continual_runs]
+    for fold in folds:
+        assert fold.seen == 0.0
+        assert not fold.question.known
+        assert fold.measured["run"].unique().tolist() == [fold.label]
+        assert fold.label not in set(fold.question.study.losses["run"])
+        assert len(fold.question.study.runs) == len(lab().runs) - 1
+
+
+def test_a_question_holds_no_loss_but_that_of_the_base() -> None:
+    (fold,) = other_study(lab(), practice(), SPEC)
+    assert fold.question.plan.is_plan
+    assert set(fold.question.plan.losses["step"]) == {0}
+    assert "loss" not in fold.question.points
+    assert fold.measured["step"].min() > 0
+    assert set(fold.measured["domain"]) == {"general", "kernel"}
+    assert set(fold.measured["run"]) == {run.name for run in practice().continual_runs}
+    counts = practice().losses.query("domain in ('general', 'kernel') and step > 0")
+    assert len(fold.measured) == len(counts)
+
+
+@pytest.mark.parametrize("share", [0.25, 0.5, 0.75])
+def test_a_tail_is_predicted_from_the_head_and_all_other_runs(share: float) -> None:
+    folds = leave_tail_out(lab(), SPEC, share)
+    assert [fold.label for fold in folds] == [
+        f"{run.name} after {100 * share:g} %" for run in lab().continual_runs
+    ]
+    for fold, run in zip(folds, lab().continual_runs, strict=True):
+        study, cut = fold.question.study, share * 3000
+        assert fold.question.known
+        assert fold.seen == share
+        steps, losses = study.curve(run.name, "kernel")
+        whole_steps, whole_losses = lab().curve(run.name, "kernel")
+        np.testing.assert_array_equal(steps, whole_steps[whole_steps <= cut])
+        np.testing.assert_array_equal(losses, whole_losses[whole_steps <= cut])
+        own = fold.measured.query("domain == 'kernel'")
+        np.testing.assert_array_equal(own["step"], whole_steps[whole_steps > cut])
+        np.testing.assert_array_equal(own["loss"], whole_losses[whole_steps > cut])
+        others = lab().losses.query("run != @run.name")
+        kept = study.losses.query("run != @run.name")
+        pd.testing.assert_frame_equal(kept.reset_index(drop=True), others.reset_index(drop=True))
+
+
+def test_horizons_are_shares_of_the_run_and_ratios_to_what_was_fitted() -> None:
+    (fold,) = leave_tail_out(lab(), SPEC, 0.25, ["r25_cos"])
+    last = fold.measured.query("domain == 'general'").iloc[-1]
+    steps, _ = lab().curve("r25_cos", "general")
+    assert last["share"] == 1.0
+    assert last["ratio"] == pytest.approx(3000 / steps[steps <= 750][-1])
+    (fold,) = other_study(lab(), practice(), SPEC)
+    longest = fold.measured.query("run == 'r25_cos_12k'").iloc[-1]
+    assert longest["share"] == 1.0
+    assert longest["ratio"] == 4.0
+
+
+def test_pretraining_laws_are_asked_for_pretraining_runs() -> None:
+    folds = leave_run_out(lab(), PRETRAIN)
+    assert [fold.label for fold in folds] == [run.name for run in lab().pretraining_runs]
+    for fold in folds:
+        assert not fold.question.study.continual_runs
+        assert set(fold.measured["domain"]) == {"general"}
+        run = lab().run(fold.label)
+        assert fold.measured["step"].min() > 0.1 * run.schedule.steps
+    with pytest.raises(StudyError, match=r"r25_cos.*the model predicts no runs of phase cpt"):
+        leave_run_out(lab(), PRETRAIN, ["r25_cos"])
+
+
+def test_runs_that_cannot_be_left_out_are_named() -> None:
+    with pytest.raises(StudyError, match="no run 'r26_cos'"):
+        leave_run_out(lab(), SPEC, ["r26_cos"])
+    names = [run.name for run in lab().pretraining_runs] + ["r25_cos"]
+    alone = lab().subset(names)
+    with pytest.raises(StudyError, match=r"one run to leave out.*Leave out only tails"):
+        leave_run_out(alone, SPEC)
+    assert len(leave_tail_out(alone, SPEC, 0.5)) == 1
+    with pytest.raises(ValueError, match=r"share is 1\.5"):
+        leave_tail_out(lab(), SPEC, 1.5)
+
+
+def test_a_run_without_points_before_or_after_the_cut_has_no_fold() -> None:
+    assert leave_tail_out(lab(), SPEC, 0.001) == []
+    stopped = lab().truncated({"r25_cos": 1000})
+    assert leave_tail_out(stopped, SPEC, 0.5, ["r25_cos"]) == []
+
+
+def test_a_better_method_has_the_smaller_crps() -> None:
+    methods = {"ours": around(2.8, 0.2), "rough": around(4.0, 0.2)}
+    folds = other_study(lab(), practice(), SPEC)
+    scored, refits = score_folds(folds, methods, seed=1, pool=HERE)
+    assert list(refits["method"]) == ["ours", "rough"]
+    assert refits["trustworthy"].all()
+    tables = [summarize(rows).assign(method=name) for name, rows in scored.groupby("method")]
+    summary = pd.concat(tables)
+    assert (crps_ratios(summary, "ours")["rough"] < 0.5).all()
+    assert crps_ratios(summary[summary["method"] == "rough"], "rough").empty
+    assert crps_ratios(summary[summary["method"] == "rough"], "ours").empty
+
+
+def test_the_same_seed_gives_the_same_scores_whichever_folds_are_asked() -> None:
+    folds = leave_run_out(lab(), SPEC)[:3]
+    methods = {"ours": around(2.8, 0.2)}
+    all_three, _ = score_folds(folds, methods, seed=3, pool=HERE)
+    last, _ = score_folds(folds[2:], methods, seed=3, pool=HERE)
+    again = all_three[all_three["fold"] == folds[2].label].reset_index(drop=True)
+    pd.testing.assert_frame_equal(last, again)
+    other, _ = score_folds(folds[2:], methods, seed=4, pool=HERE)
+    assert (other["crps"] != last["crps"]).all()
+    # Folds do not share their random numbers.
+    medians = [rows["median"].iloc[0] for _, rows in all_three.groupby("fold")]
+    assert len(set(medians)) == 3
+
+
+def test_processes_give_the_same_scores_in_the_same_order() -> None:
+    folds = leave_run_out(lab(), SPEC)[:4]
+    methods = {"ours": around(2.8, 0.2), "rough": around(4.0, 0.2)}
+    here = score_folds(folds, methods, seed=3, pool=HERE)[0]
+    there = score_folds(folds, methods, seed=3, pool=Pool(jobs=2))[0]
+    pd.testing.assert_frame_equal(here, there)
+
+
+def test_a_stopped_loop_goes_on_where_it_was(tmp_path: Path) -> None:
+    folds = leave_run_out(lab(), SPEC)[:4]
+    whole = score_folds(folds, {"ours": around(2.8, 0.2)}, seed=3, pool=HERE)
+    asked: list[str] = []
+
+    def stopping(question: Question, seed: int, *, after: int) -> Answer:
+        asked.append(question.points["run"].iloc[0])
+        if len(asked) > after:
+            raise KeyboardInterrupt
+        return around(2.8, 0.2, ("R-hat",))(question, seed)
+
+    def method(after: int) -> dict[str, Method]:
+        return {"ours": partial(stopping, after=after)}
+
+    def records() -> Records:
+        return Records.open(tmp_path / "out", {"seed": 3}, TABLES)
+
+    with pytest.raises(KeyboardInterrupt):
+        score_folds(folds, method(2), seed=3, pool=HERE, records=records())
+    told: list[float] = []
+    points, refits = score_folds(
+        folds,
+        method(10),
+        seed=3,
+        pool=HERE,
+        records=records(),
+        progress=lambda stage, share: told.append(share),
+    )
+    assert asked == [fold.label for fold in (*folds[:3], *folds[2:])]
+    assert told == [0.5, 0.75, 1.0]
+    pd.testing.assert_frame_equal(points, whole[0], check_dtype=False)
+    assert refits["problems"].tolist() == ["R-hat"] * 4
+    assert not refits["trustworthy"].any()
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (SamplingError("The density is not finite."), "The density is not finite."),
+        (paper_method.BaselineError("No fit."), "No fit."),
+    ],
+)
+def test_a_fold_that_cannot_be_fitted_is_counted_and_the_others_go_on(
+    error: Exception, words: str
+) -> None:
+    folds = leave_run_out(lab(), SPEC)[:2]
+
+    def fails(question: Question, seed: int) -> Answer:
+        if folds[0].label == question.points["run"].iloc[0]:
+            raise error
+        return around(2.8, 0.2)(question, seed)
+
+    points, refits = score_folds(folds, {"ours": fails}, pool=HERE)
+    assert refits["trustworthy"].tolist() == [False, True]
+    assert refits["problems"].tolist() == [words, "none"]
+    assert points["fold"].unique().tolist() == [folds[1].label]
+
+
+def test_a_study_that_a_method_cannot_use_ends_the_loop() -> None:
+    def refuses(question: Question, seed: int) -> Answer:
+        question.study.run("nobody")
+        raise AssertionError
+
+    with pytest.raises(StudyError, match="nobody"):
+        score_folds(leave_run_out(lab(), SPEC)[:1], {"ours": refuses}, pool=HERE)
+
+
+@pytest.fixture
+def asked_fit(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Stand in for a fit; what it was asked is returned."""
+    asked: list[dict[str, Any]] = []
+
+    def fit(study: Study, spec: ModelSpec, seed: int, **options: Any) -> Any:
+        asked.append({"study": study, "spec": spec, "seed": seed} | options)
+        return prior_as_posterior(study, spec, spread=0.02)
+
+    monkeypatch.setattr("bayes_cpt.fitting.fit", fit)
+    return asked
+
+
+def point_draws(fold: Fold, answer: Answer) -> Callable[[str, int], np.ndarray]:
+    points = fold.question.points
+    return lambda domain, step: answer.draws[
+        :, np.flatnonzero((points["domain"] == domain) & (points["step"] == step))[0]
+    ]
+
+
+def test_the_package_predicts_the_points_in_their_order(asked_fit: list[dict[str, Any]]) -> None:
+    (fold,) = leave_run_out(lab(), SPEC, ["r25_cos"])
+    answer = package_method(fold.question, 7, spec=SPEC, draws=30, cores=1)
+    assert asked_fit[0]["seed"] == 7
+    assert asked_fit[0]["draws"] == 30
+    assert asked_fit[0]["cores"] == 1
+    assert asked_fit[0]["study"].digest() == fold.question.study.digest()
+    assert answer.draws.shape[1] == len(fold.question.points)
+    assert answer.problems == ()
+    posterior = prior_as_posterior(fold.question.study, SPEC, spread=0.02)
+    direct = posterior.predict(fold.question.plan, kind="new_run", at=fold.question.points, seed=7)
+    own = direct["loss"].sel(run="r25_cos", domain="kernel", step=3000).to_numpy().ravel()
+    np.testing.assert_array_equal(point_draws(fold, answer)("kernel", 3000), own)
+
+
+def test_the_package_knows_the_head_of_a_run_whose_tail_it_predicts(
+    asked_fit: list[dict[str, Any]],
+) -> None:
+    (whole,) = leave_run_out(lab(), SPEC, ["r25_cos"])
+    (tail,) = leave_tail_out(lab(), SPEC, 0.75, ["r25_cos"])
+    steps, losses = lab().curve("r25_cos", "kernel")
+    after, before = int(steps[steps > 2250][0]), losses[steps <= 2250][-1]
+    blind = point_draws(whole, package_method(whole.question, 1, spec=SPEC))("kernel", after)
+    seeing = point_draws(tail, package_method(tail.question, 1, spec=SPEC))("kernel", after)
+    assert seeing.std() < 0.5 * blind.std()
+    assert abs(seeing.mean() - before) < 0.02
+
+
+def test_the_paper_s_method_answers_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paper_method, "STARTS", 6)
+    monkeypatch.setattr(paper_method.predict, "__kwdefaults__", {"seed": 0, "refits": 5})
+    study = simulated(RUNS, NOISE)
+    (fold,) = leave_tail_out(study, SPEC, 0.5, ["most"])
+    scored, _ = score_folds([fold], {"paper": paper_answer}, seed=1, pool=HERE)
+    assert scored["absolute_error"].mean() < 0.03
+    assert set(scored["domain"]) == {"general", "target"}
+
+
+def test_no_warning_is_repeated_for_every_fold() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        leave_run_out(lab(), SPEC)
+        leave_tail_out(lab(), SPEC, 0.5)
+    assert held_out.TAILS == (0.25, 0.5, 0.75)
