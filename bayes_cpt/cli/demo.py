@@ -1,7 +1,7 @@
 """`bayes-cpt demo`: the whole way on the bundled study."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -9,12 +9,8 @@ from bayes_cpt.cli.console import Output
 from bayes_cpt.cli.fit import fit_and_save
 from bayes_cpt.cli.options import Json, Quiet, Seed
 from bayes_cpt.cli.predict import write_and_show
-from bayes_cpt.cli.targets import OutputError, check_folder, writing
-from bayes_cpt.errors import Problem
+from bayes_cpt.cli.targets import make_folder, save_figure, writing
 from bayes_cpt.files import replacing
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 MODEL = "cpt-replay"
 INTERVAL = 0.9
@@ -58,7 +54,7 @@ def demo(
     from bayes_cpt.readers.folder import read_study
 
     written = Output(quiet, json)
-    _make(output)
+    make_folder(output)
     with written.cautions():
         study = read_study(bundled_study())
     with writing(output / "plan-example.toml"), replacing(output / "plan-example.toml") as partial:
@@ -74,26 +70,9 @@ def demo(
         "fitted.png": plots.fitted(posterior),
     }
     for name, figure in figures.items():
-        _save(figure, output / name)
+        save_figure(figure, output / name)
         written.text(f"Written to {output / name}")
     written.text(f"The plan, to change and predict again: {output / 'plan-example.toml'}")
     files = {name: str(output / name) for name in (*FILES, "plan-example.toml")}
     written.result({"fit": fitted, "forecast": forecast, "files": files})
     return 0 if posterior.trustworthy else 1
-
-
-def _make(folder: Path) -> None:
-    """Make the folder, in a folder that is there, and find out whether it can be written."""
-    if folder.exists() and not folder.is_dir():
-        problem = Problem(str(folder), "this is a file", "choose a folder with -o")
-        raise OutputError(problem)
-    if not folder.is_dir():
-        check_folder(folder.parent)
-        with writing(folder):
-            folder.mkdir()
-    check_folder(folder)
-
-
-def _save(figure: "Figure", path: Path) -> None:
-    with writing(path), replacing(path) as partial:
-        figure.savefig(partial, dpi=150)

@@ -4,8 +4,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bayes_cpt.errors import BayesCPTError, Problem
+from bayes_cpt.files import replacing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class OutputError(BayesCPTError):
@@ -54,6 +59,33 @@ def check_folder(folder: Path) -> None:
         _fail(folder, what, "make the folder, or choose another one for the output")
     with writing(folder), tempfile.TemporaryFile(dir=folder):
         pass
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, in one that is there, and find out whether it can be written into.
+
+    Raises
+    ------
+    OutputError
+    """
+    if folder.exists() and not folder.is_dir():
+        _fail(folder, "this is a file", "choose a folder with -o")
+    if not folder.is_dir():
+        check_folder(folder.parent)
+        with writing(folder):
+            folder.mkdir()
+    check_folder(folder)
+
+
+def save_figure(figure: "Figure", path: Path) -> None:
+    """Write a figure, whole or not at all.
+
+    Raises
+    ------
+    OutputError
+    """
+    with writing(path), replacing(path) as partial:
+        figure.savefig(partial, dpi=150)
 
 
 @contextmanager
