@@ -12,11 +12,13 @@ from bayes_cpt.landmarks.responses import (
     loss_potential_response,
     peak_response,
 )
+from bayes_cpt.landmarks.survey import Survey, survey
 from bayes_cpt.landmarks.turning import TurningLength, turning_length
 
 __all__ = [
     "CriticalPoint",
     "Response",
+    "Survey",
     "TurningLength",
     "base_response",
     "critical_point",
@@ -24,5 +26,6 @@ __all__ = [
     "hidden_curves",
     "loss_potential_response",
     "peak_response",
+    "survey",
     "turning_length",
 ]

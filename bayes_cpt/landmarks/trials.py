@@ -90,13 +90,7 @@ def read_target(
     PlanError, StudyError
         If there is no such run, or one that is named has no known base.
     """
-    target = posterior.study
-    if isinstance(plan, Study):
-        target = plan
-    elif plan is not None:
-        from bayes_cpt.readers.folder import read_plan
-
-        target = read_plan(plan, posterior.study)
+    target = as_study(posterior, plan)
     if runs is not None:
         chosen = [target.run(name) for name in runs]
         for run in chosen:
@@ -115,6 +109,15 @@ def read_target(
             ]
         )
     return target, chosen
+
+
+def as_study(posterior: Posterior, plan: "Study | str | Path | None") -> Study:
+    """Return a plan, read if it is a path; the fitted study where there is none."""
+    if plan is None or isinstance(plan, Study):
+        return plan or posterior.study
+    from bayes_cpt.readers.folder import read_plan
+
+    return read_plan(plan, posterior.study)
 
 
 def base_losses(posterior: Posterior, plan: Study, base: Base) -> tuple[float | None, ...]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayes_cpt.landmarks import decompose
+from bayes_cpt.landmarks.trials import as_study
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import BAND, GREY, INK, LOSS, PALETTE, colour, dress, new_figure, styled
 from bayes_cpt.posterior import Posterior
@@ -53,7 +54,7 @@ def decomposition(
     PlanError, StudyError
         Naming what cannot be decomposed.
     """
-    whole = _plan(posterior, plan)
+    whole = as_study(posterior, plan)
     chosen = whole.run(run) if run else (whole.continual_runs or whole.runs)[0]
     name, phase = chosen.name, chosen.phase
     parts = decompose(posterior, plan, [name]).sel(run=name)
@@ -111,12 +112,3 @@ def _added(axes: "Axes", parts: "xr.Dataset", names: list[str]) -> dict[str, Any
         entries[label] = panels.line(shade)
     return entries
 
-
-def _plan(posterior: Posterior, plan: "Study | str | Path | None") -> Study:
-    if plan is None:
-        return posterior.study
-    if isinstance(plan, Study):
-        return plan
-    from bayes_cpt.readers.folder import read_plan
-
-    return read_plan(plan, posterior.study)
