@@ -1,169 +1,30 @@
-"""Simulation-based calibration: parameters from the prior, losses from the model, and the model refitted.
+"""Simulation-based calibration: whether posteriors of simulated studies hold the truth as they say.
 
 Source: Talts et al. (2018), Validating Bayesian Inference Algorithms with Simulation-Based Calibration,
 arXiv 1804.06788. If prior, simulator, density and sampler agree, the rank of the true value among
 independent posterior draws is uniform, for every quantity and whatever the design.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bayes_cpt.priors import draw_priors
-from bayes_cpt.setup import Frame, Setup, build_setup
-from bayes_cpt.simulate import simulate
-from bayes_cpt.spec import Fixed, ModelSpec
-from bayes_cpt.study import Study
-from bayes_cpt.validate.design import simulate_setup, with_base_losses
 from bayes_cpt.validate.parallel import Pool, task_seed
 from bayes_cpt.validate.records import Records, in_words
+from bayes_cpt.validate.replicates import RANKED, Replicate
 
 if TYPE_CHECKING:
     import pandas as pd
 
-type Floats = NDArray[np.float64]
 type Progress = Callable[[str, float], None]
 
-# Posterior draws that a truth is ranked among: as many as a short fit has that are about independent.
-RANKED = 100
-# Tuning, draws per chain and accept rate of a refit, and of the second attempt where the first falls short.
-EFFORTS = ((300, 500, 0.9), (800, 1000, 0.97))
 # More refits than this share that miss their diagnostics, and the calibration says nothing.
 MOST_UNTRUSTED = 0.05
 TABLES = ("ranks",)
 # Columns of the table of ranks that are no quantities.
 NOTES = ("task", "trustworthy", "problems", "attempts")
-
-
-@dataclass(frozen=True, eq=False)
-class Replicate:
-    """One simulated study, fitted again.
-
-    Parameters
-    ----------
-    truth : dict of str to float
-        What was simulated, by quantity.
-    draws : dict of str to ndarray, shape (draws,)
-        About independent posterior draws of the same; empty where the refit failed.
-    problems : tuple of str
-        Why the refit is not to be trusted; empty where it is.
-    attempts : int
-        Of sampling.
-    """
-
-    truth: dict[str, float]
-    draws: dict[str, Floats]
-    problems: tuple[str, ...] = ()
-    attempts: int = 1
-
-    def ranks(self) -> dict[str, int | None]:
-        """Return how many of its draws lie below the truth of each quantity."""
-        return {
-            name: int(np.sum(self.draws[name] < truth)) if name in self.draws else None
-            for name, truth in self.truth.items()
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class ModelReplicates:
-    """Simulates a design under a model and fits it again; called with a seed.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    design : Study
-        From `bayes_cpt.validate.design.design_study`; further runs, without losses, are the held-out ones.
-    held_out : tuple of str
-        Runs of the design whose final loss is predicted.
-    ranked : int
-        Draws that a truth is ranked among.
-    cores : int, optional
-        Chains sampled at once.
-    """
-
-    spec: ModelSpec
-    design: Study
-    held_out: tuple[str, ...] = ()
-    ranked: int = RANKED
-    cores: int | None = None
-
-    def __call__(self, seed: int) -> Replicate:
-        """Return the replicate of a seed."""
-        from bayes_cpt.density import build_density
-        from bayes_cpt.sampling import Effort, sample
-        from bayes_cpt.whitening import SamplingError
-
-        for_prior, for_data, for_fit, for_end = np.random.SeedSequence(seed).generate_state(4)
-        blank = build_setup(self.spec, self.design)
-        frame = blank.frame
-        truth = draw_priors(frame, 1, int(for_prior))
-        with np.errstate(over="ignore", invalid="ignore"):
-            setup = simulate_setup(blank, self.design, truth, np.random.default_rng(for_data))
-        true_ends = self._final_losses(setup, truth, int(for_end))
-        true_values = _named(frame, truth) | true_ends
-        known = {name: float(value[0]) for name, value in true_values.items()}
-        if not np.isfinite(setup.curves.points.loss).all():
-            return Replicate(known, {}, ("the simulated losses are not finite",), 0)
-        efforts = tuple(Effort(*effort) for effort in EFFORTS)
-        try:
-            found = sample(build_density(setup), int(for_fit), efforts=efforts, cores=self.cores)
-        except SamplingError as error:
-            return Replicate(known, {}, (str(error),), 0)
-        parameters = _thinned(found.values, self.ranked)
-        for name, value in truth.items():
-            parameters.setdefault(name, np.repeat(value, self.ranked, axis=0))
-        ends = self._final_losses(setup, parameters, int(for_end) + 1)
-        draws = _named(frame, parameters) | ends
-        return Replicate(known, draws, found.diagnostics.problems, found.attempts)
-
-    def _final_losses(
-        self, setup: Setup, parameters: dict[str, Floats], seed: int
-    ) -> dict[str, Floats]:
-        """Return the last loss of each held-out run: the law's, and a measured one, shape (draws,)."""
-        if not self.held_out:
-            return {}
-        runs = [self.design.run(name) for name in self.held_out]
-        curves = setup.frame.curves(self.design, lambda run, _: [run.schedule.steps], runs)
-        based = with_base_losses(curves, setup.curves, self.design)
-        generator = np.random.default_rng(seed)
-        with np.errstate(over="ignore", invalid="ignore"):
-            drawn = simulate(setup.frame, parameters, based, None, generator)
-        found = {}
-        for i, curve in enumerate(based.curves):
-            found[f"final law[{curve.run}, {curve.domain}]"] = drawn.expected[:, i]
-            found[f"final loss[{curve.run}, {curve.domain}]"] = drawn.loss[:, i]
-        return found
-
-
-def _named(frame: Frame, parameters: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Return the sampled parameters by name and validation set, each of shape (draws,)."""
-    roles = dict(zip(frame.domains, frame.roles, strict=True))
-    found = {}
-    for name, info in frame.parameters().items():
-        prior = frame.spec.priors[name]
-        if info.dims is None:
-            if not isinstance(prior.of(None), Fixed):
-                found[name] = parameters[name]
-            continue
-        for i, domain in enumerate(frame.coords()[info.dims]):
-            if not isinstance(prior.of(roles[domain]), Fixed):
-                found[f"{name}[{domain}]"] = parameters[name][:, i]
-    return found
-
-
-def _thinned(values: Mapping[str, Floats], wanted: int) -> dict[str, Floats]:
-    """Return so many draws, spread evenly over and along the chains: about independent."""
-    found = {}
-    for name, value in values.items():
-        chains, draws = value.shape[:2]
-        # Chain by chain at each place, so that any number of draws takes of all chains alike.
-        places = np.linspace(0, chains * draws - 1, wanted).round().astype(int)
-        joined = np.swapaxes(value, 0, 1).reshape(chains * draws, *value.shape[2:])
-        found[name] = joined[places]
-    return found
 
 
 class _Done(NamedTuple):

@@ -17,7 +17,7 @@ MASSES = (50, 80, 90)
 ALL_RUNS = "all points"
 EQUAL_RUNS = "equal weight per run"
 BOTH_DOMAINS = "both"
-# Upper edges of the horizon's bins and what tables call them; `share` and `ratio` as in `held_out`.
+# Upper edges of the horizon's bins and what tables call them; `share` and `ratio` are those of `Fold`.
 HORIZONS: dict[str, tuple[tuple[float, str], ...]] = {
     "share": (
         (0.05, "first 5 %"),

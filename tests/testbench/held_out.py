@@ -19,14 +19,12 @@ import pandas as pd
 
 from bayes_cpt.readers.folder import read_study
 from bayes_cpt.spec import read_spec
+from bayes_cpt.validate.folds import Question, leave_run_out, other_study
 from bayes_cpt.validate.held_out import (
     OURS,
     PAPER,
     Answer,
     Method,
-    Question,
-    leave_run_out,
-    other_study,
     package_method,
     paper_answer,
     score_folds,

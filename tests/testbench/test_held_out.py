@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from bayes_cpt.bundled import bundled_study
-from bayes_cpt.validate.held_out import Answer, Method, Question
+from bayes_cpt.validate.folds import Question
+from bayes_cpt.validate.held_out import Answer, Method
 from testbench import held_out
 from testbench.held_out import main
 

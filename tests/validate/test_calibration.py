@@ -12,18 +12,11 @@ from bayes_cpt.priors import draw_priors
 from bayes_cpt.sampling import CHAINS, Diagnostics, Sample
 from bayes_cpt.setup import build_setup
 from bayes_cpt.spec import Fixed, read_spec, shipped_models
-from bayes_cpt.validate.calibration import (
-    RANKED,
-    TABLES,
-    ModelReplicates,
-    Replicate,
-    quantity_ranks,
-    simulated_ranks,
-    verdict,
-)
+from bayes_cpt.validate.calibration import TABLES, quantity_ranks, simulated_ranks, verdict
 from bayes_cpt.validate.design import HELD_OUT, design_study, held_out_run, with_runs
 from bayes_cpt.validate.parallel import Pool
 from bayes_cpt.validate.records import Records
+from bayes_cpt.validate.replicates import RANKED, ModelReplicates, Replicate
 from bayes_cpt.whitening import SamplingError
 
 HERE = Pool(jobs=1)

@@ -1,0 +1,200 @@
+"""Folds: each run left out in turn, and the tail of each run in turn."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.points import observed_steps
+from bayes_cpt.spec import ModelSpec
+from bayes_cpt.study import Run, Study
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TAILS = (0.25, 0.5, 0.75)
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What a method is asked. It holds no loss that the method could look up.
+
+    Parameters
+    ----------
+    study : Study
+        To fit.
+    plan : Study
+        Runs to predict, with no losses but those of their bases, at step 0.
+    points : DataFrame
+        Columns run, domain, step: where.
+    known : bool
+        Whether the runs are in the study, seen part-way.
+    """
+
+    study: Study
+    plan: Study
+    points: "pd.DataFrame"
+    known: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """A question and the measured losses to score its answer against.
+
+    Parameters
+    ----------
+    label : str
+        Names it; its seed comes from it.
+    seen : float
+        Share of the runs' steps that the fit sees; 0 where whole runs are left out.
+    question : Question
+    measured : DataFrame
+        The question's points, with loss (nats/token), share (step over the run's last step) and ratio:
+        step over the last one that was fitted, of this run where it was seen, else of any of its phase.
+    """
+
+    label: str
+    seen: float
+    question: Question
+    measured: "pd.DataFrame" = field(repr=False)
+
+
+def leave_run_out(study: Study, spec: ModelSpec, runs: Iterable[str] | None = None) -> list[Fold]:
+    """Return a fold per run: predict it from all others.
+
+    Parameters
+    ----------
+    study : Study
+    spec : ModelSpec
+        What will be fitted: its CPT runs are left out, or its PT runs where the law knows no CPT.
+    runs : iterable of str, optional
+        Which; all unless given.
+
+    Raises
+    ------
+    StudyError
+        If a run cannot be left out.
+    """
+    whole = _fitted_part(study, spec)
+    chosen = _chosen(study, whole, runs)
+    if len(_tested(whole)) < 2:
+        raise StudyError(
+            [
+                Problem(
+                    f"study {study.name}",
+                    "it has one run to leave out, and nothing to fit is left without it",
+                    "leave out only tails of runs, or measure a second run",
+                )
+            ]
+        )
+    folds = []
+    for run in chosen:
+        others = whole.subset(other.name for other in whole.runs if other.name != run.name)
+        found = _fold(run.name, others, whole.subset([run.name]), spec)
+        folds += [found] if found else []
+    return folds
+
+
+def leave_tail_out(
+    study: Study, spec: ModelSpec, share: float, runs: Iterable[str] | None = None
+) -> list[Fold]:
+    """Return a fold per run: predict what follows the first `share` of its steps.
+
+    All other runs stay whole. A run that was not measured on both sides is left out.
+
+    Parameters
+    ----------
+    study, spec, runs
+        As for `leave_run_out`.
+    share : float
+        Between 0 and 1.
+    """
+    if not 0 < share < 1:
+        raise ValueError(f"share is {share}: give a number between 0 and 1")
+    whole = _fitted_part(study, spec)
+    folds = []
+    for run in _chosen(study, whole, runs):
+        last = int(share * run.schedule.steps)
+        fitted = whole.truncated({run.name: last})
+        label = f"{run.name} after {100 * share:g} %"
+        found = _fold(label, fitted, whole.subset([run.name]), spec, share, last)
+        folds += [found] if found else []
+    return folds
+
+
+def other_study(study: Study, other: Study, spec: ModelSpec) -> list[Fold]:
+    """Return the fold that predicts all runs of another study."""
+    whole = _fitted_part(study, spec)
+    names = [run.name for run in _tested(_fitted_part(other, spec))]
+    found = _fold(other.name, whole, other.subset(names), spec)
+    return [found] if found else []
+
+
+def _fitted_part(study: Study, spec: ModelSpec) -> Study:
+    if spec.law.continual:
+        return study
+    return study.subset(run.name for run in study.pretraining_runs)
+
+
+def _tested(study: Study) -> Sequence[Run]:
+    return study.continual_runs or study.pretraining_runs
+
+
+def _chosen(study: Study, whole: Study, runs: Iterable[str] | None) -> list[Run]:
+    """Return the runs asked for; they must be among those that the model predicts."""
+    if runs is None:
+        return list(_tested(whole))
+    found = [study.run(name) for name in runs]
+    for run in found:
+        if run not in _tested(whole):
+            names = ", ".join(own.name for own in _tested(whole))
+            raise StudyError(
+                [
+                    Problem(
+                        f"run {run.name}",
+                        f"the model predicts no runs of phase {run.phase}",
+                        f"name one of {names}",
+                    )
+                ]
+            )
+    return found
+
+
+def _fold(
+    label: str, fitted: Study, held_out: Study, spec: ModelSpec, seen: float = 0.0, after: int = 0
+) -> Fold | None:
+    """Return the fold that predicts what was measured after a step, or None where nothing was."""
+    import pandas as pd
+
+    skip = spec.residuals.skip_pretraining
+    domains = (fitted.general, fitted.target) if spec.law.continual else (fitted.general,)
+    tables = []
+    for run in _tested(held_out):
+        for domain in domains:
+            if domain is None:
+                continue
+            limit = _last_fitted(fitted, run, domain, skip, known=after > 0)
+            steps, losses = held_out.curve(run.name, domain)
+            wanted = observed_steps(held_out, run, domain, skip)
+            kept = np.isin(steps, wanted) & (steps > after)
+            if not limit or not kept.any():
+                continue
+            points = {"run": run.name, "domain": domain, "step": steps[kept], "loss": losses[kept]}
+            table = pd.DataFrame(points)
+            table["share"] = table["step"] / run.schedule.steps
+            table["ratio"] = table["step"] / limit
+            tables.append(table)
+    if not tables:
+        return None
+    measured = pd.concat(tables, ignore_index=True)
+    points = measured[["run", "domain", "step"]]
+    question = Question(fitted, held_out.without_losses(), points, known=after > 0)
+    return Fold(label, seen, question, measured)
+
+
+def _last_fitted(fitted: Study, run: Run, domain: str, skip: float, *, known: bool) -> int:
+    """Return the last step fitted: of the run itself, or of any run of its phase; 0 without one."""
+    sources = [fitted.run(run.name)] if known else [r for r in fitted.runs if r.phase == run.phase]
+    return max(max(observed_steps(fitted, own, domain, skip), default=0) for own in sources)
