@@ -16,6 +16,7 @@ from bayes_cpt.cli.check import check
 from bayes_cpt.cli.console import Output
 from bayes_cpt.cli.demo import demo
 from bayes_cpt.cli.fit import fit
+from bayes_cpt.cli.landmarks import landmarks
 from bayes_cpt.cli.predict import predict
 from bayes_cpt.cli.prior import prior
 from bayes_cpt.cli.summary import summary
@@ -44,7 +45,7 @@ def _help(docstring: str | None) -> str:
     )
 
 
-for _verb in (check, fit, summary, predict, prior, demo):
+for _verb in (check, fit, summary, predict, landmarks, prior, demo):
     app.command(help=_help(_verb.__doc__))(_verb)
 
 
@@ -67,6 +68,7 @@ bayes-cpt prior cpt-replay --plan data/cpt-lab -o prior.png
 bayes-cpt fit data/cpt-lab --seed 1 -o fit.nc
 bayes-cpt summary fit.nc
 bayes-cpt predict fit.nc --plan plan.toml -o forecast.csv
+bayes-cpt landmarks fit.nc --plan plan.toml -o landmarks
 
 With no study at hand, see all of that on a bundled one: bayes-cpt demo
 

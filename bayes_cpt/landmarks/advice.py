@@ -135,14 +135,13 @@ def _coming_back(survey: "Survey", table: "pd.DataFrame") -> str:
 
 def _becomes(row: Any) -> str:
     """Return what becomes of a loss as the run gets longer."""
-    back = f"brings it back ({chance(row['returns'])}"
-    if 0 < row["median"] < np.inf:
-        back += (
-            f"; after {steps(row['median'])} steps, {steps(row['lower'])} to {steps(row['upper'])}"
-        )
+    back = (
+        f"brings it back after {steps(row['median'])} steps ({steps(row['lower'])} to "
+        f"{steps(row['upper'])}; {chance(row['returns'])})"
+    )
     outcomes = (
         (row["never_rises"], f"never takes it above its base ({chance(row['never_rises'])})"),
-        (row["returns"], f"{back})"),
+        (row["returns"], back),
         (row["never_returns"], f"never brings it back ({chance(row['never_returns'])})"),
     )
     return " or ".join(text for probability, text in outcomes if probability >= 0.01)
@@ -210,8 +209,7 @@ def _outside(survey: "Survey", table: "pd.DataFrame") -> str:
         if note
     ]
     longest = survey.turning.longest
-    finite = table["median"][np.isfinite(table["median"])]
-    if (finite > longest).any():
+    if (table["median"] > longest).any():
         notes.append(f"turning lengths over {longest} steps, the longest run that was fitted")
     return f"Outside what was fitted, to be trusted less: {'; '.join(notes)}." if notes else ""
 
@@ -262,11 +260,9 @@ def steps(count: float) -> str:
 
     Examples
     --------
-    >>> steps(0.0), steps(8423.4), steps(3.2e8), steps(np.inf)
-    ('0', '8423', 'over a million', 'never')
+    >>> steps(8423.4), steps(3.2e8)
+    ('8423', 'over a million')
     """
-    if np.isinf(count):
-        return "never"
     return "over a million" if count > MANY else f"{count:.0f}"
 
 

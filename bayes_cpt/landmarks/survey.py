@@ -39,7 +39,7 @@ class Survey:
     turning : TurningLength
         Of every run on a known base, for the general loss and for a balance.
     critical : CriticalPoint
-        At the replay ratios of those runs.
+        At the replay ratios of plan and fitted study.
     direct, rewarmed : Response
         Final losses against loss potential, without and with a re-warm-up to the run's peak.
     peaks, bases : Response
@@ -123,8 +123,8 @@ def survey(
         target = posterior.study
     _, chosen = main_run(posterior, target, run)
     turning = turning_length(posterior, target, balances=_balances(balance), draws=draws)
-    planned = [target.run(str(name)) for name in turning.draws["run"].to_numpy()]
-    replays = sorted({own.replay or 0.0 for own in planned})
+    runs = (*posterior.study.continual_runs, *target.continual_runs)
+    replays = sorted({own.replay or 0.0 for own in runs})
     annealing = decompose(posterior, target, [chosen.name], draws)["annealing_cpt"]
     name = chosen.name
     return Survey(

@@ -65,8 +65,8 @@ class TurningLength:
         DataFrame
             Columns run, course, balance; planned_steps; change, change_lower and change_upper at those
             steps, and back, the probability that it is not above 0; the probabilities never_rises,
-            returns and never_returns, which sum to 1; median, lower, upper of the length, draws of 0 and
-            infinity included; outside.
+            returns and never_returns, which sum to 1; median, lower, upper of the length given that the
+            loss returns, NaN where it does in no draw; outside.
         """
         import pandas as pd
 
@@ -78,9 +78,8 @@ class TurningLength:
             values = own.to_numpy()
             marks = [0.5, 0.5 - interval / 2, 0.5 + interval / 2]
             change_median, change_lower, change_upper = np.quantile(change, marks)
-            # An observed draw: between a finite length and an infinite one there is no mean.
-            median, lower, upper = np.quantile(values, marks, method="inverted_cdf")
-            returns = np.isfinite(values) & (values > 0)
+            returning = values[np.isfinite(values) & (values > 0)]
+            found = np.quantile(returning, marks) if returning.size else np.full(3, np.nan)
             rows.append(
                 {
                     "run": str(own["run"].item()),
@@ -92,20 +91,20 @@ class TurningLength:
                     "change_upper": change_upper,
                     "back": float(np.mean(change <= ROUNDING)),
                     "never_rises": float(np.mean(values == 0)),
-                    "returns": float(np.mean(returns)),
+                    "returns": returning.size / values.size,
                     "never_returns": float(np.mean(np.isinf(values))),
-                    "median": float(median),
-                    "lower": float(lower),
-                    "upper": float(upper),
-                    "outside": self._outside(run, values[returns]),
+                    "median": float(found[0]),
+                    "lower": float(found[1]),
+                    "upper": float(found[2]),
+                    "outside": self._outside(run, float(found[0])),
                 }
             )
         return pd.DataFrame(rows)
 
-    def _outside(self, run: int, returning: Floats) -> str:
+    def _outside(self, run: int, typical: float) -> str:
         notes = [str(self.draws["outside"].to_numpy()[run])]
-        if returning.size and np.median(returning) > self.longest:
-            far = np.median(returning) / self.longest
+        far = typical / self.longest
+        if far > 1.0:
             times = f"{far:.1f}x" if far < MOST_TOLD else f"over {MOST_TOLD}x"
             notes.append(f"where it turns, after {times} the longest run")
         return "; ".join(note for note in notes if note)

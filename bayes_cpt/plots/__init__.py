@@ -1,9 +1,23 @@
 """Figures: one file each, each a function that returns a Matplotlib Figure."""
 
+from bayes_cpt.plots.critical_point import critical_point
 from bayes_cpt.plots.decomposition import decomposition
 from bayes_cpt.plots.fitted import fitted
 from bayes_cpt.plots.forecast import forecast
+from bayes_cpt.plots.hidden_curves import hidden_curves
 from bayes_cpt.plots.prior_posterior import prior_posterior
 from bayes_cpt.plots.prior_predictive import prior_predictive
+from bayes_cpt.plots.response import response
+from bayes_cpt.plots.turning_length import turning_length
 
-__all__ = ["decomposition", "fitted", "forecast", "prior_posterior", "prior_predictive"]
+__all__ = [
+    "critical_point",
+    "decomposition",
+    "fitted",
+    "forecast",
+    "hidden_curves",
+    "prior_posterior",
+    "prior_predictive",
+    "response",
+    "turning_length",
+]

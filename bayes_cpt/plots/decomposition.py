@@ -111,4 +111,3 @@ def _added(axes: "Axes", parts: "xr.Dataset", names: list[str]) -> dict[str, Any
         axes.plot(steps, np.median(draws, axis=0), color=shade)
         entries[label] = panels.line(shade)
     return entries
-
