@@ -167,13 +167,11 @@ def _critical(survey: "Survey", table: "pd.DataFrame") -> str:
             f"{steps(row['upper'])})"
         )
     verdict = (
-        f"not all of {general} comes back, so keep it by replay, a lower peak or fewer steps"
+        f"Past it, not all of {general} comes back: keep it by replay, a lower peak or fewer steps."
         if past > 0.5
-        else f"given enough steps, {general} comes back"
+        else f"Short of it, {general} comes back, given enough steps."
     )
-    return (
-        f"{text}, and {survey.base.name} is past it with {chance(past)}. Where it is so, {verdict}."
-    )
+    return f"{text}; that {survey.base.name} is past it has probability {chance(past)}. {verdict}"
 
 
 def _past(survey: "Survey") -> float:

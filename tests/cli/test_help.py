@@ -5,7 +5,7 @@ import pytest
 from command_line import Call
 
 HEAVY = ("pymc", "pytensor", "arviz", "xarray", "matplotlib", "numba")
-VERBS = ("check", "fit", "summary", "predict", "prior", "demo")
+VERBS = ("check", "fit", "summary", "predict", "landmarks", "prior", "demo")
 
 
 def imported(*arguments: str) -> set[str]:
