@@ -7,7 +7,6 @@ nats/token, and need no measured loss.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +20,26 @@ from bayes_cpt.setup import Frame
 from bayes_cpt.simulate import expected_loss
 from bayes_cpt.study import Study
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 type Floats = NDArray[np.float64]
 
 STABLE, ANNEALED = "stable", "annealed"
+# Runs that a study could be given, in words.
+AT_REPLAY = "a CPT run at replay {:g}"
+DECAYING = "a CPT run that decays to learning rate 0"
+STEADY = "a CPT run that stays at its peak learning rate"
+SLOWER = "a CPT run at a third of the peak learning rate"
+REWARMED = "a CPT run from a base annealed to learning rate 0"
+LONG = "a CPT run 4 times as long"
+LONG_PURE = f"{LONG}, at replay 0"
+PT_STEADY = "a PT run at a constant learning rate"
+PT_ANNEALED = "a PT run that anneals to learning rate 0"
+PT_LONG = "a PT run 4 times as long"
 # Shares of a run's steps: its way from the base's learning rate to its own, and a base's anneal.
 APPROACH, ANNEAL = 0.05, 0.2
 LONGER = 4
+ANY_LOSS = 3.0
+# How far apart runs must lie to show what a difference between them does.
+REPLAY_APART, RATES_APART, POTENTIALS_APART, LENGTHS_APART = 0.1, 1.5, 0.5, 2.0
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,12 @@ class Typical:
     steps: int
     peak: float
     replay: float
+
+    @property
+    def words(self) -> str:
+        """What it is, for the reader of a table."""
+        shape = f"half-cosine from learning rate {self.peak:g} to 0"
+        return f"{self.steps} steps, {shape}, replay {self.replay:g}, base not annealed"
 
     @classmethod
     def of(cls, study: Study) -> "Typical":
@@ -71,38 +87,69 @@ class Effect:
         Whose last loss it is ...
     against : str or None
         ... less that of this one; None for its own loss at the start.
+    trial : str
+        The run that would show it, one of `bayes_cpt.candidates`.
     """
 
     name: str
     meaning: str
     run: str
     against: str | None
+    trial: str
 
 
 CONTINUAL_EFFECTS = (
-    Effect("run_change", "change of the loss over a typical run", "typical", None),
-    Effect("replay_effect", "last loss at replay 0.5 less that at replay 0", "half", "pure"),
+    Effect("run_change", "change of the loss over a typical run", "typical", None, DECAYING),
+    Effect(
+        "replay_effect",
+        "last loss at replay 0.5 less that at replay 0",
+        "half",
+        "pure",
+        AT_REPLAY.format(0.5),
+    ),
     Effect(
         "rate_effect",
         "last loss at half the peak learning rate less that of a typical run",
         "slower",
         "typical",
+        SLOWER,
     ),
-    Effect("decay_effect", "last loss after a decay to 0 less that without", "typical", "constant"),
+    Effect(
+        "decay_effect",
+        "last loss after a decay to 0 less that without",
+        "typical",
+        "constant",
+        DECAYING,
+    ),
     Effect(
         "base_effect",
         "last loss from a base annealed to 0 less that from one that is not",
         "rewarmed",
         "typical",
+        REWARMED,
     ),
     Effect(
-        "length_effect", "last loss of a run 4 times as long less that of one", "long", "typical"
+        "length_effect",
+        "last loss of a run 4 times as long less that of a typical run",
+        "long",
+        "typical",
+        LONG,
     ),
 )
 PRETRAINING_EFFECTS = (
-    Effect("anneal_effect", "last PT loss after a decay to 0 less that without", "annealed", "run"),
     Effect(
-        "length_effect", "last loss of a PT run 4 times as long less that of one", "long", "run"
+        "anneal_effect",
+        "last PT loss after a decay to 0 less that without",
+        "annealed",
+        "run",
+        PT_ANNEALED,
+    ),
+    Effect(
+        "length_effect",
+        "last loss of a run 4 times as long less that of a typical run",
+        "long",
+        "run",
+        PT_LONG,
     ),
 )
 MEANINGS = {effect.name: effect.meaning for effect in CONTINUAL_EFFECTS + PRETRAINING_EFFECTS}
@@ -115,6 +162,43 @@ def effects_of(frame: Frame) -> tuple[Effect, ...]:
     return tuple(
         e for e in CONTINUAL_EFFECTS if e.name != "replay_effect" or frame.spec.law.uses_replay
     )
+
+
+def tried(frame: Frame, study: Study) -> dict[str, bool]:
+    """Return for each effect whether a study's runs differ in what it is about.
+
+    Where they do not, the law's form alone says what the effect is, however sure it sounds.
+    """
+    if not frame.spec.law.continual:
+        runs = study.pretraining_runs
+        found = {"anneal_effect": any(_decays(run.schedule) for run in runs)}
+    else:
+        runs = study.continual_runs
+        replays = [run.replay or 0.0 for run in runs]
+        rates = [_level(run.schedule) for run in runs]
+        potentials = [study.base(str(run.base)).loss_potential or 0.0 for run in runs]
+        found = {
+            "run_change": True,
+            "replay_effect": max(replays) - min(replays) >= REPLAY_APART,
+            "rate_effect": max(rates) >= RATES_APART * min(rates),
+            "decay_effect": any(_decays(run.schedule) for run in runs),
+            "base_effect": max(potentials) - min(potentials) >= POTENTIALS_APART,
+        }
+    names = [run.name for run in runs]
+    steps = study.losses.loc[study.losses["run"].isin(names), "step"]
+    typical = Typical.of(study).steps
+    found["length_effect"] = bool(len(steps)) and int(steps.max()) >= LENGTHS_APART * typical
+    return {effect.name: found[effect.name] for effect in effects_of(frame)}
+
+
+def _level(schedule: Schedule) -> float:
+    """Return the highest learning rate once a run has left that of its base behind."""
+    rates = schedule.learning_rates()
+    return float(rates[rates.size // 10 :].max())
+
+
+def _decays(schedule: Schedule) -> bool:
+    return schedule.final <= schedule.peak / 2
 
 
 def derived_quantities(
@@ -223,8 +307,23 @@ def approach(steps: int, start: float, peak: float, *, decays: bool) -> Schedule
     return linear(first, start, peak) + rest if first else rest
 
 
-def plan_of(frame: Frame, runs: Mapping[str, tuple[Schedule, str | None, float]]) -> Study:
-    """Return a plan of runs given as schedule, base (None for a PT run) and replay, by name."""
+def plan_of(
+    frame: Frame,
+    runs: Mapping[str, tuple[Schedule, str | None, float]],
+    *,
+    measured: bool = False,
+) -> Study:
+    """Return a plan of runs given as schedule, base (None for a PT run) and replay, by name.
+
+    Parameters
+    ----------
+    frame : Frame
+    runs : mapping
+    measured : bool
+        Whether the bases count as measured: with a loss that stands for any.
+    """
+    import pandas as pd
+
     base = base_schedule(frame.reference)
     bases = (
         Base(STABLE, base.steps, base),
@@ -234,11 +333,12 @@ def plan_of(frame: Frame, runs: Mapping[str, tuple[Schedule, str | None, float]]
         Run(name, "pt", schedule) if own is None else Run(name, "cpt", schedule, own, replay)
         for name, (schedule, own, replay) in runs.items()
     )
+    rows = [
+        (run.name, 0, domain, ANY_LOSS)
+        for run in built
+        for domain in frame.domains
+        if measured and run.phase == "cpt"
+    ]
+    losses = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
     target = frame.domains[1] if len(frame.domains) > 1 else None
-    return Study("typical runs", frame.domains[0], target, bases, built, _no_losses(), is_plan=True)
-
-
-def _no_losses() -> "pd.DataFrame":
-    import pandas as pd
-
-    return pd.DataFrame(columns=["run", "step", "domain", "loss"])
+    return Study("typical runs", frame.domains[0], target, bases, built, losses, is_plan=True)

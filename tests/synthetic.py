@@ -6,11 +6,12 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayes_cpt import bundled_study, read_study
 from bayes_cpt.posterior import FORMAT, Posterior, build_tree
 from bayes_cpt.priors import draw_priors
-from bayes_cpt.setup import build_setup
+from bayes_cpt.setup import Frame, build_setup
 from bayes_cpt.spec import ModelSpec, read_spec
 from bayes_cpt.study import Study
 
@@ -47,10 +48,15 @@ def prior_as_posterior(
         middle = np.median(prior, axis=0)
         close = middle + spread * (prior - middle)
         values[name] = close.reshape(CHAINS, draws, *prior.shape[1:])
+    return as_posterior(frame, study, values)
+
+
+def as_posterior(frame: Frame, study: Study, values: dict[str, NDArray[np.float64]]) -> Posterior:
+    """Return a posterior of draws of the parameters, shape (chains, draws, ...)."""
     attributes = {
         "bayes_cpt_format": FORMAT,
-        "spec": json.dumps(chosen.model_dump(mode="json")),
-        "model": chosen.name,
+        "spec": json.dumps(frame.spec.model_dump(mode="json")),
+        "model": frame.spec.name,
         "domains": json.dumps(frame.domains),
         "roles": json.dumps(frame.roles),
         "reference": json.dumps(asdict(frame.reference)),
@@ -62,5 +68,5 @@ def prior_as_posterior(
         "versions": json.dumps({}),
         "created": "2026-01-01T00:00:00+00:00",
     }
-    statistics = {"diverging": np.zeros((CHAINS, draws), dtype=bool)}
+    statistics = {"diverging": np.zeros(values["memory"].shape, dtype=bool)}
     return Posterior(build_tree(frame, study, values, statistics, attributes), study, frame)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayes_cpt.cli.console import Output, columns, number
+from bayes_cpt.cli.determined import show_effects, show_undetermined
 from bayes_cpt.cli.options import Json, Quiet, StudyFolder
 
 if TYPE_CHECKING:
@@ -30,8 +31,9 @@ def check(
 ) -> int:
     r"""Say what is in a study, every problem with its place and mend, and what its runs can tell.
 
-    Prints the bases, the runs, the ranges they cover, what looks suspicious, and which parameters of
-    the law these runs can and cannot identify, with what run would. Nothing is fitted; it takes seconds.
+    Prints the bases, the runs, the ranges they cover, what looks suspicious, which parameters of the law
+    these runs can and cannot identify, how well they will tell what moves a typical run, and what run
+    would tell more. Nothing is fitted; it takes seconds.
 
     \b
     Example:
@@ -48,12 +50,17 @@ def check(
     output = Output(quiet, json)
     with output.cautions():
         found = read_study(study)
-    chosen, parameters = _identifiability(found, model)
+    chosen, table = _identifiability(found, model)
     content = describe(found)
+    kinds = {f"{kind}s": table[table["kind"] == kind] for kind in ("parameter", "effect")}
     if not quiet and not json:
         _show(output, content)
-        _show_identifiability(output, content["domains"], chosen, parameters)
-    output.result({**content, "model": chosen, "parameters": parameters.to_dict("records")})
+        _show_parameters(output, content["domains"], chosen, kinds["parameters"])
+        heading = "How well they will tell what moves a typical run: expected sd, nats/token"
+        show_effects(output, found, kinds["effects"], heading, after=False)
+        show_undetermined(output, table, ("parameter", "effect"))
+    told = {name: rows.drop(columns="kind").to_dict("records") for name, rows in kinds.items()}
+    output.result({**content, "model": chosen, **told})
     return 0
 
 
@@ -151,10 +158,9 @@ def _span(span: list[float] | None) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _show_identifiability(
+def _show_parameters(
     output: Output, domains: list[str], model: str, parameters: "pd.DataFrame"
 ) -> None:
-    weak = parameters[~parameters["identified"]]
     output.heading(f"What these runs can tell about {model}")
     output.text(
         "Share of the prior's variance that a fit of these runs can be expected to take away; "
@@ -165,14 +171,6 @@ def _show_identifiability(
     for quantity, rows in parameters.groupby("quantity", sort=False):
         own = rows.set_index("domain")
         table.add_row(str(quantity), *(_share(own, domain) for domain in kept))
-    output.table(table)
-    if weak.empty:
-        output.heading("All parameters of the law can be identified.")
-        return
-    output.heading("Not identified, and what run would change that")
-    table = columns("parameter", "validation set", "add")
-    for quantity, rows in weak.groupby("quantity", sort=False):
-        table.add_row(str(quantity), ", ".join(rows["domain"]), str(rows["advice"].iloc[0]))
     output.table(table)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayes_cpt.cli.console import Output, columns, number
+from bayes_cpt.cli.determined import show_effects, show_undetermined
 from bayes_cpt.cli.fit import show_verdict, weakly_determined
 from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet
 from bayes_cpt.cli.targets import check_target, writing
@@ -40,7 +41,8 @@ def summary(
     One row per quantity and validation set: mean, sd, central interval, ESS, R-hat and contraction,
     which is near 1 where the runs determine a quantity and near 0 where its prior does. Below 0.5 it
     is marked *. Coefficients are the letters of the printed equation, which heads the table; parameters
-    are what was sampled, values of the law at a typical run, noise included.
+    are what was sampled, values of the law at a typical run, noise included. Then come the effects of what
+    can be chosen about a run, what these runs do not determine, and which run would tell.
 
     \b
     Example:
@@ -52,6 +54,7 @@ def summary(
     1  done, but the fit falls short of its diagnostics
     2  bad input: nothing is written
     """
+    from bayes_cpt.determination import determination
     from bayes_cpt.posterior import load
 
     written = Output(quiet, json)
@@ -66,8 +69,10 @@ def summary(
     if csv is not None:
         with writing(csv), replacing(csv) as partial:
             table.assign(interval=interval).to_csv(partial, index=False)
+    determined = determination(posterior, interval)
     if not quiet and not json:
         _show(written, posterior, table, interval, chosen or list(KINDS))
+        _show_determination(written, posterior, determined, interval, chosen)
     else:
         show_verdict(written, posterior)
     if csv is not None:
@@ -82,6 +87,7 @@ def summary(
             "problems": list(posterior.problems),
             "interval": interval,
             "quantities": table.to_dict("records"),
+            "determination": determined.to_dict("records"),
         }
     )
     return 0 if posterior.trustworthy else 1
@@ -110,6 +116,20 @@ def _show(
         written.table(_meanings(posterior, rows))
     if not weakly_determined(table).empty:
         written.text("\n* contraction below 0.5: the quantity rests on its prior.", "yellow")
+
+
+def _show_determination(
+    written: Output,
+    posterior: "Posterior",
+    determined: "pd.DataFrame",
+    interval: float,
+    chosen: list[str],
+) -> None:
+    effects = determined[determined["kind"] == "effect"]
+    heading = f"What moves a typical run, with central {100 * interval:g} % intervals"
+    show_effects(written, posterior.study, effects, heading, after=True)
+    # Coefficients and parameters largely say the same: both only where they are asked for.
+    show_undetermined(written, determined, (*(chosen or KINDS[:1]), "effect"))
 
 
 def _quantities(rows: "pd.DataFrame") -> Any:

@@ -87,3 +87,26 @@ def test_malformed_studies_are_not_fitted(case: Malformed, call: Call, tmp_path:
     answer = call("fit", path, "-o", tmp_path / "fit.nc")
     check_refusal(answer, case.fragments)
     assert not list(tmp_path.glob("*fit*"))
+
+
+def test_what_moves_a_typical_run_and_what_nobody_tried(call: Call) -> None:
+    answer = call("check", "data/cpt-lab")
+    assert (
+        "Typical: 3000 steps, half-cosine from learning rate 0.002 to 0, replay 0.25" in answer.out
+    )
+    after = answer.out.split("Not tried: no two runs differ in it")[1]
+    assert " ".join(after.split()).endswith("length_effect a CPT run 4 times as long")
+    effects = call("check", "data/cpt-lab", "--json").json()["effects"]
+    told = {(row["quantity"], row["domain"]): row for row in effects}
+    assert told["length_effect", "kernel"]["tried"] is False
+    assert 0 < told["run_change", "kernel"]["sd"] < 0.1
+    assert told["rate_effect", "general"]["moves_with"][0][:2] == ["length_effect", "general"]
+
+
+def test_pairs_and_contractions_with_the_advised_run_are_printed(call: Call) -> None:
+    rows = [line.split() for line in call("check", "data/cpt-lab").out.splitlines()]
+    (kept,) = [
+        row for row in rows if row[:3] == ["saturation_exponent", "kernel", "saturation_rate"]
+    ]
+    assert float(kept[3]) < -0.7
+    assert any("->" in row for row in rows)
