@@ -8,7 +8,7 @@ import typer
 from bayes_cpt.cli.console import Output, columns
 from bayes_cpt.cli.fit import show_verdict
 from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet
-from bayes_cpt.cli.targets import make_folder, save_figure, writing
+from bayes_cpt.cli.targets import check_folder, make_folder, save_figure, writing
 from bayes_cpt.files import replacing
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def landmarks(
 
     written = Output(quiet, json)
     if output is not None:
-        make_folder(output)
+        check_folder(output if output.exists() else output.parent)
     posterior = load(fit)
     with written.cautions():
         found = survey(posterior, plan, run, balance=balance, draws=draws)
@@ -225,6 +225,7 @@ def _write(
     draws: int,
 ) -> dict[str, str]:
     """Write tables, figures and words, and return what was written."""
+    make_folder(folder)
     files = {}
     for name, table in tables.items():
         files[name] = folder / f"{name}.csv"

@@ -1,0 +1,136 @@
+import numpy as np
+import pytest
+from printed import COEFFICIENTS, PEAK, pretraining, printed_posterior, study
+from synthetic import lab, lab_posterior
+
+from bayes_cpt.errors import StudyError
+from bayes_cpt.landmarks import Survey, decompose, survey
+from bayes_cpt.runs import Base, Run
+from bayes_cpt.schedules import constant, cosine
+from bayes_cpt.study import Study
+
+
+def printed_survey(shift: str, base_steps: int = 40_000, loss_potential: float = 1.0) -> Survey:
+    base = pretraining(base_steps, loss_potential)
+    run = cosine(10_000, PEAK, warmup_steps=500 if loss_potential < 1 else 0)
+    return survey(printed_posterior(shift), study(run, base))
+
+
+def paragraph(found: Survey, start: str) -> str:
+    (own,) = [text for text in found.sentences() if text.startswith(start)]
+    return own
+
+
+def test_the_tables_are_those_of_the_landmarks() -> None:
+    found = survey(lab_posterior(), runs_of("r25_cos"), balance=0.75, draws=20)
+    tables = found.tables(0.8)
+    assert list(tables) == [
+        "turning_length",
+        "critical_point",
+        "loss_potential",
+        "peak_learning_rate",
+        "bases",
+    ]
+    assert tables["turning_length"]["balance"].unique().tolist() == [1.0, 0.75]
+    assert tables["loss_potential"]["rewarmed"].unique().tolist() == [False, True]
+    assert tables["bases"].equals(found.bases.table(0.8))
+    assert found.run.name == "r25_cos"
+
+
+def runs_of(*names: str) -> Study:
+    return lab().subset(names).without_losses()
+
+
+def test_a_strong_shift_is_said_never_to_come_back() -> None:
+    found = printed_survey("strong")
+    assert "never brings it back (over 99 %)" in paragraph(found, "Coming back")
+    critical = paragraph(found, "Critical point")
+    assert "at 663 PT steps at 0.0002" in critical
+    assert "base is past it has probability over 99 %" in critical
+    assert "keep it by replay" in critical
+    assert "do not wait for general to come back" in paragraph(found, "If the history")
+
+
+def test_a_weak_shift_is_said_to_come_back() -> None:
+    found = printed_survey("weak")
+    back = paragraph(found, "Coming back")
+    assert "never takes it above its base (over 99 %)" in back
+    assert "brings it back after 32" in back
+    assert "general comes back, given enough steps" in paragraph(found, "Critical point")
+    assert "turning lengths over 10000 steps" in paragraph(found, "Outside")
+
+
+def test_what_is_moved_by_loss_potential_and_peak_is_said_in_nats() -> None:
+    found = printed_survey("moderate", loss_potential=0.0)
+    potential = paragraph(found, "Loss potential")
+    table = found.tables()["loss_potential"]
+    own = table[(table["domain"] == "target") & ~table["rewarmed"]].iloc[0]
+    assert f"{own['difference']:.3f} nats higher" in potential
+    assert "ask for a checkpoint from before the anneal" in potential
+    peak = paragraph(found, "Peak learning rate")
+    assert "the lowest end has 0.0002 on target" in peak
+    assert "1e-05 on general (over 99 %, outside what was fitted)" in peak
+    lift = decompose(printed_posterior("moderate"), found.plan)["annealing_cpt"].max("step")
+    assert f"lifts the loss by up to {float(lift[0, 0, 1]):.3f}" in peak
+
+
+def test_without_a_rewarmup_nothing_is_lifted() -> None:
+    found = printed_survey("moderate")
+    np.testing.assert_allclose(found.lift, 0.0, atol=1e-12)
+    assert "Warming up" not in paragraph(found, "Peak learning rate")
+
+
+def test_the_best_base_is_named_for_each_validation_set() -> None:
+    found = survey(lab_posterior(), runs_of("r25_cos"), draws=20)
+    loss = found.bases.draws["loss"].median("draw")
+    names = found.bases.draws["value"].to_numpy()
+    text = paragraph(found, "Base: start from")
+    for domain in ("general", "kernel"):
+        best = names[np.argmin(loss.sel(domain=domain).to_numpy())]
+        assert f"{best} ends lowest on {domain}" in text
+
+
+def test_one_base_is_no_choice() -> None:
+    assert not [text for text in printed_survey("weak").sentences() if text.startswith("Base:")]
+
+
+def test_a_base_of_unknown_history_is_named_with_what_to_do() -> None:
+    bases = (Base("open", known=False), Base("known", 10_000, constant(10_000, 2e-3)))
+    unknown = Run("a", "cpt", cosine(3000, 2e-3), base="open", replay=0.25)
+    known = Run("b", "cpt", cosine(3000, 2e-3), base="known", replay=0.25)
+    both = Study("plan", "general", "kernel", bases, (unknown, known), NO_LOSSES, is_plan=True)
+    found = survey(lab_posterior(), both, draws=20)
+    assert found.unknown == ("open",)
+    assert found.turning.draws["run"].to_numpy().tolist() == ["b"]
+    assert "annealed to 0" in paragraph(found, "The history of open is not known")
+    with pytest.raises(StudyError, match="run a, base open"):
+        survey(lab_posterior(), both, "a", draws=20)
+
+
+NO_LOSSES = lab().losses[:0]
+
+
+def test_where_no_base_of_the_plan_is_known_the_fitted_runs_stand_in() -> None:
+    unknown = Run("a", "cpt", cosine(3000, 2e-3), base="open", replay=0.25)
+    plan = Study(
+        "plan",
+        "general",
+        "target",
+        (Base("open", known=False),),
+        (unknown,),
+        NO_LOSSES,
+        is_plan=True,
+    )
+    found = survey(printed_posterior("weak"), plan)
+    assert found.plan.name == "printed"
+    assert found.unknown == ("open",)
+    assert paragraph(found, "The history of open is not known")
+
+
+@pytest.mark.parametrize("shift", COEFFICIENTS)
+def test_paragraphs_are_whole_sentences(shift: str) -> None:
+    for text in printed_survey(shift, 8000).sentences():
+        assert text.endswith(".")
+        assert "nan" not in text
+        assert "  " not in text
+        assert ".." not in text

@@ -1,0 +1,125 @@
+from functools import cache
+
+import numpy as np
+from figures import band_edges, check_figure, legend_texts
+from printed import PEAK, printed_posterior, study
+from synthetic import lab_posterior, practice
+
+from bayes_cpt import plots
+from bayes_cpt.landmarks import (
+    TurningLength,
+    base_response,
+    critical_point,
+    hidden_curves,
+    loss_potential_response,
+    peak_response,
+    turning_length,
+)
+from bayes_cpt.schedules import constant, cosine
+
+
+@cache
+def lengths() -> TurningLength:
+    return turning_length(
+        lab_posterior(), practice(), balances=[1.0, 0.5], horizon=20_000, draws=40
+    )
+
+
+def test_turning_lengths_are_drawn_as_what_is_back_by_then() -> None:
+    found = lengths()
+    figure = plots.turning_length(found)
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [r.name for r in practice().runs]
+    draws = found.draws["length"].to_numpy()
+    for run, axes in enumerate(figure.axes):
+        # The first line is the planned length.
+        curves = [line.get_data() for line in axes.lines[1:]]
+        assert len(curves) == 4
+        for (steps, share), own in zip(curves, draws[:, run].reshape(40, 4).T, strict=True):
+            expected = [(own <= step).mean() for step in np.asarray(steps)]
+            np.testing.assert_allclose(np.asarray(share), expected)
+    assert "held at its peak" in legend_texts(figure)
+    check_figure(figure)
+
+
+def test_one_turning_length_alone_makes_a_readable_figure() -> None:
+    plan = study(cosine(10_000, PEAK), constant(5000, PEAK))
+    check_figure(plots.turning_length(turning_length(printed_posterior("moderate"), plan)))
+
+
+def test_critical_points_lie_beside_the_bases() -> None:
+    found = critical_point(lab_posterior(), draws=40)
+    figure = plots.critical_point(found)
+    (axes,) = figure.axes
+    assert [text.get_text() for text in axes.get_yticklabels()] == [
+        "0",
+        "0.1",
+        "0.25",
+        "0.5",
+        "0.75",
+    ]
+    for place in range(5):
+        steps = found.draws["steps"].to_numpy()[:, place]
+        median = np.quantile(steps, 0.5, method="inverted_cdf")
+        marks = [line for line in axes.lines if np.atleast_1d(line.get_ydata())[0] == place]
+        (drawn,) = [line for line in marks if line.get_marker() in ("o", "<", ">")]
+        low, high = axes.get_xlim()
+        x = float(np.atleast_1d(np.asarray(drawn.get_xdata()))[0])
+        np.testing.assert_allclose(x, np.clip(median, low, high))
+    check_figure(figure)
+
+
+def test_a_critical_point_that_is_not_there_is_said_so() -> None:
+    figure = plots.critical_point(critical_point(lab_posterior(), [0.0, 1.0]))
+    assert "there is none" in [text.get_text() for text in figure.axes[0].texts]
+    check_figure(figure)
+
+
+def test_loss_potentials_are_drawn_with_and_without_a_rewarmup() -> None:
+    direct, rewarmed = (
+        loss_potential_response(lab_posterior(), practice(), rewarmed_to_peak=way, draws=40)
+        for way in (False, True)
+    )
+    figure = plots.response(direct, rewarmed)
+    values = direct.draws["value"].to_numpy()
+    for i, axes in enumerate(figure.axes):
+        loss = direct.draws["loss"].to_numpy()[:, :, i]
+        np.testing.assert_allclose(np.asarray(axes.lines[0].get_ydata()), np.median(loss, axis=0))
+        low, high = band_edges(axes, 0, values)
+        np.testing.assert_allclose(low, np.quantile(loss, 0.05, axis=0))
+        np.testing.assert_allclose(high, np.quantile(loss, 0.95, axis=0))
+    assert "last loss, re-warmed to the run's peak" in legend_texts(figure)
+    check_figure(figure)
+
+
+def test_peaks_that_were_not_studied_are_shaded() -> None:
+    figure = plots.response(peak_response(lab_posterior(), practice(), draws=40))
+    assert "not studied" in legend_texts(figure)
+    check_figure(figure)
+    inside = peak_response(lab_posterior(), practice(), peaks=[1e-3, 2e-3], draws=40)
+    figure = plots.response(inside)
+    assert "not studied" not in legend_texts(figure)
+    check_figure(figure)
+
+
+def test_bases_are_drawn_as_rows_with_their_own_losses() -> None:
+    found = base_response(lab_posterior(), practice(), draws=40)
+    figure = plots.response(found)
+    names = found.draws["value"].to_numpy().tolist()
+    assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == names
+    losses, starts = figure.axes[1].lines[:2]
+    expected = found.draws["loss"].sel(domain="kernel").median("draw")
+    np.testing.assert_allclose(np.asarray(losses.get_xdata()), expected)
+    expected = found.draws["start"].sel(domain="kernel").median("draw")
+    np.testing.assert_allclose(np.asarray(starts.get_xdata()), expected)
+    check_figure(figure)
+
+
+def test_a_run_lies_between_its_hidden_curves() -> None:
+    found = hidden_curves(lab_posterior(), practice(), draws=40)
+    figure = plots.hidden_curves(found, "r60_lin05_a0_8k")
+    axes = figure.axes[1]
+    own = found.sel(run="r60_lin05_a0_8k", domain="kernel").dropna("step").median("draw")
+    for line, name in zip(axes.lines, ("never_left", "arrived", "expected"), strict=True):
+        np.testing.assert_allclose(np.asarray(line.get_ydata()), own[name])
+    check_figure(figure)
+    assert "r90_wsd_5k" in plots.hidden_curves(found.sel(run=["r90_wsd_5k"])).get_suptitle()
