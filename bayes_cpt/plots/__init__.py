@@ -1,5 +1,7 @@
 """Figures: one file each, each a function that returns a Matplotlib Figure."""
 
+from bayes_cpt.plots.calibration import calibration
+from bayes_cpt.plots.coverage import coverage
 from bayes_cpt.plots.critical_point import critical_point
 from bayes_cpt.plots.decomposition import decomposition
 from bayes_cpt.plots.fitted import fitted
@@ -11,6 +13,8 @@ from bayes_cpt.plots.response import response
 from bayes_cpt.plots.turning_length import turning_length
 
 __all__ = [
+    "calibration",
+    "coverage",
     "critical_point",
     "decomposition",
     "fitted",

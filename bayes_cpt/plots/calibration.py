@@ -58,14 +58,15 @@ def calibration(ranks: "pd.DataFrame", draws: int = RANKED) -> "Figure":
     together = ecdf_bands(count, family_mass(ranks.shape[1]))
     columns = min(COLUMNS, ranks.shape[1])
     rows = math.ceil(ranks.shape[1] / columns)
-    figure = new_figure(max(4.5, SIZE[0] * columns), SIZE[1] * rows + 1.0)
-    grid = figure.add_gridspec(rows, columns)
+    figure = new_figure(max(7.0, SIZE[0] * columns), max(2.6, SIZE[1] * rows + 1.0))
+    (part,) = panels.halves(figure, 1)
+    grid = part.add_gridspec(rows, columns)
     curves = [ecdf(values[name]) - own[0] for name in values]
     height = 1.08 * max(
         abs(curve).max() for curve in (*curves, *(b - own[0] for b in together[1:]))
     )
     for i, (name, curve) in enumerate(zip(values, curves, strict=True)):
-        axes = figure.add_subplot(grid[divmod(i, columns)])
+        axes = part.add_subplot(grid[divmod(i, columns)])
         for points, lower, upper in (together, own):
             axes.fill_between(
                 points, lower - points, upper - points, color=GREY, alpha=WIDE_BAND, linewidth=0.0
@@ -77,15 +78,15 @@ def calibration(ranks: "pd.DataFrame", draws: int = RANKED) -> "Figure":
         axes.set_xticks([0, 0.5, 1], ["0", "½", "1"])
         if i % columns:
             axes.tick_params(labelleft=False)
-        if i < ranks.shape[1] - columns:
+        if i < (rows - 1) * columns:
             axes.tick_params(labelbottom=False)
         quantity, _, member = str(name).rstrip("]").partition("[")
         axes.set_title(quantity, loc="left", fontsize=SMALL, fontweight="bold", pad=13)
-        panels.note(axes, member or "all validation sets")
-    figure.supxlabel(
+        panels.note(axes, member or "shared")
+    part.supxlabel(
         f"rank of the truth among {draws} posterior draws, as a share", fontsize="medium"
     )
-    figure.supylabel("ECDF less that of uniform ranks", fontsize="medium")
+    part.supylabel("ECDF less uniform", fontsize="medium")
     panels.legend(
         figure,
         {

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from bayes_cpt.plots import panels
-from bayes_cpt.plots.style import GREY, INK, PALE, SMALL, colour, dress, new_figure, styled
+from bayes_cpt.plots.style import GREY, INK, LARGE, PALE, SMALL, colour, dress, new_figure, styled
 from bayes_cpt.validate.scores import HORIZONS, MASSES, horizon_bins
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 BARS = 10
 PANEL = 1.15
+# Width that the lines of a bin are spread over; bins are 1 apart.
+SPREAD = 0.4
 COVERAGE_HEIGHT, PIT_HEIGHT = 2.1, 1.15
 WORDS = {
     "share": "place in the run, by steps",
@@ -56,10 +58,8 @@ def coverage(points: "pd.DataFrame", axis: Literal["share", "ratio"] = "share") 
     domains = list(binned["domain"].unique())
     height = COVERAGE_HEIGHT + PIT_HEIGHT * len(methods) + 0.8
     figure = new_figure(PANEL * max(len(shown), 3) * len(domains) + 1.0, height)
-    for i, (part, domain) in enumerate(
-        zip(panels.halves(figure, len(domains)), domains, strict=True)
-    ):
-        panels.head(part, domain, i)
+    for part, domain in zip(panels.halves(figure, len(domains)), domains, strict=True):
+        part.suptitle(f"validation set: {domain}", fontsize=LARGE, fontweight="bold")
         rows = binned[binned["domain"] == domain]
         _block(part, rows, methods, shown, words, axis)
     entries = {
@@ -117,37 +117,45 @@ def _coverage(axes: "Axes", rows: "pd.DataFrame", methods: list[str], bins: list
             fontsize=SMALL,
             color=GREY,
         )
-    for k, method in enumerate(methods):
+    lines = [(method, mass) for method in methods for mass in MASSES]
+    for number, (method, mass) in enumerate(lines):
         own = rows[rows["method"] == method]
-        # Side by side, so that intervals of two methods do not hide each other.
-        shift = 0.12 * (k - (len(methods) - 1) / 2)
-        for mass in MASSES:
-            places, shares, errors = [], [], []
-            for j, place in enumerate(bins):
-                here = own[own["bin"] == place]
-                if len(here):
-                    places.append(j + shift)
-                    shares.append(100 * here[f"covered_{mass}"].mean())
-                    errors.append(100 * _half_interval(here, f"covered_{mass}"))
-            axes.errorbar(
-                places, shares, errors, color=colour(k), marker="o", markersize=3, linewidth=1.0,
-                elinewidth=0.7, alpha=0.9,
-            )  # fmt: skip
+        # Side by side, so that intervals do not hide each other.
+        shift = SPREAD * (number / (len(lines) - 1) - 0.5)
+        places, shares, errors = [], [], []
+        for j, place in enumerate(bins):
+            here = own[own["bin"] == place]
+            if len(here):
+                share, half = 100 * here[f"covered_{mass}"].mean(), 100 * _half_interval(here, mass)
+                places.append(j + shift)
+                shares.append(share)
+                errors.append((min(half, share), min(half, 100 - share)))
+        axes.errorbar(
+            places,
+            shares,
+            np.transpose(errors),
+            color=colour(methods.index(method)),
+            marker="o",
+            markersize=3,
+            linewidth=1.0,
+            elinewidth=0.7,
+        )
     dress(axes)
     axes.set_ylim(0, 103)
     axes.set_xlim(-0.5, len(bins) - 0.5)
     axes.set_ylabel("points inside the band (%)")
 
 
-def _half_interval(rows: "pd.DataFrame", column: str) -> float:
-    """Return half a 90 % interval of a share; points of one run depend on each other, runs do not."""
-    shares = rows.groupby("run")[column].mean()
+def _half_interval(rows: "pd.DataFrame", mass: int) -> float:
+    """Return half a 90 % interval of a coverage; points of one run depend on each other, runs do not."""
+    shares = rows.groupby("run")[f"covered_{mass}"].mean()
     return 1.645 * float(shares.std()) / math.sqrt(len(shares)) if len(shares) > 1 else 0.0
 
 
 def _histogram(axes: "Axes", rows: "pd.DataFrame", shade: str) -> float:
     """Draw a density of the PIT and return its height."""
-    heights, edges = np.histogram(rows["pit"], BARS, (0.0, 1.0), density=len(rows) > 0)
+    counts, edges = np.histogram(rows["pit"].to_numpy(), BARS, (0.0, 1.0))
+    heights = counts * (BARS / max(1, len(rows)))
     axes.bar(edges[:-1], heights, np.diff(edges), align="edge", color=shade, alpha=0.6, linewidth=0)
     axes.axhline(1.0, color=INK, linestyle="--", linewidth=0.8)
     dress(axes, grid=False, ticks=2)
