@@ -135,10 +135,10 @@ def _coming_back(survey: "Survey", table: "pd.DataFrame") -> str:
 
 def _becomes(row: Any) -> str:
     """Return what becomes of a loss as the run gets longer."""
-    back = (
-        f"brings it back after {steps(row['median'])} steps ({steps(row['lower'])} to "
-        f"{steps(row['upper'])}; {chance(row['returns'])})"
-    )
+    when = f"{steps(row['median'])} steps ({steps(row['lower'])} to {steps(row['upper'])}; "
+    if row["lower"] > MANY:
+        when = "over a million steps ("
+    back = f"brings it back after {when}{chance(row['returns'])})"
     outcomes = (
         (row["never_rises"], f"never takes it above its base ({chance(row['never_rises'])})"),
         (row["returns"], back),

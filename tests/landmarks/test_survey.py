@@ -60,6 +60,14 @@ def test_a_weak_shift_is_said_to_come_back() -> None:
     assert "turning lengths over 10000 steps" in paragraph(found, "Outside")
 
 
+def test_a_length_beyond_any_run_is_not_said_in_digits() -> None:
+    # Between the two the turning length grows beyond all bounds.
+    found = printed_survey("moderate", base_steps=11_190)
+    assert "brings it back after over a million steps (over 99 %)" in paragraph(
+        found, "Coming back"
+    )
+
+
 def test_what_is_moved_by_loss_potential_and_peak_is_said_in_nats() -> None:
     found = printed_survey("moderate", loss_potential=0.0)
     potential = paragraph(found, "Loss potential")
