@@ -1,5 +1,7 @@
 """Synthetic recovery: studies simulated from the paper's printed coefficients, and fitted again."""
 
+import logging
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -237,6 +239,7 @@ def test_printed_coefficients_are_recovered() -> None:
     trusted, hits = [], []
     for number, name in enumerate(PRINTED):
         for repeat in range(STUDIES_PER_SET):
+            logging.getLogger(__name__).info("%s, study %d", name, repeat + 1)
             good, found = one_study(name, 10_000 * number + 10 * repeat)
             trusted.append(good)
             hits.append(found)
@@ -246,6 +249,7 @@ def test_printed_coefficients_are_recovered() -> None:
     )
     spread = shares.std(ddof=1) / np.sqrt(shares.size)
     note = f"pooled {shares.mean():.3f} ± {spread:.3f}, {sum(trusted)} trusted; {report}"
+    logging.getLogger(__name__).info(note)
     assert np.mean(trusted) >= 0.95, note
     assert abs(shares.mean() - MASS) < max(3.0 * spread, 0.02), note
     # General and target data of one study: taken as one observation each.
