@@ -9,17 +9,27 @@ import bayes_cpt
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.landmarks import survey
 
-PLAN = bundled_study() / "plan-example.toml"
+LINES = (bundled_study() / "study.toml").read_text(encoding="utf-8")
+RUNS = ("r25_cos", "r25_a0_rewarm")
 FEW = ("--draws", 8)
 TABLES = ("turning_length", "critical_point", "loss_potential", "peak_learning_rate", "bases")
 FIGURES = (*TABLES, "hidden_curves", "decomposition")
 
 
-def test_tables_and_words_are_those_of_the_survey(call: Call, fit_file: Path) -> None:
-    arguments = ("landmarks", fit_file, "--plan", PLAN, "--run", "rewarmed_r50", *FEW)
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    """Return two runs of the bundled study as a plan."""
+    path = tmp_path / "plan.toml"
+    tables = [text for text in LINES.split("[runs.") if text.split("]")[0] in RUNS]
+    path.write_text("".join(f"[runs.{text}" for text in tables))
+    return path
+
+
+def test_tables_and_words_are_those_of_the_survey(call: Call, fit_file: Path, plan: Path) -> None:
+    arguments = ("landmarks", fit_file, "--plan", plan, "--run", "r25_a0_rewarm", *FEW)
     found = call(*arguments, "--interval", 0.8, "--balance", 0.7, "--json").json()
-    expected = survey(bayes_cpt.load(fit_file), PLAN, "rewarmed_r50", balance=0.7, draws=8)
-    assert found["run"] == "rewarmed_r50"
+    expected = survey(bayes_cpt.load(fit_file), plan, "r25_a0_rewarm", balance=0.7, draws=8)
+    assert found["run"] == "r25_a0_rewarm"
     assert found["sentences"] == expected.sentences(0.8)
     assert found["files"] == {}
     for name, table in expected.tables(0.8).items():
@@ -32,10 +42,10 @@ def test_tables_and_words_are_those_of_the_survey(call: Call, fit_file: Path) ->
 
 
 def test_everything_is_written_into_a_new_folder(
-    call: Call, fit_file: Path, tmp_path: Path
+    call: Call, fit_file: Path, plan: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "landmarks"
-    answer = call("landmarks", fit_file, "--plan", PLAN, "-o", folder, *FEW)
+    answer = call("landmarks", fit_file, "--plan", plan, "-o", folder, *FEW)
     assert answer.code == 0
     assert {path.name for path in folder.iterdir()} == {
         *(f"{name}.csv" for name in TABLES),
@@ -46,17 +56,19 @@ def test_everything_is_written_into_a_new_folder(
     for sentence in words:
         assert sentence.strip() in answer.out
     table = pd.read_csv(folder / "turning_length.csv")
-    assert table["run"].unique().tolist() == ["long_r25", "rewarmed_r50"]
-    assert " long_r25      drawn out     general " in answer.out
-    assert "Last loss of long_r25 against loss potential of the base" in answer.out
+    assert table["run"].unique().tolist() == ["r25_cos", "r25_a0_rewarm"]
+    assert " r25_cos        drawn out     general " in answer.out
+    assert "Last loss of r25_cos against loss potential of the base" in answer.out
 
 
-def test_quiet_prints_nothing(call: Call, fit_file: Path) -> None:
-    assert call("landmarks", fit_file, "--plan", PLAN, "-q", *FEW) == (0, "", "")
+def test_quiet_prints_nothing(call: Call, fit_file: Path, plan: Path) -> None:
+    assert call("landmarks", fit_file, "--plan", plan, "-q", *FEW) == (0, "", "")
 
 
-def test_an_untrustworthy_fit_gives_exit_code_1(call: Call, weak_fit_file: Path) -> None:
-    answer = call("landmarks", weak_fit_file, "--plan", PLAN, "-q", *FEW)
+def test_an_untrustworthy_fit_gives_exit_code_1(
+    call: Call, weak_fit_file: Path, plan: Path
+) -> None:
+    answer = call("landmarks", weak_fit_file, "--plan", plan, "-q", *FEW)
     assert answer.code == 1
     assert "Not trustworthy" in answer.err
 
@@ -64,10 +76,10 @@ def test_an_untrustworthy_fit_gives_exit_code_1(call: Call, weak_fit_file: Path)
 @pytest.mark.parametrize(
     ("arguments", "fragments"),
     [
-        (("--run", "long_r26"), ("no run 'long_r26'", "long_r25")),
+        (("--run", "r25_cosine"), ("no run 'r25_cosine'", "r25_cos")),
         (("--balance", 1.5), ("--balance", "less than or equal to 1")),
         (("--plan", "nowhere.toml"), ("nowhere.toml",)),
-        (("-o", PLAN), ("this is a file", "choose another one")),
+        (("-o", __file__), ("this is a file", "choose another one")),
     ],
 )
 def test_bad_input_is_refused(
@@ -75,8 +87,9 @@ def test_bad_input_is_refused(
     fragments: tuple[str, ...],
     call: Call,
     fit_file: Path,
+    plan: Path,
     tmp_path: Path,
 ) -> None:
-    given = ("landmarks", fit_file, "--plan", PLAN, "-o", tmp_path / "new", *arguments)
+    given = ("landmarks", fit_file, "--plan", plan, "-o", tmp_path / "new", *arguments)
     check_refusal(call(*given), fragments)
     assert not (tmp_path / "new").exists()
