@@ -20,6 +20,9 @@ from bayes_cpt.cli.landmarks import landmarks
 from bayes_cpt.cli.predict import predict
 from bayes_cpt.cli.prior import prior
 from bayes_cpt.cli.summary import summary
+from bayes_cpt.cli.validate import HELP as VALIDATE_HELP
+from bayes_cpt.cli.validate_forecast import forecast
+from bayes_cpt.cli.validate_sbc import sbc
 from bayes_cpt.errors import BayesCPTError
 
 NOT_TRUSTWORTHY, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
@@ -48,6 +51,11 @@ def _help(docstring: str | None) -> str:
 for _verb in (check, fit, summary, predict, landmarks, prior, demo):
     app.command(help=_help(_verb.__doc__))(_verb)
 
+_validate = typer.Typer()
+for _part in (forecast, sbc):
+    _validate.command(help=_help(_part.__doc__))(_part)
+app.add_typer(_validate, name="validate", help=_help(VALIDATE_HELP))
+
 
 def _version(wanted: bool) -> None:
     if wanted:
@@ -69,6 +77,7 @@ bayes-cpt fit data/cpt-lab --seed 1 -o fit.nc
 bayes-cpt summary fit.nc
 bayes-cpt predict fit.nc --plan plan.toml -o forecast.csv
 bayes-cpt landmarks fit.nc --plan plan.toml -o landmarks
+bayes-cpt validate forecast data/cpt-lab -o validation
 
 With no study at hand, see all of that on a bundled one: bayes-cpt demo
 
@@ -94,7 +103,9 @@ def _program(
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
-    arguments = list(arguments) or ["--help"]
+    arguments = list(arguments)
+    if not arguments or arguments == ["validate"]:
+        arguments.append("--help")
     output = Output(quiet=False, machine="--json" in arguments)
     try:
         code = _invoke(arguments)

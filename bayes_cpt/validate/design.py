@@ -9,6 +9,7 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +19,11 @@ from bayes_cpt.points import Curves, observed_steps
 from bayes_cpt.setup import Setup
 from bayes_cpt.simulate import simulate
 from bayes_cpt.spec import ModelSpec
-from bayes_cpt.study import Run, Study
+from bayes_cpt.study import Base, Run, Study
 
 type Floats = NDArray[np.float64]
 
-POINTS = 16
+POINTS = 12
 # Stands for every loss until a simulation fills it in, nats/token.
 PLACEHOLDER = 3.0
 HELD_OUT = "held_out"
@@ -100,13 +101,38 @@ def held_out_run(design: Study, steps: int = STRETCH) -> Run:
     return replace(model, name=HELD_OUT, schedule=stretched)
 
 
-def with_runs(design: Study, runs: Sequence[Run]) -> Study:
-    """Return the design with further runs, which are measured nowhere, and their names made its own."""
+def read_design(path: str | Path) -> Study:
+    """Read a study, or a plan whose runs were not measured yet: a folder or one TOML file.
+
+    Raises
+    ------
+    StudyError
+        With every problem of it.
+    """
+    from bayes_cpt.readers.folder import read_plan, read_study
+
+    folder = Path(path)
+    measured = any(folder.glob("losses.*")) if folder.is_dir() else False
+    return read_study(folder) if measured else read_plan(folder)
+
+
+def with_runs(design: Study, runs: Sequence[Run], bases: Sequence[Base] = ()) -> Study:
+    """Return the design with further runs, which are measured nowhere, and their names made its own.
+
+    Parameters
+    ----------
+    design : Study
+    runs : sequence of Run
+    bases : sequence of Base
+        What they start from; those that the design has are its own already.
+    """
     taken = {run.name for run in design.runs}
     added = [run if run.name not in taken else replace(run, name=f"{run.name}+") for run in runs]
+    known = {base.name for base in design.bases}
+    own = [replace(base, run=None) for base in bases if base.name not in known]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StudyWarning)
-        return replace(design, runs=(*design.runs, *added))
+        return replace(design, runs=(*design.runs, *added), bases=(*design.bases, *own))
 
 
 def simulate_setup(

@@ -11,7 +11,7 @@ from bayes_cpt.spec import ModelSpec
 from bayes_cpt.validate.folds import Fold, Question
 from bayes_cpt.validate.parallel import Pool, task_seed
 from bayes_cpt.validate.records import Records, in_words
-from bayes_cpt.validate.scores import DrawsError, score_points
+from bayes_cpt.validate.scores import DrawsError, by_horizon, score_points, summarize
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -167,3 +167,64 @@ def _ordered(table: "pd.DataFrame", tasks: Sequence[str]) -> "pd.DataFrame":
     place = table["task"].map({task: number for number, task in enumerate(tasks)})
     kept = table.assign(place=place)[place.notna()].sort_values("place", kind="stable")
     return kept.drop(columns=["task", "place"]).reset_index(drop=True)
+
+
+def score_table(points: "pd.DataFrame") -> "pd.DataFrame":
+    """Return `bayes_cpt.validate.scores.summarize` for each share seen and method.
+
+    Parameters
+    ----------
+    points : DataFrame
+        From `score_folds`.
+
+    Returns
+    -------
+    DataFrame
+        Columns seen, run, domain, method and the scores; methods stand together under each run.
+    """
+    import pandas as pd
+
+    parts = []
+    for (seen, method), rows in points.groupby(["seen", "method"], sort=False):
+        part = summarize(rows)
+        part.insert(2, "method", method)
+        part.insert(0, "seen", seen)
+        parts.append(part)
+    found = pd.concat(parts, ignore_index=True)
+    return _together(found, ["seen", "run", "domain"])
+
+
+def horizon_table(points: "pd.DataFrame") -> "pd.DataFrame":
+    """Return scores by horizon: whole runs by the place in the run, tails by how far they reach.
+
+    Parameters
+    ----------
+    points : DataFrame
+        From `score_folds`.
+
+    Returns
+    -------
+    DataFrame
+        Columns axis (share or ratio), domain, method, horizon, runs and the scores.
+    """
+    import pandas as pd
+
+    keys = ["domain", "method"]
+    parts = []
+    for axis, rows in (
+        ("share", points[points["seen"] == 0]),
+        ("ratio", points[points["seen"] > 0]),
+    ):
+        if len(rows):
+            part = by_horizon(rows, axis, keys)
+            part.insert(0, "axis", axis)
+            parts.append(part)
+    return _together(pd.concat(parts, ignore_index=True), ["axis", "horizon", "domain"])
+
+
+def _together(table: "pd.DataFrame", keys: list[str]) -> "pd.DataFrame":
+    """Return rows of the same keys one after the other, in the order in which they first come."""
+    labels = list(table[keys].itertuples(index=False, name=None))
+    order = {label: place for place, label in enumerate(dict.fromkeys(labels))}
+    place = [order[label] for label in labels]
+    return table.iloc[np.argsort(place, kind="stable")].reset_index(drop=True)

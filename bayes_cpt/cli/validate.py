@@ -1,0 +1,54 @@
+"""What the sub-commands of `bayes-cpt validate` share: options, and what marks their results."""
+
+import hashlib
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from bayes_cpt.spec import ModelSpec
+
+HELP = r"""See whether posteriors and forecasts are as sure as they should be.
+
+\b
+Example:
+bayes-cpt validate forecast data/cpt-lab -o validation
+bayes-cpt validate sbc --model pretrain -n 300 -o sbc-pretrain
+"""
+
+Model = Annotated[
+    str, typer.Option(metavar="NAME", help="Model, by name or as a .toml file of your own.")
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help=r"Processes on this machine \[default: one per core].", show_default=False
+    ),
+]
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Scheduler of a running Dask cluster to use in place of them, as in tcp://host:8786.",
+        show_default=False,
+    ),
+]
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FOLDER",
+        help="Folder for tables and figures. What is done is saved there, and a rerun goes on.",
+        show_default=False,
+    ),
+]
+
+
+def settings(spec: "ModelSpec", seed: int, **others: Any) -> dict[str, Any]:
+    """Return all that results depend on: results with other settings must not be mixed with them."""
+    described = hashlib.sha256(spec.model_dump_json().encode()).hexdigest()[:12]
+    own = {"model": spec.name, "specification": described, "seed": seed}
+    return own | others | {"bayes-cpt": version("bayes-cpt")}

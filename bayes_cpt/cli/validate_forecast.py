@@ -1,0 +1,270 @@
+"""`bayes-cpt validate forecast`: scores of forecasts of what the fit never saw."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bayes_cpt.cli.console import Output, columns, number
+from bayes_cpt.cli.options import Json, Quiet, Seed, StudyFolder
+from bayes_cpt.cli.targets import make_folder, save_figure, writing
+from bayes_cpt.cli.validate import Dask, Folder, Jobs, Model, settings
+from bayes_cpt.files import replacing
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayes_cpt.spec import ModelSpec
+    from bayes_cpt.study import Study
+    from bayes_cpt.validate.folds import Fold
+
+SCORES = ("in 50 %", "in 80 %", "in 90 %", "CRPS", "mean error", "bias", "width of 90 %")
+
+
+def _shares(text: str) -> tuple[float, ...]:
+    if text == "none":
+        return ()
+    try:
+        shares = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        shares = (0.0,)
+    if not all(0 < share < 1 for share in shares):
+        raise typer.BadParameter(f"{text!r} is no list of shares: write 0.25,0.5,0.75, or none.")
+    return shares
+
+
+def forecast(
+    study: StudyFolder,
+    model: Model = "cpt-replay",
+    runs: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help=r"Runs to leave out, separated by commas \[default: all that the model predicts].",
+            show_default=False,
+        ),
+    ] = None,
+    whole: Annotated[
+        bool, typer.Option("--whole/--no-whole", help="Leave each run out in turn.")
+    ] = True,
+    tails: Annotated[
+        str,
+        typer.Option(
+            metavar="SHARES",
+            help="Predict what follows these shares of each run's steps; none does not.",
+        ),
+    ] = "0.25,0.5,0.75",
+    held_out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="STUDY",
+            help="Predict the runs of this other study in place of all that.",
+            show_default=False,
+        ),
+    ] = None,
+    baseline: Annotated[
+        bool,
+        typer.Option(
+            "--baseline/--no-baseline",
+            help="Score the paper's method too: L-BFGS on Huber log loss, residual bootstrap.",
+        ),
+    ] = True,
+    draws: Annotated[
+        int | None,
+        typer.Option(
+            min=100,
+            help=r"Draws kept in each of the four chains of a refit \[default: 1000].",
+            show_default=False,
+        ),
+    ] = None,
+    jobs: Jobs = None,
+    dask: Dask = None,
+    seed: Seed = 0,
+    output: Folder = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
+    r"""Score forecasts of runs that the fit never saw.
+
+    Leaves each run out in turn and predicts it from the others; then fits all runs, one of them only up to
+    a share of its steps, and predicts its tail. Says how many points lie in the bands, the CRPS, the mean
+    error and the bias of the median, and the width of the 90 % bands: per run, validation set and horizon.
+    Every refit takes as long as a fit. Numbers do not depend on --jobs and --dask.
+
+    FOLDER gets points.csv (every point, with its PIT), refits.csv, scores.csv, horizons.csv and figures
+    of coverage and PIT.
+
+    \b
+    Example:
+    bayes-cpt validate forecast data/cpt-lab -o validation
+
+    \b
+    Exit codes:
+    0  done
+    1  done, but a refit falls short of its diagnostics
+    2  bad input: what is wrong, where, and the mend are on stderr
+    """
+    from bayes_cpt.readers.folder import read_study
+    from bayes_cpt.spec import read_spec
+    from bayes_cpt.validate.parallel import Pool
+
+    written = Output(quiet, json)
+    shares, spec = _shares(tails), read_spec(model)
+    with written.cautions():
+        found = read_study(study)
+        other = read_study(held_out) if held_out else None
+    folds = _folds(found, other, spec, runs.split(",") if runs else None, whole, shares)
+    if output is not None:
+        make_folder(output)
+    described = settings(spec, seed, study=found.digest(), draws=draws)
+    pool = Pool(jobs, dask)
+    points, refits = _score(written, folds, spec, pool, seed, draws, baseline, output, described)
+    content: dict[str, Any] = {
+        "study": found.name,
+        "model": spec.name,
+        "seed": seed,
+        "trustworthy": bool(refits["trustworthy"].astype(bool).all()),
+        "refits": refits.to_dict("records"),
+    }
+    written.text(f"Forecasts of what the fit never saw: {spec.name} on {found.name}", "bold")
+    _show_refits(written, refits)
+    if len(points):
+        content |= _show_and_write(written, points, output)
+    written.result(content)
+    return 0 if content["trustworthy"] else 1
+
+
+def _folds(
+    study: "Study",
+    other: "Study | None",
+    spec: "ModelSpec",
+    runs: Sequence[str] | None,
+    whole: bool,
+    shares: Sequence[float],
+) -> "list[Fold]":
+    from bayes_cpt.validate.folds import leave_run_out, leave_tail_out, other_study
+
+    if other is not None:
+        folds = other_study(study, other, spec)
+    else:
+        folds = leave_run_out(study, spec, runs) if whole else []
+        for share in shares:
+            folds += leave_tail_out(study, spec, share, runs)
+    if not folds:
+        raise typer.BadParameter(
+            "there is nothing to predict: no point was measured where it is asked for. "
+            "Leave out whole runs, or other shares of --tails."
+        )
+    return folds
+
+
+def _score(
+    written: Output,
+    folds: "list[Fold]",
+    spec: "ModelSpec",
+    pool: Any,
+    seed: int,
+    draws: int | None,
+    baseline: bool,
+    output: Path | None,
+    described: dict[str, Any],
+) -> "tuple[pd.DataFrame, pd.DataFrame]":
+    from bayes_cpt.validate import held_out
+    from bayes_cpt.validate.records import Records
+
+    # What the baseline cannot use is said before the long refits.
+    methods: dict[str, held_out.Method] = (
+        {held_out.PAPER: held_out.paper_answer} if baseline else {}
+    )
+    cores = pool.cores(len(folds) * (1 + baseline))
+    methods[held_out.OURS] = partial(held_out.package_method, spec=spec, draws=draws, cores=cores)
+    records = Records.open(output, described, held_out.TABLES)
+    with written.progress() as tell:
+        return held_out.score_folds(folds, methods, seed, pool=pool, records=records, progress=tell)
+
+
+def _show_refits(written: Output, refits: "pd.DataFrame") -> None:
+    bad = refits[~refits["trustworthy"].astype(bool)]
+    spent = refits.groupby("method", sort=False)["seconds"].sum()
+    times = ", ".join(f"{method} {seconds:.0f} s" for method, seconds in spent.items())
+    written.text(f"{len(refits)} refits ({times}); {len(bad)} of them fall short.")
+    for row in bad.to_dict("records"):
+        written.error(f"Not trustworthy: {row['method']}, {row['fold']}: {row['problems']}")
+
+
+def _show_and_write(written: Output, points: "pd.DataFrame", output: Path | None) -> dict[str, Any]:
+    """Show the scores, write them, and return what machines are told of them."""
+    from bayes_cpt.validate.held_out import horizon_table, score_table
+    from bayes_cpt.validate.scores import ALL_RUNS, EQUAL_RUNS
+
+    scores, horizons = score_table(points), horizon_table(points)
+    pooled = scores["run"].isin([ALL_RUNS, EQUAL_RUNS])
+    written.heading("All points")
+    written.table(_table(scores[scores["run"] == ALL_RUNS], ("left out", "on", "method")))
+    runs = scores[~pooled & (scores["seen"] == 0)]
+    if len(runs):
+        written.heading("Run by run, each left out as a whole")
+        written.table(_table(runs, ("run", "on", "method")))
+    for axis, title in (
+        ("share", "Whole runs, by the place in the run"),
+        ("ratio", "Tails, by the step over the last one that was fitted"),
+    ):
+        own = horizons[horizons["axis"] == axis]
+        if len(own):
+            written.heading(title)
+            written.table(_table(own, ("horizon", "on", "method")))
+    written.text("\nLosses in nats/token; error and bias are those of the median.")
+    files = _write(points, scores, horizons, output) if output else {}
+    for path in files.values():
+        written.text(f"Written to {path}")
+    return {
+        "scores": scores.to_dict("records"),
+        "horizons": horizons.to_dict("records"),
+        "files": files,
+    }
+
+
+def _table(rows: "pd.DataFrame", labels: tuple[str, str, str]) -> Any:
+    table = columns(*labels, "points", *SCORES, numbers=1 + len(SCORES))
+    last = None
+    for row in rows.to_dict("records"):
+        place = {
+            "left out": left_out(row.get("seen", 0.0)),
+            "run": row.get("run"),
+            "horizon": row.get("horizon"),
+        }[labels[0]]
+        table.add_row(
+            "" if place == last else place,
+            row["domain"],
+            row["method"],
+            str(row["points"]),
+            *(f"{100 * row[f'coverage_{mass}']:.0f} %" for mass in (50, 80, 90)),
+            *(number(row[name], 3) for name in ("crps", "mae", "bias", "width_90")),
+        )
+        last = place
+    return table
+
+
+def left_out(seen: float) -> str:
+    """Return in words what of the runs was left out."""
+    return f"after {100 * seen:g} % of the steps" if seen else "whole runs"
+
+
+def _write(
+    points: "pd.DataFrame", scores: "pd.DataFrame", horizons: "pd.DataFrame", output: Path
+) -> dict[str, str]:
+    from bayes_cpt import plots
+
+    tables = {"scores.csv": scores, "horizons.csv": horizons}
+    for name, table in tables.items():
+        with writing(output / name), replacing(output / name) as partial_file:
+            table.to_csv(partial_file, index=False)
+    figures = {"coverage-runs.png": ("share", points[points["seen"] == 0])}
+    figures["coverage-tails.png"] = ("ratio", points[points["seen"] > 0])
+    drawn = {name: part for name, part in figures.items() if len(part[1])}
+    for name, (axis, rows) in drawn.items():
+        save_figure(plots.coverage(rows, axis), output / name)  # type: ignore[arg-type]
+    names = ("points.csv", "refits.csv", *tables, *drawn)
+    return {name: str(output / name) for name in names}
