@@ -31,7 +31,7 @@ import numba
 import numpy as np
 
 from bayes_cpt.kernels import annealing_areas, constrain
-from bayes_cpt.likelihood import total_log_likelihood
+from bayes_cpt.likelihood import curve_log_likelihoods
 
 PARAMETERS = {parameters!r}
 SLOPES = {slopes!r}

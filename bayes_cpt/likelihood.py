@@ -57,8 +57,10 @@ def _whiten(  # type: ignore[no-untyped-def]
     """
     count, width = white.shape
     size = width - 1
-    precision[:] = 0.0
-    projection[:] = 0.0
+    for a in range(size):
+        projection[a] = 0.0
+        for b in range(size):
+            precision[a, b] = 0.0
     total = -0.5 * count * np.log(2.0 * np.pi)
     for k in range(count):
         i = start + k
@@ -95,7 +97,8 @@ def _slopes(  # type: ignore[no-untyped-def]
     """Fill in the slopes of one curve's log density, from its last point to its first."""
     count, width = white.shape
     size = width - 1
-    passed_back[:] = 0.0
+    for j in range(width):
+        passed_back[j] = 0.0
     for k in range(count - 1, -1, -1):
         i = start + k
         innovation = white[k, 0]
