@@ -1,0 +1,1 @@
+"""Timings of what must be fast; nothing here is a test."""
