@@ -36,6 +36,19 @@ from bayes_cpt.likelihood import curve_log_likelihoods
 PARAMETERS = {parameters!r}
 SLOPES = {slopes!r}
 '''
+
+
+def _source_digest() -> str:
+    digest = hashlib.sha256()
+    package = Path(__file__).parent
+    for pattern in SOURCES:
+        for path in sorted(package.glob(pattern)):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+# Taken on import, so that it belongs to the code that runs, whatever happens to the files later.
+SOURCE_DIGEST = _source_digest()
 COMPILE = '@numba.njit(cache=True, error_model="numpy")\n'
 COMPILE_PARALLEL = '@numba.njit(cache=True, error_model="numpy", nogil=True)\n'
 
@@ -93,11 +106,6 @@ def _temporary_folder() -> Path:
 
 def _key(spec: ModelSpec, roles: tuple[str, ...]) -> str:
     """Return a digest of all that the generated code depends on."""
-    digest = hashlib.sha256()
-    package = Path(__file__).parent
-    for pattern in SOURCES:
-        for path in sorted(package.glob(pattern)):
-            digest.update(path.read_bytes())
     families = {
         name: [prior.of(role).distribution for role in roles] for name, prior in spec.priors.items()
     }
@@ -109,8 +117,8 @@ def _key(spec: ModelSpec, roles: tuple[str, ...]) -> str:
         "versions": [version(name) for name in ("numba", "numpy", "llvmlite")],
         "python": [sys.version, platform.machine()],
     }
-    digest.update(json.dumps(described, sort_keys=True).encode())
-    return digest.hexdigest()[:16]
+    text = json.dumps(described, sort_keys=True) + SOURCE_DIGEST
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _module(key: str, spec: ModelSpec, roles: tuple[str, ...]) -> ModuleType:
