@@ -7,6 +7,7 @@ nats/token, and need no measured loss.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -226,8 +227,7 @@ def derived_quantities(
     >>> found["run_change"].shape, bool(np.median(found["run_change"][:, 1]) < 0)
     ((500, 2), True)
     """
-    plan = effect_runs(frame, Typical.of(study))
-    curves = last_points(frame, plan)
+    curves = _effect_curves(frame, Typical.of(study))
     last = expected_loss(frame, parameters, curves)
     first = start_loss(frame, parameters, curves)
     places = {(curve.run, curve.domain): i for i, curve in enumerate(curves.curves)}
@@ -240,6 +240,12 @@ def derived_quantities(
         - (of(first, effect.run) if effect.against is None else of(last, effect.against))
         for effect in effects_of(frame)
     }
+
+
+@lru_cache(maxsize=4)
+def _effect_curves(frame: Frame, typical: Typical) -> Curves:
+    """Return the last points of the runs that effects compare: prior and posterior ask for the same."""
+    return last_points(frame, effect_runs(frame, typical))
 
 
 def last_points(frame: Frame, plan: Study, runs: Iterable[Run] | None = None) -> Curves:

@@ -8,6 +8,7 @@ import typer
 from bayes_cpt.cli.console import Output, columns, number
 from bayes_cpt.cli.determined import show_effects, show_undetermined
 from bayes_cpt.cli.fit import show_verdict, weakly_determined
+from bayes_cpt.cli.leaning import show_sensitivity
 from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet
 from bayes_cpt.cli.targets import check_target, writing
 from bayes_cpt.files import replacing
@@ -29,6 +30,21 @@ def summary(
     parameters: Annotated[
         bool, typer.Option("--parameters", help="Only what was sampled, noise included.")
     ] = False,
+    sensitivity: Annotated[
+        bool,
+        typer.Option(
+            "--sensitivity", help="Say which conclusions lean on the prior; takes seconds."
+        ),
+    ] = False,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PLAN",
+            help="Runs whose last losses --sensitivity is about "
+            r"\[default: the fitted runs].",
+            show_default=False,
+        ),
+    ] = None,
     csv: Annotated[
         Path | None,
         typer.Option(metavar="OUT", help="Write the table as CSV as well.", show_default=False),
@@ -41,8 +57,9 @@ def summary(
     One row per quantity and validation set: mean, sd, central interval, ESS, R-hat and contraction,
     which is near 1 where the runs determine a quantity and near 0 where its prior does. Below 0.5 it
     is marked *. Coefficients are the letters of the printed equation, which heads the table; parameters
-    are what was sampled, values of the law at a typical run, noise included. Then come the effects of what
-    can be chosen about a run, what these runs do not determine, and which run would tell.
+    are what was sampled, values of the law at a typical run, noise included. Then come the effects of
+    what can be chosen about a run, what these runs do not determine, and which run would tell. With
+    --sensitivity it is said which of all that, and of the last losses of the runs, leans on the prior.
 
     \b
     Example:
@@ -70,9 +87,12 @@ def summary(
         with writing(csv), replacing(csv) as partial:
             table.assign(interval=interval).to_csv(partial, index=False)
     determined = determination(posterior, interval)
+    leaning = _sensitivity(written, posterior, plan) if sensitivity else None
     if not quiet and not json:
         _show(written, posterior, table, interval, chosen or list(KINDS))
         _show_determination(written, posterior, determined, interval, chosen)
+        if leaning is not None:
+            show_sensitivity(written, leaning, tuple(chosen or KINDS[:1]))
     else:
         show_verdict(written, posterior)
     if csv is not None:
@@ -88,9 +108,17 @@ def summary(
             "interval": interval,
             "quantities": table.to_dict("records"),
             "determination": determined.to_dict("records"),
+            "sensitivity": None if leaning is None else leaning.to_dict("records"),
         }
     )
     return 0 if posterior.trustworthy else 1
+
+
+def _sensitivity(written: Output, posterior: "Posterior", plan: Path | None) -> "pd.DataFrame":
+    from bayes_cpt.sensitivity import sensitivity
+
+    with written.cautions():
+        return sensitivity(posterior, plan)
 
 
 def _show(

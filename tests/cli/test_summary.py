@@ -100,3 +100,28 @@ def test_effects_of_a_typical_run_and_what_is_left_open(
     rows = [line.split() for line in named.split("Not tried")[0].splitlines() if line.strip()]
     assert weak
     assert weak <= {row[0] for row in rows}
+
+
+def test_sensitivity_names_what_leans_on_the_prior(
+    call: Call, fit_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A hundred draws of what is no posterior of these data tell nothing from noise.
+    monkeypatch.setattr("bayes_cpt.sensitivity.NOISE", 0.0)
+    monkeypatch.setattr("bayes_cpt.sensitivity.THRESHOLD", 0.0)
+    line = ("summary", fit_file, "--sensitivity", "--plan", "data/cpt-lab/plan-example.toml")
+    told = call(*line, "--json").json()["sensitivity"]
+    answer = call(*line)
+    losses = [row for row in told if row["kind"] == "last loss"]
+    firm = sum(not row["diagnosis"] for row in losses)
+    assert f"{firm} of 4 last losses do not lean on it." in answer.out
+    printed = answer.out.split("What leans on the prior (power scaling")[1]
+    leaning = [row for row in told if row["diagnosis"] and row["kind"] != "parameter"]
+    assert leaning
+    for row in leaning:
+        assert f" {row['quantity']} " in printed
+        assert row["diagnosis"].capitalize() in printed
+
+
+def test_sensitivity_is_asked_for(call: Call, fit_file: Path) -> None:
+    assert call("summary", fit_file, "--json").json()["sensitivity"] is None
+    assert "leans on the prior" not in call("summary", fit_file).out
