@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ import numpy as np
 from bayes_cpt.errors import BayesCPTError, Problem
 
 CONNECTION_SECONDS = 10
+# Of a process: a Dask worker may have several threads, and limits and compiled code are shared by them.
+_ONE_AT_A_TIME = Lock()
 
 
 class ClusterError(BayesCPTError):
@@ -47,7 +50,8 @@ class Pool:
         Processes on this machine; one per core unless given, and 1 stays in this process.
     dask : str, optional
         Address of the scheduler of a running Dask cluster, ``tcp://host:8786``, to use in place of them.
-        Its workers need this package in the same version.
+        Its workers need this package in the same version; each takes one task at a time, so many workers
+        of one thread serve better than one of many.
     """
 
     jobs: int | None = None
@@ -106,7 +110,7 @@ class Pool:
 def _in_one_thread[T, R](function: Callable[[T], R], task: T) -> R:
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(limits=1):
+    with _ONE_AT_A_TIME, threadpool_limits(limits=1):
         return function(task)
 
 

@@ -2,6 +2,8 @@ import importlib.util
 import os
 import socket
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -84,6 +86,23 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ClusterError, match=r"Pip install 'bayes-cpt\[dask\]'"):
         list(Pool(dask="tcp://host:8786").run(lambda task: task, [1]))
+
+
+def test_threads_of_a_process_take_one_task_at_a_time() -> None:
+    running: list[int] = []
+    most: list[int] = []
+
+    def task(number: int) -> int:
+        running.append(number)
+        time.sleep(0.01)
+        most.append(len(running))
+        running.remove(number)
+        return number
+
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda number: next(Pool(jobs=1).run(task, [number])), range(8)))
+    assert found == list(range(8))
+    assert set(most) == {1}
 
 
 @needs_dask
