@@ -1,6 +1,7 @@
 """Law terms and laws: written once, evaluated on NumPy arrays and PyTensor variables alike."""
 
 from bayes_cpt.laws.law import Law
+from bayes_cpt.laws.multi_power import MultiPower
 from bayes_cpt.laws.pretraining import Annealing, Power
 from bayes_cpt.laws.term import Parameter, Reference, Term
 from bayes_cpt.laws.transfer import Adaptation, BaseOffset, Shift, shift_signs
@@ -10,6 +11,7 @@ __all__ = [
     "Annealing",
     "BaseOffset",
     "Law",
+    "MultiPower",
     "Parameter",
     "Power",
     "Reference",
