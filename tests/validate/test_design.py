@@ -1,9 +1,11 @@
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from synthetic import lab
 
+from bayes_cpt.bundled import bundled_study
 from bayes_cpt.errors import StudyError
 from bayes_cpt.points import observed_steps
 from bayes_cpt.priors import draw_priors
@@ -18,6 +20,7 @@ from bayes_cpt.validate.design import (
     POINTS,
     design_study,
     held_out_run,
+    read_design,
     simulate_setup,
     with_base_losses,
     with_runs,
@@ -121,6 +124,31 @@ def test_the_held_out_run_is_longer_and_its_name_its_own() -> None:
     again = with_runs(with_runs(design, [run]), [run])
     assert [own.name for own in again.runs[-2:]] == [HELD_OUT, f"{HELD_OUT}+"]
     assert len(again.losses) == len(design.losses)
+
+
+def test_runs_from_bases_that_the_design_has_not_start_at_an_unknown_loss() -> None:
+    design = design_study(lab(), SPEC, points=4)
+    base = Base("other", 500, constant(500, 1e-3), run="nobody")
+    runs = [
+        Run("new", "cpt", cosine(400, 1e-3), base="other", replay=0.2),
+        Run("own", "cpt", cosine(400, 1e-3), base="stable_12k", replay=0.2),
+    ]
+    whole = with_runs(design, runs, [base, *design.bases])
+    assert [own.name for own in whole.bases] == [*(own.name for own in design.bases), "other"]
+    frame = build_setup(SPEC, design).frame
+    curves = frame.curves(whole, lambda run, _: [run.schedule.steps], whole.runs[-2:])
+    assert [curve.base_known for curve in curves.curves] == [False, False, True, True]
+
+
+def test_a_design_is_read_from_a_study_or_from_a_plan(tmp_path: Path) -> None:
+    assert read_design(bundled_study()).digest() == lab().digest()
+    settings = (bundled_study() / "study.toml").read_text()
+    (tmp_path / "study.toml").write_text(settings)
+    for path in (tmp_path, tmp_path / "study.toml"):
+        assert read_design(path).is_plan
+        assert [run.name for run in read_design(path).runs] == [run.name for run in lab().runs]
+    with pytest.raises(StudyError, match="there is no such folder"):
+        read_design(tmp_path / "nowhere")
 
 
 @pytest.fixture(scope="module")

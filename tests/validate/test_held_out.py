@@ -18,9 +18,11 @@ from bayes_cpt.validate.held_out import (
     TABLES,
     Answer,
     Method,
+    horizon_table,
     package_method,
     paper_answer,
     score_folds,
+    score_table,
 )
 from bayes_cpt.validate.parallel import Pool
 from bayes_cpt.validate.records import Records
@@ -54,6 +56,27 @@ def test_a_better_method_has_the_smaller_crps() -> None:
     assert (crps_ratios(summary, "ours")["rough"] < 0.5).all()
     assert crps_ratios(summary[summary["method"] == "rough"], "rough").empty
     assert crps_ratios(summary[summary["method"] == "rough"], "ours").empty
+
+
+def test_tables_are_summaries_with_methods_side_by_side() -> None:
+    methods = {"rough": around(4.0, 0.2), "ours": around(2.8, 0.2)}
+    folds = leave_run_out(lab(), SPEC, ["r25_cos", "r50_cos"])
+    folds += leave_tail_out(lab(), SPEC, 0.5, ["r25_cos"])
+    points, _ = score_folds(folds, methods, seed=1, pool=HERE)
+    scores = score_table(points)
+    assert scores["method"].tolist() == ["rough", "ours"] * (len(scores) // 2)
+    for (seen, method), rows in points.groupby(["seen", "method"]):
+        own = scores[(scores["seen"] == seen) & (scores["method"] == method)]
+        expected = summarize(rows)
+        pd.testing.assert_frame_equal(own[list(expected)].reset_index(drop=True), expected)
+    horizons = horizon_table(points)
+    assert horizons["method"].tolist() == ["rough", "ours"] * (len(horizons) // 2)
+    share, ratio = (horizons[horizons["axis"] == axis] for axis in ("share", "ratio"))
+    assert share["points"].sum() == (points["seen"] == 0).sum()
+    assert ratio["points"].sum() == (points["seen"] > 0).sum()
+    assert set(ratio["horizon"]) == {"1 to 1.5x", "1.5 to 2x"}
+    only_tails = horizon_table(points[points["seen"] > 0])
+    pd.testing.assert_frame_equal(only_tails, ratio.reset_index(drop=True))
 
 
 def test_the_same_seed_gives_the_same_scores_whichever_folds_are_asked() -> None:
