@@ -1,26 +1,36 @@
 """Forward area S1 and annealing area S2 (LAW.md section 2): the only place they are computed.
 
-Areas are in raw learning rate times steps. The annealing area depends on the momentum lambda; where
-lambda is estimated, `MomentumInterpolant` replaces the recursion by a matrix product.
+Areas are in raw learning rate times steps. The annealing area depends on the momentum lambda, and comes as
+a series in it (`bayes_cpt.momentum`).
 """
 
-import math
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bayes_cpt.momentum import MomentumInterpolant, MomentumRange, chebyshev_basis
 from bayes_cpt.schedules import Schedule
 from bayes_cpt.segments import FloatArray
 
+__all__ = [
+    "MomentumInterpolant",
+    "MomentumRange",
+    "PhaseAreas",
+    "annealing_area",
+    "annealing_memory",
+    "chebyshev_basis",
+    "continual_areas",
+    "forward_area",
+    "pretraining_areas",
+]
+
 type IntArray = NDArray[np.int64]
 
-# The Chebyshev interval is a little wider than the momentum range, so that the derivative of arccos
-# stays finite for every momentum in it.
-INTERVAL_MARGIN = 0.01
-# Aimed-at truncation error of the interpolant; its tests hold it to 1e-8.
-INTERPOLATION_ERROR = 1e-11
+WIDE = MomentumRange()
+# Bases whose areas are kept: many runs start from each.
+BASES_KEPT = 128
 
 
 def forward_area(learning_rates: ArrayLike) -> FloatArray:
@@ -44,21 +54,24 @@ def forward_area(learning_rates: ArrayLike) -> FloatArray:
     return np.cumsum(np.asarray(learning_rates, dtype=np.float64))
 
 
-def _memory_curve(
+def _annealing_at(
     learning_rates: ArrayLike,
-    momentum: float,
-    initial_learning_rate: float,
-    initial_memory: float,
+    before: float,
+    momenta: FloatArray,
+    memories: FloatArray,
+    points: IntArray,
 ) -> FloatArray:
-    """Return m_1 ... m_steps of m_i = lambda m_{i-1} + (eta_{i-1} - eta_i)."""
-    from scipy.signal import lfilter
+    """Return S2 at steps in any order, shape (points, momenta); leave m after the last in `memories`."""
+    from bayes_cpt.recursion import fill_annealing
 
-    if not 0.0 <= momentum < 1.0:
-        raise ValueError(f"momentum is {momentum}: give a number from 0 up to but not including 1")
-    rates = np.asarray(learning_rates, dtype=np.float64)
-    falls = -np.diff(rates, prepend=initial_learning_rate)
-    memory, _ = lfilter([1.0], [1.0, -momentum], falls, zi=[momentum * initial_memory])
-    return np.asarray(memory, dtype=np.float64)
+    rates = np.ascontiguousarray(learning_rates, dtype=np.float64)
+    areas = np.empty((points.size, momenta.size))
+    if np.all(points[1:] >= points[:-1]):
+        fill_annealing(rates, before, momenta, memories, points, areas)
+        return areas
+    steps, place = np.unique(points, return_inverse=True)
+    fill_annealing(rates, before, momenta, memories, steps, areas)
+    return areas[place]
 
 
 def annealing_area(
@@ -95,7 +108,8 @@ def annealing_area(
     >>> annealing_area([0.5, 0.5], momentum=0.5, initial_learning_rate=1.0).tolist()
     [0.5, 0.75]
     """
-    return np.cumsum(_memory_curve(learning_rates, momentum, initial_learning_rate, initial_memory))
+    areas, _ = _annealing(learning_rates, momentum, initial_learning_rate, initial_memory)
+    return areas
 
 
 def annealing_memory(
@@ -105,129 +119,19 @@ def annealing_memory(
     initial_memory: float = 0.0,
 ) -> float:
     """Return m after the last step, to carry over (arguments as in `annealing_area`)."""
-    curve = _memory_curve(learning_rates, momentum, initial_learning_rate, initial_memory)
-    return float(curve[-1]) if curve.size else initial_memory
+    return _annealing(learning_rates, momentum, initial_learning_rate, initial_memory)[1]
 
 
-@dataclass(frozen=True)
-class MomentumRange:
-    """The range of momenta an interpolant serves.
-
-    Parameters
-    ----------
-    low, high : float
-        0.1 <= low < high < 1. A memory shorter than that is none: 1/(1 - lambda) counts its steps.
-
-    Raises
-    ------
-    ValueError
-        If the bounds are not in that order.
-    """
-
-    low: float = 0.9
-    high: float = 0.9999
-
-    def __post_init__(self) -> None:
-        if not 0.1 <= self.low < self.high < 1.0:
-            raise ValueError(
-                f"the momentum range is {self.low} to {self.high}: give 0.1 <= low < high < 1"
-            )
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Middle and half-width of the Chebyshev interval in u = log(1 - lambda)."""
-        first, last = math.log1p(-self.high), math.log1p(-self.low)
-        half_width = 0.5 * (last - first) * (1.0 + INTERVAL_MARGIN)
-        return 0.5 * (first + last), half_width
-
-    @property
-    def nodes(self) -> int:
-        """Number of Chebyshev nodes for an error below 1e-8 (see `MomentumInterpolant`).
-
-        1 - lambda^k, as a function of u, grows without bound only beyond Im u = pi/2. That strip
-        holds a Bernstein ellipse whose parameter gives the geometric rate of convergence.
-        """
-        _, half_width = self.interval
-        height = 0.5 * math.pi / half_width
-        rate = height + math.hypot(1.0, height)
-        return math.ceil(-math.log(INTERPOLATION_ERROR) / math.log(rate))
-
-    def node_momenta(self) -> FloatArray:
-        """Return the momentum at each Chebyshev node, shape (nodes,), highest last."""
-        middle, half_width = self.interval
-        angles = (np.arange(self.nodes) + 0.5) * (np.pi / self.nodes)
-        return np.asarray(-np.expm1(middle + half_width * np.cos(angles)))
-
-
-def chebyshev_basis(momentum: Any, momentum_range: MomentumRange, xp: Any = np) -> Any:
-    """Return the basis whose product with `MomentumInterpolant.coefficients` is S2.
-
-    Parameters
-    ----------
-    momentum : float, ndarray or PyTensor variable, shape (...)
-        lambda inside the range.
-    momentum_range : MomentumRange
-        The one the coefficients were built for.
-    xp : module
-        Where `log`, `cos`, `arccos` and `expand_dims` come from: `numpy` or `pytensor.tensor`.
-
-    Returns
-    -------
-    ndarray or PyTensor variable, shape (..., nodes)
-        T_j(x) / (1 - lambda), with x linear in log(1 - lambda).
-    """
-    middle, half_width = momentum_range.interval
-    distance = 1.0 - momentum
-    angle = xp.arccos((xp.log(distance) - middle) / half_width)
-    waves = xp.cos(xp.expand_dims(angle, -1) * np.arange(momentum_range.nodes))
-    return waves / xp.expand_dims(distance, -1)
-
-
-@dataclass(frozen=True, eq=False)
-class MomentumInterpolant:
-    """S2 at chosen steps as a function of lambda, in a Chebyshev series in u = log(1 - lambda).
-
-    Interpolated is (1 - lambda) S2, which stays near the size of the learning rates over the whole
-    range. The error of S2 is below 1e-8 of the curve's largest |S2| over the range, for schedules
-    of up to 100,000 steps (tested; about 1e-11 as built).
-
-    Parameters
-    ----------
-    coefficients : ndarray, shape (points, nodes)
-        S2 at the points is ``coefficients @ chebyshev_basis(momentum, momentum_range)``.
-    momentum_range : MomentumRange
-        Where the series holds.
-    """
-
-    coefficients: FloatArray
-    momentum_range: MomentumRange
-
-    @classmethod
-    def from_areas(
-        cls, areas_at_nodes: FloatArray, momentum_range: MomentumRange
-    ) -> "MomentumInterpolant":
-        """Build the series from S2 at `momentum_range.node_momenta()`, shape (points, nodes)."""
-        from scipy.fft import dct
-
-        scaled = areas_at_nodes * (1.0 - momentum_range.node_momenta())
-        coefficients = dct(scaled, type=2, axis=1) / momentum_range.nodes
-        coefficients[:, 0] *= 0.5
-        return cls(coefficients, momentum_range)
-
-    def evaluate(self, momentum: float | FloatArray) -> FloatArray:
-        """Return S2 at the points, shape (..., points) for momenta of shape (...).
-
-        Raises
-        ------
-        ValueError
-            If a momentum lies outside the range.
-        """
-        momenta = np.asarray(momentum, dtype=np.float64)
-        low, high = self.momentum_range.low, self.momentum_range.high
-        if np.any((momenta < low) | (momenta > high)):
-            raise ValueError(f"a momentum lies outside {low} to {high}: build a wider interpolant")
-        basis = chebyshev_basis(momenta, self.momentum_range)
-        return np.asarray(basis @ self.coefficients.T)
+def _annealing(
+    learning_rates: ArrayLike, momentum: float, before: float, initial_memory: float
+) -> tuple[FloatArray, float]:
+    """Return S2 after each step, and the last m."""
+    if not 0.0 <= momentum < 1.0:
+        raise ValueError(f"momentum is {momentum}: give a number from 0 up to but not including 1")
+    memory = np.array([initial_memory], dtype=np.float64)
+    every = np.arange(1, np.size(learning_rates) + 1)
+    areas = _annealing_at(learning_rates, before, np.array([momentum]), memory, every)
+    return areas[:, 0], float(memory[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +161,7 @@ class PhaseAreas:
 def pretraining_areas(
     schedule: Schedule,
     steps: ArrayLike,
-    momentum_range: MomentumRange = MomentumRange(),
+    momentum_range: MomentumRange = WIDE,
 ) -> PhaseAreas:
     """Return the areas of a PT run: its warm-up counts in S1, not in S2 (LAW.md section 2).
 
@@ -293,7 +197,7 @@ def continual_areas(
     steps: ArrayLike,
     *,
     carry_memory: bool = False,
-    momentum_range: MomentumRange = MomentumRange(),
+    momentum_range: MomentumRange = WIDE,
 ) -> PhaseAreas:
     """Return the areas of a CPT run on its base (LAW.md section 2).
 
@@ -318,32 +222,42 @@ def continual_areas(
     """
     points = _points(schedule, steps)
     rates = schedule.learning_rates()
-    initial_rate = base.final if base else 0.0
-    node_momenta = momentum_range.node_momenta()
-    memories = np.zeros(momentum_range.nodes)
-    forward_pt = 0.0
-    annealing_pt = _zero_interpolant(points, momentum_range)
-    if base:
-        forward_pt = float(forward_area(base.learning_rates())[-1])
-        last_step = np.full(points.size, base.steps)
-        annealing_pt = _pretraining_interpolant(base, last_step, momentum_range)
-        if carry_memory:
-            base_rates, base_initial = _after_warmup(base)
-            memories = np.array(
-                [annealing_memory(base_rates, float(m), base_initial) for m in node_momenta]
-            )
-    areas = [
-        _at(annealing_area(rates, float(momentum), initial_rate, float(memory)), points)
-        for momentum, memory in zip(node_momenta, memories, strict=True)
-    ]
+    start = _start(base, momentum_range)
+    memories = start.memories.copy() if carry_memory else np.zeros(momentum_range.nodes)
+    momenta = momentum_range.node_momenta()
+    areas = _annealing_at(rates, start.learning_rate, momenta, memories, points)
+    shape = (points.size, momentum_range.nodes)
     return PhaseAreas(
         steps=points,
-        learning_rates=_at(rates, points, initial_rate),
-        forward_pt=np.full(points.size, forward_pt),
-        annealing_pt=annealing_pt,
+        learning_rates=_at(rates, points, start.learning_rate),
+        forward_pt=np.full(points.size, start.forward),
+        annealing_pt=MomentumInterpolant(np.broadcast_to(start.annealing, shape), momentum_range),
         forward_cpt=_at(forward_area(rates), points),
-        annealing_cpt=MomentumInterpolant.from_areas(np.stack(areas, axis=1), momentum_range),
+        annealing_cpt=MomentumInterpolant.from_areas(areas, momentum_range),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Start:
+    """What a CPT run finds at the transfer: eta_0, S1_pt, the series of S2_pt, and m at each node."""
+
+    learning_rate: float
+    forward: float
+    annealing: FloatArray
+    memories: FloatArray
+
+
+@lru_cache(maxsize=BASES_KEPT)
+def _start(base: Schedule | None, momentum_range: MomentumRange) -> _Start:
+    memories = np.zeros(momentum_range.nodes)
+    if base is None:
+        return _Start(0.0, 0.0, np.zeros(momentum_range.nodes), memories)
+    rates, initial_rate = _after_warmup(base)
+    last = np.array([rates.size])
+    areas = _annealing_at(rates, initial_rate, momentum_range.node_momenta(), memories, last)
+    series = MomentumInterpolant.from_areas(areas, momentum_range).coefficients[0]
+    forward = float(forward_area(base.learning_rates())[-1])
+    return _Start(base.final, forward, series, memories)
 
 
 def _points(schedule: Schedule, steps: ArrayLike) -> IntArray:
@@ -373,12 +287,12 @@ def _pretraining_interpolant(
 ) -> MomentumInterpolant:
     rates, initial_rate = _after_warmup(schedule)
     after_warmup = np.maximum(points - schedule.warmup_steps, 0)
-    areas = [
-        _at(annealing_area(rates, float(momentum), initial_rate), after_warmup)
-        for momentum in momentum_range.node_momenta()
-    ]
-    return MomentumInterpolant.from_areas(np.stack(areas, axis=1), momentum_range)
+    memories = np.zeros(momentum_range.nodes)
+    momenta = momentum_range.node_momenta()
+    areas = _annealing_at(rates, initial_rate, momenta, memories, after_warmup)
+    return MomentumInterpolant.from_areas(areas, momentum_range)
 
 
 def _zero_interpolant(points: IntArray, momentum_range: MomentumRange) -> MomentumInterpolant:
-    return MomentumInterpolant(np.zeros((points.size, momentum_range.nodes)), momentum_range)
+    shape = (points.size, momentum_range.nodes)
+    return MomentumInterpolant(np.broadcast_to(0.0, shape), momentum_range)

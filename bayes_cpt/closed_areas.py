@@ -158,10 +158,10 @@ def _decay_fading(
         return np.asarray(fall * (1.0 + momentum**steps) * share)
     if shape == "one_minus_sqrt":
         # i falls by sqrt(i) - sqrt(i - 1), whatever n is: one recursion serves every length.
-        from scipy.signal import lfilter
+        from bayes_cpt.recursion import fading_sum
 
         falls = np.diff(np.sqrt(np.arange(steps.max() + 1.0)), prepend=0.0)
-        return np.asarray(fall * lfilter([1.0], [1.0, -momentum], falls)[steps] / np.sqrt(steps))
+        return np.asarray(fall * fading_sum(falls, momentum)[steps] / np.sqrt(steps))
     # The ratio per step q and lambda give (lambda^n - q^n)/(lambda - q), written to survive q = lambda.
     ratio = np.log(final / peak) / steps
     larger, apart = np.maximum(ratio, np.log(momentum)), np.abs(ratio - np.log(momentum))

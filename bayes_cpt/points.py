@@ -22,6 +22,7 @@ from bayes_cpt.laws.term import Reference
 from bayes_cpt.study import Run, Study
 
 type Floats = NDArray[np.float64]
+type IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,9 +137,9 @@ def observed_steps(study: Study, run: Run, domain: str, skip_pretraining: float)
     """
     steps, _ = study.curve(run.name, domain)
     if run.phase == "cpt":
-        return [int(step) for step in steps if step > 0]
+        return [int(step) for step in steps[steps > 0]]
     first = max(run.schedule.warmup_steps, skip_pretraining * run.schedule.steps)
-    return [int(step) for step in steps if step > first]
+    return [int(step) for step in steps[steps > first]]
 
 
 def build_curves(
@@ -174,26 +175,29 @@ def build_curves(
     columns: list[dict[str, Any]] = []
     rows: list[dict[str, Any]] = []
     for run in study.runs if runs is None else runs:
-        wanted = {domain: sorted(steps_of(run, domain)) for domain in domains}
-        union = sorted({0, *(step for steps in wanted.values() for step in steps)})
+        wanted = {domain: _rising(steps_of(run, domain)) for domain in domains}
+        union = np.unique(np.concatenate([[0], *wanted.values()]))
         areas = _areas(study, run, union, momentum_range, carry_memory)
         for domain_index, domain in enumerate(domains):
-            if not wanted[domain]:
+            if not wanted[domain].size:
                 continue
             base_loss = _base_loss(study, run, domain)
             curve = Curve(run.name, domain, run.phase == "cpt", base_loss is not None)
             shared = (len(curves), domain_index, run, curve, reference)
-            measured = dict(zip(*_listed(study, run, domain), strict=True))
-            losses = [measured.get(step, np.nan) for step in wanted[domain]]
+            losses = _measured(study, run, domain, wanted[domain])
             columns.append(_columns(areas, np.searchsorted(union, wanted[domain]), losses, *shared))
-            start = np.array([0]) if curve.continual else np.array([len(union) - 1])
-            rows.append(_columns(areas, start, [base_loss or 0.0], *shared))
+            start = np.array([0]) if curve.continual else np.array([union.size - 1])
+            rows.append(_columns(areas, start, np.array([base_loss or 0.0]), *shared))
             curves.append(curve)
     return Curves(tuple(curves), _points(columns, momentum_range), _points(rows, momentum_range))
 
 
+def _rising(steps: Iterable[int]) -> IntArray:
+    return np.unique(np.fromiter(steps, dtype=np.int64))
+
+
 def _areas(
-    study: Study, run: Run, steps: list[int], momentum_range: MomentumRange, carry_memory: bool
+    study: Study, run: Run, steps: IntArray, momentum_range: MomentumRange, carry_memory: bool
 ) -> PhaseAreas:
     if run.phase == "pt":
         return pretraining_areas(run.schedule, steps, momentum_range)
@@ -218,17 +222,20 @@ def _base_loss(study: Study, run: Run, domain: str) -> float | None:
     return study.base_loss(str(run.base), domain) if run.phase == "cpt" else None
 
 
-def _listed(study: Study, run: Run, domain: str) -> tuple[list[int], list[float]]:
-    if run.name not in {own.name for own in study.runs}:
-        return [], []
-    steps, losses = study.curve(run.name, domain)
-    return [int(step) for step in steps], [float(loss) for loss in losses]
+def _measured(study: Study, run: Run, domain: str, wanted: IntArray) -> Floats:
+    """Return the losses of a curve at rising steps, NaN where there is none."""
+    found = np.full(wanted.size, np.nan)
+    if run.name in study:
+        steps, losses = study.curve(run.name, domain)
+        _, here, there = np.intersect1d(wanted, steps, assume_unique=True, return_indices=True)
+        found[here] = losses[there]
+    return found
 
 
 def _columns(
     areas: PhaseAreas,
-    rows: NDArray[np.int64],
-    losses: list[float],
+    rows: IntArray,
+    losses: Floats,
     curve_index: int,
     domain_index: int,
     run: Run,
@@ -248,7 +255,7 @@ def _columns(
         "annealing_pt": areas.annealing_pt.coefficients[rows],
         "annealing_cpt": areas.annealing_cpt.coefficients[rows],
         "target_share": (1.0 - (run.replay or 0.0) if curve.continual else 0.0) * ones,
-        "loss": np.asarray(losses, dtype=np.float64),
+        "loss": losses,
         "base_known": float(curve.base_known) * ones,
     }
 
@@ -264,7 +271,8 @@ def _points(columns: list[dict[str, Any]], momentum_range: MomentumRange) -> Poi
                 )
             ]
         )
+    # The parts go as the whole grows: the areas of long logs are large.
     arrays: dict[str, Any] = {
-        name: np.concatenate([column[name] for column in columns]) for name in columns[0]
+        name: np.concatenate([column.pop(name) for column in columns]) for name in list(columns[0])
     }
     return Points(**arrays, momentum_range=momentum_range)

@@ -103,12 +103,12 @@ class Study:
         first = [domain for domain in (self.general, self.target) if domain in measured]
         return (*first, *sorted(measured.difference(first)))
 
-    @property
+    @cached_property
     def pretraining_runs(self) -> tuple[Run, ...]:
         """The PT runs, in the order of the study."""
         return tuple(run for run in self.runs if run.phase == "pt")
 
-    @property
+    @cached_property
     def continual_runs(self) -> tuple[Run, ...]:
         """The CPT runs, in the order of the study."""
         return tuple(run for run in self.runs if run.phase == "cpt")
@@ -121,7 +121,7 @@ class Study:
         StudyError
             If there is none.
         """
-        return self._named("run", name, self.runs)
+        return self._named("run", name, self._runs)
 
     def base(self, name: str) -> Base:
         """Return the base of that name.
@@ -131,19 +131,29 @@ class Study:
         StudyError
             If there is none.
         """
-        return self._named("base", name, self.bases)
+        return self._named("base", name, self._bases)
 
-    def _named[T: (Base, Run)](self, kind: str, name: str, items: tuple[T, ...]) -> T:
-        for item in items:
-            if item.name == name:
-                return item
-        names = [item.name for item in items]
+    def __contains__(self, run: object) -> bool:
+        """Return whether there is a run of that name."""
+        return run in self._runs
+
+    @cached_property
+    def _runs(self) -> dict[str, Run]:
+        return {run.name: run for run in self.runs}
+
+    @cached_property
+    def _bases(self) -> dict[str, Base]:
+        return {base.name: base for base in self.bases}
+
+    def _named[T: (Base, Run)](self, kind: str, name: str, items: dict[str, T]) -> T:
+        if name in items:
+            return items[name]
         raise StudyError(
             [
                 Problem(
                     self.origin.settings,
-                    f"there is no {kind} {name!r}{suggestion(name, names)}",
-                    f"name one of {', '.join(names) or 'none'}",
+                    f"there is no {kind} {name!r}{suggestion(name, items)}",
+                    f"name one of {', '.join(items) or 'none'}",
                 )
             ]
         )
@@ -179,20 +189,23 @@ class Study:
         shows at just the base's step.
         """
         checkpoint = self.base(base)
-        measured = [
-            losses[0]
-            for run in self.continual_runs
-            if run.base == base
-            for steps, losses in [self.curve(run.name, domain)]
-            if steps.size and steps[0] == 0
-        ]
-        if measured:
-            return float(np.median(measured))
-        if checkpoint.run in {run.name for run in self.runs}:
+        if (base, domain) in self._starts:
+            return self._starts[base, domain]
+        if checkpoint.run in self:
             steps, losses = self.curve(str(checkpoint.run), domain)
             here = np.flatnonzero(steps == checkpoint.steps)
             return float(losses[here[0]]) if here.size else None
         return None
+
+    @cached_property
+    def _starts(self) -> dict[tuple[str, str], float]:
+        """Median loss of each base at step 0 of its CPT runs."""
+        measured: dict[tuple[str, str], list[float]] = {}
+        for (name, domain), (steps, losses) in self._curves.items():
+            base = self._runs[name].base
+            if base is not None and steps[0] == 0:
+                measured.setdefault((base, domain), []).append(losses[0])
+        return {key: float(np.median(losses)) for key, losses in measured.items()}
 
     def without_losses(self) -> "Study":
         """Return the study as a plan: of its losses only those at step 0 are left."""
