@@ -91,17 +91,13 @@ class TableCheck(Check):
             cells = self.table[column]
             if column in TEXT_COLUMNS:
                 values = cells.astype(object)
-                fine = np.array(
-                    [isinstance(cell, str) and cell != "" for cell in cells], dtype=bool
-                )
+                fine = _is_text(cells)
                 mend = f"give the name of a {column}"
             else:
                 is_allowed, mend = NUMBER_COLUMNS[column]
                 values = pd.to_numeric(cells, errors="coerce").astype("float64")
                 numbers = values.to_numpy()
-                # A column of booleans would pass as one of 0s and 1s.
-                truths = [isinstance(cell, bool | np.bool_) for cell in cells]
-                fine = np.isfinite(numbers) & is_allowed(numbers) & ~np.array(truths, dtype=bool)
+                fine = np.isfinite(numbers) & is_allowed(numbers) & ~_is_truth(cells)
             for label in self.table.index[~fine]:
                 self.add(
                     self.place(label), f"the {column} is {self.table.at[label, column]!r}", mend
@@ -123,3 +119,21 @@ class TableCheck(Check):
                 "keep one of the two rows",
             )
         return table[~repeated]
+
+
+def _is_text(cells: "pd.Series") -> NDArray[np.bool_]:
+    """Return which cells hold a text that is not empty."""
+    import pandas as pd
+
+    if isinstance(cells.dtype, pd.StringDtype):
+        return np.asarray((cells.notna() & (cells != "")).to_numpy(dtype=bool, na_value=False))
+    return np.array([isinstance(cell, str) and cell != "" for cell in cells], dtype=bool)
+
+
+def _is_truth(cells: "pd.Series") -> NDArray[np.bool_]:
+    """Return which cells hold true or false: they would pass as 1 and 0."""
+    import pandas as pd
+
+    if pd.api.types.is_numeric_dtype(cells) and not pd.api.types.is_bool_dtype(cells):
+        return np.zeros(len(cells), dtype=bool)
+    return np.array([isinstance(cell, bool | np.bool_) for cell in cells], dtype=bool)

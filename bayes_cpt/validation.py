@@ -1,6 +1,7 @@
 """Checks that need more than one part of a study: runs against bases, losses against runs."""
 
 import math
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -138,7 +139,7 @@ def _check_runs(
     malformed: Collection[str],
 ) -> None:
     for kind, names in (("base", [b.name for b in bases]), ("run", [r.name for r in runs])):
-        for twice in sorted({name for name in names if names.count(name) > 1}):
+        for twice in sorted(name for name, times in Counter(names).items() if times > 1):
             check.add(
                 f"{kind} {twice}", f"two {kind}s are named {twice!r}", "give each its own name"
             )
@@ -213,14 +214,15 @@ def _check_rows(
 ) -> "pd.DataFrame":
     """Note rows of unknown runs and impossible steps; return the others."""
     by_name = {run.name: run for run in runs}
-    for name, rows in losses.groupby("run", sort=False):
-        if name not in by_name and name not in malformed:
+    is_known = losses["run"].isin(list(by_name))
+    for name, rows in losses[~is_known].groupby("run", sort=False):
+        if name not in malformed:
             table.add(
                 table.place(rows.index[0]),
                 f"the run {name!r} is unknown{suggestion(name, by_name)} ({len(rows)} rows)",
                 f"add [runs.{name}] to the settings, or correct the name",
             )
-    known = losses[losses["run"].isin(list(by_name))]
+    known = losses[is_known]
     last = known["run"].map({run.name: run.schedule.steps for run in runs})
     too_late = known["step"].to_numpy() > last.to_numpy()
     for name, rows in known[too_late].groupby("run", sort=False):
@@ -277,10 +279,9 @@ def _note_unmeasured_runs(
 
 def _note_disorder(cautions: TableCheck, losses: "pd.DataFrame") -> None:
     """Note curves whose rows are not in rising order: often a log of a restarted run."""
-    firsts = []
-    for _, rows in losses.groupby(["run", "domain"], sort=False):
-        falls = np.flatnonzero(np.diff(rows["step"].to_numpy()) < 0)
-        firsts += rows.index[falls[:1] + 1].tolist()
+    curves = ["run", "domain"]
+    falls = losses[losses.groupby(curves, sort=False)["step"].diff() < 0]
+    firsts = falls.index[~falls.duplicated(curves)].tolist()
     if firsts:
         cautions.add(
             cautions.place(firsts[0]),
@@ -306,7 +307,9 @@ def _note_base_losses(
     """Note measurements of one base that disagree."""
     base_of = {run.name: run.base for run in runs if run.base is not None}
     starts = losses[(losses["step"] == 0) & losses["run"].isin(list(base_of))]
-    pretraining = losses.set_index(["run", "step", "domain"])["loss"]
+    known = {base.name: base for base in bases}
+    trunks = losses[losses["run"].isin([base.run for base in bases])]
+    pretraining = trunks.set_index(["run", "step", "domain"])["loss"].to_dict()
     for (base_name, domain), rows in starts.groupby([starts["run"].map(base_of), "domain"]):
         far = rows[(rows["loss"] - rows["loss"].iloc[0]).abs() > SAME_LOSS]
         if len(far):
@@ -316,21 +319,22 @@ def _note_base_losses(
                 f"{rows['loss'].iloc[0]:g} in run {rows['run'].iloc[0]}",
                 "step 0 is the base itself: give every run from it the same loss there",
             )
-        for base in bases:
-            key = (base.run, base.steps, domain)
-            if base.name != base_name or key not in pretraining.index:
-                continue
-            ratio = rows["loss"].iloc[0] / pretraining[key]
-            if abs(rows["loss"].iloc[0] - pretraining[key]) > SIMILAR_LOSS:
-                bits = min(abs(ratio * math.log(2) - 1), abs(ratio / math.log(2) - 1)) < 0.02
-                cautions.add(
-                    cautions.place(rows.index[0]),
-                    f"the base {base_name} has loss {rows['loss'].iloc[0]:g} here but "
-                    f"{pretraining[key]:g} at step {base.steps} of its PT run {base.run}",
-                    f"one is in bits: multiply it by {math.log(2):.4f}"
-                    if bits
-                    else "measure both on the same sequences",
-                )
+        base = known.get(base_name)
+        if base is None:
+            continue
+        there = pretraining.get((base.run, base.steps, domain))
+        if there is None or abs(rows["loss"].iloc[0] - there) <= SIMILAR_LOSS:
+            continue
+        ratio = rows["loss"].iloc[0] / there
+        bits = min(abs(ratio * math.log(2) - 1), abs(ratio / math.log(2) - 1)) < 0.02
+        cautions.add(
+            cautions.place(rows.index[0]),
+            f"the base {base_name} has loss {rows['loss'].iloc[0]:g} here but {there:g} at step "
+            f"{base.steps} of its PT run {base.run}",
+            f"one is in bits: multiply it by {math.log(2):.4f}"
+            if bits
+            else "measure both on the same sequences",
+        )
 
 
 def _ordered(losses: "pd.DataFrame", runs: "Sequence[Run]") -> "pd.DataFrame":
