@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayes_cpt.bundled import bundled_study
+    from bayes_cpt.decisions.decision import decide
     from bayes_cpt.fitting import fit
     from bayes_cpt.posterior import Posterior, load
     from bayes_cpt.readers.folder import read_plan, read_study
@@ -24,6 +25,7 @@ _HOMES = {
     "Run": "bayes_cpt.study",
     "Study": "bayes_cpt.study",
     "bundled_study": "bayes_cpt.bundled",
+    "decide": "bayes_cpt.decisions.decision",
     "fit": "bayes_cpt.fitting",
     "load": "bayes_cpt.posterior",
     "read_plan": "bayes_cpt.readers.folder",
@@ -38,6 +40,7 @@ __all__ = [
     "Run",
     "Study",
     "bundled_study",
+    "decide",
     "fit",
     "load",
     "read_plan",

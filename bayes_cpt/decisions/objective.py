@@ -219,7 +219,7 @@ def read_objective(source: "str | Path | dict[str, Any] | Objective") -> Objecti
     if isinstance(source, Objective):
         return source
     if isinstance(source, dict):
-        return _from_table(source, "objective", "objective")
+        return _from_table(source, "objective", str(source.get("preset", "objective")))
     if str(source) in PRESETS:
         return _from_table({"preset": str(source)}, "objective", str(source))
     path = Path(source)

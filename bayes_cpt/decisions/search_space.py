@@ -166,6 +166,32 @@ class SearchSpace:
         places = centres.places[rows] + width * (2.0 * points[:, 1:] - 1.0)
         return self.build(np.clip(places, 0.0, 1.0), centres.cells[rows])
 
+    def along(self, centre: Candidates, name: str, count: int) -> Candidates:
+        """Return candidates that differ from one in a single quantity.
+
+        Parameters
+        ----------
+        centre : Candidates
+            A single one.
+        name : str
+            One of `searched`.
+        count : int
+            How many, over a whole range; of a list all values are taken.
+        """
+        key = "tokens" if name == "steps" and "tokens" in self.quantities else name
+        if key in self.ranges:
+            places = np.repeat(centre.places, count, axis=0)
+            places[:, self.ranges.index(key)] = np.linspace(0.0, 1.0, count)
+            return self.build(places, np.repeat(centre.cells, count))
+        sizes = self._lists
+        position = [
+            np.repeat(own, sizes[key])
+            for own in np.unravel_index(centre.cells, list(sizes.values()))
+        ]
+        position[list(sizes).index(key)] = np.arange(sizes[key])
+        cells = np.ravel_multi_index(tuple(position), tuple(sizes.values()))
+        return self.build(np.repeat(centre.places, cells.size, axis=0), cells)
+
     def build(self, places: Floats, cells: Ints) -> Candidates:
         """Return the candidates at places of the ranges and combinations of the listed values."""
         lists = self._lists
@@ -233,7 +259,9 @@ class SearchSpace:
                 (own.highest, "highest", LIMITS[name][1]),
             ):
                 if abs(place - end) <= near and end != natural:
-                    found.append(f"{column} {value:g} is the {word} that the space allows")
+                    found.append(
+                        f"{column.replace('_', ' ')} {value:g} is the {word} that is allowed"
+                    )
         return found
 
 
@@ -282,7 +310,8 @@ def _annealed(base: Base, loss_potential: float) -> Base:
     """Return the base with the same PT but another end of its anneal."""
     schedule = base.schedule
     last = schedule.segments[-1] if schedule else None
-    if schedule is None or not isinstance(last, Segment) or not last.start > last.end:
+    varies = isinstance(last, Segment) and last.shape != "constant" and last.start >= last.end
+    if schedule is None or not isinstance(last, Segment) or not varies:
         problem = f"the base {base.name} does not end in an anneal, so that it cannot be varied"
         mend = "name a base whose last segment falls, or leave loss_potential out and list bases"
         raise SpecError([Problem("space, key loss_potential", problem, mend)])

@@ -3,6 +3,7 @@
 from bayes_cpt.plots.calibration import calibration
 from bayes_cpt.plots.coverage import coverage
 from bayes_cpt.plots.critical_point import critical_point
+from bayes_cpt.plots.decision import decision
 from bayes_cpt.plots.decomposition import decomposition
 from bayes_cpt.plots.fitted import fitted
 from bayes_cpt.plots.forecast import forecast
@@ -16,6 +17,7 @@ __all__ = [
     "calibration",
     "coverage",
     "critical_point",
+    "decision",
     "decomposition",
     "fitted",
     "forecast",

@@ -193,9 +193,9 @@ def test_ends_of_the_space_that_could_be_moved_are_named() -> None:
         return space.edges(found, int(far.argmin()))
 
     assert at(0.0, 2000) == at(0.4, 2000) == []
-    assert at(0.8, 2000) == ["replay 0.8 is the highest that the space allows"]
-    assert at(0.4, 4000) == ["steps 4000 is the highest that the space allows"]
-    assert at(0.4, 1000) == ["steps 1000 is the lowest that the space allows"]
+    assert at(0.8, 2000) == ["replay 0.8 is the highest that is allowed"]
+    assert at(0.4, 4000) == ["steps 4000 is the highest that is allowed"]
+    assert at(0.4, 1000) == ["steps 1000 is the lowest that is allowed"]
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [

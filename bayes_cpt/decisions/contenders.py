@@ -1,0 +1,128 @@
+"""What is compared in the end: the recommendation and well separated others, exactly and in every draw."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.decisions import risk
+from bayes_cpt.decisions.candidates import Candidates
+from bayes_cpt.decisions.search import Search
+from bayes_cpt.decisions.valuation import Valuation
+
+type Floats = NDArray[np.floating]
+type Ints = NDArray[np.int64]
+
+# Candidates nearer than this share of every range are variants of one choice.
+APART = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class Contenders:
+    """Some candidates in every draw, in double precision.
+
+    Parameters
+    ----------
+    candidates : Candidates
+    losses, starts, noise : ndarray, shape (domains, candidates, draws)
+        The law's expected losses; what changes are counted from; sd of a single run.
+    values : ndarray, shape (candidates, draws)
+        Of the objective, as it is measured.
+    regrets : ndarray, shape (candidates, draws)
+        Distance from each draw's own best in the whole space, at least 0.
+    breaches : ndarray, shape (constraints, candidates)
+        How probably each constraint is broken.
+    """
+
+    candidates: Candidates
+    losses: Floats
+    starts: Floats
+    noise: Floats
+    values: Floats
+    regrets: Floats
+    breaches: Floats
+
+    @classmethod
+    def of(cls, valuation: Valuation, candidates: Candidates, best: Floats) -> Self:
+        """Return candidates in every draw.
+
+        Parameters
+        ----------
+        valuation : Valuation
+        candidates : Candidates
+        best : ndarray, shape (draws,)
+            Each draw's lowest value in the whole space.
+        """
+        layout = valuation.model.layout(candidates)
+        rows = np.arange(len(candidates))
+        losses, noise = layout.losses(rows), layout.noise(rows)
+        values = valuation.changes(candidates, losses)
+        starts = np.broadcast_to(valuation.start(candidates), losses.shape)
+        # The best are known in single precision, and under constraints some draw may do better without.
+        regrets = np.maximum(values - np.minimum(best, values.min(axis=0)), 0.0)
+        breaches = valuation.breaches(candidates, losses, noise)
+        return cls(candidates, losses, starts, noise, values, regrets, breaches)
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.candidates)
+
+    @property
+    def expected_regret(self) -> Floats:
+        """Expected regret, shape (candidates,)."""
+        return self.regrets.mean(axis=1)
+
+    @property
+    def probability_best(self) -> Floats:
+        """How often each is the best of these, shape (candidates,)."""
+        return risk.probability_best(self.values.T)
+
+    def probability_within(self, tolerance: float) -> Floats:
+        """Return how often each is within a tolerance of the best in the whole space."""
+        return np.asarray((self.regrets <= tolerance).mean(axis=1))
+
+    def changes(self) -> Floats:
+        """Return expected changes from what they are counted from, shape of `losses`."""
+        return self.losses - self.starts
+
+    def new_runs(self, seed: int, repeats: int = 8) -> Floats:
+        """Return losses that single runs may show, shape (domains, candidates, repeats * draws)."""
+        generator = np.random.default_rng(seed)
+        shape = (repeats, *self.losses.shape)
+        drawn = self.losses + self.noise * generator.standard_normal(shape)
+        return np.concatenate(list(drawn), axis=-1)
+
+    def probability_above(self, losses: Floats) -> Floats:
+        """Return how probably a new run ends above some losses, shape (domains, candidates).
+
+        Parameters
+        ----------
+        losses : ndarray, shape (domains, candidates or 1, draws)
+        """
+        pairs = zip(self.losses - losses, self.noise, strict=True)
+        return np.stack([1.0 - risk.probability_below(own.T, 0.0, sd.T) for own, sd in pairs])
+
+
+def separated(search: Search, count: int) -> Ints:
+    """Return the best candidate's row, and those of the best that are not near it or each other.
+
+    Parameters
+    ----------
+    search : Search
+    count : int
+        At most as many in all.
+    """
+    candidates, kept = search.candidates, [search.chosen]
+    order = search.order()
+    if search.feasible.any():
+        order = order[search.feasible[order]]
+    left = order
+    while left.size and len(kept) < count:
+        last = kept[-1]
+        distance = np.abs(candidates.places[left] - candidates.places[last])
+        far = candidates.cells[left] != candidates.cells[last]
+        left = left[far | (distance.max(axis=1, initial=0.0) >= APART)]
+        if left.size:
+            kept.append(int(left[0]))
+    return np.array(kept)

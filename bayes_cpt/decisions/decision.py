@@ -1,0 +1,236 @@
+"""Decide what to train: the risk-optimal configuration under the posterior, and how sure it is."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.decisions.candidates import Candidates
+from bayes_cpt.decisions.contenders import Contenders, separated
+from bayes_cpt.decisions.evaluate import DRAWS, FinalLosses
+from bayes_cpt.decisions.frontier import Front
+from bayes_cpt.decisions.measures import RiskMeasure
+from bayes_cpt.decisions.objective import Objective, read_objective
+from bayes_cpt.decisions.search import Search, Trait, search
+from bayes_cpt.decisions.search_space import SearchSpace
+from bayes_cpt.decisions.slices import Slice
+from bayes_cpt.decisions.space import Space, read_space
+from bayes_cpt.decisions.valuation import Valuation
+from bayes_cpt.posterior import Posterior
+from bayes_cpt.ranges import outside_range
+from bayes_cpt.study import Study
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+type Ints = NDArray[np.int64]
+
+CANDIDATES = 8192
+CONTENDERS = 5
+TOLERANCE = 0.005
+RECOMMENDED = "recommended"
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """What to train, and how sure that is.
+
+    Parameters
+    ----------
+    valuation : Valuation
+        Objective, fit and what changes are counted from.
+    space : SearchSpace
+    trait : Trait
+        Risk measure and tolerance.
+    search : Search
+        All candidates, and the best of each draw.
+    rows : ndarray of int, shape (contenders,)
+        The recommendation among the candidates, then well separated others from the best on.
+    contenders : Contenders
+        The same in every draw.
+    information : tuple of float
+        Expected value of perfect information about the law, nats of the objective, and its Monte Carlo
+        error.
+    front : Front
+        Of general and target loss.
+    slices : tuple of Slice
+        The cost of leaving the recommendation in each quantity that was searched.
+    outside : tuple of tuple of str
+        Of each contender in words where it leaves what the runs covered.
+    """
+
+    valuation: Valuation
+    space: SearchSpace
+    trait: Trait
+    search: Search
+    rows: Ints
+    contenders: Contenders
+    information: tuple[float, float]
+    front: Front
+    slices: tuple[Slice, ...]
+    outside: tuple[tuple[str, ...], ...]
+
+    @property
+    def feasible(self) -> bool:
+        """Whether the recommendation keeps all constraints."""
+        return bool(self.search.feasible[self.search.chosen])
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the contenders."""
+        others = [f"runner-up-{index}" for index in range(1, len(self.contenders))]
+        return [RECOMMENDED, *others]
+
+    @property
+    def edges(self) -> list[str]:
+        """Where the recommendation lies at an end of the space that could be moved."""
+        return self.space.edges(self.contenders.candidates, 0)
+
+    @cached_property
+    def optimum(self) -> Candidates:
+        """The posterior of the optimum: each draw's own best candidate, shape (draws,)."""
+        return self.search.candidates.take(self.search.optimum)
+
+    @cached_property
+    def near(self) -> Candidates:
+        """All candidates that cost no more than the tolerance above the best, in expectation."""
+        means = np.where(self.search.feasible, self.search.means, np.inf)
+        if not self.search.feasible.any():
+            return self.contenders.candidates.take(slice(0, 1))
+        kept = means <= means.min() + self.trait.tolerance
+        return self.search.candidates.take(np.flatnonzero(kept))
+
+    def plan(self) -> Study:
+        """Return the contenders as a plan, to be handed to `Posterior.predict` or written to a file."""
+        rows = range(len(self.contenders))
+        return self.contenders.candidates.plan(self.valuation.model.study, rows, self.names)
+
+    def table(self, interval: float = 0.9) -> "pd.DataFrame":
+        """Return one row per contender (see `bayes_cpt.decisions.summaries.contender_table`)."""
+        from bayes_cpt.decisions.summaries import contender_table
+
+        return contender_table(self, interval)
+
+    def optimum_table(self, interval: float = 0.9) -> "pd.DataFrame":
+        """Return the posterior of the optimum, one row per quantity that was searched."""
+        from bayes_cpt.decisions.summaries import optimum_table
+
+        return optimum_table(self, interval)
+
+    def front_table(self, interval: float = 0.9) -> "pd.DataFrame":
+        """Return the Pareto front of general and target loss, one row per configuration on it."""
+        from bayes_cpt.decisions.summaries import front_table
+
+        return front_table(self, interval)
+
+    def sentences(self, interval: float = 0.9) -> list[str]:
+        """Return what to do and why, in sentences, each with its probability."""
+        from bayes_cpt.decisions.words import advise
+
+        return advise(self, interval)
+
+    def plot(self) -> "Figure":
+        """Return a figure of the decision (see `bayes_cpt.plots.decision`)."""
+        from bayes_cpt import plots
+
+        return plots.decision(self)
+
+
+def decide(
+    posterior: Posterior,
+    objective: "str | Path | dict[str, Any] | Objective" = "balanced",
+    space: "str | Path | dict[str, Any] | Space | None" = None,
+    risk: "str | RiskMeasure" = "expected",
+    *,
+    kind: Literal["expected", "new_run"] = "expected",
+    draws: int = DRAWS,
+    candidates: int = CANDIDATES,
+    tolerance: float = TOLERANCE,
+    seed: int = 0,
+) -> Decision:
+    r"""Return the configuration of a CPT run that is best under the posterior.
+
+    Every configuration is judged by the draws of its final losses; no point estimate is plugged in. Regret,
+    the posterior of the optimum and the value of information are about the law's expected losses: what
+    moves a single run about them cannot be known beforehand, whatever is chosen.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    objective : str, path, dict or Objective
+        A preset (``domain-focus``, ``balanced``, ``general-preserving``), a TOML file, or a table.
+    space : path, dict or Space, optional
+        What may be chosen; the defaults of `Space` unless given.
+    risk : str or RiskMeasure
+        ``expected``, ``quantile:0.9``, ``cvar:0.9``, ``mean-sd:1``, ``worst``, ``expected-regret``,
+        ``max-regret``, ``best`` or ``beat:RUN`` (see `bayes_cpt.decisions.measures`).
+    kind : {"expected", "new_run"}
+        Whether quantile, CVaR, sd and worst draw are of the expected loss, or of what a single run may
+        show, its fluctuation and the law's misfit included.
+    draws : int
+        Posterior draws, spread evenly over the chains.
+    candidates : int
+        Configurations of the first look at the space; the neighbourhood of the best is looked at more
+        closely.
+    tolerance : float
+        Nats of the objective that make no difference.
+    seed : int
+        Of the places that are looked at.
+
+    Returns
+    -------
+    Decision
+
+    Raises
+    ------
+    SpecError, StudyError
+        Naming what is wrong with objective, space or risk.
+
+    Examples
+    --------
+    >>> import bayes_cpt                                                # doctest: +SKIP
+    >>> choice = bayes_cpt.decide(bayes_cpt.load("fit.nc"), "balanced")  # doctest: +SKIP
+    >>> print(*choice.sentences(), sep="\n")                            # doctest: +SKIP
+    """
+    if kind not in ("expected", "new_run"):
+        raise ValueError(f"kind is {kind!r}: give expected or new_run")
+    goal, limits = read_objective(objective), read_space(space)
+    trait = Trait(RiskMeasure.parse(risk), kind == "new_run", tolerance, seed)
+    model = FinalLosses.of(posterior, draws)
+    whole = SearchSpace.of(limits, posterior.study)
+    valuation = Valuation.of(model, goal, whole)
+    if trait.measure.run is not None:
+        valuation.of_run(trait.measure.run)
+    found = search(valuation, whole, trait, candidates)
+    rows = separated(found, CONTENDERS)
+    contenders = Contenders.of(valuation, found.candidates.take(rows), found.best)
+    chosen = contenders.candidates.take(slice(0, 1))
+    names = [str(index) for index in range(len(contenders))]
+    plan = contenders.candidates.plan(posterior.study, range(len(contenders)), names)
+    return Decision(
+        valuation=valuation,
+        space=whole,
+        trait=trait,
+        search=found,
+        rows=rows,
+        contenders=contenders,
+        information=_information(valuation, found),
+        front=Front.of(valuation, found),
+        slices=tuple(Slice.of(valuation, whole, chosen, name) for name in whole.searched),
+        outside=tuple(
+            tuple(outside_range(posterior.study, plan, run)) for run in plan.continual_runs
+        ),
+    )
+
+
+def _information(valuation: Valuation, found: Search) -> tuple[float, float]:
+    """Return the expected value of perfect information: the least expected regret, and its error."""
+    keep = found.feasible if found.feasible.any() else np.ones(found.means.size, bool)
+    lowest = int(np.where(keep, found.means, np.inf).argmin())
+    own = Contenders.of(valuation, found.candidates.take(np.array([lowest])), found.best)
+    regrets = own.regrets[0]
+    return float(regrets.mean()), float(regrets.std() / np.sqrt(regrets.size))

@@ -1,0 +1,66 @@
+"""The trade between general and target loss: which configurations no other beats on both."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.decisions.candidates import Candidates
+from bayes_cpt.decisions.search import Search
+from bayes_cpt.decisions.valuation import Valuation
+
+type Floats = NDArray[np.floating]
+type Ints = NDArray[np.int64]
+
+POINTS = 40
+
+
+@dataclass(frozen=True, eq=False)
+class Front:
+    """The Pareto front of expected losses.
+
+    Parameters
+    ----------
+    candidates : Candidates
+        From the lowest general loss to the lowest target loss.
+    losses : ndarray, shape (domains, candidates, draws)
+        The law's expected losses, nats/token.
+    starts : ndarray, shape (domains, candidates or 1, draws)
+        What changes are counted from.
+    """
+
+    candidates: Candidates
+    losses: Floats
+    starts: Floats
+
+    @classmethod
+    def of(cls, valuation: Valuation, search: Search) -> Self:
+        """Return about forty points of the front of what was searched, evenly spread along it."""
+        keep = search.feasible if search.feasible.any() else np.ones(len(search.means), bool)
+        allowed = np.flatnonzero(keep)
+        rows = allowed[nondominated(*search.losses[:, allowed])]
+        chosen = search.candidates.take(rows[_spread(search.losses[:, rows])])
+        return cls(chosen, valuation.model.losses(chosen), valuation.start(chosen))
+
+
+def nondominated(first: Floats, second: Floats) -> Ints:
+    """Return which points no other beats in both of two losses, by rising first loss.
+
+    Examples
+    --------
+    >>> nondominated(np.array([1.0, 3.0, 2.0, 2.5]), np.array([5.0, 1.0, 2.0, 3.0])).tolist()
+    [0, 2, 1]
+    """
+    order = np.lexsort((second, first))
+    lowest = np.minimum.accumulate(second[order])
+    return np.asarray(order[np.r_[True, lowest[1:] < lowest[:-1]]])
+
+
+def _spread(losses: Floats) -> Ints:
+    """Return some points of a front, evenly along it."""
+    spans = np.ptp(losses, axis=1)
+    pieces = np.diff(losses, axis=1) / np.where(spans > 0, spans, 1.0)[:, None]
+    length = np.r_[0.0, np.cumsum(np.hypot(*pieces))]
+    wanted = np.linspace(0.0, length[-1], min(POINTS, length.size))
+    return np.unique(np.abs(length[:, None] - wanted).argmin(axis=0))

@@ -1,0 +1,59 @@
+"""What it costs to leave the recommendation in one quantity."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.decisions.candidates import Candidates
+from bayes_cpt.decisions.search_space import SearchSpace
+from bayes_cpt.decisions.valuation import Valuation
+
+type Floats = NDArray[np.floating]
+
+POINTS = 41
+
+
+@dataclass(frozen=True, eq=False)
+class Slice:
+    """Candidates that differ from the recommendation in one quantity.
+
+    Parameters
+    ----------
+    name : str
+        Of the quantity, as in `Candidates.column`.
+    candidates : Candidates
+    costs : ndarray, shape (candidates, draws)
+        Value of the objective above that of the recommendation.
+    allowed : ndarray of bool, shape (candidates,)
+        Whether each keeps all constraints.
+    """
+
+    name: str
+    candidates: Candidates
+    costs: Floats
+    allowed: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, valuation: Valuation, space: SearchSpace, chosen: Candidates, name: str) -> Self:
+        """Return a slice through a single chosen candidate."""
+        candidates = space.along(chosen, name, POINTS)
+        layout = valuation.model.layout(candidates.joined(chosen))
+        rows = np.arange(len(candidates) + 1)
+        losses = layout.losses(rows)
+        values = valuation.changes(layout.candidates, losses)
+        noise = layout.noise(rows) if valuation.needs_noise else None
+        breaches = valuation.breaches(layout.candidates, losses, noise)
+        allowed = (breaches <= valuation.allowed[:, None]).all(axis=0)
+        return cls(name, candidates, values[:-1] - values[-1], allowed[:-1])
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """The quantity of each candidate."""
+        return self.candidates.column(self.name)
+
+    def within(self, tolerance: float) -> NDArray[Any]:
+        """Return the values that are allowed and cost no more than a tolerance on average."""
+        cheap = (self.costs.mean(axis=1) <= tolerance) & self.allowed
+        return np.asarray(self.values[cheap])

@@ -1,0 +1,186 @@
+"""An objective on the losses of a fit: values, costs, and how often constraints are broken."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.checks import suggestion
+from bayes_cpt.decisions import risk
+from bayes_cpt.decisions.candidates import Candidates
+from bayes_cpt.decisions.evaluate import FinalLosses
+from bayes_cpt.decisions.objective import Objective
+from bayes_cpt.decisions.search_space import SearchSpace
+from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.runs import Base
+
+type Floats = NDArray[np.floating]
+
+OWN = "own"
+
+
+@dataclass(frozen=True, eq=False)
+class Valuation:
+    """What losses are worth.
+
+    Parameters
+    ----------
+    model : FinalLosses
+    objective : Objective
+    tokens_per_step : float or None
+    reference : Base or None
+        What changes and rises are counted from; None for each configuration's own base.
+    """
+
+    model: FinalLosses
+    objective: Objective
+    tokens_per_step: float | None
+    reference: Base | None
+
+    @classmethod
+    def of(cls, model: FinalLosses, objective: Objective, space: SearchSpace) -> Self:
+        """Return the objective on a fit and a space.
+
+        Raises
+        ------
+        SpecError
+            If the objective names a validation set or a base that there is not, or prices tokens that
+            cannot be counted.
+        """
+        reference = _reference(model, objective, space)
+        found = cls(model, objective, space.tokens_per_step, reference)
+        objective.combination(model.domains)
+        for constraint in objective.constraints:
+            objective.share(constraint.domain, model.domains)
+        objective.cost(1.0, space.tokens_per_step)
+        return found
+
+    @cached_property
+    def weights(self) -> Floats:
+        """The objective's weights on the law's losses, shape (domains,)."""
+        return self.objective.combination(self.model.domains)
+
+    @cached_property
+    def reference_losses(self) -> Floats:
+        """Losses of the reference base, shape (domains, draws); 0 without one."""
+        if self.reference is None:
+            return np.zeros((len(self.model.domains), self.model.draws))
+        return self.model.bases((self.reference,)).loss[:, 0]
+
+    def start(self, candidates: Candidates) -> Floats:
+        """Return the losses that changes are counted from, shape (domains, candidates or 1, draws)."""
+        if self.reference is not None:
+            return self.reference_losses[:, None]
+        return self.model.bases(candidates.bases).loss[:, candidates.base]
+
+    def values(self, candidates: Candidates, losses: Floats) -> Floats:
+        """Return the objective without what changes are counted from, shape (candidates, draws).
+
+        Parameters
+        ----------
+        candidates : Candidates
+        losses : ndarray, shape (domains, candidates, draws)
+        """
+        steps = candidates.schedules.steps
+        cost = self.objective.cost(steps, self.tokens_per_step)[:, None].astype(losses.dtype)
+        return np.asarray(_weighted(self.weights, losses) + cost)
+
+    def changes(self, candidates: Candidates, losses: Floats) -> Floats:
+        """Return the objective as it is measured, shape (candidates, draws) (see `values`)."""
+        values = self.values(candidates, losses)
+        if self.objective.measure == "absolute":
+            return values
+        before = _weighted(self.weights, self.start(candidates))
+        return np.asarray(values - before.astype(values.dtype))
+
+    def spread(self, noise: Floats) -> Floats:
+        """Return the sd of a single run's objective from those of its losses, (domains, ...) -> (...)."""
+        return np.sqrt(_weighted(self.weights**2, noise**2))
+
+    def breaches(self, candidates: Candidates, losses: Floats, noise: Floats | None) -> Floats:
+        """Return how probably each constraint is broken, shape (constraints, candidates).
+
+        Parameters
+        ----------
+        candidates : Candidates
+        losses : ndarray, shape (domains, candidates, draws)
+        noise : ndarray, shape (domains, candidates, draws), or None
+            Sd of a single run, where `needs_noise`.
+        """
+        constraints = self.objective.constraints
+        found = np.empty((len(constraints), len(candidates)))
+        for index, constraint in enumerate(constraints):
+            share = self.objective.share(constraint.domain, self.model.domains)
+            margin = _weighted(share, losses)
+            if constraint.rise is not None:
+                margin = margin - _weighted(share, self.start(candidates)).astype(margin.dtype)
+            spread = None
+            if constraint.kind == "new_run" and noise is not None:
+                spread = np.sqrt(_weighted(share**2, noise**2)).T
+            threshold = constraint.limit if constraint.rise is None else constraint.rise
+            found[index] = 1.0 - risk.probability_below(margin.T, threshold or 0.0, spread)
+        return found
+
+    @property
+    def allowed(self) -> Floats:
+        """How probably each constraint may be broken, shape (constraints,)."""
+        return np.array([constraint.probability for constraint in self.objective.constraints])
+
+    @property
+    def needs_noise(self) -> bool:
+        """Whether a constraint is about what a new run would show."""
+        return any(constraint.kind == "new_run" for constraint in self.objective.constraints)
+
+    def of_run(self, name: str) -> float:
+        """Return the value of a run of the study at its last step, as `values` counts.
+
+        Raises
+        ------
+        SpecError
+            If there is no such CPT run, or it was not measured at its last step.
+        """
+        study = self.model.study
+        runs = {run.name: run for run in study.continual_runs}
+        if name not in runs:
+            problem = f"there is no CPT run {name!r} in the study{suggestion(name, runs)}"
+            raise SpecError([Problem("risk", problem, f"name one of {', '.join(runs)}")])
+        last = runs[name].schedule.steps
+        losses = []
+        for domain in self.model.domains:
+            steps, measured = study.curve(name, domain)
+            if not steps.size or steps[-1] != last:
+                problem = f"the run {name} has no loss on {domain} at its last step {last}"
+                raise SpecError([Problem("risk", problem, "name a run that was measured there")])
+            losses.append(measured[-1])
+        cost = self.objective.cost(last, self.tokens_per_step)
+        return float(self.weights @ np.array(losses) + cost)
+
+
+def _weighted(weights: Floats, losses: Floats) -> Floats:
+    """Return the sum over validation sets, (domains, ...) -> (...), in the precision of the losses."""
+    return np.asarray(np.tensordot(weights.astype(losses.dtype), losses, axes=1))
+
+
+def _reference(model: FinalLosses, objective: Objective, space: SearchSpace) -> Base | None:
+    if objective.reference == OWN:
+        return None
+    study = model.study
+    if objective.reference is not None:
+        names = [base.name for base in study.bases]
+        if objective.reference not in names:
+            problem = f"there is no base {objective.reference!r}"
+            mend = f"name one of {', '.join(names)}, or {OWN}"
+            place = f"objective {objective.name}, key reference"
+            raise SpecError(
+                [Problem(place, problem + suggestion(objective.reference, names), mend)]
+            )
+        base = study.base(objective.reference)
+        if base.schedule is None:
+            problem = f"the PT schedule of the base {base.name} is not known"
+            place = f"objective {objective.name}, key reference"
+            raise SpecError([Problem(place, problem, "name another base, or give its schedule")])
+        return base
+    general = model.bases(space.bases).loss[0].mean(axis=-1)
+    return space.bases[int(np.argmin(general))]

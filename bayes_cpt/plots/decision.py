@@ -1,0 +1,236 @@
+"""A decision: where the optimum may lie, what is traded for what, and what it costs to choose otherwise."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayes_cpt.plots import panels
+from bayes_cpt.plots.style import (
+    BAND,
+    GREY,
+    INK,
+    PALE,
+    PALETTE,
+    SMALL,
+    WIDE_BAND,
+    colour,
+    dress,
+    new_figure,
+    styled,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from bayes_cpt.decisions.decision import Decision
+    from bayes_cpt.decisions.slices import Slice
+
+LABELS = {
+    "base": "base",
+    "loss_potential": "loss potential of the base",
+    "replay": "replay ratio",
+    "peak": "peak LR",
+    "relative_peak": "peak LR / PT peak",
+    "warmup_steps": "re-warm-up (steps)",
+    "warmup_share": "re-warm-up / steps",
+    "decay_shape": "decay shape",
+    "decay_share": "decay / steps after re-warm-up",
+    "final": "final LR",
+    "relative_final": "final LR / peak LR",
+    "steps": "steps",
+}
+# Which quantities are shown first where there are more than there is room for.
+ORDER = ("replay", "relative_peak", "peak", "steps", "loss_potential", "base")
+MOST, SLICES = 4, 2
+BINS = 24
+SIZE = (2.7, 2.2)
+OPTIMUM, FRONT = PALETTE[0], PALETTE[2]
+MASS = 0.9
+
+
+@styled
+def decision(decision: "Decision") -> "Figure":
+    """Return a figure of a decision.
+
+    Parameters
+    ----------
+    decision : Decision
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Above, the posterior of the optimum: in which share of the draws the best configuration has which
+        value. Below, the Pareto front of general and target loss with 90 % intervals of the law's curve,
+        and what it costs to leave the recommendation in one quantity. The recommendation is marked
+        throughout.
+    """
+    searched = sorted(decision.space.searched, key=_place)[:MOST]
+    slices = sorted(decision.slices, key=lambda own: _place(own.name))
+    shown = [own for own in slices if np.issubdtype(own.values.dtype, np.number)][:SLICES]
+    rows = 2 if searched else 1
+    figure = new_figure(SIZE[0] * (MOST if searched else 2), SIZE[1] * rows + 1.0)
+    objective, trait = decision.valuation.objective, decision.trait
+    title = f"Objective {objective.name}, by {trait.measure.meaning}"
+    figure.suptitle(title, fontsize="large", fontweight="bold")
+    parts = figure.subfigures(rows, 1, squeeze=False, hspace=0.04)[:, 0]
+    if searched:
+        for axes, name in zip(
+            parts[0].subplots(1, len(searched), squeeze=False)[0], searched, strict=True
+        ):
+            _optimum(axes, decision, name)
+    ratios = [2.0, *[1.0] * len(shown)]
+    lower = parts[-1].subplots(1, len(ratios), squeeze=False, width_ratios=ratios)[0]
+    _front(lower[0], decision)
+    for axes, own in zip(lower[1:], shown, strict=True):
+        _slice(axes, decision, own)
+        axes.sharey(lower[1])
+        axes.tick_params(labelleft=axes is lower[1])
+    if shown:
+        lower[1].set_ylabel("cost of choosing otherwise (nats)")
+    panels.legend(figure, _entries(decision, bool(searched), bool(shown)))
+    return figure
+
+
+def _place(name: str) -> int:
+    return ORDER.index(name) if name in ORDER else len(ORDER)
+
+
+def _optimum(axes: "Axes", decision: "Decision", name: str) -> None:
+    """Draw how often the best has which value."""
+    values, chosen = decision.optimum.column(name), decision.contenders.candidates.column(name)[0]
+    whole = decision.search.candidates.column(name)
+    axes.set_xlabel(LABELS[name])
+    if not _is_range(decision, name):
+        _shares(axes, values, chosen, np.unique(whole))
+        return
+    dress(axes)
+    low, high = float(whole.min()), float(whole.max())
+    logarithmic = _is_logarithmic(decision, name)
+    edges = np.geomspace(low, high, BINS + 1) if logarithmic else np.linspace(low, high, BINS + 1)
+    near = decision.near.column(name)
+    axes.axvspan(near.min(), near.max(), color=PALE, alpha=BAND, linewidth=0.0, zorder=0)
+    counts, _ = np.histogram(values, np.r_[edges[:-1], edges[-1] * (1 + 1e-9)])
+    axes.stairs(counts / values.size, edges, fill=True, color=OPTIMUM, alpha=2 * BAND)
+    axes.axvline(float(chosen), color=INK, linestyle="--", linewidth=1.0)
+    axes.set_ylabel("share of the draws")
+    _horizontal(axes, low, high, logarithmic)
+
+
+def _shares(axes: "Axes", values: Any, chosen: Any, listed: Any) -> None:
+    """Draw a bar for each listed value, the recommended one marked."""
+    places = np.arange(listed.size)
+    axes.barh(places, [np.mean(values == own) for own in listed], color=OPTIMUM, alpha=2 * BAND)
+    names = [own if isinstance(own, str) else f"{own:g}" for own in listed.tolist()]
+    axes.set_yticks(places, names)
+    axes.plot(0.03, np.flatnonzero(listed == chosen)[0], "*", color=INK, markersize=9)
+    axes.set_xlim(0, 1)
+    axes.set_ylim(-0.6, listed.size - 0.4)
+    axes.set_ylabel(axes.get_xlabel())
+    axes.set_xlabel("share of the draws")
+    dress(axes, grid=False)
+
+
+def _front(axes: "Axes", decision: "Decision") -> None:
+    """Draw the front of expected losses, and the contenders."""
+    front, domains = decision.front, decision.valuation.model.domains
+    ends = [0.5 - MASS / 2, 0.5 + MASS / 2]
+    (left, right), (lower, upper) = (np.quantile(own, ends, axis=1) for own in front.losses)
+    x, y = front.losses.mean(axis=2)
+    axes.hlines(y, left, right, color=FRONT, alpha=WIDE_BAND * 2, linewidth=1.0)
+    axes.vlines(x, lower, upper, color=FRONT, alpha=WIDE_BAND * 2, linewidth=1.0)
+    axes.plot(x, y, color=FRONT, marker="o", markersize=2.5)
+    own = decision.contenders.losses.mean(axis=2)
+    axes.plot(*own[:, 1:], "o", color=INK, markersize=4, markerfacecolor="white", zorder=4)
+    axes.plot(*own[:, :1], "*", color=INK, markersize=11, zorder=5)
+    dress(axes, ticks=6)
+    axes.set_xlabel(f"loss on {domains[0]} (nats/token)", color=colour(0))
+    axes.set_ylabel(f"loss on {domains[1]} (nats/token)", color=colour(1))
+    replay = front.candidates.replay
+    for row, away in ((0, (4, 2)), (-1, (4, 2))):
+        axes.annotate(
+            f"replay {100 * replay[row]:.3g} %",
+            (x[row], y[row]),
+            xytext=away,
+            textcoords="offset points",
+            fontsize=SMALL,
+            color=GREY,
+        )
+
+
+def _slice(axes: "Axes", decision: "Decision", own: "Slice") -> None:
+    """Draw what it costs to leave the recommendation in one quantity."""
+    values = own.values.astype(np.float64)
+    costs = own.costs.T.astype(np.float64)
+    is_range = _is_range(decision, own.name)
+    for mass, width in zip((0.9, 0.5), (1.2, 3.2), strict=True):
+        if is_range:
+            panels.band(axes, values, costs, mass, color=OPTIMUM)
+        else:
+            ends = np.quantile(costs, [0.5 - mass / 2, 0.5 + mass / 2], axis=0)
+            axes.vlines(values, *ends, color=OPTIMUM, linewidth=width)
+    dots: dict[str, Any] = {"marker": "o", "markersize": 4, "linestyle": ""}
+    axes.plot(values, costs.mean(axis=0), color=OPTIMUM, **({} if is_range else dots))
+    if not own.allowed.all():
+        broken = np.where(own.allowed, np.nan, 0.0)
+        axes.plot(values, broken, color=PALETTE[1], linewidth=3.0, solid_capstyle="butt")
+    axes.axhline(decision.trait.tolerance, color=GREY, linestyle=":", linewidth=1.0)
+    axes.axvline(
+        float(decision.contenders.candidates.column(own.name)[0]),
+        color=INK,
+        linestyle="--",
+        linewidth=1.0,
+    )
+    dress(axes, ticks=5)
+    axes.set_xlabel(LABELS[own.name])
+    low, high = float(values.min()), float(values.max())
+    _horizontal(axes, low, high, _is_logarithmic(decision, own.name))
+
+
+def _is_range(decision: "Decision", name: str) -> bool:
+    return _key(decision, name) in decision.space.ranges
+
+
+def _is_logarithmic(decision: "Decision", name: str) -> bool:
+    return decision.space.quantities[_key(decision, name)].scale == "log"
+
+
+def _key(decision: "Decision", name: str) -> str:
+    return "tokens" if name == "steps" and "tokens" in decision.space.quantities else name
+
+
+def _horizontal(axes: "Axes", low: float, high: float, logarithmic: bool) -> None:
+    from matplotlib.ticker import MaxNLocator, NullLocator
+
+    if logarithmic:
+        axes.set_xscale("log")
+        axes.xaxis.set_minor_locator(NullLocator())
+        marks = [low, float(f"{np.sqrt(low * high):.1g}"), high]
+        axes.set_xticks(marks, [f"{mark:.0f}" if mark >= 1000 else f"{mark:.3g}" for mark in marks])
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+    pad = 0.02
+    if logarithmic:
+        axes.set_xlim(low * (low / high) ** pad, high * (high / low) ** pad)
+    else:
+        axes.set_xlim(low - pad * (high - low), high + pad * (high - low))
+
+
+def _entries(decision: "Decision", optimum: bool, slices: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "recommended": panels.line(INK, marker="*", markersize=9, linestyle="--"),
+        "front of expected losses, 90 %": panels.line(FRONT, marker="o", markersize=3),
+    }
+    if len(decision.contenders) > 1:
+        found["runners-up"] = panels.line(
+            INK, marker="o", markersize=4, markerfacecolor="white", linestyle=""
+        )
+    if optimum:
+        found["each draw's own best"] = panels.patch(OPTIMUM, 2 * BAND)
+        found[f"within {decision.trait.tolerance:g} nats of the best"] = panels.patch(PALE, BAND)
+    if slices:
+        found["mean cost, 50 and 90 %"] = panels.line(OPTIMUM)
+        found[f"{decision.trait.tolerance:g} nats"] = panels.line(GREY, linestyle=":")
+        if any(not own.allowed.all() for own in decision.slices):
+            found["breaks a constraint"] = panels.line(PALETTE[1], linewidth=3.0)
+    return found

@@ -1,0 +1,233 @@
+"""A whole decision: what its tables, sentences and plan say of its own draws."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from printed import printed_posterior
+from synthetic import lab, lab_posterior
+
+import bayes_cpt
+from bayes_cpt.decisions import risk
+from bayes_cpt.decisions.decision import Decision, decide
+from bayes_cpt.errors import SpecError
+
+SPACE: dict[str, Any] = {
+    "bases": ["stable_12k", "annealed_0pct"],
+    "replay": {"low": 0.0, "high": 0.8},
+    "relative_peak": {"low": 0.1, "high": 1.0},
+    "decay_shape": ["cosine", "linear"],
+    "steps": 6000,
+}
+OBJECTIVE: dict[str, Any] = {
+    "preset": "balanced",
+    "constraints": [{"domain": "general", "rise": 0.4, "probability": 0.5}],
+}
+OPTIONS: dict[str, Any] = {"draws": 100, "candidates": 1024, "seed": 2}
+
+
+@cache
+def decision() -> Decision:
+    return decide(lab_posterior(), OBJECTIVE, SPACE, **OPTIONS)
+
+
+@cache
+def hopeless() -> Decision:
+    constraint = {"domain": "general", "limit": 0.5, "probability": 0.01}
+    return decide(lab_posterior(), OBJECTIVE | {"constraints": [constraint]}, SPACE, **OPTIONS)
+
+
+def test_it_is_the_function_of_the_package() -> None:
+    assert bayes_cpt.decide is decide
+    from bayes_cpt import decisions
+
+    assert decisions.decision.decide is bayes_cpt.decide
+
+
+def test_the_table_says_what_the_draws_say() -> None:
+    table, own = decision().table(interval=0.8), decision().contenders
+    assert table["option"].tolist() == decision().names
+    assert table["option"][0] == "recommended"
+    np.testing.assert_allclose(table["regret"], own.regrets.mean(axis=1))
+    np.testing.assert_allclose(table["p_best"], risk.probability_best(own.values.T))
+    np.testing.assert_allclose(table["objective"], np.median(own.values, axis=1))
+    np.testing.assert_allclose(table["objective_upper"], np.quantile(own.values, 0.9, axis=1))
+    assert (table["breach_1"] <= 0.5).all()
+    assert (np.diff(table["score"]) >= 0).all()
+    assert (table["steps"] == 6000).all()
+    # The longest run of the study has half as many.
+    assert table["outside"].str.contains("6000 steps, 2.0x the longest run").all()
+    assert (table["kernel_lower"] < table["kernel"]).all()
+
+
+def test_the_plan_is_predicted_as_the_table_says() -> None:
+    table = decision().table(interval=0.5)
+    bands = lab_posterior().predict(decision().plan(), draws=100, seed=1)
+    for row in table.itertuples():
+        for domain in ("general", "kernel"):
+            loss = bands["loss"].sel(run=row.option, domain=domain).to_numpy()
+            last = loss[..., np.isfinite(loss[0, 0])][..., -1]
+            sd = float(np.std(last))
+            assert float(np.median(last)) == pytest.approx(getattr(row, domain), abs=0.4 * sd)
+            expected = bands["expected"].sel(run=row.option, domain=domain).to_numpy()
+            ends = expected[..., np.isfinite(expected[0, 0])][..., -1].ravel()
+            domain_index = ("general", "kernel").index(domain)
+            np.testing.assert_allclose(
+                ends, decision().contenders.losses[domain_index, row.Index], atol=1e-9
+            )
+
+
+def test_the_posterior_of_the_optimum_is_that_of_each_draw() -> None:
+    table = decision().optimum_table(interval=0.9).set_index("quantity")
+    best = decision().search
+    replay = best.candidates.replay[best.optimum]
+    row = table.loc["replay"]
+    assert row["median"] == pytest.approx(np.median(replay))
+    assert row["lower"] == pytest.approx(np.quantile(replay, 0.05))
+    assert row["near_lowest"] <= row["recommended"] <= row["near_highest"]
+    means = best.means[best.feasible]
+    close = best.candidates.replay[best.feasible][means <= means.min() + 0.005]
+    assert (row["near_lowest"], row["near_highest"]) == (close.min(), close.max())
+    bases = table.loc["base"]
+    assert bases["probability"].sum() == pytest.approx(1.0)
+    assert bases["recommended"].sum() == 1
+    peaks = best.candidates.column("relative_peak")[best.optimum]
+    assert table.loc["relative_peak", "at_highest"] == np.mean(peaks >= 0.9955)
+
+
+def test_the_value_of_perfect_information_is_the_least_expected_regret() -> None:
+    value, error = decision().information
+    best = decision().search
+    wanted = best.means[best.feasible].min() - best.best.mean()
+    assert value == pytest.approx(wanted, abs=1e-5)
+    assert 0 < error < value
+    # Whoever minimises expected loss loses just that.
+    assert value == pytest.approx(decision().contenders.expected_regret[0], abs=1e-5)
+
+
+def test_the_front_goes_from_general_to_target() -> None:
+    table = decision().front_table()
+    assert table["general"].iloc[0] == table["general"].min()
+    assert table["kernel"].iloc[-1] == table["kernel"].min()
+    np.testing.assert_allclose(table["general"], decision().front.losses[0].mean(axis=1))
+    chosen = decision().contenders.losses[:, 0].mean(axis=-1)
+    beaten = (table[["general", "kernel"]] < chosen - 1e-3).all(axis=1)
+    assert not beaten.any()
+
+
+def test_sentences_name_what_to_do_with_its_probability() -> None:
+    text = " ".join(decision().sentences())
+    table = decision().table()
+    first = table.iloc[0]
+    assert f"Train from {first['base']}, 6000 steps" in text
+    assert f"{100 * first['replay']:.3g} % general data" in text
+    for head in ("Constraints", "Base", "Replay", "Peak LR", "Decay shape", "Trade", "Coming back",
+                 "How sure", "Further runs", "Mind"):  # fmt: skip
+        assert f"{head}: " in text, head
+    assert "loss potential" in text
+    assert "is kept" in text
+    assert "extrapolates: 6000 steps, 2.0x the longest run" in text
+    # No sentence without a figure to judge it by.
+    for sentence in decision().sentences():
+        assert any(letter.isdigit() for letter in sentence)
+
+
+def test_without_a_feasible_configuration_the_nearest_is_named_as_such() -> None:
+    found = hopeless()
+    assert not found.feasible
+    assert decision().feasible
+    sentences = found.sentences()
+    assert sentences[0].startswith("Nothing keeps the constraints; the nearest is to train from ")
+    assert "is broken" in sentences[1]
+    assert "no configuration of the space keeps all of them" in sentences[1]
+    assert not any(sentence.startswith("How sure") for sentence in sentences)
+    lowest = found.search.breaches[0].min()
+    assert found.table()["breach_1"][0] == pytest.approx(lowest, abs=1e-4)
+
+
+def test_a_careful_measure_avoids_what_may_go_wrong() -> None:
+    """The recommended by CVaR has the lower CVaR, by expectation the lower mean."""
+    options: dict[str, Any] = {"draws": 100, "candidates": 2048}
+    mean = decide(lab_posterior(), "balanced", SPACE, "expected", **options).contenders
+    tail = decide(lab_posterior(), "balanced", SPACE, "cvar:0.9", **options).contenders
+    assert mean.values[0].mean() <= tail.values[0].mean() + 1e-4
+    low, high = (float(risk.cvar(own.values[:1].T, 0.9)[0]) for own in (tail, mean))
+    assert low <= high + 1e-4
+
+
+def test_everything_may_be_fixed() -> None:
+    found = decide(
+        lab_posterior(), "balanced", {"bases": "stable_12k", "replay": 0.25, "peak": 1e-3}, draws=40
+    )
+    assert len(found.contenders) == 1
+    assert found.information == pytest.approx((0.0, 0.0), abs=1e-6)
+    assert found.optimum_table().empty
+    assert found.slices == ()
+    assert found.sentences()[0].startswith("Train from stable_12k, 3000 steps with 25 %")
+
+
+SHIFTS = ("strong", "moderate", "weak")
+BALANCES = (0.1, 0.5, 0.9)
+
+
+@cache
+def printed_optimum(shift: str, general: float) -> tuple[float, float]:
+    """Return the best loss potential and peak at a balance, from one printed set of coefficients."""
+    found = decide(
+        printed_posterior(shift),
+        {"weights": {"general": general, "target": 1.0 - general}},
+        {
+            "bases": "base",
+            "loss_potential": {"low": 0.0, "high": 1.0},
+            "relative_peak": {"low": 0.1, "high": 1.0},
+            "relative_final": 0.0,
+            "replay": 0.0,
+            "steps": 10_000,
+        },
+        candidates=512,
+    )
+    chosen = found.contenders.candidates
+    return float(chosen.column("loss_potential")[0]), float(chosen.column("relative_peak")[0])
+
+
+@pytest.mark.parametrize("shift", SHIFTS)
+def test_loss_potential_and_peak_fall_as_general_loss_counts_more(shift: str) -> None:
+    """Fig. 8 of arXiv 2505.07796: a base of 40,000 steps and a cosine of 10,000."""
+    potentials, peaks = np.array([printed_optimum(shift, own) for own in BALANCES]).T
+    assert (np.diff(potentials) <= 0.02).all()
+    assert (np.diff(peaks) <= 0.02).all()
+    assert peaks[0] > peaks[-1] + 0.5
+
+
+@pytest.mark.parametrize("general", BALANCES)
+def test_the_stronger_the_shift_the_lower_the_peak(general: float) -> None:
+    peaks = np.array([printed_optimum(shift, general)[1] for shift in SHIFTS])
+    assert (np.diff(peaks) >= -0.02).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"objective": "balance"}, "no preset 'balance'"),
+        ({"objective": {"weights": {"code": 1}}}, "no validation set 'code'"),
+        ({"space": {"replay": 2}}, "key replay"),
+        ({"space": {"bases": "none"}}, "no base 'none'"),
+        ({"risk": "cvr"}, "no risk measure 'cvr'"),
+        ({"risk": "beat:none"}, "no CPT run 'none'"),
+    ],
+)
+def test_what_is_wrong_is_said(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        decide(lab_posterior(), draws=20, **arguments)
+
+
+def test_the_kind_of_losses_has_two_names() -> None:
+    with pytest.raises(ValueError, match="kind is 'known_run'"):
+        decide(lab_posterior(), kind="known_run")  # type: ignore[arg-type]
+
+
+def test_the_study_is_left_as_it_was() -> None:
+    digest = lab().digest()
+    decision().plan()
+    assert lab().digest() == digest
