@@ -197,12 +197,14 @@ def _show_refits(written: Output, refits: "pd.DataFrame") -> None:
 def _show_and_write(written: Output, points: "pd.DataFrame", output: Path | None) -> dict[str, Any]:
     """Show the scores, write them, and return what machines are told of them."""
     from bayes_cpt.validate.held_out import horizon_table, score_table
-    from bayes_cpt.validate.scores import ALL_RUNS, EQUAL_RUNS
+    from bayes_cpt.validate.scores import ALL_RUNS, BOTH_DOMAINS, EQUAL_RUNS
 
     scores, horizons = score_table(points), horizon_table(points)
     pooled = scores["run"].isin([ALL_RUNS, EQUAL_RUNS])
     written.heading("All points")
-    written.table(_table(scores[scores["run"] == ALL_RUNS], ("left out", "on", "method")))
+    alone = points["domain"].nunique() == 1
+    shown = (scores["run"] == ALL_RUNS) & ~(alone & (scores["domain"] == BOTH_DOMAINS))
+    written.table(_table(scores[shown], ("left out", "on", "method")))
     runs = scores[~pooled & (scores["seen"] == 0)]
     if len(runs):
         written.heading("Run by run, each left out as a whole")

@@ -18,6 +18,7 @@ BARS = 10
 PANEL = 1.15
 # Width that the lines of a bin are spread over; bins are 1 apart.
 SPREAD = 0.4
+MARKERS = ("o", "s", "^")
 COVERAGE_HEIGHT, PIT_HEIGHT = 2.1, 1.15
 WORDS = {
     "share": "place in the run, by steps",
@@ -62,9 +63,10 @@ def coverage(points: "pd.DataFrame", axis: Literal["share", "ratio"] = "share") 
         part.suptitle(f"validation set: {domain}", fontsize=LARGE, fontweight="bold")
         rows = binned[binned["domain"] == domain]
         _block(part, rows, methods, shown, words, axis)
-    entries = {
-        method: panels.line(colour(k), marker="o", markersize=3) for k, method in enumerate(methods)
-    }
+    entries = {method: panels.line(colour(k)) for k, method in enumerate(methods)}
+    for mass, marker in zip(MASSES, MARKERS, strict=True):
+        mark = panels.line(GREY, marker=marker, markersize=3.5, linestyle="")
+        entries[f"inside the {mass} % band"] = mark
     entries["what the bands promise, and a flat PIT"] = panels.line(
         INK, linestyle="--", linewidth=0.8
     )
@@ -135,8 +137,8 @@ def _coverage(axes: "Axes", rows: "pd.DataFrame", methods: list[str], bins: list
             shares,
             np.transpose(errors),
             color=colour(methods.index(method)),
-            marker="o",
-            markersize=3,
+            marker=MARKERS[MASSES.index(mass)],
+            markersize=3.5,
             linewidth=1.0,
             elinewidth=0.7,
         )
@@ -161,6 +163,7 @@ def _histogram(axes: "Axes", rows: "pd.DataFrame", shade: str) -> float:
     dress(axes, grid=False, ticks=2)
     axes.set_xlim(0, 1)
     axes.set_xticks([0, 0.5, 1], ["0", "½", "1"])
-    panels.note(axes, f"{len(rows)} points, {rows['run'].nunique()} runs", color=GREY)
+    runs = rows["run"].nunique()
+    panels.note(axes, f"{len(rows)} points, {runs} run{'s' * (runs != 1)}", color=GREY)
     axes.spines["bottom"].set_color(PALE)
     return float(max(heights.max(), 1.0))
