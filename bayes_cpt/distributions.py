@@ -17,7 +17,7 @@ from bayes_cpt.spec import Distribution, Fixed, LogitNormal, LogNormal, Normal
 type Floats = NDArray[np.float64]
 
 # Digits kept of what is worked out: more than any statement holds, few enough to read.
-DIGITS = 6
+DIGITS = 4
 
 
 @dataclass(frozen=True)
@@ -95,10 +95,16 @@ def quantiles(prior: Distribution, probabilities: ArrayLike) -> Floats:
     >>> quantiles(Normal(distribution="normal", mean=3.0, sd=1.5), [0.05, 0.5, 0.95]).round(2).tolist()
     [0.53, 3.0, 5.47]
     """
+    return moved_quantiles(prior, *center_and_spread(prior), probabilities)
+
+
+def moved_quantiles(
+    prior: Distribution, center: float, spread: float, probabilities: ArrayLike
+) -> Floats:
+    """Return the quantiles that a prior's family (and bounds) has at another mean and sd on its scale."""
     from scipy.special import ndtri
 
-    center, spread = center_and_spread(prior)
-    low, high = _mass_below_bounds(prior)
+    low, high = _mass_below_bounds(prior, center, spread)
     inside = low + (high - low) * np.asarray(probabilities, dtype=np.float64)
     return np.asarray(scale_of(prior).back(center + spread * ndtri(inside)))
 
@@ -119,7 +125,7 @@ def log_density(prior: Distribution, values: ArrayLike) -> Floats:
     scale = scale_of(prior)
     center, spread = center_and_spread(prior)
     standard = (scale.there(value) - center) / spread
-    low, high = _mass_below_bounds(prior)
+    low, high = _mass_below_bounds(prior, center, spread)
     found = -0.5 * standard**2 - np.log(spread * np.sqrt(2.0 * np.pi)) + scale.log_slope(value)
     found = found - np.log(high - low)
     if isinstance(prior, LogNormal) and prior.lower is not None and prior.upper is not None:
@@ -225,13 +231,12 @@ def _bounds(prior: Distribution) -> tuple[float, float]:
             return -np.inf, np.inf
 
 
-def _mass_below_bounds(prior: Distribution) -> tuple[float, float]:
+def _mass_below_bounds(prior: Distribution, center: float, spread: float) -> tuple[float, float]:
     """Return the mass below each bound that the distribution would have without bounds."""
     from scipy.special import ndtr
 
     if not isinstance(prior, LogNormal) or prior.lower is None or prior.upper is None:
         return 0.0, 1.0
-    center, spread = center_and_spread(prior)
     low, high = ndtr((np.log([prior.lower, prior.upper]) - center) / spread)
     return float(low), float(high)
 

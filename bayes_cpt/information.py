@@ -58,17 +58,23 @@ class FreeParameters:
 
     def values(self, places: Floats) -> dict[str, Floats]:
         """Return parameters, fixed ones too, from places of shape (places, free)."""
-        columns = {
-            label: _value(prior, places[:, i])
-            for i, (label, prior) in enumerate(self.priors.items())
-        }
+        return self.assembled(
+            {
+                label: _value(prior, places[:, i])
+                for i, (label, prior) in enumerate(self.priors.items())
+            }
+        )
+
+    def assembled(self, columns: dict[tuple[str, str], Floats]) -> dict[str, Floats]:
+        """Return parameters, fixed ones too, shape (draws, ...), from a column of each free one."""
+        draws = len(next(iter(columns.values())))
         roles = dict(zip(self.frame.domains, self.frame.roles, strict=True))
         found = {}
         for name, info in self.frame.parameters().items():
             filled = []
             for member in self.frame.coords()[info.dims] if info.dims else ("all",):
                 prior = self.frame.spec.priors[name].of(roles.get(member))
-                fixed = np.full(len(places), prior.value) if isinstance(prior, Fixed) else None
+                fixed = np.full(draws, prior.value) if isinstance(prior, Fixed) else None
                 filled.append(columns[name, member] if fixed is None else fixed)
             found[name] = np.stack(filled, axis=1) if info.dims else filled[0]
         return found

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from bayes_cpt.setup import Frame
+    from bayes_cpt.spec import Prior
     from bayes_cpt.study import Study
 
+MODEL_SUFFIX = ".toml"
 FIGURES = (".png", ".pdf", ".svg")
 DPI = 150
 
@@ -50,8 +52,17 @@ def prior(
         typer.Option(
             "--output",
             "-o",
-            metavar="FIGURE",
-            help="Draw the curves: .png, .pdf or .svg.",
+            metavar="OUT",
+            help="Figure of the curves to write: .png, .pdf or .svg; with --elicit the model: .toml.",
+            show_default=False,
+        ),
+    ] = None,
+    elicit: Annotated[
+        Path | None,
+        typer.Option(
+            "--elicit",
+            metavar="STATEMENTS",
+            help="TOML file of statements that a new model's priors are to say; needs -o.",
             show_default=False,
         ),
     ] = None,
@@ -66,9 +77,22 @@ def prior(
     PLAN is expected to change by the end (in PT, where it ends). The figure shows whole curves: they
     should look like loss curves, and those of PLAN, where it has losses, should lie inside the bands.
 
+    With --elicit, priors are made from statements, and a model with them is written, to be given to
+    fit --model: of parameters between = \[0.4, 0.7], of losses falls_by, rises_by or changes_by from the
+    start to the end of a typical run of STUDY (its replay and steps may be set) or of a run of PLAN.
+    Losses are in nats/token, and a statement holds with probability mass, 0.9 unless given.
+
+    \b
+    \[\[statements]]
+    loss = "target"
+    replay = 0.25
+    falls_by = \[0.1, 0.4]
+    reason = "Runs on similar data."
+
     \b
     Example:
     bayes-cpt prior cpt-replay --plan data/cpt-lab -o prior.png
+    bayes-cpt prior cpt-replay --elicit statements.toml -o my-model.toml
 
     \b
     Exit codes:
@@ -80,11 +104,17 @@ def prior(
     from bayes_cpt.spec import read_spec
 
     written = Output(quiet, json)
+    suffixes = FIGURES if elicit is None else (MODEL_SUFFIX,)
+    if elicit is not None and output is None:
+        raise typer.BadParameter("the model needs a file: give -o my-model.toml with --elicit.")
     if output is not None:
-        check_target(output, FIGURES, inputs=tuple(path for path in (plan,) if path))
+        inputs = (plan, elicit, Path(model))
+        check_target(output, suffixes, inputs=tuple(path for path in inputs if path))
     spec = read_spec(model)
     with written.cautions():
         frame, runs = read_prior_plan(spec, plan, study)
+    if elicit is not None and output is not None:
+        return _elicit(written, frame, runs, model, elicit, output)
     priors = prior_table(frame, interval)
     ends = expected_ends(frame, runs, interval, seed=seed)
     if not quiet and not json:
@@ -139,6 +169,68 @@ def _show_ends(written: Output, plan: "Study", ends: "pd.DataFrame") -> None:
         )
         last = row["run"]
     written.table(table)
+
+
+def _elicit(
+    written: Output, frame: "Frame", plan: "Study", model: str, statements: Path, target: Path
+) -> int:
+    """Write a model whose priors say what is stated, and show how they moved."""
+    from bayes_cpt.elicitation import elicit, model_text
+    from bayes_cpt.spec import read_spec, shipped_models
+    from bayes_cpt.statements import read_statements
+
+    name, stated = read_statements(statements)
+    found = elicit(frame, plan, stated)
+    extends = model
+    if model not in shipped_models():
+        folder = target.parent.resolve()
+        extends = str(Path(model).resolve().relative_to(folder, walk_up=True))
+    with writing(target), replacing(target) as partial:
+        partial.write_text(model_text(found, name, extends), encoding="utf-8")
+    read_spec(target)
+    written.text(f"Priors of {name}, made from those of {frame.spec.name}", "bold")
+    table = columns("on", "stated", "was", "is", "statement")
+    for row in found.table.to_dict("records"):
+        pairs = (
+            f"{number(row[f'{time}lower'], 3)} to {number(row[f'{time}upper'], 3)}"
+            for time in ("", "was_", "now_")
+        )
+        table.add_row(row["domain"], *pairs, row["statement"])
+    written.table(table)
+    written.heading("Priors that moved")
+    moved = columns("parameter", "on", "was", "is")
+    for parameter in found.changed:
+        for was, now in _pairs(frame, found.spec.priors[parameter], parameter):
+            moved.add_row(parameter, *was, now)
+    written.table(moved)
+    written.text(
+        f"\nWritten to {target}. Fit with it: bayes-cpt fit STUDY --model {target} -o fit.nc"
+    )
+    written.result(
+        {
+            "model": name,
+            "extends": extends,
+            "output": str(target),
+            "statements": found.table.to_dict("records"),
+            "changed": list(found.changed),
+        }
+    )
+    return 0
+
+
+def _pairs(frame: "Frame", prior: "Prior", parameter: str) -> list[tuple[tuple[str, str], str]]:
+    """Return validation set and words of a prior as it was, and as it is, where the two differ."""
+    from bayes_cpt.distributions import words
+
+    own = frame.spec.priors[parameter]
+    dims = frame.parameters()[parameter].dims
+    roles = dict(zip(frame.domains, frame.roles, strict=True))
+    members = frame.coords()[dims] if dims else ("all",)
+    found = [
+        ((member, words(own.of(roles.get(member)))), words(prior.of(roles.get(member))))
+        for member in members
+    ]
+    return [(was, now) for was, now in found if was[1] != now]
 
 
 def _draw(frame: "Frame", plan: "Study", seed: int, target: Path) -> None:

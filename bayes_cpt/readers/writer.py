@@ -121,10 +121,10 @@ def _table_lines(
     name: list[str], keys: dict[str, Any], schedule: Schedule | None = None
 ) -> list[str]:
     lines = [f"[{'.'.join(_key(part) for part in name)}]"]
-    lines += [f"{key} = {_value(value)}" for key, value in keys.items() if value is not None]
+    lines += [f"{key} = {toml_value(value)}" for key, value in keys.items() if value is not None]
     if schedule is not None:
         segments = [
-            "{ " + ", ".join(f"{key} = {_value(value)}" for key, value in table.items()) + " }"
+            "{ " + ", ".join(f"{key} = {toml_value(value)}" for key, value in table.items()) + " }"
             for table in schedule.to_toml()
         ]
         lines += ["schedule = [", *(f"  {segment}," for segment in segments), "]"]
@@ -132,10 +132,11 @@ def _table_lines(
 
 
 def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _value(name)
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_value(name)
 
 
-def _value(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """Return a text, number or truth value as TOML writes it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

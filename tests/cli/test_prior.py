@@ -3,6 +3,8 @@ from pathlib import Path
 import pytest
 from command_line import Call, check_refusal
 
+from bayes_cpt.spec import read_spec
+
 PLAN = "data/cpt-lab/plan-example.toml"
 
 
@@ -63,3 +65,63 @@ def test_bad_lines(line: str, fragments: tuple[str, ...], call: Call, tmp_path: 
     answer = call(*(part.format(dir=folder, text=text) for part in line.split()))
     check_refusal(answer, fragments)
     assert list(folder.iterdir()) == []
+
+
+SAID = """
+name = "mine"
+[[statements]]
+loss = "target"
+falls_by = [0.1, 0.9]
+reason = "Runs before these."
+[[statements]]
+parameter = "exponent"
+between = [0.2, 0.8]
+reason = "Our own PT runs."
+"""
+
+
+def test_a_model_is_made_from_statements(call: Call, tmp_path: Path) -> None:
+    said, target = tmp_path / "said.toml", tmp_path / "mine.toml"
+    said.write_text(SAID)
+    answer = call("prior", "cpt-replay", "--elicit", said, "-o", target)
+    assert (answer.code, answer.err) == (0, "")
+    assert "-0.9 to -0.1" in answer.out
+    assert f"bayes-cpt fit STUDY --model {target}" in answer.out
+    assert read_spec(target).name == "mine"
+    # The new model is one like any other, also to start from.
+    found = call("prior", target, "--json").json()
+    assert found["model"] == "mine"
+    (row,) = [r for r in found["priors"] if (r["parameter"], r["domain"]) == ("exponent", "kernel")]
+    assert row["lower"] == pytest.approx(0.2, rel=0.01)
+    (tmp_path / "next").mkdir()
+    further = tmp_path / "next" / "other.toml"
+    told = call("prior", target, "--elicit", said, "-o", further, "--json").json()
+    assert told["extends"] == "../mine.toml"
+    assert read_spec(further).priors["exponent"].of("target") == read_spec(target).priors[
+        "exponent"
+    ].of("target")
+
+
+@pytest.mark.parametrize(
+    ("line", "fragments"),
+    [
+        ("prior cpt-replay --elicit {said}", ("needs a file", "-o my-model.toml")),
+        ("prior cpt-replay --elicit {said} -o {dir}/m.png", ("Let it end in .toml",)),
+        ("prior cpt-replay --elicit {said} -o {said}", ("this is the input",)),
+        ("prior cpt-replay --elicit {dir}/none -o {dir}/m.toml", ("none: there is no such file",)),
+        ("prior cpt-replay --elicit {text} -o {dir}/m.toml", ("text.toml", "not TOML")),
+        ("prior pretrain --elicit {said} -o {dir}/m.toml", ("the model knows no CPT run",)),
+    ],
+)
+def test_bad_elicitations(
+    line: str, fragments: tuple[str, ...], call: Call, tmp_path: Path
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    said, text = tmp_path / "said.toml", tmp_path / "text.toml"
+    said.write_text(SAID)
+    text.write_text("nothing of the kind\n")
+    answer = call(*(part.format(dir=folder, text=text, said=said) for part in line.split()))
+    check_refusal(answer, fragments)
+    assert list(folder.iterdir()) == []
+    assert said.read_text() == SAID
