@@ -1,7 +1,5 @@
 """What the sub-commands of `bayes-cpt validate` share: options, and what marks their results."""
 
-import hashlib
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,6 +47,9 @@ Folder = Annotated[
 
 def settings(spec: "ModelSpec", seed: int, **others: Any) -> dict[str, Any]:
     """Return all that results depend on: results with other settings must not be mixed with them."""
+    import hashlib
+    from importlib.metadata import version
+
     described = hashlib.sha256(spec.model_dump_json().encode()).hexdigest()[:12]
     own = {"model": spec.name, "specification": described, "seed": seed}
     return own | others | {"bayes-cpt": version("bayes-cpt")}
