@@ -134,6 +134,12 @@ class LawTable(Strict):
     base_offset: bool = False
     carry_memory: bool = False
 
+    @model_validator(mode="after")
+    def _adaptation_goes_with_a_shift(self) -> Self:
+        if "adaptation" in self.terms and "shift" not in self.terms:
+            raise ValueError("the term adaptation is a share of the shift; name shift too")
+        return self
+
     @property
     def continual(self) -> bool:
         """Whether the law knows a CPT phase."""
@@ -154,8 +160,9 @@ class LawTable(Strict):
                 shift_signs(roles),
                 tuple(getattr(self.replay_factor, role) for role in roles),
                 self.replay_rate,
+                "adaptation" in self.terms,
             ),
-            "adaptation": Adaptation(),
+            "adaptation": Adaptation(shift_signs(roles)),
         }
         chosen = tuple(terms[name] for name in self.terms)
         return Law(chosen, reference, BaseOffset() if self.base_offset else None)

@@ -192,12 +192,15 @@ def _law(curve: CurveData, p: dict[str, Any], reference: dict[str, float]) -> An
     gain_cpt = gain * p["gain_ratio"][d] * jnp.exp(p["gain_replay"][d] * x)
     loss = loss - gain_cpt * _area(curve.falls_cpt, memory)
     factor, beta = _factor(d, x, p), p["shift_exponent"][d]
-    size = p["shift_size"][d] / (1.0 - (1.0 + p["shift_rate"][d]) ** -beta)
+    left = p["shift_size"][d] * (1.0 - p["adaptation_share"][d])
+    size = left / (1.0 - (1.0 + p["shift_rate"][d]) ** -beta)
     rate = p["shift_rate"][d] / reference["forward_cpt"] * (x / factor) ** p["replay_rate"][d]
     shift = factor * size * (1.0 - (1.0 + rate * curve.forward_cpt) ** -beta)
     loss = loss + (shift if d == 0 else -shift)
     tau = p["adaptation_time"][d] * reference["steps"]
-    loss = loss + p["adaptation_size"][d] * x * (1.0 - jnp.exp(-t / tau))
+    transient = p["adaptation_share"][d] * p["shift_size"][d] * (1.0 if d == 0 else -1.0)
+    transient = transient / (1.0 - jnp.exp(-1.0 / p["adaptation_time"][d]))
+    loss = loss + transient * x * (1.0 - jnp.exp(-t / tau))
     at_base = (
         p["reference_loss"][d]
         + excess * ((curve.forward_pt[0] / reference["forward_pt"]) ** -alpha - 1.0)

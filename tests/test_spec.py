@@ -95,13 +95,19 @@ def test_extends_is_taken_from_the_folder_of_the_file(tmp_path: Path) -> None:
     assert read_spec(second).law == read_spec("cpt").law
 
 
+def test_adaptation_without_a_shift_is_an_error(tmp_path: Path) -> None:
+    text = 'extends = "pretrain"\nname = "own"\n[law]\nterms = ["power", "annealing", "adaptation"]\n'
+    with pytest.raises(SpecError, match="name shift too"):
+        read_spec(written(tmp_path, text))
+
+
 def test_turning_a_term_off_leaves_its_inherited_priors_out(tmp_path: Path) -> None:
     path = written(
         tmp_path,
         'extends = "cpt-replay"\nname = "own"\n[law]\nterms = ["power", "annealing", "shift"]\n',
     )
     missing = set(read_spec("cpt-replay").priors) - set(read_spec(path).priors)
-    assert missing == {"adaptation_size", "adaptation_time"}
+    assert missing == {"adaptation_share", "adaptation_time"}
 
 
 def test_roles_take_precedence_over_every(tmp_path: Path) -> None:

@@ -37,11 +37,14 @@ class Shift:
         One of `REPLAY_FACTORS` per validation set.
     replay_rate : bool
         Whether omega is sampled.
+    adaptation : bool
+        Whether `Adaptation` has a share of the change.
     """
 
     signs: tuple[float, ...]
     replay_factors: tuple[str, ...]
     replay_rate: bool = False
+    adaptation: bool = False
     name: str = "shift"
 
     def chosen(self, factor: str) -> list[int]:
@@ -52,7 +55,8 @@ class Shift:
         """Return size and shape of the shift at the reference, and of the replay factor."""
         found = {
             "shift_size": Parameter(
-                "|shift| at replay 0 and the reference CPT forward area", "nats/token"
+                "|shift| at replay 0 and the reference CPT forward area, with the transient",
+                "nats/token",
             ),
             "shift_rate": Parameter("E times the reference CPT forward area"),
             "shift_exponent": Parameter("beta, exponent of the shift"),
@@ -83,8 +87,11 @@ class Shift:
         """Return B, E, beta and omega, and a, c, delta, b, gamma where they are free (else 0)."""
         beta, rate = parameters["shift_exponent"], parameters["shift_rate"]
         progress = -xp.expm1(-beta * xp.log1p(rate))
+        size = parameters["shift_size"] * self.signs
+        if self.adaptation:
+            size = size * (1.0 - parameters["adaptation_share"])
         found = {
-            "B": parameters["shift_size"] * self.signs / progress,
+            "B": size / progress,
             "E": rate / reference.forward_cpt,
             "beta": beta,
         }
@@ -150,24 +157,32 @@ class Shift:
 class Adaptation:
     """``D·r_cpt·(1 - exp(-t/tau))``: a bounded transient in steps, beside the shift in forward area.
 
-    The lab runs show it on both validation sets with one sign; the law as printed has no such term.
+    The lab runs show it on both validation sets; the law as printed has no such term. Its size is sampled
+    as a share of the whole change, of which `Shift` then has the rest: data determine their sum.
+
+    Parameters
+    ----------
+    signs : sequence of float
+        Of the shift per validation set, as in `Shift`.
     """
 
+    signs: tuple[float, ...]
     name: str = "adaptation"
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return its size and its time."""
+        """Return its share and its time."""
         return {
-            "adaptation_size": Parameter("D, size of the transient at replay 0", "nats/token"),
+            "adaptation_share": Parameter(
+                "share of the transient in the change at replay 0 and the reference"
+            ),
             "adaptation_time": Parameter("tau as a share of the reference CPT steps"),
         }
 
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
         """Return D and tau."""
-        return {
-            "D": parameters["adaptation_size"],
-            "tau": parameters["adaptation_time"] * reference.steps,
-        }
+        time = parameters["adaptation_time"]
+        size = parameters["adaptation_share"] * parameters["shift_size"] * self.signs
+        return {"D": -size / xp.expm1(-1.0 / time), "tau": time * reference.steps}
 
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
         """Return the transient, 0 at the transfer."""

@@ -170,22 +170,30 @@ def test_signs_of_the_shift_follow_the_roles() -> None:
 
 
 def test_adaptation_is_its_closed_form() -> None:
-    parameters = {"adaptation_size": np.array([-0.2]), "adaptation_time": np.array([0.2])}
-    found = Adaptation().coefficients(parameters, REFERENCE, np)
+    """A quarter of a falling shift of 0.8, reached at the reference steps."""
+    parameters = {
+        "adaptation_share": np.array([0.25]),
+        "adaptation_time": np.array([0.2]),
+        "shift_size": np.array([0.8]),
+    }
+    term = Adaptation((-1.0,))
+    found = term.coefficients(parameters, REFERENCE, np)
     points = hand_points(steps=[0.0, 1000.0, 20_000.0, 1000.0], target_share=[1, 1, 0.5, 0])
-    loss = Adaptation().loss(points, found, np)
+    loss = term.loss(points, found, np)
+    size = -0.2 / (1 - math.exp(-5.0))
     expected = [
         0.0,
-        -0.2 * (1 - math.exp(-1000 / 4000)),
-        -0.1 * (1 - math.exp(-20_000 / 4000)),
+        size * (1 - math.exp(-1000 / 4000)),
+        0.5 * size * (1 - math.exp(-20_000 / 4000)),
         0.0,
     ]
     np.testing.assert_allclose(loss, expected, rtol=1e-12, atol=1e-18)
+    assert loss[2] == pytest.approx(-0.1, rel=1e-12)
 
 
 def test_adaptation_is_absent_in_pretraining() -> None:
     points = hand_points(steps=[500.0, 9000.0], continual=False)
-    assert not Adaptation().loss(points, {"D": -0.2, "tau": 100.0}, np).any()
+    assert not Adaptation((1.0,)).loss(points, {"D": -0.2, "tau": 100.0}, np).any()
 
 
 def test_kept_offset_is_1_at_the_transfer_and_kappa_at_the_end() -> None:
