@@ -7,6 +7,7 @@ import json
 import platform
 import sys
 import tempfile
+import threading
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -49,6 +50,7 @@ def _source_digest() -> str:
 
 # Taken on import, so that it belongs to the code that runs, whatever happens to the files later.
 SOURCE_DIGEST = _source_digest()
+LOADING = threading.Lock()
 COMPILE = '@numba.njit(cache=True, error_model="numpy")\n'
 COMPILE_PARALLEL = '@numba.njit(cache=True, error_model="numpy", nogil=True)\n'
 
@@ -123,8 +125,13 @@ def _key(spec: ModelSpec, roles: tuple[str, ...]) -> str:
 
 def _module(key: str, spec: ModelSpec, roles: tuple[str, ...]) -> ModuleType:
     name = f"bayes_cpt_law_{key}"
-    if name in sys.modules:
+    with LOADING:
+        if name not in sys.modules:
+            sys.modules[name] = _loaded(name, spec, roles)
         return sys.modules[name]
+
+
+def _loaded(name: str, spec: ModelSpec, roles: tuple[str, ...]) -> ModuleType:
     path = cache_folder() / f"{name}.py"
     if not path.is_file():
         with replacing(path) as partial:
@@ -133,7 +140,6 @@ def _module(key: str, spec: ModelSpec, roles: tuple[str, ...]) -> ModuleType:
     assert described is not None
     assert described.loader is not None
     module = importlib.util.module_from_spec(described)
-    sys.modules[name] = module
     described.loader.exec_module(module)
     return module
 
