@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -79,6 +80,11 @@ def settings_text(study: Study) -> str:
     for run in study.runs:
         lines += _run_lines(run)
     return "\n".join(lines)
+
+
+def runs_text(runs: Iterable[Run]) -> str:
+    """Return the tables of some runs: a plan that leaves bases and validation sets to the fitted study."""
+    return "\n".join(line for run in runs for line in _run_lines(run))
 
 
 def _base_lines(base: Base, pretraining_runs: set[str]) -> list[str]:
