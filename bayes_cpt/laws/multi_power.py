@@ -145,14 +145,16 @@ class MultiPower:
 
 
 def reduced_at_end(
-    rates: Floats, before: float, pace: Floats, beta: float, gamma: float
+    rates: Floats, counts: Floats, before: float, pace: Floats, beta: float, gamma: float
 ) -> tuple[Floats, Floats]:
     """Return `MultiPower.reduced` after the last step of a schedule, and its slope by every rate.
 
     Parameters
     ----------
-    rates : ndarray, shape (steps,)
+    rates : ndarray, shape (stretches,)
         Raw learning rates.
+    counts : ndarray, shape (stretches,)
+        For how many steps each is held; all 1 where every step has its own.
     before : float
         eta_0.
     pace : ndarray, shape (nodes,)
@@ -162,18 +164,18 @@ def reduced_at_end(
     Returns
     -------
     reduced : ndarray, shape (nodes,)
-    slopes : ndarray, shape (nodes, steps)
+    slopes : ndarray, shape (nodes, stretches)
     """
     size = -np.diff(rates, prepend=before)
     safe = np.maximum(rates, SMALLEST * max(float(rates.max()), before))
-    rest = np.cumsum(rates[::-1])[::-1]
+    rest = np.cumsum((counts * rates)[::-1])[::-1]
     power = safe**-gamma
     growth = 1.0 + pace[:, None] * (power * rest)
     left = growth**-beta
     reduced = (size * (1.0 - left)).sum(axis=1)
     # By S_k, which every later learning rate adds to.
     by_rest = size * beta * left / growth * pace[:, None] * power
-    slopes = np.cumsum(by_rest, axis=1) - by_rest * (gamma * rest / safe)
+    slopes = counts * np.cumsum(by_rest, axis=1) - by_rest * (gamma * rest / safe)
     # By the size of the fall to a learning rate, and of the one from it.
     slopes -= 1.0 - left
     slopes[:, :-1] += 1.0 - left[:, 1:]

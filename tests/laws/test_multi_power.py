@@ -137,30 +137,32 @@ def test_merged_falls_are_nearly_all_falls(name: str) -> None:
 
 
 @given(
-    st.lists(st.floats(0.02, 1.0), min_size=3, max_size=30),
+    st.lists(st.tuples(st.floats(0.02, 1.0), st.integers(1, 9)), min_size=3, max_size=20),
     st.floats(0.5, 20.0),
     st.floats(0.2, 2.0),
     st.floats(0.2, 0.95),
 )
 def test_slopes_are_those_of_central_differences(
-    shares: list[float], pace: float, beta: float, gamma: float
+    stretches: list[tuple[float, int]], pace: float, beta: float, gamma: float
 ) -> None:
-    rates = PEAK * np.array(shares)
-    paces = np.array([pace, 2.0 * pace])
-    reduced, slopes = reduced_at_end(rates, PEAK, paces, beta, gamma)
-    steps = np.array([rates.size])
+    shares, counts = np.array(stretches).T
+    rates, paces = PEAK * shares, np.array([pace, 2.0 * pace])
+    reduced, slopes = reduced_at_end(rates, counts, PEAK, paces, beta, gamma)
+    whole = np.repeat(rates, counts.astype(int))
+    steps = np.array([whole.size])
     for row, own in enumerate(paces):
-        expected = MultiPower().reduced(Falls.of(rates, PEAK, steps), values(own, beta, gamma), np)
+        expected = MultiPower().reduced(Falls.of(whole, PEAK, steps), values(own, beta, gamma), np)
         np.testing.assert_allclose(reduced[row], expected[0], rtol=1e-9, atol=1e-12)
         for k in range(rates.size):
             step = 1e-5 * PEAK * np.eye(rates.size)[k]
             up, down = (
-                reduced_at_end(rates + way * step, PEAK, paces, beta, gamma)[0][row]
+                reduced_at_end(rates + way * step, counts, PEAK, paces, beta, gamma)[0][row]
                 for way in (1.0, -1.0)
             )
             assert slopes[row, k] == pytest.approx((up - down) / (2e-5 * PEAK), rel=1e-4, abs=1e-4)
 
 
 def test_slopes_stay_finite_at_0() -> None:
-    _, slopes = reduced_at_end(cosine(50, PEAK).learning_rates(), PEAK, np.array([2.0]), 0.6, 0.64)
+    rates = cosine(50, PEAK).learning_rates()
+    _, slopes = reduced_at_end(rates, np.ones(50), PEAK, np.array([2.0]), 0.6, 0.64)
     assert np.isfinite(slopes).all()
