@@ -14,6 +14,7 @@ from typer.main import get_command
 
 from bayes_cpt.cli.check import check
 from bayes_cpt.cli.console import Output
+from bayes_cpt.cli.decide import decide
 from bayes_cpt.cli.demo import demo
 from bayes_cpt.cli.fit import fit
 from bayes_cpt.cli.landmarks import landmarks
@@ -48,7 +49,7 @@ def _help(docstring: str | None) -> str:
     )
 
 
-for _verb in (check, fit, summary, predict, landmarks, prior, demo):
+for _verb in (check, fit, summary, predict, decide, landmarks, prior, demo):
     app.command(help=_help(_verb.__doc__))(_verb)
 
 _validate = typer.Typer()
@@ -76,6 +77,7 @@ bayes-cpt prior cpt-replay --plan data/cpt-lab -o prior.png
 bayes-cpt fit data/cpt-lab --seed 1 -o fit.nc
 bayes-cpt summary fit.nc
 bayes-cpt predict fit.nc --plan plan.toml -o forecast.csv
+bayes-cpt decide fit.nc --objective balanced -o decision
 bayes-cpt landmarks fit.nc --plan plan.toml -o landmarks
 bayes-cpt validate forecast data/cpt-lab -o validation
 

@@ -147,11 +147,11 @@ def _front(axes: "Axes", decision: "Decision") -> None:
     axes.set_xlabel(f"loss on {domains[0]} (nats/token)", color=colour(0))
     axes.set_ylabel(f"loss on {domains[1]} (nats/token)", color=colour(1))
     replay = front.candidates.replay
-    for row, away in ((0, (4, 2)), (-1, (4, 2))):
+    for row in sorted({0, replay.size - 1}):
         axes.annotate(
             f"replay {100 * replay[row]:.3g} %",
             (x[row], y[row]),
-            xytext=away,
+            xytext=(4, 2),
             textcoords="offset points",
             fontsize=SMALL,
             color=GREY,

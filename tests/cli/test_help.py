@@ -39,7 +39,7 @@ def test_help_of_a_verb_has_an_example_and_the_exit_codes(verb: str, call: Call)
     assert answer.err == ""
 
 
-@pytest.mark.parametrize("verb", ["fit", "predict", "prior", "demo"])
+@pytest.mark.parametrize("verb", ["fit", "predict", "decide", "prior", "demo"])
 def test_what_draws_takes_a_seed(verb: str, call: Call) -> None:
     assert "--seed" in call(verb, "--help").out
 

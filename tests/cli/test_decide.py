@@ -1,0 +1,174 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import Call, check_refusal
+
+import bayes_cpt
+from bayes_cpt.decisions.decision import Decision
+from bayes_cpt.decisions.objective import read_objective
+from bayes_cpt.decisions.space import read_space
+
+FEW = ("--draws", 40, "--candidates", 256)
+FILES = {"contenders.csv", "optimum.csv", "front.csv", "plan.toml", "words.txt", "decision.png"}
+OBJECTIVE = """
+preset = "balanced"
+reference = "stable_12k"
+cost_per_1000_steps = 0.01
+
+[[constraints]]
+domain = "general"
+{threshold}
+probability = 0.3
+"""
+SPACE = """
+bases = ["stable_12k", "annealed_0pct"]
+replay = [0.1, 0.5]
+relative_peak = {low = 0.2, high = 1.0}
+steps = [3000, 9000]
+"""
+
+
+def decided(fit: Path, objective: Any = "balanced", space: Any = None, **options: Any) -> Decision:
+    posterior = bayes_cpt.load(fit)
+    return bayes_cpt.decide(posterior, objective, space, draws=40, candidates=256, **options)
+
+
+@pytest.fixture
+def objective(tmp_path: Path) -> Path:
+    path = tmp_path / "objective.toml"
+    path.write_text(OBJECTIVE.format(threshold="limit = 3.6"))
+    return path
+
+
+@pytest.fixture
+def space(tmp_path: Path) -> Path:
+    path = tmp_path / "space.toml"
+    path.write_text(SPACE)
+    return path
+
+
+def test_json_holds_what_the_function_returns(
+    call: Call, fit_file: Path, objective: Path, space: Path
+) -> None:
+    arguments = ("decide", fit_file, "--objective", objective, "--space", space, *FEW)
+    answer = call(*arguments, "--risk", "cvar:0.8", "--interval", 0.8, "--seed", 4, "--json")
+    found, wanted = answer.json(), decided(fit_file, objective, space, risk="cvar:0.8", seed=4)
+    assert answer.code == (0 if wanted.feasible else 1)
+    assert found["sentences"] == wanted.sentences(0.8)
+    assert found["risk"] == "cvar:0.8"
+    assert found["reference"] == "stable_12k"
+    assert found["objective"]["constraints"][0]["limit"] == 3.6
+    assert found["searched"] == ["base", "replay", "relative_peak", "steps"]
+    assert found["feasible"] == wanted.feasible
+    assert found["value_of_perfect_information"]["nats"] == pytest.approx(wanted.information[0])
+    for name, table in (
+        ("contenders", wanted.table(0.8)),
+        ("optimum", wanted.optimum_table(0.8)),
+        ("front", wanted.front_table(0.8)),
+    ):
+        read = pd.DataFrame(found[name])
+        assert list(read.columns) == list(table.columns)
+        for column in table.select_dtypes(np.number):
+            np.testing.assert_allclose(read[column].astype(float), table[column])
+
+
+def test_everything_is_written_into_a_folder(call: Call, fit_file: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "decision"
+    answer = call("decide", fit_file, "-o", folder, *FEW)
+    assert answer.code == 0
+    assert {path.name for path in folder.iterdir()} == FILES
+    table = pd.read_csv(folder / "contenders.csv")
+    assert table["option"][0] == "recommended"
+    row = table.iloc[0]
+    assert f" recommended  {row['base']} " in answer.out
+    assert f"{row['regret']:.4f}" in answer.out
+    for sentence in (folder / "words.txt").read_text(encoding="utf-8").split("\n\n"):
+        assert sentence.strip() in answer.out
+    # What is recommended can be predicted as it stands.
+    forecast = tmp_path / "forecast.csv"
+    plan = folder / "plan.toml"
+    done = call("predict", fit_file, "--plan", plan, "-o", forecast, "--kind", "expected", "--json")
+    assert done.code == 0
+    final = {(own["run"], own["domain"]): own for own in done.json()["final"]}
+    assert final["recommended", "general"]["step"] == row["steps"]
+    runs = bayes_cpt.read_plan(plan, bayes_cpt.load(fit_file).study).runs
+    assert [run.name for run in runs] == table["option"].tolist()
+    assert runs[0].replay == row["replay"]
+
+
+def test_a_seed_repeats_a_decision(call: Call, fit_file: Path) -> None:
+    one, same, other = (
+        call("decide", fit_file, *FEW, "--seed", seed, "--json").json()["contenders"]
+        for seed in (1, 1, 2)
+    )
+    assert one == same != other
+
+
+def test_constraints_that_nothing_keeps_are_told_by_the_exit_code(
+    call: Call, fit_file: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "objective.toml"
+    path.write_text(OBJECTIVE.format(threshold="rise = -2.0"))
+    answer = call("decide", fit_file, "--objective", path, *FEW)
+    assert answer.code == 1
+    assert "No configuration of the space keeps the constraints" in answer.err
+    assert "Nothing keeps the constraints; the nearest is to train" in answer.out
+    quiet = call("decide", fit_file, "--objective", path, *FEW, "--quiet", "--json")
+    assert quiet.code == 1
+    assert not quiet.json()["feasible"]
+
+
+def test_an_untrustworthy_fit_decides_with_exit_code_1(call: Call, weak_fit_file: Path) -> None:
+    answer = call("decide", weak_fit_file, *FEW)
+    assert answer.code == 1
+    assert "Not trustworthy" in answer.err
+    assert "What to train" in answer.out
+
+
+def test_the_forms_in_the_help_are_read(call: Call) -> None:
+    """What --help shows of objectives and spaces is what the readers take."""
+    lines = [line.strip() for line in call("decide", "--help").out.splitlines()]
+
+    def block(first: str, last: str) -> dict[str, Any]:
+        import tomllib
+
+        start = next(i for i, line in enumerate(lines) if line.startswith(first))
+        stop = next(i for i, line in enumerate(lines) if line.startswith(last))
+        # In help, words after the value say what it is, or end a line that was too long.
+        kept = [line.split("  ")[0] for line in lines[start : stop + 1]]
+        return tomllib.loads("\n".join(line for line in kept if "=" in line or "[" in line))
+
+    read_objective(block("[weights]", "probability"))
+    read_space({k: v for k, v in block("bases =", "steps =").items() if k != "loss_potential"})
+
+
+WRONG = [
+    (("--objective", "balance"), ("no preset 'balance'", "did you mean 'balanced'")),
+    (("--objective", "none.toml"), ("none.toml: this cannot be read",)),
+    (("--space", "none.toml"), ("none.toml: this cannot be read",)),
+    (("--space", "{text}"), ("text.toml: this is not TOML",)),
+    (("--risk", "cvar:95"), ("no level of cvar", "write cvar:0.95")),
+    (("--risk", "beat:r1"), ("no CPT run 'r1'",)),
+    (("--kind", "new"), ("--kind", "new_run")),
+    (("--candidates", "2"), ("4 combinations, and 2 candidates are wanted",)),
+    (("-o", "{text}"), ("this is a file, not a folder",)),
+    (("-o", "{text}/more"), ("this is a file, not a folder",)),
+]
+
+
+@pytest.mark.parametrize(("arguments", "fragments"), WRONG)
+def test_bad_input_is_refused(
+    arguments: tuple[str, ...],
+    fragments: tuple[str, ...],
+    call: Call,
+    fit_file: Path,
+    tmp_path: Path,
+) -> None:
+    text = tmp_path / "text.toml"
+    text.write_text("nothing of the kind\n")
+    line = [part.format(text=text) for part in arguments]
+    check_refusal(call("decide", fit_file, *line), fragments)
+    assert [path.name for path in tmp_path.iterdir()] == ["text.toml"]
