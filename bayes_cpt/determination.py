@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from bayes_cpt.derived import derived_quantities, tried
 from bayes_cpt.identify import IDENTIFIED, expected, partners
 from bayes_cpt.information import FreeParameters
-from bayes_cpt.points import Curves, observed_steps
+from bayes_cpt.points import Curves
 from bayes_cpt.posterior import PRIOR_DRAWS, Posterior, contraction
 from bayes_cpt.priors import draw_priors
 
@@ -105,9 +105,8 @@ def _quantities(posterior: Posterior, parameters: dict[str, Floats]) -> dict[Lab
 
 def _fitted(posterior: Posterior) -> Curves:
     frame, study = posterior.frame, posterior.study
-    skip = frame.spec.residuals.skip_pretraining
     runs = study.runs if frame.spec.law.continual else study.pretraining_runs
-    return frame.curves(study, lambda run, d: observed_steps(study, run, d, skip), runs)
+    return frame.curves(study, lambda run, d: frame.fitted_steps(study, run, d), runs)
 
 
 def _places(free: FreeParameters, parameters: dict[str, Floats]) -> Floats:

@@ -6,9 +6,10 @@ Where lambda is estimated, the series replaces the recursion along a schedule by
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayes_cpt.segments import FloatArray
 
@@ -17,6 +18,8 @@ from bayes_cpt.segments import FloatArray
 INTERVAL_MARGIN = 0.01
 # Aimed-at truncation error of the interpolant; its tests hold it to 1e-8.
 INTERPOLATION_ERROR = 1e-11
+# The least momentum, and room around momenta so that none lies on the edge of its range.
+SHORTEST, ROOM = 0.1, 1e-3
 
 
 @dataclass(frozen=True)
@@ -38,10 +41,17 @@ class MomentumRange:
     high: float = 0.9999
 
     def __post_init__(self) -> None:
-        if not 0.1 <= self.low < self.high < 1.0:
+        if not SHORTEST <= self.low < self.high < 1.0:
             raise ValueError(
                 f"the momentum range is {self.low} to {self.high}: give 0.1 <= low < high < 1"
             )
+
+    @classmethod
+    def around(cls, momenta: ArrayLike) -> Self:
+        """Return a range that holds all of some momenta, with a little room around them."""
+        distances = 1.0 - np.asarray(momenta, dtype=np.float64)
+        low = 1.0 - float(distances.max()) * (1.0 + ROOM)
+        return cls(max(low, SHORTEST), 1.0 - float(distances.min()) * (1.0 - ROOM))
 
     @property
     def interval(self) -> tuple[float, float]:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from bayes_cpt.derived import derived_quantities
 from bayes_cpt.distributions import log_density, scale_of
 from bayes_cpt.forecast import planned_curves
-from bayes_cpt.points import observed_steps
 from bayes_cpt.posterior import Posterior
 from bayes_cpt.simulate import expected_loss
 from bayes_cpt.spec import Fixed
@@ -151,9 +150,8 @@ def log_likelihoods(posterior: Posterior, parameters: dict[str, Floats]) -> Floa
     from bayes_cpt.likelihood import curve_log_likelihoods
 
     frame, study = posterior.frame, posterior.study
-    skip = frame.spec.residuals.skip_pretraining
     runs = study.runs if frame.spec.law.continual else study.pretraining_runs
-    curves = frame.curves(study, lambda run, d: observed_steps(study, run, d, skip), runs)
+    curves = frame.curves(study, lambda run, d: frame.fitted_steps(study, run, d), runs)
     design = frame.residual_design(curves)
     fixed = (design.gap, design.follows, design.ramps, design.floating, design.first, design.last)
     draws = next(iter(parameters.values())).shape[0]

@@ -1,16 +1,27 @@
 """What a specification makes of a study, before any PyMC: law, points, residual design and scales."""
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from bayes_cpt.areas import MomentumRange
-from bayes_cpt.errors import Problem, SpecError, StudyError
+from bayes_cpt.errors import Problem, SpecError, StudyError, StudyWarning
 from bayes_cpt.laws import Law, Parameter, Reference, Shift
 from bayes_cpt.laws.law import gather
-from bayes_cpt.points import Curves, Points, build_curves, observed_steps, reference_of
-from bayes_cpt.residuals import ResidualDesign, Scales, residual_design
+from bayes_cpt.points import (
+    MOST_POINTS,
+    Curves,
+    Points,
+    build_curves,
+    observed_steps,
+    reference_of,
+    thinned,
+)
+from bayes_cpt.residuals import ONSET_SHARE, ResidualDesign, Scales, residual_design
 from bayes_cpt.spec import Fixed, LogNormal, ModelSpec
 from bayes_cpt.study import Run, Study
 
@@ -74,17 +85,38 @@ class Frame:
                 found[f"{factor}_domain"] = names
         return found
 
-    def curves(self, study: Study, steps_of: Any, runs: Iterable[Run] | None = None) -> Curves:
-        """Return curves of a study or plan on these validation sets (see `build_curves`)."""
+    def curves(
+        self,
+        study: Study,
+        steps_of: Any,
+        runs: Iterable[Run] | None = None,
+        momentum_range: MomentumRange | None = None,
+    ) -> Curves:
+        """Return curves of a study or plan on these validation sets (see `build_curves`).
+
+        Momenta are those that the prior allows unless a range is given: a narrower one costs less.
+        """
         return build_curves(
             study,
             self.domains,
             steps_of,
             self.reference,
-            self.momentum_range,
+            momentum_range or self.momentum_range,
             carry_memory=self.spec.law.carry_memory,
             runs=runs,
         )
+
+    def fitted_steps(self, study: Study, run: Run, domain: str) -> list[int]:
+        """Return the measured steps of a curve that enter a fit (see `observed_steps`), long logs thinned.
+
+        Neighbouring points tell the same wherever residuals are correlated (see `thinned`); independent
+        errors are not thinned.
+        """
+        residuals = self.spec.residuals
+        steps = observed_steps(study, run, domain, residuals.skip_pretraining)
+        if residuals.kind == "independent":
+            return steps
+        return thinned(steps, ONSET_SHARE * self.reference.steps)
 
     def residual_scales(
         self, points: Points, pretraining: Any, parameters: Any, coefficients: Any, xp: Any
@@ -167,6 +199,11 @@ def build_setup(spec: ModelSpec, study: Study) -> Setup:
     ------
     StudyError
         If the study lacks what the law needs, or has what it has no term for.
+
+    Warns
+    -----
+    StudyWarning
+        If a log is so long that it is thinned (see `bayes_cpt.points.thinned`).
     """
     continual = spec.law.continual
     _check_fits(spec, study)
@@ -174,13 +211,33 @@ def build_setup(spec: ModelSpec, study: Study) -> Setup:
     if continual and study.target is not None:
         domains = (study.general, study.target)
     frame = Frame(spec, domains, ("general", "target")[: len(domains)], reference_of(study))
-    skip = spec.residuals.skip_pretraining
     curves = frame.curves(
         study,
-        lambda run, domain: observed_steps(study, run, domain, skip),
+        lambda run, domain: frame.fitted_steps(study, run, domain),
         runs=study.runs if continual else study.pretraining_runs,
     )
+    _note_thinned(frame, study, curves)
     return Setup(frame, curves, frame.residual_design(curves))
+
+
+def _note_thinned(frame: Frame, study: Study, curves: Curves) -> None:
+    """Say which long logs enter with a part of their points."""
+    kept = np.bincount(curves.points.curve_index).tolist()
+    skip = frame.spec.residuals.skip_pretraining
+    thin = []
+    for curve, count in zip(curves.curves, kept, strict=True):
+        if count < study.curve(curve.run, curve.domain)[0].size > MOST_POINTS:
+            measured = len(observed_steps(study, study.run(curve.run), curve.domain, skip))
+            thin += [(measured, count, curve)] if measured > count else []
+    if thin:
+        measured, count, curve = max(thin, key=lambda own: own[0])
+        problem = Problem(
+            f"study {study.name}, run {curve.run}, domain {curve.domain}",
+            f"{count} of its {measured} losses enter the fit, and {len(thin) - 1} more long logs are "
+            "thinned: neighbouring losses of a curve tell the same",
+            "log less often, or leave it so",
+        )
+        warnings.warn(str(problem), StudyWarning, stacklevel=3)
 
 
 def _check_fits(spec: ModelSpec, study: Study) -> None:

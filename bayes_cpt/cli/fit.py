@@ -89,13 +89,14 @@ def fit_and_save(
     from bayes_cpt.spec import read_spec
 
     spec = read_spec(model)
-    # What the study lacks is said before PyMC is imported.
-    build_setup(spec, study)
-    from bayes_cpt.fitting import fit as fit_study
-
     started = time.monotonic()
-    with written.progress() as tell:
-        posterior = fit_study(study, spec, seed, draws=draws, progress=tell, cores=cores)
+    with written.cautions():
+        # What the study lacks is said before the sampler is imported.
+        build_setup(spec, study)
+        from bayes_cpt.fitting import fit as fit_study
+
+        with written.progress() as tell:
+            posterior = fit_study(study, spec, seed, draws=draws, progress=tell, cores=cores)
     seconds = time.monotonic() - started
     replaced = target.exists()
     with writing(target):

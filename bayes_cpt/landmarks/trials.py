@@ -20,8 +20,6 @@ from bayes_cpt.study import Study
 
 type Floats = NDArray[np.float64]
 
-# Room around the sampled memories, so that none lies on the edge of its interpolation.
-MARGIN = 1e-3
 UNKNOWN = "the schedule of the base is not known"
 GIVE_SCHEDULE = "give the base's PT schedule; an approximate one is better than none"
 
@@ -193,11 +191,7 @@ class LawSample:
     @cached_property
     def momentum_range(self) -> MomentumRange:
         """The momenta of these draws: fewer nodes than for all that the prior allows."""
-        distance = 1.0 - self.coefficients["lambda"]
-        return MomentumRange(
-            1.0 - float(distance.max()) * (1.0 + MARGIN),
-            1.0 - float(distance.min()) * (1.0 - MARGIN),
-        )
+        return MomentumRange.around(self.coefficients["lambda"])
 
     def losses(self, trials: Sequence[Trial], steps: Sequence[ArrayLike]) -> Floats:
         """Return the law's losses, moved by what is kept of each measured base's offset.
