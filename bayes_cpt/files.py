@@ -2,14 +2,23 @@
 
 import os
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+# What a killed program was writing is kept apart by its name, and for this long: another one may be
+# writing just now, and no write takes so long.
+PARTIAL = ".partial-"
+STALE_SECONDS = 3600.0
 
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
     """Give a file to write in place of `path`, and put it there once it is whole.
+
+    The file given is hidden beside it and called partial. One that a killed program left is harmless, and
+    removed by a later write of the same file.
 
     Raises
     ------
@@ -17,9 +26,9 @@ def replacing(path: str | Path) -> Iterator[Path]:
         If the folder cannot be written to or the disk is full; an old file is then left as it was.
     """
     target = Path(path)
-    handle, name = tempfile.mkstemp(
-        prefix=f".{target.stem}.", suffix=target.suffix, dir=target.parent
-    )
+    prefix = f".{target.stem}{PARTIAL}"
+    _remove_stale(target, prefix)
+    handle, name = tempfile.mkstemp(prefix=prefix, suffix=target.suffix, dir=target.parent)
     os.close(handle)
     partial = Path(name)
     try:
@@ -32,3 +41,13 @@ def replacing(path: str | Path) -> Iterator[Path]:
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _remove_stale(target: Path, prefix: str) -> None:
+    oldest = time.time() - STALE_SECONDS
+    for left in target.parent.glob("*"):
+        if left.name.startswith(prefix) and left.suffix == target.suffix:
+            # Another program may remove it first, or it may not be ours to remove.
+            with suppress(OSError):
+                if left.stat().st_mtime < oldest:
+                    left.unlink()

@@ -2,7 +2,6 @@
 
 import json
 import tempfile
-import warnings
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,30 +10,32 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.errors import BayesCPTError, StudyWarning
 from bayes_cpt.files import replacing
-from bayes_cpt.laws import Reference
+from bayes_cpt.fit_files import FORMAT, FitFileError, read_fit
 from bayes_cpt.laws.law import SHARED
-from bayes_cpt.old_fits import upgrade
 from bayes_cpt.priors import draw_priors
 from bayes_cpt.setup import Frame
-from bayes_cpt.spec import parse_spec
 from bayes_cpt.study import Study
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+__all__ = [
+    "FORMAT",
+    "FitFileError",
+    "Posterior",
+    "build_tree",
+    "contraction",
+    "load",
+    "study_group",
+]
+
 type Floats = NDArray[np.float64]
 
-FORMAT = 1
 PRIOR_DRAWS = 4000
 # Below this contraction a quantity rests on its prior.
 LOWEST_CONTRACTION = 0.5
-
-
-class FitFileError(BayesCPTError, ValueError):
-    """A file that is not a fit, or a fit that this version cannot read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,32 +197,7 @@ def load(path: str | Path) -> Posterior:
     FitFileError
         If there is no such file, or it is not a fit.
     """
-    import xarray as xr
-
-    source = Path(path)
-    if not source.is_file():
-        raise FitFileError(
-            f"{source}: there is no such fit. Write one with bayes-cpt fit STUDY -o {source}."
-        )
-    try:
-        tree = xr.load_datatree(source, engine="h5netcdf")
-        format_number = int(tree.attrs["bayes_cpt_format"])
-    except (OSError, KeyError, ValueError, TypeError) as error:
-        raise FitFileError(
-            f"{source}: this is not a fit of bayes_cpt ({type(error).__name__}). "
-            "Name a file that bayes-cpt fit wrote; if this is one, it is damaged: fit again."
-        ) from None
-    if format_number > FORMAT:
-        raise FitFileError(
-            f"{source}: the fit has format {format_number}, and this version reads up to {FORMAT}. "
-            "Upgrade bayes-cpt."
-        )
-    tree = upgrade(tree)
-    spec = parse_spec(json.loads(tree.attrs["spec"]), str(source))
-    reference = Reference(**json.loads(tree.attrs["reference"]))
-    domains = tuple(json.loads(tree.attrs["domains"]))
-    roles = tuple(json.loads(tree.attrs["roles"]))
-    return Posterior(tree, _stored_study(tree), Frame(spec, domains, roles, reference))
+    return Posterior(*read_fit(path))
 
 
 def study_group(study: Study) -> "xr.Dataset":
@@ -235,19 +211,6 @@ def study_group(study: Study) -> "xr.Dataset":
         files = sorted((Path(folder) / "study").iterdir())
         texts = {file.name: file.read_text(encoding="utf-8") for file in files}
     return xr.Dataset({name: ((), text) for name, text in texts.items()})
-
-
-def _stored_study(tree: "xr.DataTree") -> Study:
-    from bayes_cpt.readers.folder import read_study
-
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        # The user was warned when the study was fitted.
-        warnings.simplefilter("ignore", StudyWarning)
-        for name in ("study.toml", "losses.csv", "lr.csv"):
-            if name in tree["study"]:
-                text = str(tree["study"][name].item())
-                (Path(folder) / name).write_text(text, encoding="utf-8")
-        return read_study(folder)
 
 
 def build_tree(

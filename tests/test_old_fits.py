@@ -13,14 +13,15 @@ from bayes_cpt.posterior import load
 
 FITS = Path(__file__).parent / "data" / "fits"
 # Means over the draws, printed by the version that wrote the file: the law's curve at the last step of
-# the bundled plan's runs, and two quantities of the summary.
+# the bundled plan's runs, and coefficients of the summary.
 SAID = {
     "cpt-replay-0.1.0.nc": {
         ("long_r25", "general"): 2.81396702,
         ("long_r25", "kernel"): 2.23872064,
         ("rewarmed_r50", "general"): 2.77674336,
         ("rewarmed_r50", "kernel"): 2.53790555,
-        ("shift_size", "kernel"): 0.703295,
+        ("B", "kernel"): -1.095355,
+        ("D", "kernel"): -0.067003,
         ("kappa", "general"): 0.714301,
     },
 }
