@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.decisions.candidates import Candidates
-from bayes_cpt.decisions.search import Search
+from bayes_cpt.decisions.search import Search, nondominated
 from bayes_cpt.decisions.valuation import Valuation
 
 type Floats = NDArray[np.floating]
@@ -42,19 +42,6 @@ class Front:
         rows = allowed[nondominated(*search.losses[:, allowed])]
         chosen = search.candidates.take(rows[_spread(search.losses[:, rows])])
         return cls(chosen, valuation.model.losses(chosen), valuation.start(chosen))
-
-
-def nondominated(first: Floats, second: Floats) -> Ints:
-    """Return which points no other beats in both of two losses, by rising first loss.
-
-    Examples
-    --------
-    >>> nondominated(np.array([1.0, 3.0, 2.0, 2.5]), np.array([5.0, 1.0, 2.0, 3.0])).tolist()
-    [0, 2, 1]
-    """
-    order = np.lexsort((second, first))
-    lowest = np.minimum.accumulate(second[order])
-    return np.asarray(order[np.r_[True, lowest[1:] < lowest[:-1]]])
 
 
 def _spread(losses: Floats) -> Ints:

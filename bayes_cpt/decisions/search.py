@@ -115,7 +115,7 @@ class Search:
 
 
 def search(valuation: Valuation, space: SearchSpace, trait: Trait, count: int) -> Search:
-    """Return the candidates of a space, the neighbourhood of what is best looked at more closely.
+    """Return the candidates of a space, what is best and the front of losses looked at more closely.
 
     Parameters
     ----------
@@ -130,7 +130,8 @@ def search(valuation: Valuation, space: SearchSpace, trait: Trait, count: int) -
     if dimensions:
         spacing = (len(found.candidates) / space.combinations) ** (-1.0 / dimensions)
         for number, width in enumerate(LOOKS, start=1):
-            rows = np.unique(np.r_[found.optimum, found.order()[:CENTRES]])
+            front = nondominated(*np.where(found.excess <= 0.0, found.losses, np.inf))
+            rows = np.unique(np.r_[found.optimum, found.order()[:CENTRES], front])
             centres = found.candidates.take(rows)
             near = space.around(centres, width * spacing, count // 2, trait.seed + number)
             found = found.joined(_look(valuation, near, trait))
@@ -138,6 +139,19 @@ def search(valuation: Valuation, space: SearchSpace, trait: Trait, count: int) -
         # How far each is from each draw's best is known only when all have been seen.
         return replace(found, scores=_scores(valuation, found.candidates, trait, found.best))
     return found
+
+
+def nondominated(first: Floats, second: Floats) -> Ints:
+    """Return which points no other beats in both of two losses, by rising first loss.
+
+    Examples
+    --------
+    >>> nondominated(np.array([1.0, 3.0, 2.0, 2.5]), np.array([5.0, 1.0, 2.0, 3.0])).tolist()
+    [0, 2, 1]
+    """
+    order = np.lexsort((second, first))
+    lowest = np.minimum.accumulate(second[order])
+    return np.asarray(order[np.r_[True, lowest[1:] < lowest[:-1]]])
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,6 +43,8 @@ def advise(decision: "Decision", interval: float = 0.9) -> list[str]:
     interval : float
         Mass of the intervals in brackets.
     """
+    # Of what cannot be chosen, or should not be, nobody asks how sure it is.
+    is_choice = decision.feasible and bool(decision.space.searched)
     found = [
         _what(decision),
         _constraints(decision),
@@ -51,7 +53,7 @@ def advise(decision: "Decision", interval: float = 0.9) -> list[str]:
         _shape(decision),
         _trade(decision, interval),
         _coming_back(decision),
-        *([_surety(decision), _information(decision)] if decision.feasible else []),
+        *([_surety(decision), _information(decision)] if is_choice else []),
         _cautions(decision),
     ]
     return [paragraph for paragraph in found if paragraph]
@@ -88,10 +90,10 @@ def _what(decision: "Decision") -> str:
     head = (
         "Train" if decision.feasible else "Nothing keeps the constraints; the nearest is to train"
     )
-    return (
-        f"{head} {configuration(decision.contenders.candidates, 0)}. That is best by "
-        f"{decision.trait.measure.meaning} of {goal}."
-    )
+    text = f"{head} {configuration(decision.contenders.candidates, 0)}."
+    if not decision.space.searched:
+        return f"{text} The space leaves nothing to choose."
+    return f"{text} That is best by {decision.trait.measure.meaning} of {goal}."
 
 
 def _constraints(decision: "Decision") -> str:
@@ -264,7 +266,8 @@ def _cautions(decision: "Decision") -> str:
         notes.append(
             "changes are from each own base, which favours bases that are bad to begin with"
         )
-    if reference is not None and decision.valuation.objective.reference is None:
+    several = len(decision.space.bases) > 1
+    if several and reference is not None and decision.valuation.objective.reference is None:
         notes.append(
             f"changes are counted from {reference.name}, the base with the lowest general loss"
         )

@@ -164,7 +164,10 @@ def test_everything_may_be_fixed() -> None:
     assert found.information == pytest.approx((0.0, 0.0), abs=1e-6)
     assert found.optimum_table().empty
     assert found.slices == ()
-    assert found.sentences()[0].startswith("Train from stable_12k, 3000 steps with 25 %")
+    sentences = found.sentences()
+    assert sentences[0].startswith("Train from stable_12k, 3000 steps with 25 %")
+    assert sentences[0].endswith("The space leaves nothing to choose.")
+    assert not any(sentence.startswith(("How sure", "Further runs")) for sentence in sentences)
 
 
 SHIFTS = ("strong", "moderate", "weak")

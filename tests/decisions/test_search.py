@@ -15,10 +15,10 @@ from synthetic import lab, lab_posterior
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.contenders import APART, Contenders, separated
 from bayes_cpt.decisions.evaluate import FinalLosses
-from bayes_cpt.decisions.frontier import Front, nondominated
+from bayes_cpt.decisions.frontier import Front
 from bayes_cpt.decisions.measures import RiskMeasure
 from bayes_cpt.decisions.objective import read_objective
-from bayes_cpt.decisions.search import Search, Trait, search
+from bayes_cpt.decisions.search import Search, Trait, nondominated, search
 from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.slices import Slice
 from bayes_cpt.decisions.space import read_space
