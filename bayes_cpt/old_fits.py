@@ -126,11 +126,13 @@ def _matched(family: str, values: Floats) -> dict[str, Any]:
     """Return the member of a family with the quartiles of some draws."""
     if family != "normal":
         values = values[values > 0]
-    scaled = {
-        "normal": lambda x: x,
-        "lognormal": np.log,
-        "logitnormal": lambda x: np.log(x) - np.log1p(-x),
-    }[family](values)
+    match family:
+        case "normal":
+            scaled = values
+        case "lognormal":
+            scaled = np.log(values)
+        case _:
+            scaled = np.log(values) - np.log1p(-values)
     low, middle, high = np.quantile(scaled, [0.25, 0.5, 0.75])
     spread = float(high - low) / QUARTILES
     if family == "normal":

@@ -120,8 +120,8 @@ def run(arguments: Sequence[str]) -> int:
         _report(output, [_usage(error)])
     except BayesCPTError as error:
         _report(output, str(error).split("\n\n"), error)
-    except (KeyboardInterrupt, typer.Abort):
-        output.error("Interrupted. No unfinished file is left behind.")
+    except (KeyboardInterrupt, typer.Abort) as stop:
+        output.error(str(stop) or "Interrupted. No unfinished file is left behind.")
         return INTERRUPTED
     except BrokenPipeError:
         # What reads the output has seen enough; Python would complain once more at exit.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayes_cpt.cli.console import Output, columns, number
+from bayes_cpt.cli.interruption import explained
 from bayes_cpt.cli.options import Json, Quiet, Seed, StudyFolder
 from bayes_cpt.cli.targets import check_target, writing
 
@@ -49,7 +50,8 @@ def fit(
 
     Samples the posterior with NUTS in four chains, again and with more care where the diagnostics fall
     short. FIT holds the draws, the study, the specification, versions and the seed: all that summary
-    and predict need. A fit takes a few minutes; the same seed gives the same draws on one machine.
+    and predict need. A fit takes a few minutes; the same seed gives the same draws on one machine. One
+    that is interrupted leaves no file and cannot be resumed.
 
     Models: pretrain (Eq. 1 of arXiv 2505.07796), cpt (Eq. 4), cpt-replay and cpt-replay-printed
     (Eq. 8); a .toml file of your own can start from one with extends = "cpt-replay".
@@ -63,6 +65,7 @@ def fit(
     0  the fit meets its diagnostics
     1  it does not, even after all attempts: the file is written, and marked
     2  bad input: nothing is written
+    130  interrupted: nothing is written
     """
     from bayes_cpt.readers.folder import read_study
 
@@ -95,8 +98,8 @@ def fit_and_save(
         build_setup(spec, study)
         from bayes_cpt.fitting import fit as fit_study
 
-        with written.progress() as tell:
-            posterior = fit_study(study, spec, seed, draws=draws, progress=tell, cores=cores)
+        with written.progress() as tell, explained(tell) as clock:
+            posterior = fit_study(study, spec, seed, draws=draws, progress=clock, cores=cores)
     seconds = time.monotonic() - started
     replaced = target.exists()
     with writing(target):

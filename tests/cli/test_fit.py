@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import Call
@@ -77,15 +78,18 @@ def test_what_the_study_lacks_is_said_before_the_fit(call: Call, tmp_path: Path)
     assert not (tmp_path / "fit.nc").exists()
 
 
-def test_an_interrupted_fit_leaves_nothing(
+def test_an_interrupted_fit_says_that_it_cannot_be_resumed_and_leaves_nothing(
     call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def interrupted(*_: object, **__: object) -> None:
+    def interrupted(*_: object, progress: Any, **__: object) -> None:
+        progress("compiling", 0.0)
         raise KeyboardInterrupt
 
     monkeypatch.setattr("bayes_cpt.fitting.fit", interrupted)
-    answer = call("fit", "data/cpt-lab", "-o", tmp_path / "fit.nc")
-    assert answer == (130, "", "Interrupted. No unfinished file is left behind.\n")
+    answer = call("fit", "data/cpt-lab", "-o", tmp_path / "fit.nc", "-q")
+    assert (answer.code, answer.out) == (130, "")
+    assert answer.err.count("\n") == 1
+    assert "nothing was written. A fit cannot be resumed: start it again" in answer.err
     assert list(tmp_path.iterdir()) == []
 
 
