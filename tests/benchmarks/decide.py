@@ -91,13 +91,16 @@ def main() -> None:
     model.map(candidates.take(np.arange(100)), summarise)
     compiled = time.perf_counter() - started
     before = megabytes()
+    busy = time.process_time()
     seconds = timed(lambda: model.map(candidates, summarise, cores=options.cores))
+    busy = (time.process_time() - busy) / REPEATS
     memory = megabytes()
     raw = raw_cost(evaluations, options.cores)
     rows = [
         f"{len(candidates):,} candidates x {model.draws:,} draws x {len(model.domains)} validation sets, "
         f"{options.cores} cores, best of {REPEATS}",
         f"losses and their reductions   {seconds:6.2f} s   {1e9 * seconds / evaluations:5.2f} ns a loss",
+        f"the same in seconds of a core {busy:6.2f} s   (on a busy machine the figure to go by)",
         f"raw exp, log1p and expm1      {raw:6.2f} s   {1e9 * raw / evaluations:5.2f} ns a loss",
         f"peak memory                   {memory:6.0f} MiB, {before:.0f} MiB before",
         f"first call                    {compiled:6.2f} s (compilation, or loading what was compiled)",
