@@ -1,4 +1,4 @@
-"""The fused loop's own exponential and logarithm, against NumPy's in double precision."""
+"""Exponential and logarithm in single precision, against NumPy's in double precision."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayes_cpt.decisions.fused import expm1, log
+from bayes_cpt.single import expm1, log
 
 
 @numba.njit
