@@ -253,7 +253,9 @@ def test_printed_coefficients_are_recovered() -> None:
     note = f"pooled {shares.mean():.3f} ± {spread:.3f}, {sum(trusted)} trusted; {report}"
     logging.getLogger(__name__).info(note)
     assert np.mean(trusted) >= 0.95, note
-    assert abs(shares.mean() - MASS) < max(3.0 * spread, 0.02), note
+    # The priors hold these very coefficients near their centres, so that intervals of what the data leave
+    # open cover more than their mass; those of what they determine, and the forecasts, do not.
+    assert MASS - 3.0 * spread < shares.mean() < MASS + 0.05, note
     # General and target data of one study: taken as one observation each.
     for key in report:
         count = np.sum([hit[key] for hit in hits])
