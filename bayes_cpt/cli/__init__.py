@@ -20,6 +20,7 @@ from bayes_cpt.cli.fit import fit
 from bayes_cpt.cli.landmarks import landmarks
 from bayes_cpt.cli.predict import predict
 from bayes_cpt.cli.prior import prior
+from bayes_cpt.cli.schedule import schedule
 from bayes_cpt.cli.summary import summary
 from bayes_cpt.cli.validate import HELP as VALIDATE_HELP
 from bayes_cpt.cli.validate_forecast import forecast
@@ -49,7 +50,7 @@ def _help(docstring: str | None) -> str:
     )
 
 
-for _verb in (check, fit, summary, predict, decide, landmarks, prior, demo):
+for _verb in (check, fit, summary, predict, decide, schedule, landmarks, prior, demo):
     app.command(help=_help(_verb.__doc__))(_verb)
 
 _validate = typer.Typer()
@@ -78,6 +79,7 @@ bayes-cpt fit data/cpt-lab --seed 1 -o fit.nc
 bayes-cpt summary fit.nc
 bayes-cpt predict fit.nc --plan plan.toml -o forecast.csv
 bayes-cpt decide fit.nc --objective balanced -o decision
+bayes-cpt schedule fit.nc --steps 12000 --replay 0.25 --base stable_12k -o schedule
 bayes-cpt landmarks fit.nc --plan plan.toml -o landmarks
 bayes-cpt validate forecast data/cpt-lab -o validation
 

@@ -94,7 +94,7 @@ class ScheduleEnd:
         """What a unit of S2_cpt takes off the objective, shape (draws,)."""
         middle = np.array([self.steps * self.model.sample.frame.reference.learning_rate])
         none = np.zeros((1, self.model.draws))
-        return (self.objective(middle, none) - self.objective(middle, none + 1.0))[0]
+        return np.asarray((self.objective(middle, none) - self.objective(middle, none + 1.0))[0])
 
     @cached_property
     def _carried(self) -> Floats:
@@ -157,7 +157,7 @@ class ScheduleEnd:
     def values(self, schedule: Schedule, term: Term) -> Floats:
         """Return the objective after the last step of a schedule in every draw, shape (draws,)."""
         forward = np.array([float(schedule.learning_rates().sum())])
-        return self.objective(forward, self.area(schedule, term)[None])[0]
+        return np.asarray(self.objective(forward, self.area(schedule, term)[None])[0])
 
     def expected(self, schedule: Schedule, criterion: Criterion) -> float:
         """Return the expected objective of a schedule.
@@ -193,7 +193,8 @@ class ScheduleEnd:
             Learning rates, and for how many steps each is held.
         criterion : {"annealing", "multi_power", "both"}
         """
-        forward = max(float(counts @ rates), STEP * self.steps * float(rates.max()))
+        reference = self.model.sample.frame.reference.learning_rate
+        forward = max(float(counts @ rates), STEP * self.steps * reference)
         around = forward * np.array([1.0 - STEP, 1.0, 1.0 + STEP])
         none = np.zeros((3, self.model.draws))
         below, here, above = self.objective(around, none).mean(axis=1)

@@ -21,8 +21,8 @@ type Floats = NDArray[np.float64]
 
 # The log of a number that counts as 0, and whose powers are still finite.
 LOG_ZERO = -300.0
-# Learning rates below this share of the highest have the slope of this one: at 0 it is infinite.
-SMALLEST = 1e-9
+# Learning rates below this have the slope of this one: at 0 it is infinite.
+SMALLEST = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +167,7 @@ def reduced_at_end(
     slopes : ndarray, shape (nodes, stretches)
     """
     size = -np.diff(rates, prepend=before)
-    safe = np.maximum(rates, SMALLEST * max(float(rates.max()), before))
+    safe = np.maximum(rates, SMALLEST)
     rest = np.cumsum((counts * rates)[::-1])[::-1]
     power = safe**-gamma
     growth = 1.0 + pace[:, None] * (power * rest)

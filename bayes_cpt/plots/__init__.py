@@ -7,6 +7,7 @@ from bayes_cpt.plots.decision import decision
 from bayes_cpt.plots.decomposition import decomposition
 from bayes_cpt.plots.fitted import fitted
 from bayes_cpt.plots.forecast import forecast
+from bayes_cpt.plots.free_schedule import free_schedule
 from bayes_cpt.plots.hidden_curves import hidden_curves
 from bayes_cpt.plots.prior_posterior import prior_posterior
 from bayes_cpt.plots.prior_predictive import prior_predictive
@@ -21,6 +22,7 @@ __all__ = [
     "decomposition",
     "fitted",
     "forecast",
+    "free_schedule",
     "hidden_curves",
     "prior_posterior",
     "prior_predictive",

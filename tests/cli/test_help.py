@@ -5,7 +5,7 @@ import pytest
 from command_line import Call
 
 HEAVY = ("pymc", "pytensor", "arviz", "xarray", "matplotlib", "numba")
-VERBS = ("check", "fit", "summary", "predict", "decide", "landmarks", "prior", "demo")
+VERBS = ("check", "fit", "summary", "predict", "decide", "schedule", "landmarks", "prior", "demo")
 
 
 def imported(*arguments: str) -> set[str]:

@@ -14,6 +14,7 @@ from bayes_cpt.decisions.evaluate import FinalLosses
 from bayes_cpt.decisions.multi_power_match import BETA, GAMMA
 from bayes_cpt.decisions.schedule_end import TERMS, Criterion, ScheduleEnd
 from bayes_cpt.landmarks.trials import Trial
+from bayes_cpt.laws import Annealing
 from bayes_cpt.laws.multi_power import Falls, MultiPower
 from bayes_cpt.posterior import Posterior
 from bayes_cpt.schedules import Schedule, constant, cosine, linear, warmup_stable_decay
@@ -56,7 +57,7 @@ def by_law(end: ScheduleEnd, schedule: Schedule) -> Floats:
     before = end.base.schedule
     assert before is not None
     trial = Trial(before, schedule, end.replay, end.model.measured(end.base))
-    return end.model.sample.losses([trial], [[STEPS]])[:, 0, :, 0] @ WEIGHTS
+    return np.asarray(end.model.sample.losses([trial], [[STEPS]])[:, 0, :, 0] @ WEIGHTS)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -83,7 +84,7 @@ def test_the_multi_power_term_stands_in_place_of_the_runs_own_annealing(
         # What is carried over from PT anneals on, whatever the run does.
         gaps[draw] = annealing_area(rates, float(momentum), end.initial)[-1] - moved[0]
     law, sample = end.model.sample.frame.law, end.model.sample
-    annealing = next(term for term in law.terms if term.name == "annealing")
+    annealing = next(term for term in law.terms if isinstance(term, Annealing))
     share = np.full(1, 1.0 - end.replay)
     gain = sum(
         weight * annealing.continual_gain(share, {k: v[..., i] if v.ndim > 1 else v

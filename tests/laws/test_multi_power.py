@@ -59,13 +59,13 @@ def values(pace: float, beta: float, gamma: float, gain: float = 1.0) -> dict[st
 @pytest.mark.parametrize("printed", PRINTED)
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_the_term_is_the_double_sum(name: str, printed: tuple[float, ...]) -> None:
-    gain, *shape = printed
+    gain, pace, beta, gamma = printed
     rates = SCHEDULES[name].learning_rates()
     before = 0.0 if name.startswith("re-warmed") else PEAK
     steps = np.array([1, 3, 70, rates.size])
     points = Points(Falls.of(rates, before, steps))
-    found = MultiPower().loss(points, values(*shape, gain), np)
-    expected = [-gain * double_sum(rates, before, int(step), *shape) for step in steps]
+    found = MultiPower().loss(points, values(pace, beta, gamma, gain), np)
+    expected = [-gain * double_sum(rates, before, int(step), pace, beta, gamma) for step in steps]
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 

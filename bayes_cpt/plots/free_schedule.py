@@ -1,0 +1,101 @@
+"""A free schedule beside the best cosine and WSD, and what it gains under either term."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayes_cpt.decisions.schedule_choice import COSINE, FAMILIES, FREE, WSD, ScheduleChoice
+from bayes_cpt.decisions.schedule_end import TERMS
+from bayes_cpt.plots import panels
+from bayes_cpt.plots.style import GREY, INK, PALETTE, dress, new_figure, styled
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SIZE = (7.6, 5.6)
+SHADES = {FREE: INK, COSINE: PALETTE[1], WSD: PALETTE[2]}
+LABELS = {FREE: "free", COSINE: "best cosine", WSD: "best WSD"}
+TERM_SHADES = {"annealing": PALETTE[0], "multi_power": PALETTE[3]}
+TERM_LABELS = {"annealing": "gain by the annealing term", "multi_power": "by the multi-power term"}
+# Shares of the first learning rate that the end of a run is shown in.
+LOWEST = 1e-4
+BINS = 24
+
+
+@styled
+def free_schedule(choice: ScheduleChoice) -> "Figure":
+    """Return a figure of the schedules, whole and at their end, and of the gains draw by draw.
+
+    Parameters
+    ----------
+    choice : ScheduleChoice
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Dashed is the schedule that the annealing term alone would have; where it ends below the axis it is
+        at 0. Gains are positive where the free schedule ends lower.
+    """
+    figure = new_figure(*SIZE)
+    end = choice.end
+    figure.suptitle(
+        f"{end.steps} steps from {end.base.name}, replay {end.replay:g}",
+        fontsize="large",
+        fontweight="bold",
+    )
+    (whole, last), (cosine, wsd) = figure.subplots(2, 2)
+    _whole(whole, choice)
+    _last(last, choice)
+    for axes, against in ((cosine, COSINE), (wsd, WSD)):
+        _gains(axes, choice, against)
+    entries: dict[str, Any] = {LABELS[family]: panels.line(SHADES[family]) for family in FAMILIES}
+    entries["under the annealing term alone"] = panels.line(GREY, linestyle="--", linewidth=0.9)
+    entries |= {TERM_LABELS[term]: panels.patch(TERM_SHADES[term], 0.5) for term in TERMS}
+    panels.legend(figure, entries)
+    return figure
+
+
+def _whole(axes: "Axes", choice: ScheduleChoice) -> None:
+    steps = np.arange(1, choice.end.steps + 1)
+    for family in reversed(FAMILIES):
+        rates = choice.schedules[choice.criterion, family].learning_rates()
+        axes.plot(steps, rates, color=SHADES[family])
+    dress(axes)
+    axes.set_title("schedules", loc="left", fontweight="bold")
+    axes.set_xlabel("CPT step")
+    axes.set_ylabel("learning rate")
+    axes.set_ylim(bottom=0.0)
+
+
+def _last(axes: "Axes", choice: ScheduleChoice) -> None:
+    """Draw the end of the schedules against the steps that are left, both on log scales."""
+    togo = np.arange(choice.end.steps, 0, -1)
+    first = choice.schedule.peak
+    alone = choice.schedules["annealing", FREE].learning_rates()
+    axes.plot(togo, alone, color=GREY, linestyle="--", linewidth=0.9)
+    for family in reversed(FAMILIES):
+        rates = choice.schedules[choice.criterion, family].learning_rates()
+        axes.plot(togo, rates, color=SHADES[family])
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlim(choice.end.steps, 1)
+    axes.set_ylim(LOWEST * first, 1.5 * first)
+    dress(axes, grid=False)
+    axes.set_title("towards the end", loc="left", fontweight="bold")
+    axes.set_xlabel("steps to go")
+
+
+def _gains(axes: "Axes", choice: ScheduleChoice, against: str) -> None:
+    own = {term: choice.gains(choice.criterion, against, term) for term in TERMS}
+    every = np.concatenate(list(own.values()))
+    low, high = float(every.min()), float(every.max())
+    edges = np.linspace(low, high, BINS + 1) if high > low else np.array([low - 1e-4, low + 1e-4])
+    for term, gains in own.items():
+        axes.hist(gains, edges.tolist(), color=TERM_SHADES[term], alpha=0.5, linewidth=0.0)
+    if low < 0 < high or min(abs(low), abs(high)) < high - low:
+        axes.axvline(0.0, color=INK, linewidth=0.8)
+    dress(axes, grid=False)
+    axes.set_yticks([])
+    axes.set_title(f"gain over {LABELS[against]}", loc="left", fontweight="bold")
+    axes.set_xlabel("nats of the objective, over posterior draws")

@@ -1,0 +1,77 @@
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import Call, check_refusal
+
+import bayes_cpt
+from bayes_cpt.decisions.schedule_choice import choose_schedule
+
+RUN = ("--steps", 400, "--replay", 0.25, "--base", "annealed_0pct", "--draws", 8)
+
+
+def test_gains_and_words_are_those_of_the_choice(call: Call, fit_file: Path) -> None:
+    given = (*RUN, "--term", "multi-power", "--cap", 1e-3, "--objective", "domain-focus")
+    found = call("schedule", fit_file, *given, "--interval", 0.8, "--json").json()
+    expected = choose_schedule(
+        bayes_cpt.load(fit_file), "annealed_0pct", 0.25, 400, "domain-focus",
+        cap=1e-3, criterion="multi_power", draws=8,
+    )  # fmt: skip
+    assert found["sentences"] == expected.sentences(0.8)
+    assert found["files"] == {}
+    assert found["term"] == "multi-power"
+    np.testing.assert_allclose(found["learning_rate"], expected.schedule.learning_rates())
+    table = pd.DataFrame(found["gains"])
+    pd.testing.assert_frame_equal(table, expected.table(0.8), check_exact=False)
+
+
+def test_the_folder_is_a_plan_that_predict_reads(
+    call: Call, fit_file: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "schedule"
+    answer = call("schedule", fit_file, *RUN, "-o", folder)
+    assert answer.code == 0
+    assert {path.name for path in folder.iterdir()} == {
+        "study.toml", "lr.csv", "gains.csv", "schedule.png", "words.txt",
+    }  # fmt: skip
+    for sentence in (folder / "words.txt").read_text(encoding="utf-8").split("\n\n"):
+        assert sentence.strip() in answer.out
+    rates = pd.read_csv(folder / "lr.csv")
+    assert rates["run"].unique().tolist() == ["free"]
+    assert rates["step"].tolist() == list(range(1, 401))
+    assert len(pd.read_csv(folder / "gains.csv")) == 12
+    out = tmp_path / "forecast.csv"
+    assert call("predict", fit_file, "--plan", folder, "-o", out, "--draws", 8).code == 0
+    assert pd.read_csv(out)["run"].unique().tolist() == ["free", "cosine", "wsd"]
+
+
+def test_quiet_prints_nothing_and_an_untrustworthy_fit_gives_exit_code_1(
+    call: Call, fit_file: Path, weak_fit_file: Path
+) -> None:
+    assert call("schedule", fit_file, *RUN, "-q") == (0, "", "")
+    answer = call("schedule", weak_fit_file, *RUN, "-q")
+    assert answer.code == 1
+    assert "Not trustworthy" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fragments"),
+    [
+        (("--base", "stable"), ("no base 'stable'", "stable_12k")),
+        (("--replay", 25), ("25 is no share", "write 0.25 for 25 %")),
+        (("--term", "power"), ("--term", "multi-power")),
+        (("--objective", "balance"), ("balanced",)),
+        (("-o", __file__), ("this is a file", "choose another one")),
+    ],
+)
+def test_bad_input_is_refused(
+    arguments: tuple[object, ...],
+    fragments: tuple[str, ...],
+    call: Call,
+    fit_file: Path,
+    tmp_path: Path,
+) -> None:
+    given = ("schedule", fit_file, *RUN, "-o", tmp_path / "new", *arguments)
+    check_refusal(call(*given), fragments)
+    assert not (tmp_path / "new").exists()
