@@ -22,7 +22,7 @@ COLOURS = 128
 
 
 def main() -> None:
-    """Write fitted.png and forecast.png."""
+    """Write fitted.png, forecast.png and decision.png."""
     parser = argparse.ArgumentParser(description="Draw the pictures of the README.")
     parser.add_argument("fit", type=Path, help="a fit of data/cpt-lab")
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "docs" / "images")
@@ -34,6 +34,7 @@ def main() -> None:
     arguments.output.mkdir(parents=True, exist_ok=True)
     save(plots.fitted(posterior), arguments.output / "fitted.png")
     save(plots.forecast(posterior, bands, practice), arguments.output / "forecast.png")
+    save(bayes_cpt.decide(posterior, "balanced").plot(), arguments.output / "decision.png")
 
 
 def save(figure: "Figure", path: Path) -> None:
