@@ -48,13 +48,13 @@ class Prepared:
     study : Study
         The plan, with the losses of its bases filled in.
     runs : tuple of Run
-    steps : mapping of (str, str) to iterable of int
+    steps : mapping of (str, str) to collection of int
         By run and validation set.
     """
 
     study: Study
     runs: tuple[Run, ...]
-    steps: Mapping[tuple[str, str], Iterable[int]]
+    steps: Mapping[tuple[str, str], Collection[int]]
 
     def curves(
         self, frame: Frame, runs: Iterable[Run], momentum_range: MomentumRange | None = None
@@ -173,7 +173,7 @@ def with_base_losses(study: Study, domains: Iterable[str], plan: Study) -> Study
 
 def _wanted_steps(
     posterior: Posterior, runs: list[Run], at: "pd.DataFrame | str | Path | None"
-) -> dict[tuple[str, str], Iterable[int]]:
+) -> dict[tuple[str, str], Collection[int]]:
     domains = posterior.frame.domains
     if at is None:
         grids = {run.name: default_grid(run.schedule.steps) for run in runs}

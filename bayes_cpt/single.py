@@ -11,7 +11,7 @@ import numpy as np
 FASTMATH = {"contract", "nsz", "nnan", "ninf"}
 
 single = np.float32
-ONE, HALF = single(1.0), single(0.5)
+ZERO, ONE, HALF = single(0.0), single(1.0), single(0.5)
 LOG2_E = single(1.44269504)
 # log 2 in two parts, the first of which is exact in few digits.
 LOG_2_HIGH, LOG_2_LOW = single(0.693359375), single(-2.12194440e-4)
@@ -91,5 +91,5 @@ def log1p(x):  # type: ignore[no-untyped-def]
 
 @numba.njit(inline="always", fastmath=FASTMATH)
 def sqrt(x):  # type: ignore[no-untyped-def]
-    """Return the square root of a number that is not negative."""
-    return np.sqrt(x)
+    """Return the square root of a number, 0 where rounding has made it negative."""
+    return np.sqrt(max(x, ZERO))

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayes_cpt.single import expm1, log
+from bayes_cpt.single import exp, expm1, log, log1p, sqrt
 
 
 @numba.njit
@@ -45,3 +45,21 @@ def test_powers_of_the_law(area: float, exponent: float) -> None:
     inside, _ = computed([np.float32(1.0) + np.float32(area)], logarithm=True)
     found, _ = computed(-exponent * inside, logarithm=False)
     assert abs(1.0 + found[0] - (1.0 + area) ** -exponent) < 2e-6
+
+
+@numba.njit
+def others(values: Any, found: Any) -> None:
+    for i in range(values.size):
+        found[i] = exp(values[i]), log1p(-values[i]), sqrt(values[i])
+
+
+def test_exp_log1p_and_root() -> None:
+    values = np.r_[-np.geomspace(1e-12, 60.0, 10_001), -1e4, 0.0].astype(np.float32)
+    found = np.empty((values.size, 3), dtype=np.float32)
+    others(values, found)
+    double = values.astype(np.float64)
+    np.testing.assert_allclose(found[:, 0], np.exp(double), rtol=2e-7, atol=1e-37)
+    np.testing.assert_allclose(found[:, 1], np.log1p(-double), rtol=2e-7, atol=1e-7)
+    np.testing.assert_array_equal(found[:, 2], 0.0)
+    others(-values, found)
+    np.testing.assert_allclose(found[:, 2], np.sqrt(-double), rtol=1e-7)

@@ -61,10 +61,13 @@ def demo(
         partial.write_bytes((bundled_study() / "plan-example.toml").read_bytes())
     posterior, fitted = fit_and_save(written, study, MODEL, seed, output / "fit.nc", draws)
     from bayes_cpt import plots
+    from bayes_cpt.bands import bands
 
     written.text()
-    dataset = posterior.predict(output / "plan-example.toml", seed=seed)
-    forecast = write_and_show(written, posterior, dataset, INTERVAL, output / "forecast.csv")
+    plan = output / "plan-example.toml"
+    dataset = posterior.predict(plan, seed=seed)
+    found = bands(posterior, plan, seed=seed, interval=INTERVAL)
+    forecast = write_and_show(written, posterior, found, output / "forecast.csv")
     figures = {
         "forecast.png": plots.forecast(posterior, dataset),
         "fitted.png": plots.fitted(posterior),

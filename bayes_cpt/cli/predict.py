@@ -95,15 +95,22 @@ def predict(
     1  done, but the fit falls short of its diagnostics
     2  bad input: nothing is written
     """
+    from bayes_cpt.bands import bands
+    from bayes_cpt.forecast import table
     from bayes_cpt.posterior import load
 
     written = Output(quiet, json)
     check_target(output, SUFFIXES, inputs=tuple(path for path in (fit, plan, at) if path))
     posterior = load(fit)
-    chosen = kind or (Kind.new_run if plan else Kind.known_run)
+    chosen: Any = (kind or (Kind.new_run if plan else Kind.known_run)).value
     with written.cautions():
-        dataset = posterior.predict(plan, kind=chosen.value, at=at, draws=draws, seed=seed)
-    content = write_and_show(written, posterior, dataset, interval, output)
+        if output.suffix == ".nc":
+            dataset = posterior.predict(plan, kind=chosen, at=at, draws=draws, seed=seed)
+            found = table(dataset, interval)
+        else:
+            dataset = None
+            found = bands(posterior, plan, chosen, at=at, draws=draws, seed=seed, interval=interval)
+    content = write_and_show(written, posterior, found, output, dataset)
     written.result({"fit": str(fit), "plan": plan and str(plan), "seed": seed, **content})
     return 0 if posterior.trustworthy else 1
 
@@ -111,14 +118,15 @@ def predict(
 def write_and_show(
     written: Output,
     posterior: "Posterior",
-    dataset: "xr.Dataset",
-    interval: float,
+    bands: "pd.DataFrame",
     target: Path,
+    dataset: "xr.Dataset | None" = None,
 ) -> dict[str, Any]:
-    """Write a forecast, show where each run ends, and return what machines are told of it."""
-    from bayes_cpt.forecast import table
+    """Write a forecast, show where each run ends, and return what machines are told of it.
 
-    bands = table(dataset, interval)
+    Written are the bands, or the draws of the dataset where it is given.
+    """
+    interval = float(bands.attrs["interval"])
     bands["interval"] = interval
     replaced = target.exists()
     with writing(target), replacing(target) as partial:
@@ -128,7 +136,7 @@ def write_and_show(
     show_verdict(written, posterior)
     name = posterior.frame.spec.name
     written.text(f"Forecast by {name}, fitted to {posterior.study.name}", "bold")
-    written.text(f"{_words(dataset.attrs['kind'])}, with central {100 * interval:g} % bands.")
+    written.text(f"{_words(bands['kind'].iloc[0])}, with central {100 * interval:g} % bands.")
     written.heading("At the last step")
     written.table(_final(final))
     for run, note in outside.items():
@@ -140,7 +148,7 @@ def write_and_show(
         "output": str(target),
         "model": name,
         "study": posterior.study.name,
-        "kind": dataset.attrs["kind"],
+        "kind": str(bands["kind"].iloc[0]),
         "interval": interval,
         "trustworthy": posterior.trustworthy,
         "problems": list(posterior.problems),
@@ -174,11 +182,11 @@ def _final(final: "pd.DataFrame") -> Any:
     return table
 
 
-def _write(dataset: "xr.Dataset", bands: "pd.DataFrame", path: Path) -> None:
+def _write(dataset: "xr.Dataset | None", bands: "pd.DataFrame", path: Path) -> None:
     interval = float(bands["interval"].iloc[0])
-    if path.suffix == ".csv":
+    if dataset is None and path.suffix == ".csv":
         bands.to_csv(path, index=False)
-    elif path.suffix == ".parquet":
+    elif dataset is None:
         import pyarrow
         import pyarrow.parquet
 
