@@ -96,7 +96,9 @@ def test_extends_is_taken_from_the_folder_of_the_file(tmp_path: Path) -> None:
 
 
 def test_adaptation_without_a_shift_is_an_error(tmp_path: Path) -> None:
-    text = 'extends = "pretrain"\nname = "own"\n[law]\nterms = ["power", "annealing", "adaptation"]\n'
+    text = (
+        'extends = "pretrain"\nname = "own"\n[law]\nterms = ["power", "annealing", "adaptation"]\n'
+    )
     with pytest.raises(SpecError, match="name shift too"):
         read_spec(written(tmp_path, text))
 

@@ -52,9 +52,10 @@ def test_a_later_attempt_counts_what_the_earlier_ones_took() -> None:
 
 
 def test_an_interruption_carries_the_words() -> None:
-    with (
-        pytest.raises(KeyboardInterrupt, match="A fit cannot be resumed"),
-        explained(lambda stage, share: None) as clock,
-    ):
-        clock("sampling", 0.5)
-        raise KeyboardInterrupt
+    def interrupted() -> None:
+        with explained(lambda stage, share: None) as clock:
+            clock("sampling", 0.5)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt, match="A fit cannot be resumed"):
+        interrupted()
