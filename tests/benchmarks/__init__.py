@@ -1,1 +1,1 @@
-"""Timings of what must be fast; nothing here is a test."""
+"""What the tool costs, beside other ways to do the same. Nothing here is a test."""

@@ -10,7 +10,6 @@ the power of the forward area, a logarithm and an exponential for the progress o
 """
 
 import argparse
-import resource
 import sys
 import time
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from bayes_cpt.decisions.evaluate import FinalLosses
 from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.decisions.tables import Block
+from benchmarks.report import Row, cells, markdown, peak_memory
 
 # Everything in ranges: hardly two candidates share a replay ratio and a length.
 SPACE = {
@@ -44,12 +44,6 @@ def timed(function: Callable[[], Any]) -> float:
         function()
         times.append(time.perf_counter() - start)
     return min(times)
-
-
-def megabytes() -> float:
-    """Return the largest memory this process has had."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
 
 
 def raw_cost(evaluations: int, cores: int) -> float:
@@ -74,38 +68,46 @@ def summarise(block: Block) -> tuple[Any, Any, Any]:
     return block.losses.mean(axis=2), best, (value == best).argmax(axis=0)
 
 
+def measure(*, quick: bool = False) -> list[Row]:
+    """Return the rows of the table of all benchmarks."""
+    return rows_of(candidates=2000 if quick else 100_000, draws=1000, cores=2)
+
+
+def rows_of(candidates: int, draws: int, cores: int) -> list[Row]:
+    """Return what so many candidates and draws cost."""
+    posterior = prior_as_posterior(lab(), draws=draws // CHAINS)
+    model = FinalLosses.of(posterior, draws)
+    space = SearchSpace.of(read_space(SPACE), posterior.study)
+    some = space.sample(candidates, seed=0).take(np.arange(candidates))
+    evaluations = len(model.domains) * len(some) * model.draws
+    # The first call compiles the loop, or loads it from the disk.
+    started = time.perf_counter()
+    model.map(some.take(np.arange(100)), summarise)
+    compiled = time.perf_counter() - started
+    before = peak_memory()
+    busy = time.process_time()
+    seconds = timed(lambda: model.map(some, summarise, cores=cores))
+    busy = (time.process_time() - busy) / REPEATS
+    memory = peak_memory()
+    raw = raw_cost(evaluations, cores)
+    size = f"{len(some):,} candidates x {model.draws:,} draws x {len(model.domains)} sets, {cores} cores"
+    return [
+        Row(size, seconds, "s", "exp, log1p and expm1 of NumPy alone", raw),
+        Row("the same, of a core", busy, "s"),
+        Row("a loss", 1e9 * seconds / evaluations, "ns"),
+        Row("peak memory", memory, "MiB", "before", before),
+        Row("first call: compilation, or loading what was compiled", compiled, "s"),
+    ]
+
+
 def main() -> None:
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--candidates", type=int, default=100_000)
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--cores", type=int, default=2)
     options = parser.parse_args()
-
-    posterior = prior_as_posterior(lab(), draws=options.draws // CHAINS)
-    model = FinalLosses.of(posterior, options.draws)
-    space = SearchSpace.of(read_space(SPACE), posterior.study)
-    candidates = space.sample(options.candidates, seed=0).take(np.arange(options.candidates))
-    evaluations = len(model.domains) * len(candidates) * model.draws
-    # The first call compiles the loop, or loads it from the disk.
-    started = time.perf_counter()
-    model.map(candidates.take(np.arange(100)), summarise)
-    compiled = time.perf_counter() - started
-    before = megabytes()
-    busy = time.process_time()
-    seconds = timed(lambda: model.map(candidates, summarise, cores=options.cores))
-    busy = (time.process_time() - busy) / REPEATS
-    memory = megabytes()
-    raw = raw_cost(evaluations, options.cores)
-    rows = [
-        f"{len(candidates):,} candidates x {model.draws:,} draws x {len(model.domains)} validation sets, "
-        f"{options.cores} cores, best of {REPEATS}",
-        f"losses and their reductions   {seconds:6.2f} s   {1e9 * seconds / evaluations:5.2f} ns a loss",
-        f"the same in seconds of a core {busy:6.2f} s   (on a busy machine the figure to go by)",
-        f"raw exp, log1p and expm1      {raw:6.2f} s   {1e9 * raw / evaluations:5.2f} ns a loss",
-        f"peak memory                   {memory:6.0f} MiB, {before:.0f} MiB before",
-        f"first call                    {compiled:6.2f} s (compilation, or loading what was compiled)",
-    ]
-    sys.stdout.write("\n".join(rows) + "\n")
+    sys.stdout.write(markdown([cells("decide", row) for row in rows_of(**vars(options))]))
 
 
 if __name__ == "__main__":
