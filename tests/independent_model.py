@@ -31,7 +31,7 @@ ONLY = {
     "saturation_rate": (1,),
     "saturation_exponent": (1,),
 }
-SKIP, CARRIED, ONSET = 0.1, 0.5, 0.002
+ONSET = 0.002
 CHAINS = 2
 
 
@@ -94,7 +94,11 @@ def curve_data(study: Study, run: Run, domain: int, reference: dict[str, float])
     name = (study.general, study.target)[domain]
     steps, losses = study.curve(run.name, str(name))
     rates = run.schedule.learning_rates()
-    first = 0.0 if run.phase == "cpt" else max(run.schedule.warmup_steps, SKIP * rates.size)
+    first = (
+        0.0
+        if run.phase == "cpt"
+        else max(run.schedule.warmup_steps, reference["skip_pretraining"] * rates.size)
+    )
     kept = steps > first
     points, losses = np.asarray(steps[kept], dtype=np.float64), losses[kept]
     index = points.astype(int) - 1
@@ -128,7 +132,7 @@ def curve_data(study: Study, run: Run, domain: int, reference: dict[str, float])
         cpt,
         share,
         base_loss,
-        misfit_covariance(points, ONSET * reference["steps"], CARRIED),
+        misfit_covariance(points, ONSET * reference["steps"], reference["misfit_memory"]),
     )
 
 
@@ -142,6 +146,12 @@ def reference_points(study: Study) -> dict[str, float]:
         "forward_cpt": float(np.median([rates.sum() for rates in cpt])),
         "steps": float(np.median([rates.size for rates in cpt])),
     }
+
+
+def residual_settings(path: Path) -> dict[str, float]:
+    """Return how much of PT is left out, and how much misfit is carried to the next knot."""
+    table = tomllib.loads(path.read_text())["residuals"]
+    return {name: float(table[name]) for name in ("skip_pretraining", "misfit_memory")}
 
 
 def prior_numbers(path: Path) -> dict[str, list[dict[str, Any]]]:
@@ -248,7 +258,8 @@ def model(
 
 
 def _sites(study: Study, path: Path) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    reference = reference_points(study)
+    # The residuals' settings come from the same file as the priors.
+    reference = reference_points(study) | residual_settings(path)
     curves = [curve_data(study, run, domain, reference) for run in study.runs for domain in (0, 1)]
     arguments = (curves, prior_numbers(path), reference)
     trace = numpyro.handlers.trace(numpyro.handlers.seed(model, 0)).get_trace(*arguments)
@@ -303,7 +314,7 @@ def sample(
     def potential(white: Any) -> Any:
         return numpyro.infer.util.potential_energy(model, arguments, {}, unconstrained(white))
 
-    kernel = numpyro.infer.NUTS(potential_fn=potential, target_accept_prob=0.9)
+    kernel = numpyro.infer.NUTS(potential_fn=potential, target_accept_prob=0.97)
     chain = numpyro.infer.MCMC(
         kernel, num_warmup=warmup, num_samples=draws, num_chains=CHAINS, progress_bar=False
     )
