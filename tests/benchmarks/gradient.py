@@ -90,7 +90,7 @@ def fused_law(spec: ModelSpec, setup: Setup, density: Density) -> Any:
     )
     general, target = laws
 
-    @numba.njit(error_model="numpy", fastmath=True)  # type: ignore[untyped-decorator]
+    @numba.njit(error_model="numpy", fastmath=True)
     def areas(memory, coefficients, found):  # type: ignore[no-untyped-def]
         nodes = coefficients.shape[1]
         angle = np.arccos((-np.log(memory) - middle) / half_width)
@@ -101,7 +101,7 @@ def fused_law(spec: ModelSpec, setup: Setup, density: Density) -> Any:
                 total += coefficients[i, k] * waves[k]
             found[i] = total
 
-    @numba.njit(error_model="numpy")  # type: ignore[untyped-decorator]
+    @numba.njit(error_model="numpy")
     def evaluate(memory, rows, area, level, found):  # type: ignore[no-untyped-def]
         areas(memory, own_area, area)
         areas(memory, base_area, level)

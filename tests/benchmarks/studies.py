@@ -22,14 +22,16 @@ PEAKS = (0.5, 1.0, 1.5)
 def study_of(runs: int, points: int, seed: int = 1) -> Study:
     """Return a study of so many runs with so many points each, both validation sets counted together.
 
-    A tenth of the runs are of PT, each with a base that CPT runs start from. Runs are at least twice as
-    long as they have points on a validation set.
+    Three in ten runs are of PT, each with a base that CPT runs start from. Runs are at least twice as long
+    as they have points on a validation set.
     """
     length = max(SHORTEST, points)
-    trunks = [_trunk(k, 2 * length) for k in range(max(1, runs // 10))]
+    trunks = [_trunk(k, 2 * length) for k in range(max(1, 3 * runs // 10))]
     bases = [Base(f"base {run.name}", run.schedule.steps, run.schedule, run.name) for run in trunks]
     tuned = [_tuned(k, bases[k % len(bases)], length) for k in range(runs - len(trunks))]
-    bare = Study("made", *DOMAINS, bases, (*trunks, *tuned), _table((*trunks, *tuned), points // 2))
+    bare = Study(
+        "made", *DOMAINS, tuple(bases), (*trunks, *tuned), _table((*trunks, *tuned), points // 2)
+    )
     frame = Frame(SPEC, DOMAINS, DOMAINS, reference_of(bare))
     curves = frame.curves(bare, lambda run, domain: _steps(run, points // 2))
     setup = Setup(frame, curves, frame.residual_design(curves))
@@ -42,7 +44,7 @@ def study_of(runs: int, points: int, seed: int = 1) -> Study:
     starts = pd.DataFrame(names[continual], columns=["run", "domain"])
     starts = starts.assign(step=0, loss=made.bases.loss[continual])
     table = pd.concat([starts, losses], ignore_index=True)
-    return Study("made", *DOMAINS, bases, (*trunks, *tuned), table)
+    return Study("made", *DOMAINS, tuple(bases), (*trunks, *tuned), table)
 
 
 def _trunk(number: int, steps: int) -> Run:
