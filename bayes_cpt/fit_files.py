@@ -2,8 +2,11 @@
 
 import json
 import math
+import sys
 import tempfile
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +45,9 @@ def read_fit(path: str | Path) -> "tuple[xr.DataTree, Study, Frame]":
     source = Path(path)
     tree = _tree(source)
     try:
+        if missing := [name for name in GROUPS if name not in tree.children]:
+            raise ValueError(f"it has no {missing[0]}")
+        _table(tree, "spec")
         tree = upgrade(tree)
         spec = parse_spec(_table(tree, "spec"), str(source))
         reference = Reference(**_table(tree, "reference"))
@@ -57,7 +63,8 @@ def read_fit(path: str | Path) -> "tuple[xr.DataTree, Study, Frame]":
         study = _study(tree, source)
         if domains != (study.general, study.target)[: len(domains)]:
             raise ValueError("its study has other validation sets")
-    except BayesCPTError:
+    # The study's files are written to a temporary folder, which may be full.
+    except (BayesCPTError, OSError):
         raise
     # Whatever else a damaged or forged file makes the libraries say.
     except Exception as error:
@@ -66,28 +73,51 @@ def read_fit(path: str | Path) -> "tuple[xr.DataTree, Study, Frame]":
 
 
 def _tree(source: Path) -> "xr.DataTree":
-    import xarray as xr
-
     if not source.is_file():
         raise FitFileError(
             f"{source}: there is no such fit. Write one with bayes-cpt fit STUDY -o {source}."
         )
-    try:
-        with xr.open_datatree(source, engine="h5netcdf") as tree:
-            format_number = int(tree.attrs["bayes_cpt_format"])
-            if sum(node.dataset.nbytes for node in tree.subtree) > LARGEST:
-                raise ValueError("it claims to hold more than any fit")
-            if missing := [name for name in GROUPS if name not in tree.children]:
-                raise ValueError(f"it has no {missing[0]}")
-            loaded = tree.load()
-    except Exception as error:
-        raise _damaged(source, error) from None
+    with _quiet_ends():
+        opened = _opened(source)
+    if isinstance(opened, FitFileError):
+        raise opened
+    format_number = int(opened.attrs["bayes_cpt_format"])
     if format_number > FORMAT:
         raise FitFileError(
             f"{source}: the fit has format {format_number}, and this version reads up to {FORMAT}. "
             "Upgrade bayes-cpt."
         )
-    return loaded
+    return opened
+
+
+def _opened(source: Path) -> "xr.DataTree | FitFileError":
+    """Return what is in a file, or what is wrong with it; either way the file is done with."""
+    import xarray as xr
+
+    try:
+        with xr.open_datatree(source, engine="h5netcdf", phony_dims="access") as tree:
+            int(tree.attrs["bayes_cpt_format"])
+            if sum(node.dataset.nbytes for node in tree.subtree) > LARGEST:
+                raise ValueError("it claims to hold more than any fit")
+            return tree.load()
+    except Exception as error:
+        return _damaged(source, error)
+
+
+@contextmanager
+def _quiet_ends() -> Iterator[None]:
+    """Keep h5netcdf from complaining at the end of a file object that it could not open to the full."""
+    usual = sys.unraisablehook
+
+    def quiet(unraisable: Any) -> None:
+        if not isinstance(unraisable.exc_value, AttributeError):
+            usual(unraisable)
+
+    sys.unraisablehook = quiet
+    try:
+        yield
+    finally:
+        sys.unraisablehook = usual
 
 
 def _damaged(source: Path, error: Exception) -> FitFileError:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bayes_cpt.candidates import candidate_runs
 from bayes_cpt.derived import Typical, derived_quantities, effects_of, tried
-from bayes_cpt.information import STEP, FreeParameters, information
+from bayes_cpt.information import STEP, FreeParameters, finite, information
 from bayes_cpt.setup import build_setup
 from bayes_cpt.spec import ModelSpec
 from bayes_cpt.study import Study
@@ -103,7 +103,7 @@ def expected(
         slopes = np.stack([slope[index] for slope in directions.values()])
         told = np.eye(place.size) + np.sum(list(information(free, curves, place).values()), axis=0)
         more = information(free, candidates, place).values()
-        covariance = slopes @ np.linalg.solve(told, slopes.T)
+        covariance = covariance_left(slopes, told)
         sd = np.sqrt(np.diag(covariance))
         found["sd"].append(sd)
         found["alike"].append(covariance / (sd[:, None] * sd))
@@ -156,13 +156,15 @@ def quantity_directions(
         [places[:, None] + STEP * np.eye(size), places[:, None] - STEP * np.eye(size)], axis=1
     )
     values = free.values(shifts.reshape(-1, size))
-    asked = {"effect": derived_quantities(free.frame, study, values)}
-    if coefficients:
-        asked["coefficient"] = law.coefficients(values, np)
+    # A law far outside its range may overflow, and then tells nothing there.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        asked = {"effect": derived_quantities(free.frame, study, values)}
+        if coefficients:
+            asked["coefficient"] = law.coefficients(values, np)
     for kind, quantities in asked.items():
         for name, value in quantities.items():
             split = value.reshape(len(places), 2, size, -1)
-            slopes = (split[:, 0] - split[:, 1]) / (2 * STEP)
+            slopes = finite((split[:, 0] - split[:, 1]) / (2 * STEP))
             members = free.frame.domains if value.ndim == 2 else ("all",)
             for i, member in enumerate(members):
                 if slopes[..., i].any():
@@ -172,8 +174,19 @@ def quantity_directions(
 
 def contractions(slopes: Floats, told: Floats) -> Floats:
     """Return the share of the prior's variance taken from each quantity, shape (quantities,)."""
-    left = np.sum(slopes * np.linalg.solve(told, slopes.T).T, axis=1)
-    return np.asarray(1.0 - left / np.sum(slopes**2, axis=1))
+    left = np.diag(covariance_left(slopes, told))
+    return np.clip(1.0 - left / np.sum(slopes**2, axis=1), 0.0, 1.0)
+
+
+def covariance_left(slopes: Floats, told: Floats) -> Floats:
+    """Return the covariance of quantities given what is told, shape (quantities, quantities).
+
+    `told` holds the prior's identity, so none of its eigenvalues is below 1 but by rounding, which studies
+    of runs that hardly move the loss make large.
+    """
+    values, vectors = np.linalg.eigh(told)
+    root = slopes @ vectors / np.sqrt(np.maximum(values, 1.0))
+    return np.asarray(root @ root.T)
 
 
 def partners(

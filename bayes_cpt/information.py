@@ -22,6 +22,9 @@ from bayes_cpt.spec import Distribution, Fixed, LogNormal
 type Floats = NDArray[np.float64]
 
 STEP = 1e-4
+STEEPEST = 1e50
+# Share of a residual's variance that is its own at every point: points alike to rounding tell one thing.
+SMALLEST_SHARE = 1e-10
 # Information from more points of one curve than this adds next to nothing: neighbours are correlated.
 POINTS_PER_CURVE = 60
 # Nats between a base and the PT law, as in the lab's studies.
@@ -114,8 +117,10 @@ def information(free: FreeParameters, curves: Curves, place: Floats) -> dict[str
     shifts = np.concatenate([place + STEP * np.eye(size), place - STEP * np.eye(size), place[None]])
     values = free.values(shifts)
     here = {name: value[-1:] for name, value in values.items()}
-    losses = expected_loss(frame, values, _typical_bases(frame, curves, here))
-    slopes = (losses[:size] - losses[size : 2 * size]).T / (2 * STEP)
+    # A law far outside its range may overflow, and then tells nothing there.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        losses = expected_loss(frame, values, _typical_bases(frame, curves, here))
+        slopes = finite((losses[:size] - losses[size : 2 * size]).T / (2 * STEP))
     design = frame.residual_design(curves)
     coefficients = frame.law.coefficients(here, np)
     scales = frame.residual_scales(curves.points, design.pretraining, here, coefficients, np)
@@ -124,10 +129,22 @@ def information(free: FreeParameters, curves: Curves, place: Floats) -> dict[str
         first, last = int(design.first[index]), int(design.last[index])
         count = min(POINTS_PER_CURVE, last - first)
         rows = np.unique(np.linspace(first, last - 1, count).astype(np.int64))
-        covariance = _covariance(rows, curves, design, scales)
-        told = slopes[rows].T @ np.linalg.solve(covariance, slopes[rows])
+        told = _told(slopes[rows], _covariance(rows, curves, design, scales))
         found[curve.run] = found.get(curve.run, 0.0) + told
     return found
+
+
+def finite(slopes: Floats) -> Floats:
+    """Return slopes with those that are too steep for a number, or none, as nothing."""
+    return np.where(np.abs(slopes) < STEEPEST, slopes, 0.0)
+
+
+def _told(slopes: Floats, covariance: Floats) -> Floats:
+    """Return ``S' C^-1 S``; sizes are divided out first, as they may differ by many orders."""
+    sd = np.sqrt(np.diag(covariance))
+    alike = covariance / (sd[:, None] * sd) + SMALLEST_SHARE * np.eye(sd.size)
+    root = np.linalg.solve(np.linalg.cholesky(alike), slopes / sd[:, None])
+    return np.asarray(root.T @ root)
 
 
 def _typical_bases(frame: Frame, curves: Curves, values: dict[str, Floats]) -> Curves:

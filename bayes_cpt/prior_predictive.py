@@ -12,12 +12,12 @@ from bayes_cpt.forecast import with_base_losses
 from bayes_cpt.points import reference_of
 from bayes_cpt.priors import draw_priors
 from bayes_cpt.readers.folder import read_plan, read_study
-from bayes_cpt.readers.settings import read_toml
 from bayes_cpt.readers.tables import find_table
 from bayes_cpt.setup import Frame
 from bayes_cpt.simulate import expected_loss
 from bayes_cpt.spec import ModelSpec
 from bayes_cpt.study import Study
+from bayes_cpt.toml_files import read_toml
 
 if TYPE_CHECKING:
     import pandas as pd

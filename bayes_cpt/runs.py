@@ -9,6 +9,8 @@ from bayes_cpt.schedules import Schedule
 OPTIMIZER_STATES = ("carried", "reset")
 # No optimiser in use trains a language model faster; 2.0 is a 2e-4 without its unit.
 HIGHEST_LEARNING_RATE = 0.1
+# Below this nothing is learnt in any number of steps.
+LOWEST_LEARNING_RATE = 1e-12
 
 
 def _check_schedule(check: Check, schedule: object) -> None:
@@ -25,6 +27,12 @@ def _check_schedule(check: Check, schedule: object) -> None:
             "key schedule",
             "the learning rate is 0 throughout",
             "give the learning rates that were trained with",
+        )
+    elif schedule.peak < LOWEST_LEARNING_RATE:
+        check.add(
+            "key schedule",
+            f"the peak learning rate is {schedule.peak:g}, below {LOWEST_LEARNING_RATE:g}",
+            "write raw learning rates, 2e-4 for 0.0002 (and correct lr_unit in [study])",
         )
 
 

@@ -19,6 +19,7 @@ from bayes_cpt.segments import (
     FloatArray,
     LoggedSegment,
     Segment,
+    check_length,
     rising_stretch,
     segment_from_toml,
 )
@@ -47,7 +48,7 @@ class Schedule:
     Raises
     ------
     StudyError
-        If there is no segment.
+        If there is no segment, or more steps than any run has.
 
     Examples
     --------
@@ -68,6 +69,9 @@ class Schedule:
                     )
                 ]
             )
+        check = Check()
+        check_length(check, self.steps)
+        check.raise_problems()
 
     @classmethod
     def from_log(

@@ -11,6 +11,9 @@ from bayes_cpt.checks import Check, suggestion
 
 type FloatArray = NDArray[np.float64]
 
+# No training run is longer; a schedule is held in memory step by step.
+LONGEST_STEPS = 10_000_000
+
 # Each maps (start, end, fraction of the segment done) to learning rates.
 SHAPES: dict[str, Callable[[float, float, FloatArray], FloatArray]] = {
     "constant": lambda start, end, fraction: np.full_like(fraction, end),
@@ -63,7 +66,7 @@ class Segment:
                 f"shape is {self.shape!r}",
                 f"write one of {', '.join(SHAPES)}{suggestion(self.shape, SHAPES)}",
             )
-        check.count("steps", self.steps)
+        check_length(check, self.steps)
         rates_fine = check.rate("start", self.start) & check.rate("end", self.end)
         if rates_fine and self.shape == "constant" and self.start != self.end:
             check.add(
@@ -130,7 +133,8 @@ class LoggedSegment:
 
     def __post_init__(self) -> None:
         check = Check()
-        check.count("steps", self.steps)
+        check_length(check, self.steps)
+        check.raise_problems()
         steps = np.asarray(self.logged_steps)
         rates = np.asarray(self.logged_rates)
         if steps.ndim != 1 or steps.shape != rates.shape or not steps.size:
@@ -187,6 +191,16 @@ class LoggedSegment:
             steps=steps,
             logged_steps=tuple(range(1, steps + 1)),
             logged_rates=tuple(rates.tolist()),
+        )
+
+
+def check_length(check: Check, steps: object) -> None:
+    """Note a problem unless `steps` is a number of steps that can be trained."""
+    if check.count("steps", steps) and int(steps) > LONGEST_STEPS:  # type: ignore[call-overload]
+        check.add(
+            "key steps",
+            f"steps is {steps}, more than the {LONGEST_STEPS} that any run has",
+            "count optimiser steps, not tokens or samples",
         )
 
 

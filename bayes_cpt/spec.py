@@ -4,7 +4,6 @@ A specification names law terms, says which parameters are free, and states ever
 A user's own file may start from a shipped one with ``extends`` and change only what it names.
 """
 
-import tomllib
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -25,8 +24,10 @@ from bayes_cpt.laws import (
     Term,
     shift_signs,
 )
+from bayes_cpt.toml_files import read_toml
 
 ROLES = ("general", "target")
+SHORTEST_MEMORY, LONGEST_MEMORY = 2.0, 1e7
 Role = Literal["general", "target"]
 TermName = Literal["power", "annealing", "shift", "adaptation"]
 
@@ -248,6 +249,24 @@ class ModelSpec(Strict):
             raise ValueError(f"priors.{name}: this model has no such parameter{hint}")
         return self
 
+    @model_validator(mode="after")
+    def _memory_is_of_some_steps(self) -> Self:
+        """Annealing areas are tabulated over the memory's range: a range without end has no table."""
+        prior = self.priors["memory"].every if "memory" in self.priors else None
+        match prior:
+            case LogNormal(lower=float(lower), upper=float(upper)):
+                ends = (lower, upper)
+            case Fixed(value=value):
+                ends = (value, value)
+            case _:
+                return self
+        if not SHORTEST_MEMORY <= ends[0] <= ends[1] <= LONGEST_MEMORY:
+            raise ValueError(
+                f"priors.memory: a memory of {ends[0]:g} to {ends[1]:g} steps is asked for; "
+                f"keep it within {SHORTEST_MEMORY:g} to {LONGEST_MEMORY:g}"
+            )
+        return self
+
 
 def parameter_names(law: LawTable, residuals: ResidualTable) -> set[str]:
     """Return the names of all parameters that law and residuals sample."""
@@ -325,12 +344,7 @@ def _locate(model: str | Path, place: str = "model", folder: Path = Path()) -> P
 
 
 def _table(path: Path) -> dict[str, Any]:
-    try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SpecError(
-            [Problem(str(path), f"this is not TOML: {error}", "mend the file at that place")]
-        ) from None
+    found = read_toml(path, SpecError)
     problems = [
         Problem(f"{path}, key {key}", f"{key} is {found[key]!r}", f"make it a table, [{key}]")
         for key in ("law", "residuals", "priors")

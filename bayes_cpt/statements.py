@@ -1,6 +1,5 @@
 """Statements that priors are elicited from: what somebody believes of a parameter, or of a loss."""
 
-import tomllib
 from pathlib import Path
 from typing import Any, Self
 
@@ -8,6 +7,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.spec import Strict
+from bayes_cpt.toml_files import read_toml
 
 type Pair = tuple[float, float]
 
@@ -125,12 +125,7 @@ def read_statements(path: str | Path) -> tuple[str, tuple[Statement, ...]]:
         raise SpecError(
             [Problem(str(place), "there is no such file", "check the spelling of the path")]
         )
-    try:
-        table = tomllib.loads(place.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SpecError(
-            [Problem(str(place), f"this is not TOML: {error}", "mend the file at that place")]
-        ) from None
+    table = read_toml(place, SpecError)
     try:
         found = _Statements.model_validate(table)
     except ValidationError as error:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 LOSS_COLUMNS = ("run", "step", "domain", "loss")
 RATE_COLUMNS = ("run", "step", "lr")
 TEXT_COLUMNS = ("run", "domain")
+# No cross-entropy, nor a perplexity that somebody forgot to take the log of, lies outside.
+LOWEST_LOSS, HIGHEST_LOSS = 1e-12, 1e7
 # What a number must be besides finite, and what to say if it is not.
 NUMBER_COLUMNS: dict[str, tuple[Callable[[FloatArray], NDArray[np.bool_]], str]] = {
     "step": (
@@ -22,7 +24,7 @@ NUMBER_COLUMNS: dict[str, tuple[Callable[[FloatArray], NDArray[np.bool_]], str]]
         "give a whole number of steps, not below 0",
     ),
     "loss": (
-        lambda loss: loss > 0,
+        lambda loss: (loss >= LOWEST_LOSS) & (loss <= HIGHEST_LOSS),
         "give a cross-entropy in nats/token, a finite number above 0, or remove the row",
     ),
     "lr": (

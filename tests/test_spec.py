@@ -232,7 +232,7 @@ MALFORMED = {
         "less than 1",
         "correct",
     ),
-    "not TOML": ("name = \n", "own.toml", "not TOML", "mend the file"),
+    "not TOML": ("name = \n", "own.toml", "not TOML", "mend the line"),
     "extends an unknown model": (
         'extends = "cpt-replya"\nname = "own"\n',
         "own.toml",

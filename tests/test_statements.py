@@ -50,7 +50,7 @@ def test_a_file_has_a_name_and_statements(tmp_path: Path) -> None:
     [
         ("", ("statements", "add the key")),
         ("statements = 3", ("statements",)),
-        ("nonsense", ("not TOML", "mend the file")),
+        ("nonsense", ("not TOML", "mend the line")),
         ("[[statements]]\nreason = 'r'", ("statement 1", "either parameter or loss")),
         (GOOD.replace("reason", "raison"), ("statement 1, raison", "take the key out")),
         (GOOD + "parameter = 'memory'\n", ("either parameter or loss",)),

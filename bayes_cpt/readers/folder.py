@@ -1,5 +1,6 @@
 """Study folders and plans: study.toml, losses and logged learning rates <-> Study."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -7,12 +8,13 @@ import numpy as np
 
 from bayes_cpt.checks import Check
 from bayes_cpt.errors import Problem, StudyError
-from bayes_cpt.readers.settings import Settings, build_settings, logged_runs, read_toml
+from bayes_cpt.readers.settings import Settings, build_settings, logged_runs
 from bayes_cpt.readers.tables import find_table, read_table, row_word
 from bayes_cpt.runs import Base
 from bayes_cpt.schedules import Schedule
 from bayes_cpt.study import Study
 from bayes_cpt.tables import LOSS_COLUMNS, RATE_COLUMNS, TableCheck
+from bayes_cpt.toml_files import read_toml
 from bayes_cpt.validation import Origin, examine
 
 
@@ -41,7 +43,9 @@ def read_study(path: str | Path) -> Study:
     return _read(folder, is_plan=False, fitted=None)
 
 
-def read_plan(path: str | Path, study: Study | None = None) -> Study:
+def read_plan(
+    path: str | Path, study: Study | None = None, *, aside: Collection[str] = ()
+) -> Study:
     """Read runs to predict: a study folder whose losses may be missing, or one TOML file.
 
     Parameters
@@ -50,20 +54,35 @@ def read_plan(path: str | Path, study: Study | None = None) -> Study:
         Folder or TOML file. Of its losses only rows at step 0 are kept.
     study : Study, optional
         The fitted study. It supplies the validation sets and the bases that the plan leaves out.
+    aside : collection of str
+        Keys of a run that are somebody else's: they are left alone (see `run_keys`).
 
     Raises
     ------
     StudyError
         As `read_study`; also where the plan contradicts the study.
     """
-    return _read(Path(path), is_plan=True, fitted=study)
+    return _read(Path(path), is_plan=True, fitted=study, aside=aside)
+
+
+def run_keys(path: str | Path, key: str) -> dict[str, Any]:
+    """Return what the runs of a plan say under a key that `read_plan` sets aside, by run.
+
+    Raises
+    ------
+    StudyError
+        If the file is not TOML.
+    """
+    source = Path(path)
+    tables = read_toml(source if source.is_file() else source / "study.toml")
+    return {name: run[key] for name, run in tables["runs"].items() if key in run}
 
 
 def _path_error(path: Path, problem: str, mend: str) -> StudyError:
     return StudyError([Problem(str(path), problem, mend)])
 
 
-def _read(path: Path, *, is_plan: bool, fitted: Study | None) -> Study:
+def _read(path: Path, *, is_plan: bool, fitted: Study | None, aside: Collection[str] = ()) -> Study:
     import pandas as pd
 
     settings_path = path if path.is_file() else path / "study.toml"
@@ -74,6 +93,8 @@ def _read(path: Path, *, is_plan: bool, fitted: Study | None) -> Study:
     folder = None if path.is_file() else path
     check = Check()
     tables = check.run("", read_toml, settings_path)
+    if aside and tables is not None:
+        _set_aside(tables, aside)
     losses_path = check.run("", find_table, folder, "losses") if folder else None
     if losses_path is None and not is_plan and not check.problems:
         check.add(
@@ -112,6 +133,14 @@ def _read(path: Path, *, is_plan: bool, fitted: Study | None) -> Study:
     if tables is not None and losses is not None:
         check.problems += examine(**parts, malformed=settings.malformed).problems
     raise StudyError(check.problems)
+
+
+def _set_aside(tables: dict[str, Any], keys: Collection[str]) -> None:
+    runs = tables.get("runs")
+    for run in runs.values() if isinstance(runs, dict) else ():
+        if isinstance(run, dict):
+            for key in keys:
+                run.pop(key, None)
 
 
 def _read_logs(folder: Path | None, names: list[str]) -> dict[str, Schedule]:

@@ -1,9 +1,7 @@
 """study.toml -> bases, runs and the names of the validation sets, all problems collected."""
 
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from bayes_cpt.checks import Check, is_number
@@ -47,24 +45,6 @@ class Settings:
     runs: list[Run] = field(default_factory=list)
     malformed: set[str] = field(default_factory=set)
     problems: list[Problem] = field(default_factory=list)
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file.
-
-    Raises
-    ------
-    StudyError
-        If it is not UTF-8 or not TOML, naming the line.
-    """
-    try:
-        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        problem = f"byte {error.start} is not UTF-8"
-        raise StudyError([Problem(str(path), problem, "save the file as UTF-8")]) from error
-    except tomllib.TOMLDecodeError as error:
-        problem = f"this is not TOML: {error}"
-        raise StudyError([Problem(str(path), problem, "mend the line named")]) from error
 
 
 def logged_runs(tables: dict[str, Any]) -> list[str]:

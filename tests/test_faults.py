@@ -1,0 +1,463 @@
+"""What can go wrong while fits are made, written and read: never half a result, never a silent one."""
+
+import json
+import multiprocessing
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import fault_workers
+import numpy as np
+import pytest
+import xarray as xr
+from synthetic import lab, prior_as_posterior
+
+from bayes_cpt.errors import BayesCPTError
+from bayes_cpt.files import PARTIAL, STALE_SECONDS, replacing
+from bayes_cpt.posterior import FitFileError, Posterior, load
+
+# Of a save, and of a real fit.
+QUICK_KILLS, KILLS = 5, 20
+FITS = Path(__file__).parent / "data" / "fits"
+OLD, FIRST, SECOND = 1, 101, 102
+PLAN = "data/cpt-lab/plan-example.toml"
+
+CHILDREN = multiprocessing.get_context("forkserver")
+CHILDREN.set_forkserver_preload(["fault_workers"])
+
+
+@pytest.fixture(scope="module")
+def fit_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a fit that cost no sampling."""
+    path = tmp_path_factory.mktemp("fit") / "fit.nc"
+    prior_as_posterior(lab(), draws=10).save(path)
+    return path
+
+
+def started(work: Callable[..., None], *arguments: Any) -> tuple[Any, Connection]:
+    """Return a child at work, and what it tells through."""
+    here, there = CHILDREN.Pipe(duplex=False)
+    child = CHILDREN.Process(target=work, args=(*arguments, there), daemon=True)
+    child.start()
+    there.close()
+    return child, here
+
+
+def told(work: Callable[..., None], *arguments: Any) -> Any:
+    """Return what a child tells."""
+    child, here = started(work, *arguments)
+    assert here.poll(120)
+    found = here.recv()
+    child.join(60)
+    return found
+
+
+def partials(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if PARTIAL in path.name]
+
+
+# --- killed ---------------------------------------------------------------------------------------
+
+
+def test_a_killed_save_leaves_the_old_file_or_a_whole_new_one(
+    fit_file: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "fit.nc"
+    fault_workers.with_seed(load(fit_file), OLD).save(target)
+    generator = random.Random(0)
+    found = set()
+    for _ in range(QUICK_KILLS):
+        child, tell = started(fault_workers.save_on_and_on, fit_file, target, [FIRST, SECOND])
+        # Once a first one is there, at any moment of the next.
+        assert tell.recv() == "saved"
+        time.sleep(generator.uniform(0.0, 0.3))
+        os.kill(child.pid, signal.SIGKILL)
+        child.join()
+        found.add(load(target).seed)
+        assert {path.name for path in tmp_path.iterdir() if not path.name.startswith(".")} == {
+            "fit.nc"
+        }
+    assert found <= {FIRST, SECOND}
+
+
+def test_what_a_killed_program_left_is_no_result_and_goes_away(
+    fit_file: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "fit.nc"
+    half = fit_file.read_bytes()[: fit_file.stat().st_size // 2]
+    stale, recent = (tmp_path / f".fit{PARTIAL}{name}.nc" for name in ("stale", "recent"))
+    others = [
+        tmp_path / name for name in (".fit.nc", f".other{PARTIAL}x.nc", f".fit{PARTIAL}x.csv")
+    ]
+    old = time.time() - 2 * STALE_SECONDS
+    for path in (stale, recent, *others):
+        path.write_bytes(half)
+        if path != recent:
+            os.utime(path, (old, old))
+    with pytest.raises(FitFileError, match="it is damaged"):
+        load(stale)
+    load(fit_file).save(target)
+    assert load(target).seed == 1
+    # Another program may be writing the recent one; the others are none of this file's.
+    assert set(tmp_path.iterdir()) == {target, recent, *others}
+
+
+def test_an_error_while_writing_leaves_nothing_behind(tmp_path: Path) -> None:
+    target = tmp_path / "table.csv"
+    target.write_text("old")
+
+    def half_written() -> None:
+        with replacing(target) as partial:
+            partial.write_text("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        half_written()
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+# --- two at once ----------------------------------------------------------------------------------
+
+
+def test_of_two_fits_written_to_one_file_the_last_wins_whole(
+    fit_file: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "fit.nc"
+    children = [
+        CHILDREN.Process(target=fault_workers.save_times, args=(fit_file, target, seed, 12))
+        for seed in (FIRST, SECOND)
+    ]
+    for child in children:
+        child.start()
+    seen = []
+    while any(child.is_alive() for child in children):
+        if target.exists():
+            seen.append(load(target).seed)
+    assert [child.exitcode for child in children] == [0, 0]
+    assert seen
+    assert {*seen, load(target).seed} <= {FIRST, SECOND}
+    assert list(tmp_path.iterdir()) == [target]
+
+
+# --- no room, no right ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("room", [0, 1000, 40_000])
+def test_a_full_disk_leaves_the_old_fit(room: int, fit_file: Path, tmp_path: Path) -> None:
+    target = tmp_path / "fit.nc"
+    load(fit_file).save(target)
+    before = target.read_bytes()
+    said = told(fault_workers.save_with_little_room, fit_file, target, room)
+    assert said == "File too large"
+    assert target.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize(
+    ("line", "room"),
+    [
+        ("predict {fit} --plan {plan} -o {dir}/out.csv", 10_000),
+        ("predict {fit} --plan {plan} -o {dir}/out.parquet", 10_000),
+        ("predict {fit} --plan {plan} -o {dir}/out.nc", 10_000),
+        ("summary {fit} --csv {dir}/out.csv", 8000),
+        ("prior pretrain -o {dir}/out.png", 4000),
+    ],
+)
+def test_a_full_disk_is_named_and_leaves_no_table(line: str, room: int, tmp_path: Path) -> None:
+    # A small fit: to read it takes room as well, for the files of its study.
+    places = {"fit": FITS / "cpt-replay-0.1.0.nc", "plan": PLAN, "dir": tmp_path}
+    arguments = [part.format(**places) for part in line.split()]
+    code, err = told(fault_workers.run_with_little_room, arguments, room)
+    assert "this cannot be written" in err
+    assert "File too large" in err
+    assert code == 2
+    assert "Traceback" not in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self").exists(), reason="there is no folder nobody may write to"
+)
+@pytest.mark.parametrize(
+    "line",
+    [
+        "fit data/cpt-lab -o /proc/out.nc",
+        f"predict {{fit}} --plan {PLAN} -o /proc/out.csv",
+        "summary {fit} --csv /proc/out.csv",
+        "prior pretrain -o /proc/out.png",
+        "demo -o /proc",
+    ],
+)
+def test_a_folder_that_cannot_be_written_is_found_out_at_once(
+    line: str, fit_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from bayes_cpt.cli import run
+
+    assert run([part.format(fit=fit_file) for part in line.split()]) == 2
+    err = capsys.readouterr().err
+    assert "/proc" in err
+    assert "this cannot be written" in err
+    assert "Traceback" not in err
+
+
+# --- forged and damaged files ---------------------------------------------------------------------
+
+type Edit = Callable[[xr.DataTree], None]
+
+
+def attribute(name: str, value: Any) -> Edit:
+    def edit(tree: xr.DataTree) -> None:
+        tree.attrs[name] = value
+
+    return edit
+
+
+def spec(change: Callable[[dict[str, Any]], None]) -> Edit:
+    def edit(tree: xr.DataTree) -> None:
+        table = json.loads(tree.attrs["spec"])
+        change(table)
+        tree.attrs["spec"] = json.dumps(table)
+
+    return edit
+
+
+def study_text(name: str, text: str) -> Edit:
+    def edit(tree: xr.DataTree) -> None:
+        found = tree["study"].to_dataset()
+        tree["study"] = xr.DataTree(found.assign({name: ((), text)}))
+
+    return edit
+
+
+def draws(change: Callable[[xr.Dataset], xr.Dataset]) -> Edit:
+    def edit(tree: xr.DataTree) -> None:
+        tree["posterior"] = xr.DataTree(change(tree["posterior"].to_dataset()))
+
+    return edit
+
+
+def without(name: str) -> Edit:
+    def edit(tree: xr.DataTree) -> None:
+        if name in tree.children:
+            del tree[name]
+        else:
+            del tree.attrs[name]
+
+    return edit
+
+
+NESTED = "[" * 100_000 + "]" * 100_000
+FORGERIES: dict[str, tuple[Edit, str]] = {
+    "newer": (attribute("bayes_cpt_format", 99), "Upgrade bayes-cpt"),
+    "no format": (without("bayes_cpt_format"), "not a fit"),
+    "format of words": (attribute("bayes_cpt_format", "one"), "not a fit"),
+    "no spec": (without("spec"), "not a fit"),
+    "spec is code": (attribute("spec", "__import__('os').system('touch here')"), "not a fit"),
+    "spec is a list": (attribute("spec", "[]"), "its spec is no table"),
+    "spec is a number": (attribute("spec", 3.0), "not a fit"),
+    "spec is nested": (attribute("spec", NESTED), "not a fit"),
+    "spec without law": (spec(lambda table: table.pop("law")), "law"),
+    "spec with a term": (
+        spec(lambda table: table["law"].update(terms=["power", "os.system"])),
+        "law.terms",
+    ),
+    "spec with NaN": (
+        spec(lambda t: t["priors"]["exponent"]["every"].update(median=float("nan"))),
+        "median",
+    ),
+    "memory without end": (
+        spec(lambda t: t["priors"]["memory"]["every"].update(lower=1e-9, upper=1e300)),
+        "memory",
+    ),
+    "reference of words": (attribute("reference", '{"steps": "many"}'), "not a fit"),
+    "reference of zeros": (
+        attribute(
+            "reference",
+            '{"learning_rate": 0, "forward_pt": 0, "forward_cpt": 0, "steps": 0}',
+        ),
+        "four positive numbers",
+    ),
+    "other domains": (attribute("domains", '["a", "b"]'), "other validation sets"),
+    "one domain": (attribute("domains", '["general"]'), "do not belong together"),
+    "domains are a path": (attribute("domains", '"../../etc"'), "no list of texts"),
+    "roles": (attribute("roles", '["target", "general"]'), "do not belong together"),
+    "problems": (attribute("problems", "none"), "not a fit"),
+    "seed": (attribute("seed", "pickle"), "not a fit"),
+    "no posterior": (without("posterior"), "no posterior"),
+    "no study": (without("study"), "no study"),
+    "study is code": (study_text("study.toml", "import os"), "the study in this fit is damaged"),
+    "study is long": (
+        study_text(
+            "study.toml",
+            '[study]\nname="s"\ngeneral="general"\n[runs.a]\nphase="pt"\n'
+            'schedule=[{shape="constant",steps=1000000000000,start=1e-3,end=1e-3}]\n',
+        ),
+        "the study in this fit is damaged",
+    ),
+    "no losses": (study_text("losses.csv", ""), "the study in this fit is damaged"),
+    "a parameter less": (draws(lambda d: d.drop_vars("memory")), "memory"),
+    "a parameter more": (draws(lambda d: d.assign(evil=d["memory"])), "evil"),
+    "draws of words": (
+        draws(lambda d: d.assign(memory=d["memory"].astype(str))),
+        "draws of memory",
+    ),
+    "draws of one chain": (draws(lambda d: d.assign(memory=d["memory"][0])), "draws of memory"),
+    "no draws": (draws(lambda d: d.isel(draw=slice(0, 0))), "no draws"),
+    "domains turned": (
+        draws(lambda d: d.assign_coords(domain=["kernel", "general"])),
+        "other validation sets",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forged_fit_is_refused_in_words(
+    name: str, fit_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from bayes_cpt.cli import run
+
+    edit, said = FORGERIES[name]
+    posterior = load(fit_file)
+    edit(posterior.tree)
+    target = tmp_path / "forged.nc"
+    target.write_bytes(bytes(posterior.tree.to_netcdf(engine="h5netcdf")))
+    with pytest.raises(BayesCPTError) as refused:
+        load(target)
+    assert str(refused.value).startswith(str(target))
+    assert said in str(refused.value)
+    assert "/tmp/tmp" not in str(refused.value)
+    assert run(["summary", str(target)]) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_file_that_claims_to_be_huge_is_refused(fit_file: Path, tmp_path: Path) -> None:
+    import h5py
+
+    target = tmp_path / "huge.nc"
+    target.write_bytes(fit_file.read_bytes())
+    with h5py.File(target, "a") as file:
+        file.create_dataset("posterior/bomb", shape=(10**12,), chunks=(1000,), dtype="f8")
+    with pytest.raises(FitFileError, match="more than any fit"):
+        load(target)
+
+
+def test_loading_executes_nothing(fit_file: Path, tmp_path: Path) -> None:
+    """No code is compiled or run, nothing is unpickled, no program started, nothing sent."""
+    import pickle
+
+    class Bomb:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return os.system, ("true",)
+
+    posterior = load(fit_file)
+    attributes = {
+        "pickled": np.frombuffer(pickle.dumps(Bomb()), dtype=np.uint8),
+        "code": "__import__('os').system('true')",
+        "problems": json.dumps(["__import__('os').system('true')"]),
+    }
+    posterior.tree.attrs.update(attributes)
+    forged = tmp_path / "forged.nc"
+    posterior.save(forged)
+    assert told(fault_workers.load_under_watch, [fit_file, forged]) == []
+
+
+def test_damaged_bytes_are_refused_or_harmless(fit_file: Path, tmp_path: Path) -> None:
+    """HDF5 is a library in C: a damaged file must not end the program either."""
+    child, tell = started(fault_workers.load_damaged, fit_file, tmp_path, 0, 40)
+    answers: list[Any] = []
+    while not answers or answers[-1] != "done":
+        assert tell.poll(120)
+        answers.append(tell.recv())
+    child.join()
+    assert child.exitcode == 0
+    assert set(answers) <= {"refused", "whole", "done"}
+    assert answers.count("refused") >= 10
+
+
+# --- real fits ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fitting(tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[str]]]:
+    """Return what starts a real fit, in a process of its own."""
+    running: list[subprocess.Popen[str]] = []
+
+    def start() -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "bayes_cpt", "fit", "data/cpt-lab", "--model", "pretrain"]
+        command += ["--draws", "50", "--cores", "1", "--seed", "3", "-o", str(tmp_path / "fit.nc")]
+        running.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
+        return running[-1]
+
+    yield start
+    for process in running:
+        process.kill()
+        process.wait()
+
+
+def until(process: subprocess.Popen[str], stage: str) -> None:
+    assert process.stderr is not None
+    for line in process.stderr:
+        if stage in line:
+            return
+    raise AssertionError(f"the fit ended before {stage}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", ["compiling", "sampling"])
+def test_ctrl_c_ends_a_fit_with_one_sentence_and_no_file(
+    stage: str, fitting: Callable[[], subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    process = fitting()
+    until(process, stage)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130
+    last = err.strip().splitlines()[-1]
+    assert re.match(r"Interrupted after .* nothing was written. A fit cannot be resumed", last)
+    assert "Traceback" not in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_fit_killed_at_any_moment_leaves_no_file_or_a_whole_one(
+    fitting: Callable[[], subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    target = tmp_path / "fit.nc"
+    begun = time.monotonic()
+    whole = fitting()
+    whole.communicate()
+    length = time.monotonic() - begun
+    expected = load(target)
+    generator = random.Random(1)
+    for _ in range(KILLS):
+        target.unlink(missing_ok=True)
+        process = fitting()
+        time.sleep(generator.uniform(0.0, 1.05 * length))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert {path.name for path in tmp_path.iterdir() if not path.name.startswith(".")} <= {
+            "fit.nc"
+        }
+        if target.exists():
+            _check_same(load(target), expected)
+    # The same seed gives the same draws, however often the fit was killed before.
+    target.unlink(missing_ok=True)
+    fitting().communicate()
+    _check_same(load(target), expected)
+
+
+def _check_same(found: Posterior, expected: Posterior) -> None:
+    for name in expected.frame.parameters():
+        np.testing.assert_array_equal(
+            found.tree["posterior"][name].to_numpy(), expected.tree["posterior"][name].to_numpy()
+        )

@@ -1,0 +1,188 @@
+"""Whatever a study or a TOML file holds: an answer or an error in words, soon, and no traceback."""
+
+import json
+import signal
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from io import StringIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from fuzzing import MODEL, PLAN, STATEMENTS, WHOLE_MODEL, extreme_files, study_files, toml_files
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from malformed import FILES
+from synthetic import lab
+
+from bayes_cpt.cli import run
+from bayes_cpt.errors import BayesCPTError, StudyWarning
+from bayes_cpt.readers.folder import read_plan
+from bayes_cpt.spec import read_spec
+from bayes_cpt.statements import read_statements
+
+LONGEST_SECONDS = 60
+QUICK = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+# With the tests of TOML files and of extreme studies, 5,000 in all.
+SLOW = settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
+SLOW_TABLES = settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+class Hung(BaseException):
+    """Took too long; no code under test catches it."""
+
+
+@contextmanager
+def soon() -> Iterator[None]:
+    """Fail what takes longer than anything here should."""
+
+    def stop(*_: Any) -> None:
+        raise Hung
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(LONGEST_SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def answer_of(*arguments: object) -> tuple[int, str, str]:
+    """Return code, stdout and stderr of a command line."""
+    out, err = StringIO(), StringIO()
+    with soon(), redirect_stdout(out), redirect_stderr(err), warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        code = run([str(argument) for argument in arguments])
+    return code, out.getvalue(), err.getvalue()
+
+
+def check_answer(code: int, out: str, err: str) -> None:
+    """Check that a command line answered as it should, whatever it was given."""
+    assert code in (0, 2)
+    assert "Traceback" not in err
+    found = json.loads(out)
+    assert ("error" in found) == (code == 2)
+    if code == 2:
+        assert err.strip()
+        assert all(problem["mend"] for problem in found["problems"])
+
+
+def check_study(files: dict[str, bytes]) -> None:
+    with TemporaryDirectory() as folder:
+        for name, content in files.items():
+            (Path(folder) / name).write_bytes(content)
+        check_answer(*answer_of("check", folder, "--json"))
+
+
+def check_model(content: bytes) -> None:
+    with TemporaryDirectory() as folder:
+        place = Path(folder) / "mine.toml"
+        place.write_bytes(content)
+        for name, text in FILES.items():
+            (Path(folder) / name).write_text(text)
+        check_answer(*answer_of("check", folder, "--model", place, "--json"))
+
+
+def check_reader(read: Any, content: bytes, *arguments: Any) -> None:
+    """Check that a file is read, or refused in words."""
+    with TemporaryDirectory() as folder:
+        place = Path(folder) / "file.toml"
+        place.write_bytes(content)
+        with soon(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", StudyWarning)
+            with suppress(BayesCPTError):
+                read(place, *arguments)
+
+
+@QUICK
+@given(study_files())
+def test_studies(files: dict[str, bytes]) -> None:
+    check_study(files)
+
+
+@QUICK
+@given(extreme_files())
+def test_extreme_studies(files: dict[str, bytes]) -> None:
+    check_study(files)
+
+
+@QUICK
+@given(st.one_of(toml_files(MODEL), toml_files(WHOLE_MODEL)))
+def test_models(content: bytes) -> None:
+    check_model(content)
+
+
+@QUICK
+@given(toml_files(PLAN))
+def test_plans(content: bytes) -> None:
+    check_reader(lambda place: read_plan(place, lab()), content)
+
+
+@QUICK
+@given(toml_files(STATEMENTS))
+def test_statements(content: bytes) -> None:
+    check_reader(read_statements, content)
+
+
+@pytest.mark.slow
+@SLOW
+@given(study_files())
+def test_thousands_of_studies(files: dict[str, bytes]) -> None:
+    check_study(files)
+
+
+@pytest.mark.slow
+@SLOW_TABLES
+@given(extreme_files())
+def test_hundreds_of_extreme_studies(files: dict[str, bytes]) -> None:
+    check_study(files)
+
+
+@pytest.mark.slow
+@SLOW_TABLES
+@given(st.one_of(toml_files(MODEL), toml_files(WHOLE_MODEL)))
+def test_hundreds_of_models(content: bytes) -> None:
+    check_model(content)
+
+
+@pytest.mark.slow
+@SLOW_TABLES
+@given(toml_files(PLAN))
+def test_hundreds_of_plans(content: bytes) -> None:
+    check_reader(lambda place: read_plan(place, lab()), content)
+
+
+@pytest.mark.slow
+@SLOW_TABLES
+@given(toml_files(STATEMENTS))
+def test_hundreds_of_statements(content: bytes) -> None:
+    check_reader(read_statements, content)
+
+
+@pytest.mark.parametrize("key", ["steps = 50", "steps = 110"])
+def test_a_schedule_of_a_trillion_steps_is_refused(key: str, tmp_path: Path) -> None:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text.replace(key, "steps = 1000000000000"))
+    code, out, err = answer_of("check", tmp_path, "--json")
+    assert code == 2
+    assert "more than the 10000000 that any run has" in err
+    assert "count optimiser steps" in err.lower()
+    assert json.loads(out)["problems"][0]["mend"]
+
+
+def test_a_log_of_a_trillion_steps_is_refused(tmp_path: Path) -> None:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text.replace("logged,3,5e-4", "logged,1000000000000,5e-4"))
+    code, _, err = answer_of("check", tmp_path, "--json")
+    assert code == 2
+    assert "more than the 10000000 that any run has" in err
+
+
+def test_a_fuzzed_model_is_named_as_it_is_read(tmp_path: Path) -> None:
+    place = tmp_path / "deep.toml"
+    place.write_text("a = " + "[" * 5000 + "]" * 5000)
+    with pytest.raises(BayesCPTError, match=r"deep\.toml.*not TOML"):
+        read_spec(place)
