@@ -412,7 +412,7 @@ def until(process: subprocess.Popen[str], stage: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stage", ["compiling", "sampling"])
+@pytest.mark.parametrize("stage", ["finding the mode", "sampling"])
 def test_ctrl_c_ends_a_fit_with_one_sentence_and_no_file(
     stage: str, fitting: Callable[[], subprocess.Popen[str]], tmp_path: Path
 ) -> None:
