@@ -18,6 +18,7 @@ from bayes_cpt.cli.decide import decide
 from bayes_cpt.cli.demo import demo
 from bayes_cpt.cli.fit import fit
 from bayes_cpt.cli.landmarks import landmarks
+from bayes_cpt.cli.next_run import next_run
 from bayes_cpt.cli.predict import predict
 from bayes_cpt.cli.prior import prior
 from bayes_cpt.cli.schedule import schedule
@@ -50,7 +51,7 @@ def _help(docstring: str | None) -> str:
     )
 
 
-for _verb in (check, fit, summary, predict, decide, schedule, landmarks, prior, demo):
+for _verb in (check, fit, summary, predict, decide, next_run, schedule, landmarks, prior, demo):
     app.command(help=_help(_verb.__doc__))(_verb)
 
 _validate = typer.Typer()
@@ -79,6 +80,7 @@ bayes-cpt fit data/cpt-lab --seed 1 -o fit.nc
 bayes-cpt summary fit.nc
 bayes-cpt predict fit.nc --plan plan.toml -o forecast.csv
 bayes-cpt decide fit.nc --objective balanced -o decision
+bayes-cpt next-run fit.nc --objective balanced -o next
 bayes-cpt schedule fit.nc --steps 12000 --replay 0.25 --base stable_12k -o schedule
 bayes-cpt landmarks fit.nc --plan plan.toml -o landmarks
 bayes-cpt validate forecast data/cpt-lab -o validation

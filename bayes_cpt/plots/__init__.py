@@ -9,6 +9,7 @@ from bayes_cpt.plots.fitted import fitted
 from bayes_cpt.plots.forecast import forecast
 from bayes_cpt.plots.free_schedule import free_schedule
 from bayes_cpt.plots.hidden_curves import hidden_curves
+from bayes_cpt.plots.next_run import next_run
 from bayes_cpt.plots.prior_posterior import prior_posterior
 from bayes_cpt.plots.prior_predictive import prior_predictive
 from bayes_cpt.plots.response import response
@@ -24,6 +25,7 @@ __all__ = [
     "forecast",
     "free_schedule",
     "hidden_curves",
+    "next_run",
     "prior_posterior",
     "prior_predictive",
     "response",

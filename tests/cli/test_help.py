@@ -5,7 +5,10 @@ import pytest
 from command_line import Call
 
 HEAVY = ("pymc", "pytensor", "arviz", "xarray", "matplotlib", "numba")
-VERBS = ("check", "fit", "summary", "predict", "decide", "schedule", "landmarks", "prior", "demo")
+VERBS = (
+    "check", "fit", "summary", "predict", "decide", "next-run", "schedule", "landmarks", "prior",
+    "demo",
+)  # fmt: skip
 
 
 def imported(*arguments: str) -> set[str]:
@@ -39,7 +42,7 @@ def test_help_of_a_verb_has_an_example_and_the_exit_codes(verb: str, call: Call)
     assert answer.err == ""
 
 
-@pytest.mark.parametrize("verb", ["fit", "predict", "decide", "prior", "demo"])
+@pytest.mark.parametrize("verb", ["fit", "predict", "decide", "next-run", "prior", "demo"])
 def test_what_draws_takes_a_seed(verb: str, call: Call) -> None:
     assert "--seed" in call(verb, "--help").out
 

@@ -1,0 +1,105 @@
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from command_line import Call, check_refusal
+
+import bayes_cpt
+from bayes_cpt.decisions.next_run import next_run
+
+PROBES = """
+[runs.short]
+phase = "cpt"
+base = "stable_12k"
+replay = 0.5
+schedule = [ { shape = "cosine", steps = 300, start = 0.002, end = 0 } ]
+
+[runs.far]
+phase = "cpt"
+base = "annealed_0pct"
+replay = 0.9
+cost = 1500
+schedule = [ { shape = "linear", steps = 300, start = 0, end = 0.001 } ]
+"""
+FEW = ("--draws", 60, "--candidates", 16)
+
+
+@pytest.fixture
+def probes(tmp_path: Path) -> Path:
+    path = tmp_path / "probes.toml"
+    path.write_text(PROBES, encoding="utf-8")
+    return path
+
+
+def test_tables_and_words_are_those_of_the_values(
+    call: Call, fit_file: Path, probes: Path, tmp_path: Path
+) -> None:
+    space = tmp_path / "space.toml"
+    space.write_text('bases = ["stable_12k"]\nreplay = [0.0, 0.25, 0.5]\n', encoding="utf-8")
+    given = ("--runs", probes, "--objective", "domain-focus", "--space", space, "--seed", 2)
+    found = call("next-run", fit_file, *given, "--about", "B", *FEW, "--json").json()
+    expected = next_run(
+        bayes_cpt.load(fit_file), "domain-focus", space, probes,
+        about=["B"], draws=60, candidates=16, seed=2,
+    )  # fmt: skip
+    pd.testing.assert_frame_equal(
+        pd.DataFrame(found["runs"]), expected.table(), check_exact=False, check_dtype=False
+    )
+    assert len(found["information"]) == 4
+    assert found["sentences"] == expected.sentences()
+    assert found["value_of_perfect_information"]["nats"] == pytest.approx(expected.perfect[0])
+    assert found["files"] == {}
+
+
+def test_everything_is_written_into_a_new_folder(
+    call: Call, fit_file: Path, probes: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "next"
+    answer = call("next-run", fit_file, "--runs", probes, "-o", folder, *FEW)
+    assert answer.code == 0
+    assert {path.name for path in folder.iterdir()} == {
+        "runs.csv", "information.csv", "next_run.png", "words.txt",
+    }  # fmt: skip
+    for sentence in (folder / "words.txt").read_text(encoding="utf-8").split("\n\n"):
+        assert sentence.strip() in answer.out
+    table = pd.read_csv(folder / "runs.csv").set_index("run")
+    assert table["cost"].to_dict() == {"short": 300.0, "far": 1500.0}
+    assert "replay 0.9" in table.loc["far", "outside"]
+
+
+def test_runs_need_not_be_named(call: Call, fit_file: Path) -> None:
+    answer = call("next-run", fit_file, "--steps", 40, *FEW)
+    assert answer.code == 0
+    assert "20 more are in --json" in answer.out
+    assert "_constant" in answer.out
+
+
+def test_quiet_prints_nothing_and_an_untrustworthy_fit_gives_exit_code_1(
+    call: Call, fit_file: Path, weak_fit_file: Path, probes: Path
+) -> None:
+    assert call("next-run", fit_file, "--runs", probes, "-q", *FEW) == (0, "", "")
+    answer = call("next-run", weak_fit_file, "--runs", probes, "-q", *FEW)
+    assert answer.code == 1
+    assert "Not trustworthy" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fragments"),
+    [
+        (("--about", "replay"), ("no quantity 'replay'", "replay_effect")),
+        (("--objective", "balance"), ("balanced",)),
+        (("--runs", "nowhere.toml"), ("nowhere.toml",)),
+        (("-o", __file__), ("this is a file", "choose another one")),
+    ],
+)
+def test_bad_input_is_refused(
+    arguments: tuple[object, ...],
+    fragments: tuple[str, ...],
+    call: Call,
+    fit_file: Path,
+    probes: Path,
+    tmp_path: Path,
+) -> None:
+    given = ("next-run", fit_file, "--runs", probes, "-o", tmp_path / "new", *FEW, *arguments)
+    check_refusal(call(*given), fragments)
+    assert not (tmp_path / "new").exists()
