@@ -38,6 +38,7 @@ from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.plans import with_base_losses
 from bayes_cpt.posterior import Posterior
 from bayes_cpt.ranges import outside_range
+from bayes_cpt.runs import Run
 from bayes_cpt.simulate import simulate
 from bayes_cpt.study import Study
 
@@ -124,7 +125,7 @@ def next_run(
             )
             for run in plan.runs
         },
-        outside={run.name: "; ".join(outside_range(study, plan, run)) for run in plan.runs},
+        outside={run.name: _outside(study, plan, run) for run in plan.runs},
     )
 
 
@@ -213,6 +214,12 @@ def _simulated(
         curves = frame.curves(target, lambda own, _: checkpoints(own.schedule.steps), [run])
         generator = np.random.default_rng([seed, index])
         yield run.name, simulate(frame, model.parameters, curves, None, generator).loss
+
+
+def _outside(study: Study, plan: Study, run: Run) -> str:
+    if run.phase not in {own.phase for own in study.runs}:
+        return "a PT run, and none was fitted"
+    return "; ".join(outside_range(study, plan, run))
 
 
 def _lengthening(valuation: Valuation, one: Candidates, cost: float) -> float:

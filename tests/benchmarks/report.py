@@ -99,6 +99,14 @@ def core_seconds(function: Callable[[], Any]) -> tuple[Any, float]:
     return found, time.process_time() - started
 
 
+def core_seconds_with_children(function: Callable[[], Any]) -> tuple[Any, float]:
+    """Return what a function returns and the seconds of a core it took, its subprocesses included."""
+    before = os.times()
+    found = function()
+    spent = [b - a for a, b in zip(before[:4], os.times()[:4], strict=True)]
+    return found, sum(spent)
+
+
 def fastest(function: Callable[[], Any], repeats: int = 5) -> float:
     """Return the least seconds of a core of some calls."""
     return min(core_seconds(function)[1] for _ in range(repeats))

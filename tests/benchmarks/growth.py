@@ -1,0 +1,131 @@
+"""Time and memory as studies grow: more runs of 100 points, and more points a run.
+
+Each size is measured in a process of its own. The exponent is the slope of the logarithms over the larger
+half of the sizes, where what is paid once no longer counts. Points are those of both validation sets; of
+long logs 1,000 a curve enter the fit (`bayes_cpt.points.thinned`).
+"""
+
+import json
+import subprocess
+import sys
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.report import Row, core_seconds, fastest, peak_memory
+
+RUNS = [(10, 100), (30, 100), (100, 100), (300, 100), (1000, 100)]
+POINTS = [(4, 100), (4, 1000), (4, 10_000), (4, 100_000)]
+EXPONENT, MINUTE, MEMORY = 1.1, 60.0, 2048.0
+# More points than this are not sampled: their cost follows from that of a gradient.
+SAMPLED = 3000
+SEED = 1
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a study of some size costs: seconds of a core, MiB."""
+
+    runs: int
+    points: int
+    fitted: int
+    reading: float
+    setting_up: float
+    gradient: float
+    fit: float
+    effective: float
+    memory: float
+
+
+def measure(*, quick: bool = False) -> list[Row]:
+    """Return exponents, and what the largest studies cost."""
+    rows = []
+    for name, sizes in (("runs of 100 points", RUNS), ("points a run, 4 runs", POINTS)):
+        costs = [_in_process(*size) for size in (sizes[:2] if quick else sizes)]
+        total = np.array([cost.runs * cost.points for cost in costs], dtype=float)
+        fitted = np.array([cost.fitted for cost in costs], dtype=float)
+        for what, key, over in (
+            ("checking a study", "reading", total),
+            ("points and residual design", "setting_up", total),
+            ("a gradient, by fitted points", "gradient", fitted),
+        ):
+            values = np.array([getattr(cost, key) for cost in costs])
+            exponent = slope(over, values)
+            met = exponent <= EXPONENT
+            rows.append(Row(f"{name}: exponent of {what}", exponent, "", "", None, "<= 1.1", met))
+        rows += [row for cost in costs for row in _rows(name, cost)]
+    return rows
+
+
+def slope(sizes: Any, values: Any) -> float:
+    """Return the exponent over the larger half of the sizes."""
+    distinct = np.unique(sizes).size
+    if distinct < 2:
+        return float("nan")
+    half = slice(-max(2, (len(sizes) + 1) // 2), None)
+    return float(np.polyfit(np.log(sizes[half]), np.log(values[half]), 1)[0])
+
+
+def _rows(name: str, cost: Cost) -> list[Row]:
+    size = f"{cost.runs} runs x {cost.points} points ({cost.fitted} fitted)"
+    total = cost.reading + cost.setting_up + cost.fit
+    rows = [
+        Row(f"{size}: checking", cost.reading, "s"),
+        Row(f"{size}: setting up", cost.setting_up, "s"),
+        Row(f"{size}: a gradient", 1e3 * cost.gradient, "ms"),
+        Row(
+            f"{size}: peak memory", cost.memory, "MiB", "", None, "<= 2 GiB", cost.memory <= MEMORY
+        ),
+    ]
+    if cost.fit:
+        rows += [
+            Row(f"{size}: fit, of a core", total, "s"),
+            Row(f"{size}: an effective draw", 1e3 * cost.fit / cost.effective, "ms"),
+        ]
+    return rows
+
+
+def _in_process(runs: int, points: int) -> Cost:
+    sys.stderr.write(f"  {runs} runs x {points} points ...\n")
+    command = [sys.executable, "-m", "benchmarks.growth", str(runs), str(points)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return Cost(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def cost_of(runs: int, points: int) -> Cost:
+    """Measure a study of some size in this process."""
+    from bayes_cpt.density import build_density
+    from bayes_cpt.errors import StudyWarning
+    from bayes_cpt.sampling import sample
+    from bayes_cpt.setup import build_setup
+    from bayes_cpt.study import Study
+    from bayes_cpt.whitening import Metric
+    from benchmarks.studies import SPEC, study_of
+
+    warnings.simplefilter("ignore", StudyWarning)
+    # What is compiled or loaded once is not what grows.
+    small = build_density(build_setup(SPEC, study_of(4, 40)))
+    small.in_metric(Metric(small.start, np.eye(small.start.size)))(np.zeros(small.start.size))
+    made = study_of(runs, points)
+    again = (made.name, made.general, made.target, made.bases, made.runs, made.losses)
+    study, reading = core_seconds(lambda: Study(*again))
+    setup, setting_up = core_seconds(lambda: build_setup(SPEC, study))
+    density = build_density(setup)
+    function = density.in_metric(Metric(density.start, np.eye(density.start.size)))
+    white = np.zeros(density.start.size)
+    gradient = fastest(lambda: function(white))
+    fitted = setup.curves.points.steps.size
+    fit, effective = 0.0, 0.0
+    if fitted <= SAMPLED:
+        from bayes_cpt.sampling import EFFORTS
+
+        found, fit = core_seconds(lambda: sample(density, SEED, draws=200, efforts=EFFORTS[:1]))
+        effective = min(float(np.min(own)) for own in found.diagnostics.ess_bulk.values())
+    return Cost(runs, points, fitted, reading, setting_up, gradient, fit, effective, peak_memory())
+
+
+if __name__ == "__main__":
+    sizes = [int(own) for own in sys.argv[1:]]
+    sys.stdout.write(json.dumps(vars(cost_of(*sizes))) + "\n")
