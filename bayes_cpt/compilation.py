@@ -32,7 +32,7 @@ import numba
 import numpy as np
 
 from bayes_cpt.kernels import annealing_areas, constrain
-from bayes_cpt.likelihood import curve_log_likelihoods
+from bayes_cpt.likelihood import curve_log_likelihood, workspace
 
 PARAMETERS = {parameters!r}
 SLOPES = {slopes!r}
@@ -52,7 +52,10 @@ def _source_digest() -> str:
 SOURCE_DIGEST = _source_digest()
 LOADING = threading.Lock()
 COMPILE = '@numba.njit(cache=True, error_model="numpy")\n'
-COMPILE_PARALLEL = '@numba.njit(cache=True, error_model="numpy", nogil=True)\n'
+COMPILE_PARALLEL = (
+    '@numba.njit(cache=True, error_model="numpy", nogil=True, '
+    'fastmath={"reassoc", "contract", "nsz"})\n'
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -213,9 +213,9 @@ def _design_arrays(setup: Setup) -> tuple[Any, ...]:
     design = setup.design
     return (
         design.gap,
-        design.follows,
-        np.ascontiguousarray(design.ramps),
+        design.position,
         design.floating,
         design.first.astype(np.int64),
         design.last.astype(np.int64),
+        float(design.misfit_memory),
     )

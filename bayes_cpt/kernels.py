@@ -10,7 +10,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from bayes_cpt.likelihood import curve_log_likelihoods
+from bayes_cpt.likelihood import COMPILED, curve_log_likelihood, workspace
 
 # How a parameter is sampled.
 NORMAL, LOG_NORMAL, LOGIT_NORMAL, BOUNDED, FIXED = range(5)
@@ -53,7 +53,7 @@ def constrain(unconstrained, kind, center, spread, lower, upper, value, slope, d
     return total
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(**COMPILED)
 def annealing_areas(memory, middle, half_width, coefficients, area, slope):  # type: ignore[no-untyped-def]
     """Fill in S2 and its slope by the memory from Chebyshev coefficients, shape (points, nodes)."""
     nodes = coefficients.shape[1]
@@ -76,7 +76,7 @@ def evaluate(
 ) -> None:
     """Stand for the law of a specification, which the generated module defines under this name.
 
-    It fills in `bayes_cpt.symbolic.OUTPUTS` at the points of one curve, shape (points, 6), and their slopes
+    It fills in `bayes_cpt.symbolic.OUTPUTS` at the points of one curve, shape (6, points), and their slopes
     by the parameters of the curve's validation set.
     """
     raise NotImplementedError("log_density runs in the modules that bayes_cpt.compilation writes")
@@ -92,7 +92,7 @@ def log_density(z, metric, priors, law, curves, design):  # type: ignore[no-unty
     kind, prior_center, prior_spread, lower, upper, fixed = priors
     indices, outputs, inputs, reference, middle, half_width, memory_index = law
     domain, shared, known, base_loss, columns, base_columns, own_area, base_area, loss = curves
-    gap, follows, ramps, floating, first, last = design
+    gap, knot, floating, first, last, carried = design
     size, points, count, slope_count = z.size, loss.size, first.size, outputs.shape[1]
     value = np.empty(size + fixed.size)
     for j in range(fixed.size):
@@ -106,76 +106,62 @@ def log_density(z, metric, priors, law, curves, design):  # type: ignore[no-unty
         position, kind, prior_center, prior_spread, lower, upper, value, slope, density_slope
     )
 
-    rows, base_rows = np.zeros((points, 8)), np.zeros((count, 8))
     area, area_slope = np.empty(points), np.empty(points)
     level, level_slope = np.empty(count), np.empty(count)
     memory = value[memory_index]
     annealing_areas(memory, middle, half_width, own_area, area, area_slope)
     annealing_areas(memory, middle, half_width, base_area, level, level_slope)
-    values, slopes = np.empty((points, 6)), np.empty((points, slope_count))
-    base_values, base_slopes = np.zeros((count, 6)), np.zeros((count, slope_count))
-    residual, fluctuation, correlation = np.empty(points), np.empty(points), np.empty(points)
-    misfit, offset = np.empty(points), np.empty(points)
-    parameters = np.empty(indices.shape[1])
+    longest = 0
+    for c in range(count):
+        longest = max(longest, last[c] - first[c])
+    room = workspace(knot, first, last)
+    every_row, base_row = np.zeros((longest, 8)), np.zeros((1, 8))
+    every_value, every_slope = np.empty((6, longest)), np.empty((slope_count, longest))
+    base_value, base_slope = np.empty((6, 1)), np.empty((slope_count, 1))
+    every_back, every_residual = np.empty((6, longest)), np.empty(longest)
+    parameters, gathered = np.empty(indices.shape[1]), np.zeros(value.size)
     for c in range(count):
         start, stop, d = first[c], last[c], domain[c]
+        own = stop - start
+        rows, values, slopes = every_row[:own], every_value[:, :own], every_slope[:, :own]
+        back, residual = every_back[:, :own], every_residual[:own]
         for k in range(indices.shape[1]):
             parameters[k] = value[indices[d, k]]
         continual = shared[c, 1] == 0.0
-        for i in range(start, stop):
+        for i in range(own):
             for k in range(4):
-                rows[i, k] = columns[i, k]
-            rows[i, 4] = level[c] if continual else area[i]
-            rows[i, 6] = level_slope[c] if continual else area_slope[i]
-            if continual:
-                rows[i, 5], rows[i, 7] = area[i], area_slope[i]
-        evaluate(
-            d, parameters, reference, shared[c], rows[start:stop], values[start:stop],
-            slopes[start:stop],
-        )  # fmt: skip
+                rows[i, k] = columns[start + i, k]
+            here, rise = area[start + i], area_slope[start + i]
+            rows[i, 4], rows[i, 6] = (level[c], level_slope[c]) if continual else (here, rise)
+            rows[i, 5], rows[i, 7] = (here, rise) if continual else (0.0, 0.0)
+        evaluate(d, parameters, reference, shared[c], rows, values, slopes)
         distance = 0.0
         if known[c] > 0.0:
             for k in range(4):
-                base_rows[c, k] = base_columns[c, k]
-            base_rows[c, 4], base_rows[c, 6] = level[c], level_slope[c]
-            one = slice(c, c + 1)
-            evaluate(
-                d, parameters, reference, shared[c], base_rows[one], base_values[one],
-                base_slopes[one],
-            )  # fmt: skip
-            distance = base_loss[c] - base_values[c, 0]
-        for i in range(start, stop):
-            residual[i] = loss[i] - values[i, 0] - distance * values[i, 1]
-            fluctuation[i], correlation[i] = values[i, 2], values[i, 3]
-            misfit[i], offset[i] = values[i, 4], values[i, 5]
-
-    likelihoods, d_residual, d_fluctuation, d_correlation, d_misfit, d_offset = (
-        curve_log_likelihoods(
-            residual, fluctuation, correlation, misfit, offset,
-            gap, follows, ramps, floating, first, last,
-        )
-    )  # fmt: skip
-
-    gathered = np.zeros(value.size)
-    back = np.empty(6)
-    for c in range(count):
-        total += likelihoods[c]
-        d = domain[c]
-        distance = base_loss[c] - base_values[c, 0] if known[c] > 0.0 else 0.0
+                base_row[0, k] = base_columns[c, k]
+            base_row[0, 4], base_row[0, 6] = level[c], level_slope[c]
+            evaluate(d, parameters, reference, shared[c], base_row, base_value, base_slope)
+            distance = base_loss[c] - base_value[0, 0]
+        for i in range(own):
+            residual[i] = loss[start + i] - values[0, i] - distance * values[1, i]
+        total += curve_log_likelihood(
+            residual, values[2], values[3], values[4], values[5], gap[start:stop], knot[start:stop],
+            floating[start], carried, room, back[1], back[2], back[3], back[4], back[5],
+        )  # fmt: skip
         through_base = 0.0
-        for i in range(first[c], last[c]):
-            back[0] = -d_residual[i]
-            back[1] = back[0] * distance
-            back[2], back[3] = d_fluctuation[i], d_correlation[i]
-            back[4], back[5] = d_misfit[i], d_offset[i]
-            through_base -= back[0] * values[i, 1]
-            for s in range(slope_count):
-                if outputs[d, s] >= 0:
-                    gathered[indices[d, inputs[d, s]]] += back[outputs[d, s]] * slopes[i, s]
-        if known[c] > 0.0:
-            for s in range(slope_count):
-                if outputs[d, s] == 0:
-                    gathered[indices[d, inputs[d, s]]] += through_base * base_slopes[c, s]
+        for i in range(own):
+            back[0, i] = -back[1, i]
+            through_base += back[1, i] * values[1, i]
+            back[1, i] = back[0, i] * distance
+        for s in range(slope_count):
+            output = outputs[d, s]
+            if output >= 0:
+                along = 0.0
+                for i in range(own):
+                    along += back[output, i] * slopes[s, i]
+                if output == 0 and known[c] > 0.0:
+                    along += through_base * base_slope[s, 0]
+                gathered[indices[d, inputs[d, s]]] += along
     gradient = np.zeros(size)
     for a in range(size):
         along = gathered[a] * slope[a] + density_slope[a]

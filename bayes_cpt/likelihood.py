@@ -47,153 +47,223 @@ def _invert(matrix, root):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(**COMPILED)
+def _expect(levels, carried, precision, projection):  # type: ignore[no-untyped-def]
+    """Fill in the precision of a curve's weights before its data, whose determinant is 1.
+
+    The level is a standard normal, the misfit at the knots an autoregression with standard innovations.
+    """
+    size = precision.shape[0]
+    for a in range(size):
+        projection[a] = 0.0
+        for b in range(a):
+            precision[a, b] = 0.0
+        precision[a, a] = 1.0
+    for a in range(levels + 1, size):
+        precision[a - 1, a - 1] += carried**2
+        precision[a, a - 1] = -carried
+
+
+@numba.njit(**COMPILED)
+def _active(levels, before, below, columns):  # type: ignore[no-untyped-def]
+    """List the columns that count at a white point, return how many: the level's and the knots'.
+
+    The hats of a point are those of the knots `below` and above it; those of the point before it, the
+    knots `before` and above, come in when it is white. Knot 0, where the misfit is 0, has no column.
+    """
+    count = 0
+    if levels:
+        columns[0] = 1
+        count = 1
+    for knot in range(max(before, 1), below + 2):
+        columns[count] = levels + knot
+        count += 1
+    return count
+
+
+@numba.njit(**COMPILED)
 def _whiten(  # type: ignore[no-untyped-def]
-    start, residual, fluctuation, memory, misfit, offset, gap, follows, ramps, levels,
-    scaled, white, rho, spread, precision, projection,
+    residual, fluctuation, memory, misfit, offset, gap, position, levels,
+    scaled, white, rho, spread, columns, precision, projection,
 ):  # fmt: skip
     """Fill in the white columns of one curve and their products; return its log density without misfit.
 
-    Column 0 is the residual, then `levels` offset columns (1 or none), then those of the misfit.
+    Column 0 is the residual, then `levels` offset columns (1 or none), then those of the knots.
     """
-    count, width = white.shape
-    size = width - 1
-    for a in range(size):
-        projection[a] = 0.0
-        for b in range(size):
-            precision[a, b] = 0.0
+    count = residual.shape[0]
     total = -0.5 * count * np.log(2.0 * np.pi)
     for k in range(count):
-        i = start + k
-        per_sd = 1.0 / fluctuation[i]
-        scaled[k, 0] = residual[i] * per_sd
+        below = int(position[k])
+        share = position[k] - below
+        before = int(position[k - 1]) if k > 0 else below
+        active = _active(levels, before, below, columns)
+        per_sd = 1.0 / fluctuation[k]
+        for m in range(active):
+            scaled[k, columns[m]] = 0.0
+            if k > 0 and columns[m] > levels + before + 1:
+                scaled[k - 1, columns[m]] = 0.0
+        scaled[k, 0] = residual[k] * per_sd
         if levels:
-            scaled[k, 1] = offset[i] * per_sd
-        size_of_misfit = misfit[i] * per_sd
-        for j in range(size - levels):
-            scaled[k, 1 + levels + j] = size_of_misfit * ramps[i, j]
-        fall = np.expm1(-gap[i] / memory[i])
-        rho[k] = 1.0 + fall
-        spread[k] = np.sqrt(-fall * (2.0 + fall))
-        total -= np.log(fluctuation[i] * spread[k])
-        carried = rho[k] * follows[i]
-        before = k - 1 if k > 0 else 0
-        for j in range(width):
-            white[k, j] = (scaled[k, j] - carried * scaled[before, j]) / spread[k]
-        for a in range(size):
-            projection[a] += white[k, 0] * white[k, 1 + a]
-            for b in range(a + 1):
-                precision[a, b] += white[k, 1 + a] * white[k, 1 + b]
-        total -= 0.5 * white[k, 0] ** 2
-    for a in range(size):
-        precision[a, a] += 1.0
+            scaled[k, 1] = offset[k] * per_sd
+        if below > 0:
+            scaled[k, levels + below] = misfit[k] * per_sd * (1.0 - share)
+        scaled[k, levels + below + 1] = misfit[k] * per_sd * share
+        if k > 0 and gap[k] == gap[k - 1] and memory[k] == memory[k - 1]:
+            rho[k], spread[k] = rho[k - 1], spread[k - 1]
+        else:
+            fall = np.expm1(-gap[k] / memory[k])
+            rho[k] = 1.0 + fall
+            spread[k] = np.sqrt(-fall * (2.0 + fall))
+        total -= np.log(fluctuation[k] * spread[k])
+        per_spread = 1.0 / spread[k]
+        carried = rho[k] if k > 0 else 0.0
+        earlier = k - 1 if k > 0 else 0
+        own = (scaled[k, 0] - carried * scaled[earlier, 0]) * per_spread
+        white[k, 0] = own
+        total -= 0.5 * own**2
+        for m in range(active):
+            a = columns[m]
+            white[k, a] = (scaled[k, a] - carried * scaled[earlier, a]) * per_spread
+            projection[a - 1] += own * white[k, a]
+            for other in range(m + 1):
+                b = columns[other]
+                precision[a - 1, b - 1] += white[k, a] * white[k, b]
     return total
 
 
 @numba.njit(**COMPILED)
 def _slopes(  # type: ignore[no-untyped-def]
-    start, fluctuation, memory, gap, follows, ramps, levels, scaled, white, rho, spread, inverse,
-    weights, d_white, passed_back, d_residual, d_fluctuation, d_memory, d_misfit, d_offset,
+    fluctuation, memory, gap, position, levels, scaled, white, rho, spread, columns, inverse, weights,
+    d_white, passed_back, d_residual, d_fluctuation, d_memory, d_misfit, d_offset,
 ):  # fmt: skip
     """Fill in the slopes of one curve's log density, from its last point to its first."""
-    count, width = white.shape
-    size = width - 1
-    for j in range(width):
+    count = d_residual.shape[0]
+    for j in range(passed_back.shape[0]):
         passed_back[j] = 0.0
     for k in range(count - 1, -1, -1):
-        i = start + k
+        below = int(position[k])
+        share = position[k] - below
+        before = int(position[k - 1]) if k > 0 else below
+        active = _active(levels, before, below, columns)
         innovation = white[k, 0]
-        for a in range(size):
-            innovation -= weights[a] * white[k, 1 + a]
+        for m in range(active):
+            innovation -= weights[columns[m] - 1] * white[k, columns[m]]
+        for m in range(active):
+            a = columns[m]
+            left = weights[a - 1] * innovation
+            for other in range(active):
+                left -= inverse[a - 1, columns[other] - 1] * white[k, columns[other]]
+            d_white[a] = left
         d_white[0] = -innovation
-        for a in range(size):
-            d_white[1 + a] = weights[a] * innovation
-        for b in range(size):
-            own = white[k, 1 + b]
-            for a in range(size):
-                d_white[1 + a] -= inverse[b, a] * own
-        per_spread, per_sd = 1.0 / spread[k], 1.0 / fluctuation[i]
-        before = k - 1 if k > 0 else 0
-        carried = rho[k] * follows[i] * per_spread
-        d_spread, d_rho, d_size, d_columns = -1.0, 0.0, 0.0, 1.0
-        for j in range(width):
-            d_scaled = d_white[j] * per_spread + passed_back[j]
+        per_spread, per_sd = 1.0 / spread[k], 1.0 / fluctuation[k]
+        earlier = k - 1 if k > 0 else 0
+        carried = rho[k] * per_spread if k > 0 else 0.0
+        d_spread, d_rho, d_columns = -1.0, 0.0, 1.0
+        for m in range(-1, active):
+            j = columns[m] if m >= 0 else 0
             d_spread -= d_white[j] * white[k, j]
-            d_rho -= d_white[j] * scaled[before, j]
-            passed_back[j] = -carried * d_white[j]
+            d_rho -= d_white[j] * scaled[earlier, j]
+            d_scaled = d_white[j] * per_spread + passed_back[j]
             d_columns += d_scaled * scaled[k, j]
+            passed_back[j] = -carried * d_white[j]
             d_white[j] = d_scaled
-        for j in range(size - levels):
-            d_size += d_white[1 + levels + j] * ramps[i, j]
-        d_rho = d_rho * follows[i] * per_spread - d_spread * per_spread * rho[k] * per_spread
-        d_residual[i] = d_white[0] * per_sd
-        d_offset[i] = d_white[1] * per_sd if levels else 0.0
-        d_misfit[i] = d_size * per_sd
-        d_fluctuation[i] = -d_columns * per_sd
-        if gap[i] < np.inf:
-            d_memory[i] = d_rho * rho[k] * gap[i] / memory[i] ** 2
+        if k == 0:
+            d_rho = 0.0
+        d_rho = d_rho * per_spread - d_spread * per_spread * rho[k] * per_spread
+        d_residual[k] = d_white[0] * per_sd
+        d_offset[k] = d_white[1] * per_sd if levels else 0.0
+        d_size = d_white[levels + below + 1] * share
+        if below > 0:
+            d_size += d_white[levels + below] * (1.0 - share)
+        d_misfit[k] = d_size * per_sd
+        d_fluctuation[k] = -d_columns * per_sd
+        d_memory[k] = d_rho * rho[k] * gap[k] / memory[k] ** 2 if gap[k] < np.inf else 0.0
+
+
+@numba.njit(**COMPILED)
+def workspace(position, first, last):  # type: ignore[no-untyped-def]
+    """Return the arrays that `curve_log_likelihood` needs, large enough for each of some curves."""
+    longest, knots = 0, 0
+    for curve in range(first.shape[0]):
+        longest = max(longest, last[curve] - first[curve])
+        knots = max(knots, int(position[last[curve] - 1]) + 1)
+    width = knots + 2
+    return (
+        np.empty((longest, width)),
+        np.empty((longest, width)),
+        np.empty(longest),
+        np.empty(longest),
+        np.empty((width, width)),
+        np.empty((width, width)),
+        np.empty(width),
+        np.empty(width),
+        np.empty(width),
+        np.empty(width),
+        np.empty(width, dtype=np.int64),
+    )
+
+
+@numba.njit(**COMPILED)
+def curve_log_likelihood(  # type: ignore[no-untyped-def]
+    residual, fluctuation, memory, misfit, offset, gap, position, floating, carried, room,
+    d_residual, d_fluctuation, d_memory, d_misfit, d_offset,
+):  # fmt: skip
+    """Return the log likelihood of one curve, and fill in its derivatives by the five varying inputs.
+
+    Along a curve, ``white_i = (scaled_i - rho_i·scaled_{i-1})/q_i`` turns residual, offset column and
+    misfit columns (divided by the fluctuation's sd) into independent ones. With p and P the products
+    of the white columns with the white residual and with each other, and Q the precision of the columns'
+    normal weights (of determinant 1), integrating the weights out leaves the square
+    ``white·white - p'(Q + P)^-1 p`` and the factor ``det(Q + P)``.
+    """
+    scaled, white, rho, spread, every_matrix, every_root, sums, every_weight, d_white, back, columns = room
+    levels = 1 if floating > 0.0 else 0
+    # Steps rise along a curve, so its last point has the last knots.
+    size = levels + int(position[-1]) + 1
+    matrix, root = every_matrix[:size, :size], every_root[:size, :size]
+    projection, weights = sums[:size], every_weight[:size]
+    _expect(levels, carried, matrix, projection)
+    total = _whiten(
+        residual, fluctuation, memory, misfit, offset, gap, position, levels,
+        scaled, white, rho, spread, columns, matrix, projection,
+    )  # fmt: skip
+    total -= _invert(matrix, root)
+    for a in range(size):
+        weights[a] = 0.0
+        for b in range(size):
+            weights[a] += matrix[a, b] * projection[b]
+        total += 0.5 * projection[a] * weights[a]
+    _slopes(
+        fluctuation, memory, gap, position, levels, scaled, white, rho, spread, columns, matrix, weights,
+        d_white, back, d_residual, d_fluctuation, d_memory, d_misfit, d_offset,
+    )  # fmt: skip
+    return total
 
 
 @numba.njit(**COMPILED)
 def curve_log_likelihoods(  # type: ignore[no-untyped-def]
-    residual, fluctuation, memory, misfit, offset, gap, follows, ramps, floating, first, last
+    residual, fluctuation, memory, misfit, offset, gap, position, floating, first, last, carried
 ):
-    """Return the log likelihood of each curve and its derivatives by the five varying inputs.
-
-    Along a curve, ``white_i = (scaled_i - rho_i·scaled_{i-1})/q_i`` turns residual, offset column and
-    misfit columns (divided by the fluctuation's sd) into independent ones. With p and P the products
-    of the white columns with the white residual and with each other, integrating out the standard
-    normal weights leaves the square ``white·white - p'(1 + P)^-1 p`` and the factor ``det(1 + P)``.
-    """
-    points, knots = ramps.shape
-    curves = first.shape[0]
-    value = np.zeros(curves)
-    d_residual, d_fluctuation = np.zeros(points), np.zeros(points)
-    d_memory, d_misfit, d_offset = np.zeros(points), np.zeros(points), np.zeros(points)
-    longest = 0
+    """Return the log likelihood of each curve and its derivatives by the five varying inputs."""
+    curves, points = first.shape[0], residual.shape[0]
+    value, slopes = np.zeros(curves), np.zeros((5, points))
+    room = workspace(position, first, last)
     for curve in range(curves):
-        longest = max(longest, last[curve] - first[curve])
-    every_scaled, every_white = np.empty((longest, knots + 2)), np.empty((longest, knots + 2))
-    rho, spread = np.empty(longest), np.empty(longest)
-    every_matrix, every_root = np.empty((knots + 1, knots + 1)), np.empty((knots + 1, knots + 1))
-    projection, weights = np.empty(knots + 1), np.empty(knots + 1)
-    d_white, passed_back = np.empty(knots + 2), np.empty(knots + 2)
-    for curve in range(curves):
-        start, stop = first[curve], last[curve]
-        count = stop - start
-        levels = 1 if floating[start] > 0.0 else 0
-        # Steps rise along a curve, so its last point has all the ramps that the curve has.
-        used = knots
-        while used > 0 and ramps[stop - 1, used - 1] == 0.0:
-            used -= 1
-        size = used + levels
-        scaled, white = every_scaled[:count, : size + 1], every_white[:count, : size + 1]
-        matrix, root = every_matrix[:size, :size], every_root[:size, :size]
-        total = _whiten(
-            start, residual, fluctuation, memory, misfit, offset, gap, follows, ramps, levels,
-            scaled, white, rho, spread, matrix, projection[:size],
+        own = slice(first[curve], last[curve])
+        value[curve] = curve_log_likelihood(
+            residual[own], fluctuation[own], memory[own], misfit[own], offset[own], gap[own],
+            position[own], floating[first[curve]], carried, room,
+            slopes[0, own], slopes[1, own], slopes[2, own], slopes[3, own], slopes[4, own],
         )  # fmt: skip
-        total -= _invert(matrix, root)
-        for a in range(size):
-            weights[a] = 0.0
-            for b in range(size):
-                weights[a] += matrix[a, b] * projection[b]
-            total += 0.5 * projection[a] * weights[a]
-        value[curve] = total
-        _slopes(
-            start, fluctuation, memory, gap, follows, ramps, levels, scaled, white, rho, spread,
-            matrix, weights, d_white, passed_back, d_residual, d_fluctuation, d_memory, d_misfit,
-            d_offset,
-        )  # fmt: skip
-    return value, d_residual, d_fluctuation, d_memory, d_misfit, d_offset
+    return value, slopes[0], slopes[1], slopes[2], slopes[3], slopes[4]
 
 
 @numba.njit(**COMPILED)
 def total_log_likelihood(  # type: ignore[no-untyped-def]
-    residual, fluctuation, memory, misfit, offset, gap, follows, ramps, floating, first, last
+    residual, fluctuation, memory, misfit, offset, gap, position, floating, first, last, carried
 ):
     """Return the sum of `curve_log_likelihoods` over the curves, and its derivatives."""
     values, d_residual, d_fluctuation, d_memory, d_misfit, d_offset = curve_log_likelihoods(
-        residual, fluctuation, memory, misfit, offset, gap, follows, ramps, floating, first, last
+        residual, fluctuation, memory, misfit, offset, gap, position, floating, first, last, carried
     )
     total = np.asarray(values.sum())
     return total, d_residual, d_fluctuation, d_memory, d_misfit, d_offset

@@ -6,31 +6,42 @@ operation with its derivative written out they compile in seconds.
 
 from typing import Any
 
+import numba
 import pytensor.tensor as pt
 from pytensor.gradient import disconnected_type
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
 
-from bayes_cpt.likelihood import total_log_likelihood
+from bayes_cpt.likelihood import COMPILED, total_log_likelihood
 from bayes_cpt.residuals import ResidualDesign, Scales
 
 
 class CurveLogLikelihood(Op):  # type: ignore[misc]
-    """`total_log_likelihood` as an operation: the first output is the value, the others its slopes."""
+    """`total_log_likelihood` as an operation: the first output is the value, the others its slopes.
 
-    __props__ = ()
+    Parameters
+    ----------
+    misfit_memory : float
+        Share of the misfit at one knot that is carried to the next.
+    """
+
+    __props__ = ("misfit_memory",)
     varying = 5
 
+    def __init__(self, misfit_memory: float) -> None:
+        self.misfit_memory = misfit_memory
+
     def make_node(self, *inputs: Any) -> Apply:
-        """Return the node; the inputs are those of `total_log_likelihood`, in order."""
+        """Return the node; the inputs are those of `total_log_likelihood`, without the memory."""
         variables = [pt.as_tensor_variable(value) for value in inputs]
         slopes = [pt.vector(dtype="float64") for _ in range(self.varying)]
         return Apply(self, variables, [pt.scalar(dtype="float64"), *slopes])
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
         """Compute the outputs in Python (where PyTensor does not compile to Numba)."""
-        for storage, output in zip(output_storage, total_log_likelihood(*inputs), strict=True):
+        outputs = total_log_likelihood(*inputs, self.misfit_memory)
+        for storage, output in zip(output_storage, outputs, strict=True):
             storage[0] = output
 
     def infer_shape(self, node: Apply, shapes: Any) -> list[Any]:
@@ -49,7 +60,13 @@ class CurveLogLikelihood(Op):  # type: ignore[misc]
 
 @register_funcify_default_op_cache_key(CurveLogLikelihood)  # type: ignore[untyped-decorator]
 def _numba_curve_log_likelihood(op: Any, node: Any, **kwargs: Any) -> Any:
-    return total_log_likelihood
+    misfit_memory = op.misfit_memory
+
+    @numba.njit(**COMPILED)
+    def with_memory(*inputs):  # type: ignore[no-untyped-def]
+        return total_log_likelihood(*inputs, misfit_memory)
+
+    return with_memory
 
 
 def log_likelihood(residual: Any, design: ResidualDesign, scales: Scales) -> Any:
@@ -64,15 +81,14 @@ def log_likelihood(residual: Any, design: ResidualDesign, scales: Scales) -> Any
     scales : Scales
         Of shape (points,).
     """
-    outputs = CurveLogLikelihood()(
+    outputs = CurveLogLikelihood(float(design.misfit_memory))(
         residual,
         scales.fluctuation,
         scales.memory,
         scales.misfit,
         scales.offset,
         design.gap,
-        design.follows,
-        design.ramps,
+        design.position,
         design.floating,
         design.first,
         design.last,

@@ -14,6 +14,7 @@ Misfit and offset are linear in Gaussian weights, which the likelihood integrate
 """
 
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -34,10 +35,8 @@ class ResidualDesign:
     gap : ndarray, shape (points,)
         Steps since the previous point of the curve, or since the measured base; inf at the first
         point of a curve that starts nowhere.
-    follows : ndarray, shape (points,)
-        1 where the previous point belongs to the same curve.
-    ramps : ndarray, shape (points, knots)
-        What each innovation of the misfit's autoregression adds at a point.
+    position : ndarray, shape (points,)
+        Where a point lies among the knots of the misfit; 0 at the start, 1 at the first knot.
     floating : ndarray, shape (points,)
         1 in curves with an unknown level.
     pretraining : ndarray, shape (points,)
@@ -45,21 +44,29 @@ class ResidualDesign:
     first, last : ndarray of int, shape (curves,)
         Range of the points of each curve, `last` exclusive.
     knots : int
-        Number of ramps.
+        Of the misfit.
+    misfit_memory : float
+        Share of the misfit at one knot that is carried to the next.
     """
 
     gap: Any
-    follows: Any
-    ramps: Any
+    position: Any
     floating: Any
     pretraining: Any
     first: Any
     last: Any
     knots: int
+    misfit_memory: float
+
+    @cached_property
+    def ramps(self) -> Any:
+        """What each innovation of the misfit's autoregression adds at a point, shape (points, knots)."""
+        return misfit_ramps(self.position, self.knots, self.misfit_memory)
 
     def arrays(self) -> dict[str, Any]:
         """Return the arrays by name."""
-        names = [field.name for field in fields(self) if field.name != "knots"]
+        numbers = ("knots", "misfit_memory")
+        names = [field.name for field in fields(self) if field.name not in numbers]
         return {name: getattr(self, name) for name in names}
 
     def map(self, function: Any) -> Self:
@@ -68,12 +75,16 @@ class ResidualDesign:
         return replace(self, **changed)
 
 
-def misfit_ramps(steps: Any, onset: float, knots: int, memory: float) -> Any:
-    """Return the ramps of `ResidualDesign` at the steps, shape (points, knots).
+def misfit_position(steps: Any, onset: float) -> Any:
+    """Return where steps lie among the knots of the misfit."""
+    return np.log1p(np.asarray(steps, dtype=np.float64) / onset)
+
+
+def misfit_ramps(position: Any, knots: int, memory: float) -> Any:
+    """Return the ramps of `ResidualDesign` at positions among the knots, shape (points, knots).
 
     The product of hats, which interpolate between the knots, with the autoregression's response.
     """
-    position = np.log1p(np.asarray(steps, dtype=np.float64) / onset)
     knot = np.arange(1, knots + 1)
     hats = np.clip(1.0 - np.abs(position[:, None] - knot), 0.0, None)
     lag = knot[:, None] - knot
@@ -82,7 +93,7 @@ def misfit_ramps(steps: Any, onset: float, knots: int, memory: float) -> Any:
 
 def knot_count(steps: Any, onset: float) -> int:
     """Return how many knots of the misfit lie below the last step."""
-    return int(np.ceil(np.log1p(float(np.max(steps)) / onset)))
+    return int(np.ceil(misfit_position(np.max(steps), onset)))
 
 
 def residual_design(
@@ -113,13 +124,13 @@ def residual_design(
     pretraining = np.array([not curve.continual for curve in curves.curves])
     return ResidualDesign(
         gap=gap,
-        follows=follows.astype(np.float64),
-        ramps=misfit_ramps(points.steps, onset, knots, misfit_memory),
+        position=misfit_position(points.steps, onset),
         floating=(~anchored)[points.curve_index].astype(np.float64),
         pretraining=pretraining[points.curve_index].astype(np.float64),
         first=np.searchsorted(points.curve_index, np.arange(count)),
         last=np.searchsorted(points.curve_index, np.arange(count), side="right"),
         knots=knots,
+        misfit_memory=misfit_memory,
     )
 
 

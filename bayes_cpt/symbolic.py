@@ -127,11 +127,11 @@ class RoleSource:
     Parameters
     ----------
     source : str
-        Of a function that fills rows of values and slopes, one per point.
+        Of a function that fills columns of values and slopes, one per point.
     parameters : tuple of str
         Names in the order in which the function takes their values.
     slopes : tuple of (int, int)
-        For each column of slopes the output and the parameter it belongs to.
+        For each row of slopes the output and the parameter it belongs to.
     """
 
     source: str
@@ -232,7 +232,7 @@ def _source(name: str, parameters: list[Any], outputs: list[Any], slopes: list[A
     ]
     lines += [f"        {symbol} = {show(expression)}" for symbol, expression in inside]
     for k, row in enumerate(rows):
-        place = f"values[i, {k}]" if k < len(outputs) else f"slopes[i, {k - len(outputs)}]"
+        place = f"values[{k}, i]" if k < len(outputs) else f"slopes[{k - len(outputs)}, i]"
         lines.append(f"        {place} = {show(row)}")
     return "\n".join(lines) + "\n"
 

@@ -20,7 +20,7 @@ def test_all_data_are_named_data_of_the_model() -> None:
     setup = bundled()
     names = {variable.name for variable in build_model(setup).data_vars}
     assert names == set(model_data(setup))
-    assert {"points_loss", "bases_loss", "design_ramps"} <= names
+    assert {"points_loss", "bases_loss", "design_position"} <= names
 
 
 def test_every_parameter_is_a_variable_of_its_own_name_and_dims() -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayes_cpt.laws import Reference
-from bayes_cpt.residuals import knot_count, misfit_ramps, residual_design
+from bayes_cpt.residuals import knot_count, misfit_position, misfit_ramps, residual_design
 from bayes_cpt.setup import Frame
 from bayes_cpt.spec import read_spec
 
@@ -19,7 +19,6 @@ CURVES = hand_curves(
 def test_gaps_run_along_each_curve_from_its_measured_start() -> None:
     design = residual_design(CURVES, 3000.0, 0.5)
     np.testing.assert_array_equal(design.gap, [5.0, 2.0, 93.0, np.inf, 10.0, np.inf])
-    np.testing.assert_array_equal(design.follows, [0, 1, 1, 0, 1, 0])
     np.testing.assert_array_equal(design.floating, [0, 0, 0, 1, 1, 1])
     np.testing.assert_array_equal(design.pretraining, [0, 0, 0, 1, 1, 0])
     np.testing.assert_array_equal(design.first, [0, 3, 5])
@@ -35,7 +34,7 @@ def test_ramps_give_the_interpolated_autoregression(
     steps: set[int], carried: float, onset: float
 ) -> None:
     points = np.sort(list(steps)).astype(np.float64)
-    ramps = misfit_ramps(points, onset, knot_count(points, onset), carried)
+    ramps = misfit_ramps(misfit_position(points, onset), knot_count(points, onset), carried)
     expected = misfit_covariance(points, onset, carried)
     np.testing.assert_allclose(ramps @ ramps.T, expected, rtol=1e-9, atol=1e-12)
 
@@ -43,7 +42,7 @@ def test_ramps_give_the_interpolated_autoregression(
 def test_misfit_is_0_at_the_start_and_a_random_walk_at_memory_1() -> None:
     onset = 6.0
     knots = onset * np.expm1(np.arange(0, 7))
-    ramps = misfit_ramps(knots, onset, 6, 1.0)
+    ramps = misfit_ramps(misfit_position(knots, onset), 6, 1.0)
     assert not ramps[0].any()
     np.testing.assert_allclose((ramps**2).sum(axis=1), np.arange(0, 7), rtol=1e-12)
 
@@ -97,6 +96,6 @@ def test_the_design_can_be_mapped_name_by_name() -> None:
     seen: list[str] = []
     design.map(lambda name, value: seen.append(name))
     assert sorted(seen) == sorted(
-        ["gap", "follows", "ramps", "floating", "pretraining", "first", "last"]
+        ["gap", "position", "floating", "pretraining", "first", "last"]
     )
     assert design.map(lambda name, value: value).knots == design.knots == 3

@@ -15,7 +15,7 @@ from bayes_cpt.areas import MomentumRange, annealing_memory, chebyshev_basis
 from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.landmarks.trials import LawSample, Trial
 from bayes_cpt.laws.law import gather
-from bayes_cpt.residuals import ONSET_SHARE, knot_count, misfit_ramps
+from bayes_cpt.residuals import ONSET_SHARE, knot_count, misfit_position, misfit_ramps
 from bayes_cpt.runs import Base
 from bayes_cpt.schedules import Schedule, constant
 
@@ -189,7 +189,7 @@ class Layout:
         steps = self.candidates.schedules.steps[rows]
         onset = ONSET_SHARE * frame.reference.steps
         memory = frame.spec.residuals.misfit_memory
-        ramps = misfit_ramps(steps, onset, knot_count(steps, onset), memory)
+        ramps = misfit_ramps(misfit_position(steps, onset), knot_count(steps, onset), memory)
         innovations = (ramps**2).sum(axis=1)[:, None].astype(dtype)
         parameters, coefficients = (
             {name: value.astype(dtype) for name, value in given.items()}

@@ -81,9 +81,8 @@ def log_likelihoods(posterior: Posterior, found: RunValues, name: str, data: Flo
     scales = frame.residual_scales(curves.points, design.pretraining, parameters, coefficients, np)
     names = ("fluctuation", "memory", "misfit", "offset")
     sizes = [np.broadcast_to(getattr(scales, own), mean.shape) for own in names]
-    rest = (
-        design.gap, design.follows, design.ramps, design.floating, design.first, design.last
-    )  # fmt: skip
+    fixed = ("gap", "position", "floating", "first", "last", "misfit_memory")
+    rest = [getattr(design, own) for own in fixed]
     return np.array(
         [
             [

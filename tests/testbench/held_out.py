@@ -4,6 +4,8 @@ From the repository's root::
 
     PYTHONPATH=tests python -m testbench.held_out data/cpt-lab tests/data/cpt-lab-practice
     PYTHONPATH=tests python -m testbench.held_out --leave-run-out data/cpt-lab --methods paper
+    PYTHONPATH=tests python -m testbench.held_out ../shared/data/mpl-25m --model pretrain \
+        --fit-runs cosine_24000,constant_24000,wsdcon_9
 
 Folds, scores and the other methods are those of `bayes-cpt validate forecast`. A further method is one more
 entry of `METHODS`.
@@ -18,8 +20,8 @@ from pathlib import Path
 import pandas as pd
 
 from bayes_cpt.readers.folder import read_study
-from bayes_cpt.spec import read_spec
-from bayes_cpt.validate.folds import Question, leave_run_out, other_study
+from bayes_cpt.spec import ModelSpec, read_spec
+from bayes_cpt.validate.folds import Fold, Question, leave_run_out, other_study
 from bayes_cpt.validate.held_out import (
     OURS,
     PAPER,
@@ -34,20 +36,13 @@ from bayes_cpt.validate.scores import summarize
 from testbench import independent_errors
 from testbench.report import draw_bands, markdown_report
 
-SPEC = read_spec("cpt-replay")
-
-
 def independent_answer(question: Question, seed: int) -> Answer:
     """Answer by the printed law with independent Gaussian errors."""
     study, plan, points = question.study, question.plan, question.points
     return Answer(independent_errors.predict(study, plan, points, seed=seed))
 
 
-METHODS: dict[str, Method] = {
-    PAPER: paper_answer,
-    "independent": independent_answer,
-    OURS: partial(package_method, spec=SPEC),
-}
+METHODS: dict[str, Method] = {PAPER: paper_answer, "independent": independent_answer}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -56,25 +51,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("fit_study", type=Path, help="study folder to fit")
     parser.add_argument("held_out_study", type=Path, nargs="?", help="study folder to predict")
-    parser.add_argument("--leave-run-out", action="store_true", help="predict each CPT run in turn")
-    parser.add_argument("--methods", default=",".join(METHODS), help="default: %(default)s")
+    parser.add_argument("--leave-run-out", action="store_true", help="predict each run in turn")
+    parser.add_argument("--fit-runs", help="fit these runs of the study, predict its others")
+    parser.add_argument("--model", default="cpt-replay", help="of the package's own method")
+    known = [*METHODS, OURS]
+    parser.add_argument("--methods", default=",".join(known), help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, help="folder for CSV tables and figures")
     options = parser.parse_args(arguments)
     names = options.methods.split(",")
-    if unknown := sorted(set(names) - set(METHODS)):
-        parser.error(f"unknown methods {', '.join(unknown)}: choose from {', '.join(METHODS)}")
-    if options.leave_run_out == (options.held_out_study is not None):
-        parser.error("give either HELD_OUT_STUDY or --leave-run-out")
-
-    fit_study = read_study(options.fit_study)
-    folds = (
-        leave_run_out(fit_study, SPEC)
-        if options.leave_run_out
-        else other_study(fit_study, read_study(options.held_out_study), SPEC)
-    )
-    methods = {name: METHODS[name] for name in names}
+    if unknown := sorted(set(names) - set(known)):
+        parser.error(f"unknown methods {', '.join(unknown)}: choose from {', '.join(known)}")
+    spec = read_spec(options.model)
+    own = METHODS | {OURS: partial(package_method, spec=spec)}
+    methods = {name: own[name] for name in names}
+    folds = _folds(parser, options, spec)
     scored, refits = score_folds(folds, methods, options.seed, pool=Pool(options.jobs))
     by_method = {name: summarize(rows) for name, rows in scored.groupby("method", sort=False)}
     summary = pd.concat([table.assign(method=name) for name, table in by_method.items()])
@@ -86,6 +78,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
         summary.to_csv(options.out / "summary.csv", index=False)
         for domain, rows in scored.groupby("domain", sort=False):
             draw_bands(rows).savefig(options.out / f"bands-{domain}.png", dpi=80)
+
+
+def _folds(
+    parser: argparse.ArgumentParser, options: argparse.Namespace, spec: ModelSpec
+) -> list[Fold]:
+    study = read_study(options.fit_study)
+    ways = (options.held_out_study, options.leave_run_out or None, options.fit_runs)
+    if sum(way is not None for way in ways) != 1:
+        parser.error("give one of HELD_OUT_STUDY, --leave-run-out, --fit-runs")
+    if options.leave_run_out:
+        return leave_run_out(study, spec)
+    if options.held_out_study:
+        return other_study(study, read_study(options.held_out_study), spec)
+    fitted = options.fit_runs.split(",")
+    others = [run.name for run in study.runs if run.name not in fitted]
+    return other_study(study.subset(fitted), study.subset(others), spec)
 
 
 if __name__ == "__main__":
