@@ -10,7 +10,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayes_cpt.momentum import MomentumInterpolant, MomentumRange, chebyshev_basis
+from bayes_cpt.momentum import (
+    MomentumInterpolant,
+    MomentumRange,
+    annealing_basis,
+    chebyshev_basis,
+)
 from bayes_cpt.schedules import Schedule
 from bayes_cpt.segments import FloatArray
 
@@ -19,6 +24,7 @@ __all__ = [
     "MomentumRange",
     "PhaseAreas",
     "annealing_area",
+    "annealing_basis",
     "annealing_memory",
     "chebyshev_basis",
     "continual_areas",

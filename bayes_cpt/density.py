@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.compilation import compiled_law
-from bayes_cpt.kernels import BOUNDED, LOG_NORMAL, LOGIT_NORMAL, NORMAL
+from bayes_cpt.kernels import BOUNDED, LOG_NORMAL, LOGIT_NORMAL, NORMAL, PACES
 from bayes_cpt.points import Curves, Points
 from bayes_cpt.setup import Frame, Setup
 from bayes_cpt.spec import Distribution, Fixed, LogitNormal, LogNormal, Normal
@@ -21,9 +21,9 @@ from bayes_cpt.whitening import Metric
 
 type Floats = NDArray[np.float64]
 
-# Columns of a point, in the order of `bayes_cpt.symbolic.POINT`; the annealing areas follow the momentum.
+# Columns of a point, in the order of `bayes_cpt.symbolic.POINT`; the annealing areas follow the momenta.
 COLUMNS = ("cpt_steps", "learning_rate", "forward_pt", "forward_cpt")
-AREA_COLUMNS = 4
+AREA_COLUMNS = 2 + 2 * len(PACES)
 
 
 @dataclass(frozen=True)
@@ -179,8 +179,8 @@ def _law_arrays(frame: Frame, own: list[Element], law: Any) -> tuple[Any, ...]:
         reference.forward_cpt,
         reference.steps,
     ]
-    memory = place["memory", None]
-    return (indices, law.outputs, law.inputs, np.array(numbers), middle, half_width, memory)
+    paces = np.array([place.get((name, None), -1) for name in PACES], dtype=np.int64)
+    return (indices, law.outputs, law.inputs, np.array(numbers), middle, half_width, paces)
 
 
 def _curve_arrays(setup: Setup) -> tuple[Any, ...]:
@@ -217,5 +217,6 @@ def _design_arrays(setup: Setup) -> tuple[Any, ...]:
         design.floating,
         design.first.astype(np.int64),
         design.last.astype(np.int64),
-        float(design.misfit_memory),
+        design.carried,
+        design.innovation,
     )

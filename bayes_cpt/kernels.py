@@ -14,6 +14,8 @@ from bayes_cpt.likelihood import COMPILED, curve_log_likelihood, workspace
 
 # How a parameter is sampled.
 NORMAL, LOG_NORMAL, LOGIT_NORMAL, BOUNDED, FIXED = range(5)
+# Parameters that the annealing areas depend on.
+PACES = ("memory", "slow_memory", "slow_share")
 
 
 @numba.njit(cache=True, error_model="numpy")
@@ -54,21 +56,42 @@ def constrain(unconstrained, kind, center, spread, lower, upper, value, slope, d
 
 
 @numba.njit(**COMPILED)
-def annealing_areas(memory, middle, half_width, coefficients, area, slope):  # type: ignore[no-untyped-def]
-    """Fill in S2 and its slope by the memory from Chebyshev coefficients, shape (points, nodes)."""
-    nodes = coefficients.shape[1]
+def _waves(memory, middle, half_width, wave, slope):  # type: ignore[no-untyped-def]
+    """Fill in the Chebyshev basis of S2 over the memory, and its slope by the memory."""
     angle = math.acos((-math.log(memory) - middle) / half_width)
-    wave = np.empty(nodes)
-    rise = np.empty(nodes)
+    for k in range(wave.size):
+        wave[k] = math.cos(k * angle)
+        slope[k] = -k * math.sin(k * angle) / math.sin(angle) / half_width / memory
+
+
+@numba.njit(**COMPILED)
+def annealing_areas(memory, slow, share, middle, half_width, coefficients, areas):  # type: ignore[no-untyped-def]
+    """Fill in S2 and its slopes by memory, slow memory and share, shape (4, points).
+
+    S2 is that of `bayes_cpt.momentum.annealing_basis`, from Chebyshev coefficients, shape (points, nodes).
+    Without a slow memory, 0, there is no share.
+    """
+    nodes = coefficients.shape[1]
+    waves = np.zeros((4, nodes))
+    _waves(memory, middle, half_width, waves[0], waves[1])
+    if slow > 0.0:
+        _waves(slow, middle, half_width, waves[2], waves[3])
     for k in range(nodes):
-        wave[k] = memory * math.cos(k * angle)
-        rise[k] = math.cos(k * angle) - k * math.sin(k * angle) / math.sin(angle) / half_width
+        fast, rise, late, late_rise = waves[0, k], waves[1, k], waves[2, k], waves[3, k]
+        mixed = (1.0 - share) * fast + share * late
+        waves[0, k] = memory * mixed
+        waves[1, k] = mixed + memory * (1.0 - share) * rise
+        waves[2, k] = memory * share * late_rise
+        waves[3, k] = memory * (late - fast) if slow > 0.0 else 0.0
+    rows = 4 if slow > 0.0 else 2
     for i in range(coefficients.shape[0]):
-        total, slopes = 0.0, 0.0
-        for k in range(nodes):
-            total += coefficients[i, k] * wave[k]
-            slopes += coefficients[i, k] * rise[k]
-        area[i], slope[i] = total, slopes
+        for row in range(4):
+            areas[row, i] = 0.0
+        for row in range(rows):
+            total = 0.0
+            for k in range(nodes):
+                total += coefficients[i, k] * waves[row, k]
+            areas[row, i] = total
 
 
 def evaluate(
@@ -90,9 +113,9 @@ def log_density(z, metric, priors, law, curves, design):  # type: ignore[no-unty
     """
     center, factor = metric
     kind, prior_center, prior_spread, lower, upper, fixed = priors
-    indices, outputs, inputs, reference, middle, half_width, memory_index = law
+    indices, outputs, inputs, reference, middle, half_width, paces = law
     domain, shared, known, base_loss, columns, base_columns, own_area, base_area, loss = curves
-    gap, knot, floating, first, last, carried = design
+    gap, knot, floating, first, last, carried, innovation = design
     size, points, count, slope_count = z.size, loss.size, first.size, outputs.shape[1]
     value = np.empty(size + fixed.size)
     for j in range(fixed.size):
@@ -106,16 +129,17 @@ def log_density(z, metric, priors, law, curves, design):  # type: ignore[no-unty
         position, kind, prior_center, prior_spread, lower, upper, value, slope, density_slope
     )
 
-    area, area_slope = np.empty(points), np.empty(points)
-    level, level_slope = np.empty(count), np.empty(count)
-    memory = value[memory_index]
-    annealing_areas(memory, middle, half_width, own_area, area, area_slope)
-    annealing_areas(memory, middle, half_width, base_area, level, level_slope)
+    area, level = np.empty((4, points)), np.empty((4, count))
+    memory = value[paces[0]]
+    slow = value[paces[1]] if paces[1] >= 0 else 0.0
+    share = value[paces[2]] if paces[2] >= 0 else 0.0
+    annealing_areas(memory, slow, share, middle, half_width, own_area, area)
+    annealing_areas(memory, slow, share, middle, half_width, base_area, level)
     longest = 0
     for c in range(count):
         longest = max(longest, last[c] - first[c])
     room = workspace(knot, first, last)
-    every_row, base_row = np.zeros((longest, 8)), np.zeros((1, 8))
+    every_row, base_row = np.zeros((longest, 12)), np.zeros((1, 12))
     every_value, every_slope = np.empty((6, longest)), np.empty((slope_count, longest))
     base_value, base_slope = np.empty((6, 1)), np.empty((slope_count, 1))
     every_back, every_residual = np.empty((6, longest)), np.empty(longest)
@@ -131,22 +155,24 @@ def log_density(z, metric, priors, law, curves, design):  # type: ignore[no-unty
         for i in range(own):
             for k in range(4):
                 rows[i, k] = columns[start + i, k]
-            here, rise = area[start + i], area_slope[start + i]
-            rows[i, 4], rows[i, 6] = (level[c], level_slope[c]) if continual else (here, rise)
-            rows[i, 5], rows[i, 7] = (here, rise) if continual else (0.0, 0.0)
+            for row in range(4):
+                here = area[row, start + i]
+                rows[i, 4 + 2 * row] = level[row, c] if continual else here
+                rows[i, 5 + 2 * row] = here if continual else 0.0
         evaluate(d, parameters, reference, shared[c], rows, values, slopes)
         distance = 0.0
         if known[c] > 0.0:
             for k in range(4):
                 base_row[0, k] = base_columns[c, k]
-            base_row[0, 4], base_row[0, 6] = level[c], level_slope[c]
+            for row in range(4):
+                base_row[0, 4 + 2 * row] = level[row, c]
             evaluate(d, parameters, reference, shared[c], base_row, base_value, base_slope)
             distance = base_loss[c] - base_value[0, 0]
         for i in range(own):
             residual[i] = loss[start + i] - values[0, i] - distance * values[1, i]
         total += curve_log_likelihood(
             residual, values[2], values[3], values[4], values[5], gap[start:stop], knot[start:stop],
-            floating[start], carried, room, back[1], back[2], back[3], back[4], back[5],
+            floating[start], carried, innovation, room, back[1], back[2], back[3], back[4], back[5],
         )  # fmt: skip
         through_base = 0.0
         for i in range(own):

@@ -18,95 +18,139 @@ COMPILED: dict[str, Any] = {
 
 
 @numba.njit(**COMPILED)
-def _invert(matrix, root):  # type: ignore[no-untyped-def]
-    """Invert a positive definite matrix in place; return half the log of its determinant."""
-    size = matrix.shape[0]
+def _factor(matrix, lowest):  # type: ignore[no-untyped-def]
+    """Take a positive definite matrix to its Cholesky root in place; return half the log of its determinant.
+
+    Left of column ``lowest[a]`` a row of the matrix has nothing, and neither has the root: O(size·width²).
+    """
     total = 0.0
-    for a in range(size):
-        for b in range(a + 1):
+    for a in range(matrix.shape[0]):
+        for b in range(lowest[a], a + 1):
             left = matrix[a, b]
-            for c in range(b):
+            for c in range(max(lowest[a], lowest[b]), b):
                 left -= matrix[a, c] * matrix[b, c]
             matrix[a, b] = np.sqrt(left) if a == b else left / matrix[b, b]
         total += np.log(matrix[a, a])
-    for a in range(size):
-        root[a, a] = 1.0 / matrix[a, a]
-        for b in range(a):
-            left = 0.0
-            for c in range(b, a):
-                left -= matrix[a, c] * root[c, b]
-            root[a, b] = left / matrix[a, a]
-    for a in range(size):
-        for b in range(a + 1):
-            left = 0.0
-            for c in range(a, size):
-                left += root[c, a] * root[c, b]
-            matrix[a, b] = left
-            matrix[b, a] = left
     return total
 
 
 @numba.njit(**COMPILED)
-def _expect(levels, carried, precision, projection):  # type: ignore[no-untyped-def]
+def _solve(root, lowest, values):  # type: ignore[no-untyped-def]
+    """Solve with the matrix of a Cholesky root in place; return the values' square under its inverse."""
+    size = root.shape[0]
+    square = 0.0
+    for a in range(size):
+        for b in range(lowest[a], a):
+            values[a] -= root[a, b] * values[b]
+        values[a] /= root[a, a]
+        square += values[a] ** 2
+    for a in range(size - 1, -1, -1):
+        values[a] /= root[a, a]
+        for b in range(lowest[a], a):
+            values[b] -= root[a, b] * values[a]
+    return square
+
+
+@numba.njit(**COMPILED)
+def _invert(root, lowest, levels, inverse):  # type: ignore[no-untyped-def]
+    """Fill in the inverse of a Cholesky root's matrix where the root is not 0: Takahashi's recursion.
+
+    The last of the rows reaches all columns if there is a level.
+    """
+    size = root.shape[0]
+    knots = size - levels
+    for b in range(size - 1, -1, -1):
+        per_root = 1.0 / root[b, b]
+        top = b
+        while top + 1 < knots and lowest[top + 1] <= b:
+            top += 1
+        reached = top - b + (levels if b < knots else 0)
+        for m in range(reached):
+            a = b + 1 + m if b + 1 + m <= top else size - 1
+            left = 0.0
+            for c in range(b + 1, top + 1):
+                left -= root[c, b] * inverse[a, c]
+            if levels and b < knots:
+                left -= root[size - 1, b] * inverse[a, size - 1]
+            inverse[a, b] = left * per_root
+            inverse[b, a] = inverse[a, b]
+        own = per_root
+        for m in range(reached):
+            a = b + 1 + m if b + 1 + m <= top else size - 1
+            own -= root[a, b] * inverse[a, b]
+        inverse[b, b] = own * per_root
+
+
+@numba.njit(**COMPILED)
+def _expect(position, levels, carried, precision, lowest, projection):  # type: ignore[no-untyped-def]
     """Fill in the precision of a curve's weights before its data, whose determinant is 1.
 
-    The level is a standard normal, the misfit at the knots an autoregression with standard innovations.
+    The misfit at the knots is an autoregression with standard innovations, the level a standard normal.
+    Room is made for the knots that the data couple: those beside a point and beside the one before it.
     """
     size = precision.shape[0]
     for a in range(size):
+        lowest[a] = max(a - 1, 0)
         projection[a] = 0.0
-        for b in range(a):
+    for k in range(1, position.shape[0]):
+        first = max(int(position[k - 1]), 1) - 1
+        for a in range(first, int(position[k]) + 1):
+            lowest[a] = min(lowest[a], first)
+    if levels:
+        lowest[size - 1] = 0
+    for a in range(size):
+        for b in range(lowest[a], a):
             precision[a, b] = 0.0
         precision[a, a] = 1.0
-    for a in range(levels + 1, size):
+    for a in range(1, size - levels):
         precision[a - 1, a - 1] += carried**2
         precision[a, a - 1] = -carried
 
 
 @numba.njit(**COMPILED)
-def _active(levels, before, below, columns):  # type: ignore[no-untyped-def]
-    """List the columns that count at a white point, return how many: the level's and the knots'.
+def _active(levels, size, before, below, columns):  # type: ignore[no-untyped-def]
+    """List the columns that count at a white point, return how many: the knots' and the level's.
 
     The hats of a point are those of the knots `below` and above it; those of the point before it, the
     knots `before` and above, come in when it is white. Knot 0, where the misfit is 0, has no column.
     """
     count = 0
-    if levels:
-        columns[0] = 1
-        count = 1
     for knot in range(max(before, 1), below + 2):
-        columns[count] = levels + knot
+        columns[count] = knot
+        count += 1
+    if levels:
+        columns[count] = size
         count += 1
     return count
 
 
 @numba.njit(**COMPILED)
 def _whiten(  # type: ignore[no-untyped-def]
-    residual, fluctuation, memory, misfit, offset, gap, position, levels,
+    residual, fluctuation, memory, misfit, offset, gap, position, levels, innovation,
     scaled, white, rho, spread, columns, precision, projection,
 ):  # fmt: skip
     """Fill in the white columns of one curve and their products; return its log density without misfit.
 
-    Column 0 is the residual, then `levels` offset columns (1 or none), then those of the knots.
+    Column 0 is the residual, then come those of the knots, then `levels` offset columns (1 or none).
     """
-    count = residual.shape[0]
+    count, size = residual.shape[0], precision.shape[0]
     total = -0.5 * count * np.log(2.0 * np.pi)
     for k in range(count):
         below = int(position[k])
         share = position[k] - below
         before = int(position[k - 1]) if k > 0 else below
-        active = _active(levels, before, below, columns)
+        active = _active(levels, size, before, below, columns)
         per_sd = 1.0 / fluctuation[k]
         for m in range(active):
             scaled[k, columns[m]] = 0.0
-            if k > 0 and columns[m] > levels + before + 1:
+            if k > 0 and before + 1 < columns[m] <= below + 1:
                 scaled[k - 1, columns[m]] = 0.0
         scaled[k, 0] = residual[k] * per_sd
         if levels:
-            scaled[k, 1] = offset[k] * per_sd
+            scaled[k, size] = offset[k] * per_sd
         if below > 0:
-            scaled[k, levels + below] = misfit[k] * per_sd * (1.0 - share)
-        scaled[k, levels + below + 1] = misfit[k] * per_sd * share
+            scaled[k, below] = innovation * misfit[k] * per_sd * (1.0 - share)
+        scaled[k, below + 1] = innovation * misfit[k] * per_sd * share
         if k > 0 and gap[k] == gap[k - 1] and memory[k] == memory[k - 1]:
             rho[k], spread[k] = rho[k - 1], spread[k - 1]
         else:
@@ -132,28 +176,28 @@ def _whiten(  # type: ignore[no-untyped-def]
 
 @numba.njit(**COMPILED)
 def _slopes(  # type: ignore[no-untyped-def]
-    fluctuation, memory, gap, position, levels, scaled, white, rho, spread, columns, inverse, weights,
+    fluctuation, memory, gap, position, levels, innovation, scaled, white, rho, spread, columns, inverse, weights,
     d_white, passed_back, d_residual, d_fluctuation, d_memory, d_misfit, d_offset,
 ):  # fmt: skip
     """Fill in the slopes of one curve's log density, from its last point to its first."""
-    count = d_residual.shape[0]
+    count, size = d_residual.shape[0], inverse.shape[0]
     for j in range(passed_back.shape[0]):
         passed_back[j] = 0.0
     for k in range(count - 1, -1, -1):
         below = int(position[k])
         share = position[k] - below
         before = int(position[k - 1]) if k > 0 else below
-        active = _active(levels, before, below, columns)
-        innovation = white[k, 0]
+        active = _active(levels, size, before, below, columns)
+        unexplained = white[k, 0]
         for m in range(active):
-            innovation -= weights[columns[m] - 1] * white[k, columns[m]]
+            unexplained -= weights[columns[m] - 1] * white[k, columns[m]]
         for m in range(active):
             a = columns[m]
-            left = weights[a - 1] * innovation
+            left = weights[a - 1] * unexplained
             for other in range(active):
                 left -= inverse[a - 1, columns[other] - 1] * white[k, columns[other]]
             d_white[a] = left
-        d_white[0] = -innovation
+        d_white[0] = -unexplained
         per_spread, per_sd = 1.0 / spread[k], 1.0 / fluctuation[k]
         earlier = k - 1 if k > 0 else 0
         carried = rho[k] * per_spread if k > 0 else 0.0
@@ -170,11 +214,11 @@ def _slopes(  # type: ignore[no-untyped-def]
             d_rho = 0.0
         d_rho = d_rho * per_spread - d_spread * per_spread * rho[k] * per_spread
         d_residual[k] = d_white[0] * per_sd
-        d_offset[k] = d_white[1] * per_sd if levels else 0.0
-        d_size = d_white[levels + below + 1] * share
+        d_offset[k] = d_white[size] * per_sd if levels else 0.0
+        d_size = d_white[below + 1] * share
         if below > 0:
-            d_size += d_white[levels + below] * (1.0 - share)
-        d_misfit[k] = d_size * per_sd
+            d_size += d_white[below] * (1.0 - share)
+        d_misfit[k] = innovation * d_size * per_sd
         d_fluctuation[k] = -d_columns * per_sd
         d_memory[k] = d_rho * rho[k] * gap[k] / memory[k] ** 2 if gap[k] < np.inf else 0.0
 
@@ -197,14 +241,14 @@ def workspace(position, first, last):  # type: ignore[no-untyped-def]
         np.empty(width),
         np.empty(width),
         np.empty(width),
-        np.empty(width),
+        np.empty(width, dtype=np.int64),
         np.empty(width, dtype=np.int64),
     )
 
 
 @numba.njit(**COMPILED)
 def curve_log_likelihood(  # type: ignore[no-untyped-def]
-    residual, fluctuation, memory, misfit, offset, gap, position, floating, carried, room,
+    residual, fluctuation, memory, misfit, offset, gap, position, floating, carried, innovation, room,
     d_residual, d_fluctuation, d_memory, d_misfit, d_offset,
 ):  # fmt: skip
     """Return the log likelihood of one curve, and fill in its derivatives by the five varying inputs.
@@ -215,25 +259,22 @@ def curve_log_likelihood(  # type: ignore[no-untyped-def]
     normal weights (of determinant 1), integrating the weights out leaves the square
     ``white·white - p'(Q + P)^-1 p`` and the factor ``det(Q + P)``.
     """
-    scaled, white, rho, spread, every_matrix, every_root, sums, every_weight, d_white, back, columns = room
+    scaled, white, rho, spread, every_root, every_inverse, sums, d_white, back, columns, reach = room
     levels = 1 if floating > 0.0 else 0
     # Steps rise along a curve, so its last point has the last knots.
-    size = levels + int(position[-1]) + 1
-    matrix, root = every_matrix[:size, :size], every_root[:size, :size]
-    projection, weights = sums[:size], every_weight[:size]
-    _expect(levels, carried, matrix, projection)
+    size = int(position[-1]) + 1 + levels
+    root, inverse = every_root[:size, :size], every_inverse[:size, :size]
+    weights, lowest = sums[:size], reach[:size]
+    _expect(position, levels, carried, root, lowest, weights)
     total = _whiten(
-        residual, fluctuation, memory, misfit, offset, gap, position, levels,
-        scaled, white, rho, spread, columns, matrix, projection,
+        residual, fluctuation, memory, misfit, offset, gap, position, levels, innovation,
+        scaled, white, rho, spread, columns, root, weights,
     )  # fmt: skip
-    total -= _invert(matrix, root)
-    for a in range(size):
-        weights[a] = 0.0
-        for b in range(size):
-            weights[a] += matrix[a, b] * projection[b]
-        total += 0.5 * projection[a] * weights[a]
+    total -= _factor(root, lowest)
+    total += 0.5 * _solve(root, lowest, weights)
+    _invert(root, lowest, levels, inverse)
     _slopes(
-        fluctuation, memory, gap, position, levels, scaled, white, rho, spread, columns, matrix, weights,
+        fluctuation, memory, gap, position, levels, innovation, scaled, white, rho, spread, columns, inverse, weights,
         d_white, back, d_residual, d_fluctuation, d_memory, d_misfit, d_offset,
     )  # fmt: skip
     return total
@@ -241,7 +282,7 @@ def curve_log_likelihood(  # type: ignore[no-untyped-def]
 
 @numba.njit(**COMPILED)
 def curve_log_likelihoods(  # type: ignore[no-untyped-def]
-    residual, fluctuation, memory, misfit, offset, gap, position, floating, first, last, carried
+    residual, fluctuation, memory, misfit, offset, gap, position, floating, first, last, carried, innovation
 ):
     """Return the log likelihood of each curve and its derivatives by the five varying inputs."""
     curves, points = first.shape[0], residual.shape[0]
@@ -251,7 +292,7 @@ def curve_log_likelihoods(  # type: ignore[no-untyped-def]
         own = slice(first[curve], last[curve])
         value[curve] = curve_log_likelihood(
             residual[own], fluctuation[own], memory[own], misfit[own], offset[own], gap[own],
-            position[own], floating[first[curve]], carried, room,
+            position[own], floating[first[curve]], carried, innovation, room,
             slopes[0, own], slopes[1, own], slopes[2, own], slopes[3, own], slopes[4, own],
         )  # fmt: skip
     return value, slopes[0], slopes[1], slopes[2], slopes[3], slopes[4]
@@ -259,11 +300,11 @@ def curve_log_likelihoods(  # type: ignore[no-untyped-def]
 
 @numba.njit(**COMPILED)
 def total_log_likelihood(  # type: ignore[no-untyped-def]
-    residual, fluctuation, memory, misfit, offset, gap, position, floating, first, last, carried
+    residual, fluctuation, memory, misfit, offset, gap, position, floating, first, last, carried, innovation
 ):
     """Return the sum of `curve_log_likelihoods` over the curves, and its derivatives."""
     values, d_residual, d_fluctuation, d_memory, d_misfit, d_offset = curve_log_likelihoods(
-        residual, fluctuation, memory, misfit, offset, gap, position, floating, first, last, carried
+        residual, fluctuation, memory, misfit, offset, gap, position, floating, first, last, carried, innovation
     )
     total = np.asarray(values.sum())
     return total, d_residual, d_fluctuation, d_memory, d_misfit, d_offset

@@ -4,6 +4,8 @@ As a graph of elementary operations the recursions of `bayes_cpt.likelihood` com
 operation with its derivative written out they compile in seconds.
 """
 
+import zlib
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -13,8 +15,12 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
 
-from bayes_cpt.likelihood import COMPILED, total_log_likelihood
+from bayes_cpt import likelihood
+from bayes_cpt.likelihood import total_log_likelihood
 from bayes_cpt.residuals import ResidualDesign, Scales
+
+# PyTensor keeps what it compiled on disk: not beyond a change of this code.
+SOURCE = zlib.crc32(Path(likelihood.__file__).read_bytes())
 
 
 class CurveLogLikelihood(Op):  # type: ignore[misc]
@@ -22,25 +28,25 @@ class CurveLogLikelihood(Op):  # type: ignore[misc]
 
     Parameters
     ----------
-    misfit_memory : float
-        Share of the misfit at one knot that is carried to the next.
+    carried, innovation : float
+        Of the design.
     """
 
-    __props__ = ("misfit_memory",)
+    __props__ = ("carried", "innovation")
     varying = 5
 
-    def __init__(self, misfit_memory: float) -> None:
-        self.misfit_memory = misfit_memory
+    def __init__(self, carried: float, innovation: float) -> None:
+        self.carried, self.innovation = carried, innovation
 
     def make_node(self, *inputs: Any) -> Apply:
-        """Return the node; the inputs are those of `total_log_likelihood`, without the memory."""
+        """Return the node; the inputs are those of `total_log_likelihood`, without the last two."""
         variables = [pt.as_tensor_variable(value) for value in inputs]
         slopes = [pt.vector(dtype="float64") for _ in range(self.varying)]
         return Apply(self, variables, [pt.scalar(dtype="float64"), *slopes])
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
         """Compute the outputs in Python (where PyTensor does not compile to Numba)."""
-        outputs = total_log_likelihood(*inputs, self.misfit_memory)
+        outputs = total_log_likelihood(*inputs, self.carried, self.innovation)
         for storage, output in zip(output_storage, outputs, strict=True):
             storage[0] = output
 
@@ -60,13 +66,14 @@ class CurveLogLikelihood(Op):  # type: ignore[misc]
 
 @register_funcify_default_op_cache_key(CurveLogLikelihood)  # type: ignore[untyped-decorator]
 def _numba_curve_log_likelihood(op: Any, node: Any, **kwargs: Any) -> Any:
-    misfit_memory = op.misfit_memory
+    carried, innovation = op.carried, op.innovation
 
-    @numba.njit(**COMPILED)
-    def with_memory(*inputs):  # type: ignore[no-untyped-def]
-        return total_log_likelihood(*inputs, misfit_memory)
+    # Not kept on disk: there it would outlive a change of what it calls.
+    @numba.njit
+    def with_walk(*inputs):  # type: ignore[no-untyped-def]
+        return total_log_likelihood(*inputs, carried, innovation)
 
-    return with_memory
+    return with_walk, SOURCE
 
 
 def log_likelihood(residual: Any, design: ResidualDesign, scales: Scales) -> Any:
@@ -81,7 +88,7 @@ def log_likelihood(residual: Any, design: ResidualDesign, scales: Scales) -> Any
     scales : Scales
         Of shape (points,).
     """
-    outputs = CurveLogLikelihood(float(design.misfit_memory))(
+    outputs = CurveLogLikelihood(design.carried, design.innovation)(
         residual,
         scales.fluctuation,
         scales.memory,

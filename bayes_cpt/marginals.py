@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.forecast import observed_curves
-from bayes_cpt.momentum import MomentumRange, chebyshev_basis
+from bayes_cpt.momentum import MomentumRange, annealing_basis
 from bayes_cpt.points import Curves
 from bayes_cpt.posterior import Posterior
 from bayes_cpt.setup import Frame
@@ -59,7 +59,7 @@ class Marginals:
     @cached_property
     def momentum_range(self) -> MomentumRange:
         """The momenta of these draws: fewer nodes than for all that the prior allows."""
-        return MomentumRange.around(self.coefficients["lambda"])
+        return MomentumRange.of(self.coefficients)
 
     @property
     def draws(self) -> int:
@@ -179,7 +179,7 @@ class Marginals:
 
     @cached_property
     def _basis(self) -> Floats:
-        return np.asarray(chebyshev_basis(self.coefficients["lambda"], self.momentum_range))
+        return np.asarray(annealing_basis(self.coefficients, self.momentum_range))
 
     @cached_property
     def _padded_basis(self) -> NDArray[np.float32]:

@@ -4,6 +4,7 @@ Where lambda is estimated, the series replaces the recursion along a schedule by
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Self
@@ -20,6 +21,8 @@ INTERVAL_MARGIN = 0.01
 INTERPOLATION_ERROR = 1e-11
 # The least momentum, and room around momenta so that none lies on the edge of its range.
 SHORTEST, ROOM = 0.1, 1e-3
+# Coefficients that are momenta.
+MOMENTA = ("lambda", "lambda_slow")
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,12 @@ class MomentumRange:
         distances = 1.0 - np.asarray(momenta, dtype=np.float64)
         low = 1.0 - float(distances.max()) * (1.0 + ROOM)
         return cls(max(low, SHORTEST), 1.0 - float(distances.min()) * (1.0 - ROOM))
+
+    @classmethod
+    def of(cls, coefficients: Mapping[str, Any]) -> Self:
+        """Return a range around the momenta among the coefficients of a law."""
+        found = [np.ravel(coefficients[name]) for name in MOMENTA if name in coefficients]
+        return cls.around(np.concatenate(found))
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -101,6 +110,34 @@ def chebyshev_basis(momentum: Any, momentum_range: MomentumRange, xp: Any = np) 
     angle = xp.arccos((xp.log(distance) - middle) / half_width)
     waves = xp.cos(xp.expand_dims(angle, -1) * np.arange(momentum_range.nodes))
     return waves / xp.expand_dims(distance, -1)
+
+
+def annealing_basis(
+    coefficients: Mapping[str, Any], momentum_range: MomentumRange, xp: Any = np
+) -> Any:
+    """Return the basis of the annealing area of a law, shape (..., nodes).
+
+    With one momentum that of S2. With a slow one, what a fall of the learning rate gains comes in two
+    parts, a share w of it at the slow pace:
+
+        S2 = (1 - w)·S2(lambda) + w·S2(lambda_slow)·(1 - lambda_slow)/(1 - lambda)
+
+    so that w changes when the gain comes, not how much comes in the end.
+
+    Parameters
+    ----------
+    coefficients : mapping
+        With ``lambda``, and ``lambda_slow`` and ``slow_share`` where the law has them, shape (...).
+    momentum_range, xp
+        As for `chebyshev_basis`.
+    """
+    fast = chebyshev_basis(coefficients["lambda"], momentum_range, xp)
+    if "lambda_slow" not in coefficients:
+        return fast
+    slow = chebyshev_basis(coefficients["lambda_slow"], momentum_range, xp)
+    share = coefficients["slow_share"]
+    pace = (1.0 - coefficients["lambda_slow"]) / (1.0 - coefficients["lambda"])
+    return xp.expand_dims(1.0 - share, -1) * fast + xp.expand_dims(share * pace, -1) * slow
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 A *curve* is one run on one validation set. Points are ordered by curve and rise in step inside it.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bayes_cpt.areas import (
     MomentumRange,
     PhaseAreas,
-    chebyshev_basis,
+    annealing_basis,
     continual_areas,
     pretraining_areas,
 )
@@ -45,7 +45,7 @@ class Points:
     forward_pt, forward_cpt : ndarray, shape (points,)
         S1_pt and S1_cpt, LR·steps.
     annealing_pt, annealing_cpt : ndarray, shape (points, nodes)
-        Coefficients of S2_pt and S2_cpt in `chebyshev_basis`.
+        Coefficients of S2_pt and S2_cpt in `annealing_basis`.
     target_share : ndarray, shape (points,)
         r_cpt = 1 - replay ratio; 0 in PT runs.
     loss : ndarray, shape (points,)
@@ -70,9 +70,9 @@ class Points:
     base_known: Any
     momentum_range: MomentumRange
 
-    def annealing_areas(self, momentum: Any, xp: Any) -> tuple[Any, Any]:
-        """Return S2_pt and S2_cpt at a momentum of shape (...), each (..., points)."""
-        basis = chebyshev_basis(momentum, self.momentum_range, xp)
+    def annealing_areas(self, coefficients: Mapping[str, Any], xp: Any) -> tuple[Any, Any]:
+        """Return S2_pt and S2_cpt at coefficients of shape (...), each (..., points)."""
+        basis = annealing_basis(coefficients, self.momentum_range, xp)
         return basis @ self.annealing_pt.T, basis @ self.annealing_cpt.T
 
     def arrays(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ Along each curve the measured loss is the law's curve plus
   learning rate. Validation sets are the same at every measurement, so this is the model moving about,
   not measurement noise: it is correlated over neighbouring checkpoints and shrinks as the run anneals.
 - *misfit*: the law is an approximation, and its error changes on the scale of the run itself. An
-  autoregression over the whole values of ``log(1 + t/t0)``, interpolated between them, starts at 0 at the
+  autoregression over evenly spread values of ``log(1 + t/t0)``, interpolated between them, starts at 0 at the
   base's measured loss. Its size is learnt from all runs and is larger where the shift is larger.
 - *offset*: the unknown level of a curve that does not start at a measured loss (PT runs).
 
@@ -24,6 +24,9 @@ from bayes_cpt.points import Curves
 # Misfit is counted from this share of the reference CPT steps: the law is worst in the first per cents of
 # a run, so its walk must have taken several steps by then.
 ONSET_SHARE = 0.002
+# Knots of the misfit per e-fold of steps. Between knots it is straight: with few, the bends of a curve would
+# be the law's alone to explain, and would fix its coefficients more firmly than the law deserves.
+KNOTS_PER_FOLD = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +48,9 @@ class ResidualDesign:
         Range of the points of each curve, `last` exclusive.
     knots : int
         Of the misfit.
-    misfit_memory : float
-        Share of the misfit at one knot that is carried to the next.
+    carried, innovation : float
+        Share of the misfit at one knot that is carried to the next, and the sd of what is added there as
+        a share of the misfit's size.
     """
 
     gap: Any
@@ -56,16 +60,17 @@ class ResidualDesign:
     first: Any
     last: Any
     knots: int
-    misfit_memory: float
+    carried: float
+    innovation: float
 
     @cached_property
     def ramps(self) -> Any:
         """What each innovation of the misfit's autoregression adds at a point, shape (points, knots)."""
-        return misfit_ramps(self.position, self.knots, self.misfit_memory)
+        return self.innovation * misfit_ramps(self.position, self.knots, self.carried)
 
     def arrays(self) -> dict[str, Any]:
         """Return the arrays by name."""
-        numbers = ("knots", "misfit_memory")
+        numbers = ("knots", "carried", "innovation")
         names = [field.name for field in fields(self) if field.name not in numbers]
         return {name: getattr(self, name) for name in names}
 
@@ -77,11 +82,33 @@ class ResidualDesign:
 
 def misfit_position(steps: Any, onset: float) -> Any:
     """Return where steps lie among the knots of the misfit."""
-    return np.log1p(np.asarray(steps, dtype=np.float64) / onset)
+    return KNOTS_PER_FOLD * np.log1p(np.asarray(steps, dtype=np.float64) / onset)
+
+
+def misfit_walk(memory: float) -> tuple[float, float]:
+    """Return `carried` and `innovation` of `ResidualDesign`.
+
+    Parameters
+    ----------
+    memory : float
+        Share of the misfit that is carried over an e-fold of steps; 1 is a random walk. Over an e-fold the
+        innovations of a misfit of size 1 add up to the variance 1.
+    """
+    carried = memory ** (1.0 / KNOTS_PER_FOLD)
+    lags = carried ** (2.0 * np.arange(KNOTS_PER_FOLD))
+    return carried, float(1.0 / np.sqrt(lags.sum()))
+
+
+def misfit_variance(steps: Any, onset: float, memory: float) -> Any:
+    """Return the variance of a misfit of size 1 after some steps, shape (points,)."""
+    carried, innovation = misfit_walk(memory)
+    knots = knot_count(steps, onset)
+    ramps = innovation * misfit_ramps(misfit_position(steps, onset), knots, carried)
+    return (ramps**2).sum(axis=1)
 
 
 def misfit_ramps(position: Any, knots: int, memory: float) -> Any:
-    """Return the ramps of `ResidualDesign` at positions among the knots, shape (points, knots).
+    """Return what unit innovations add at positions among the knots, shape (points, knots).
 
     The product of hats, which interpolate between the knots, with the autoregression's response.
     """
@@ -108,7 +135,7 @@ def residual_design(
     reference_steps : float
         Typical length of a CPT run.
     misfit_memory : float
-        Share of the misfit at one knot that is carried to the next.
+        Share of the misfit that is carried over an e-fold of steps.
     knots : int, optional
         As many as the longest curve needs unless given.
     """
@@ -122,6 +149,7 @@ def residual_design(
     if knots is None:
         knots = knot_count(points.steps, onset)
     pretraining = np.array([not curve.continual for curve in curves.curves])
+    carried, innovation = misfit_walk(misfit_memory)
     return ResidualDesign(
         gap=gap,
         position=misfit_position(points.steps, onset),
@@ -130,7 +158,8 @@ def residual_design(
         first=np.searchsorted(points.curve_index, np.arange(count)),
         last=np.searchsorted(points.curve_index, np.arange(count), side="right"),
         knots=knots,
-        misfit_memory=misfit_memory,
+        carried=carried,
+        innovation=innovation,
     )
 
 

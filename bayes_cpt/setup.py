@@ -22,7 +22,7 @@ from bayes_cpt.points import (
     thinned,
 )
 from bayes_cpt.residuals import ONSET_SHARE, ResidualDesign, Scales, residual_design
-from bayes_cpt.spec import Fixed, LogNormal, ModelSpec
+from bayes_cpt.spec import MEMORIES, Fixed, LogNormal, ModelSpec
 from bayes_cpt.study import Run, Study
 
 # Correlation time, in steps, that makes errors independent.
@@ -53,18 +53,25 @@ class Frame:
 
     @property
     def momentum_range(self) -> MomentumRange:
-        """The momenta that the prior of the memory allows."""
-        prior = self.spec.priors["memory"].of(None)
+        """The momenta that the priors of the memories allow."""
+        names = [name for name in MEMORIES if name in self.spec.priors]
+        ends = [end for name in names for end in self._memory_range(name)]
+        shortest, longest = 1.0 - 1.0 / min(ends), 1.0 - 1.0 / max(ends)
+        if shortest == longest:
+            shortest -= 1e-3 * (1.0 - shortest)
+        return MomentumRange(shortest, longest)
+
+    def _memory_range(self, name: str) -> tuple[float, float]:
+        prior = self.spec.priors[name].of(None)
         if isinstance(prior, Fixed):
-            momentum = 1.0 - 1.0 / prior.value
-            return MomentumRange(momentum - 1e-3 * (1.0 - momentum), momentum)
+            return prior.value, prior.value
         if isinstance(prior, LogNormal) and prior.lower and prior.upper:
-            return MomentumRange(1.0 - 1.0 / prior.lower, 1.0 - 1.0 / prior.upper)
+            return prior.lower, prior.upper
         raise SpecError(
             [
                 Problem(
-                    "key priors.memory",
-                    "the memory needs bounds: annealing areas are tabulated between them",
+                    f"key priors.{name}",
+                    "a memory needs bounds: annealing areas are tabulated between them",
                     "use a lognormal with lower and upper, or fix it",
                 )
             ]

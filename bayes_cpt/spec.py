@@ -28,6 +28,7 @@ from bayes_cpt.toml_files import read_toml
 
 ROLES = ("general", "target")
 SHORTEST_MEMORY, LONGEST_MEMORY = 2.0, 1e7
+MEMORIES = ("memory", "slow_memory")
 Role = Literal["general", "target"]
 TermName = Literal["power", "annealing", "shift", "adaptation"]
 
@@ -134,6 +135,7 @@ class LawTable(Strict):
     replay_rate: bool = False
     base_offset: bool = False
     carry_memory: bool = False
+    slow_annealing: bool = False
 
     @model_validator(mode="after")
     def _adaptation_goes_with_a_shift(self) -> Self:
@@ -156,7 +158,9 @@ class LawTable(Strict):
         """Return the law for validation sets of these roles."""
         terms: dict[str, Term] = {
             "power": Power(),
-            "annealing": Annealing(continual=self.continual, replay=self.replay_gain),
+            "annealing": Annealing(
+                continual=self.continual, replay=self.replay_gain, slow=self.slow_annealing
+            ),
             "shift": Shift(
                 shift_signs(roles),
                 tuple(getattr(self.replay_factor, role) for role in roles),
@@ -250,21 +254,21 @@ class ModelSpec(Strict):
         return self
 
     @model_validator(mode="after")
-    def _memory_is_of_some_steps(self) -> Self:
-        """Annealing areas are tabulated over the memory's range: a range without end has no table."""
-        prior = self.priors["memory"].every if "memory" in self.priors else None
-        match prior:
-            case LogNormal(lower=float(lower), upper=float(upper)):
-                ends = (lower, upper)
-            case Fixed(value=value):
-                ends = (value, value)
-            case _:
-                return self
-        if not SHORTEST_MEMORY <= ends[0] <= ends[1] <= LONGEST_MEMORY:
-            raise ValueError(
-                f"priors.memory: a memory of {ends[0]:g} to {ends[1]:g} steps is asked for; "
-                f"keep it within {SHORTEST_MEMORY:g} to {LONGEST_MEMORY:g}"
-            )
+    def _memories_are_of_some_steps(self) -> Self:
+        """Annealing areas are tabulated over the memories' range: a range without end has no table."""
+        for name in set(MEMORIES) & set(self.priors):
+            match self.priors[name].every:
+                case LogNormal(lower=float(lower), upper=float(upper)):
+                    ends = (lower, upper)
+                case Fixed(value=value):
+                    ends = (value, value)
+                case _:
+                    continue
+            if not SHORTEST_MEMORY <= ends[0] <= ends[1] <= LONGEST_MEMORY:
+                raise ValueError(
+                    f"priors.{name}: a memory of {ends[0]:g} to {ends[1]:g} steps is asked for; "
+                    f"keep it within {SHORTEST_MEMORY:g} to {LONGEST_MEMORY:g}"
+                )
         return self
 
 

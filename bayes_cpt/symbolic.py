@@ -13,15 +13,16 @@ import numpy as np
 import sympy
 from sympy.printing.pycode import PythonCodePrinter
 
+from bayes_cpt.kernels import PACES
 from bayes_cpt.laws import Reference
 from bayes_cpt.laws.law import gather
 from bayes_cpt.setup import Frame
 from bayes_cpt.spec import Distribution, Fixed, ModelSpec, Normal
 
-# What differs between the points of a curve, in the order of the columns; S2 comes with its slope by
-# the memory.
-POINT = ("cpt_steps", "learning_rate", "forward_pt", "forward_cpt", "annealing_pt", "annealing_cpt",
-         "annealing_pt_slope", "annealing_cpt_slope")  # fmt: skip
+# What differs between the points of a curve, in the order of the columns; S2 comes with its slopes.
+AREAS = ("annealing_pt", "annealing_cpt")
+POINT = ("cpt_steps", "learning_rate", "forward_pt", "forward_cpt", *AREAS,
+         *(f"{area}_by_{pace}" for pace in PACES for area in AREAS))  # fmt: skip
 # What a whole curve shares.
 CURVE = ("target_share", "pretraining")
 REFERENCE = ("learning_rate", "forward_pt", "forward_cpt", "steps")
@@ -102,7 +103,7 @@ class _Points:
     def __init__(self) -> None:
         self.__dict__ |= {name: sympy.Symbol(name, real=True) for name in (*POINT, *CURVE)}
 
-    def annealing_areas(self, momentum: Any, xp: Any) -> tuple[Any, Any]:
+    def annealing_areas(self, coefficients: Any, xp: Any) -> tuple[Any, Any]:
         return self.annealing_pt, self.annealing_cpt  # type: ignore[attr-defined]
 
 
@@ -149,7 +150,7 @@ def role_source(spec: ModelSpec, role: str, name: str) -> RoleSource:
     slopes, expressions = [], []
     for i, output in enumerate(outputs):
         for j, own in enumerate(names):
-            slope = _slope(output, symbols[own], symbols.get("memory"))
+            slope = _slope(output, own, symbols[own])
             if slope != 0:
                 slopes.append((i, j))
                 expressions.append(slope)
@@ -192,11 +193,11 @@ def _outputs(frame: Frame, symbols: dict[str, Any]) -> list[Any]:
     return [sympy.sympify(np.asarray(value, dtype=object).item()) for value in found]
 
 
-def _slope(output: Any, parameter: Any, memory: Any) -> Any:
+def _slope(output: Any, name: str, parameter: Any) -> Any:
     slope = sympy.diff(output, parameter)
-    if parameter is memory:
-        for area in ("annealing_pt", "annealing_cpt"):
-            rate = sympy.Symbol(f"{area}_slope", real=True)
+    if name in PACES:
+        for area in AREAS:
+            rate = sympy.Symbol(f"{area}_by_{name}", real=True)
             slope += sympy.diff(output, sympy.Symbol(area, real=True)) * rate
     return slope
 

@@ -6,18 +6,24 @@ from numpy.typing import ArrayLike, NDArray
 type Floats = NDArray[np.float64]
 
 
-def misfit_covariance(steps: ArrayLike, onset: float, carried: float) -> Floats:
-    """Return the covariance of the misfit for innovations of sd 1.
+PER_FOLD = 8
 
-    An autoregression at x = 1, 2, ... of x = log(1 + t/onset), 0 at x = 0, linear in between.
+
+def misfit_covariance(steps: ArrayLike, onset: float, carried: float) -> Floats:
+    """Return the covariance of the misfit of size 1.
+
+    An autoregression at x = 1/8, 2/8, ... of x = log(1 + t/onset), 0 at x = 0, linear in between. It keeps
+    the share `carried` over a unit of x, in which its innovations add up to the variance 1.
     """
-    position = np.log1p(np.asarray(steps, dtype=np.float64) / onset)
+    position = PER_FOLD * np.log1p(np.asarray(steps, dtype=np.float64) / onset)
+    kept = carried ** (1.0 / PER_FOLD)
+    variance = 1.0 / sum(kept ** (2 * j) for j in range(PER_FOLD))
     last = int(np.ceil(position.max()))
     knots = np.zeros((last + 1, last + 1))
     for a in range(1, last + 1):
         for b in range(1, last + 1):
             shared = range(1, min(a, b) + 1)
-            knots[a, b] = sum(carried ** (a - j) * carried ** (b - j) for j in shared)
+            knots[a, b] = variance * sum(kept ** (a - j) * kept ** (b - j) for j in shared)
     between = np.stack([np.interp(position, np.arange(last + 1), row) for row in knots])
     return np.stack([np.interp(position, np.arange(last + 1), row) for row in between.T])
 
@@ -55,7 +61,7 @@ def curve_covariance(
     memory, onset : float
         Correlation time of the fluctuation and onset of the misfit, steps.
     carried : float
-        Share of the misfit that the autoregression keeps from knot to knot.
+        Share of the misfit that the autoregression keeps over an e-fold of steps.
     """
     sizes = [np.asarray(part, dtype=np.float64) for part in (fluctuation, misfit, level)]
     f, m, o = (np.outer(size, size) for size in sizes)

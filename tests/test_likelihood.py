@@ -49,7 +49,7 @@ def drawn(curves: Curves, seed: int) -> dict[str, Floats]:
 
 
 def arguments(design: ResidualDesign, values: dict[str, Floats]) -> tuple[Any, ...]:
-    names = ("gap", "position", "floating", "first", "last", "misfit_memory")
+    names = ("gap", "position", "floating", "first", "last", "carried", "innovation")
     return (*(values[name] for name in NAMES), *(getattr(design, name) for name in names))
 
 
@@ -191,9 +191,9 @@ def test_design_fields_are_those_the_likelihood_takes() -> None:
     """A field added to the design without its use here would be silently ignored."""
     design = residual_design(CURVES, REFERENCE_STEPS, 0.5)
     names = {field.name for field in fields(design)} - {"knots", "pretraining"}
-    assert names == {"gap", "position", "floating", "first", "last", "misfit_memory"}
+    assert names == {"gap", "position", "floating", "first", "last", "carried", "innovation"}
     values = drawn(CURVES, 9)
     base = total_log_likelihood(*arguments(design, values))[0]
-    for name in ("gap", "position", "floating", "misfit_memory"):
+    for name in ("gap", "position", "floating", "carried", "innovation"):
         other = replace(design, **{name: 0.7 * getattr(design, name) + 0.1})
         assert total_log_likelihood(*arguments(other, values))[0] != base

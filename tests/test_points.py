@@ -114,7 +114,7 @@ def test_areas_of_the_points_are_the_recursions_of_law_section_2(momentum: float
     )
     cpt = [0, 0, 0, forward[499], forward[9], forward[499], REWARMED.learning_rates().sum()]
     np.testing.assert_allclose(points.forward_cpt, cpt, rtol=1e-12)
-    got_pt, got_cpt = points.annealing_areas(momentum, np)
+    got_pt, got_cpt = points.annealing_areas({"lambda": momentum}, np)
     annealed = annealing_area(ANNEALED.learning_rates()[100:], momentum, PEAK)[-1]
     np.testing.assert_allclose(got_pt, [0, 0, 0, 0, 0, 0, annealed], rtol=1e-7, atol=1e-11)
     falls = annealing_area(COSINE.learning_rates(), momentum, PEAK)
@@ -125,8 +125,8 @@ def test_areas_of_the_points_are_the_recursions_of_law_section_2(momentum: float
 
 def test_carried_memory_adds_the_decay_of_the_base_anneal() -> None:
     momentum = 0.99
-    without = curves_of().points.annealing_areas(momentum, np)[1]
-    carried = curves_of(carry_memory=True).points.annealing_areas(momentum, np)[1]
+    without = curves_of().points.annealing_areas({"lambda": momentum}, np)[1]
+    carried = curves_of(carry_memory=True).points.annealing_areas({"lambda": momentum}, np)[1]
     rates = ANNEALED.learning_rates()[100:]
     memory = 0.0
     for before, now in zip([PEAK, *rates], rates, strict=False):

@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayes_cpt.laws import Reference
-from bayes_cpt.residuals import knot_count, misfit_position, misfit_ramps, residual_design
+from bayes_cpt.residuals import (
+    KNOTS_PER_FOLD,
+    knot_count,
+    misfit_position,
+    misfit_ramps,
+    misfit_variance,
+    misfit_walk,
+    residual_design,
+)
 from bayes_cpt.setup import Frame
 from bayes_cpt.spec import read_spec
 
@@ -34,22 +42,26 @@ def test_ramps_give_the_interpolated_autoregression(
     steps: set[int], carried: float, onset: float
 ) -> None:
     points = np.sort(list(steps)).astype(np.float64)
-    ramps = misfit_ramps(misfit_position(points, onset), knot_count(points, onset), carried)
+    kept, innovation = misfit_walk(carried)
+    knots = knot_count(points, onset)
+    ramps = innovation * misfit_ramps(misfit_position(points, onset), knots, kept)
+    np.testing.assert_allclose(
+        misfit_variance(points, onset, carried), (ramps**2).sum(axis=1), rtol=1e-12
+    )
     expected = misfit_covariance(points, onset, carried)
     np.testing.assert_allclose(ramps @ ramps.T, expected, rtol=1e-9, atol=1e-12)
 
 
 def test_misfit_is_0_at_the_start_and_a_random_walk_at_memory_1() -> None:
     onset = 6.0
-    knots = onset * np.expm1(np.arange(0, 7))
-    ramps = misfit_ramps(misfit_position(knots, onset), 6, 1.0)
-    assert not ramps[0].any()
-    np.testing.assert_allclose((ramps**2).sum(axis=1), np.arange(0, 7), rtol=1e-12)
+    folds = onset * np.expm1(np.arange(0, 7))
+    variance = misfit_variance(folds, onset, 1.0)
+    np.testing.assert_allclose(variance, np.arange(0, 7), rtol=1e-9, atol=1e-12)
 
 
 def test_knots_reach_beyond_the_last_step() -> None:
-    assert knot_count([1.0, 6.0 * np.expm1(4.0) - 1e-6], 6.0) == 4
-    assert knot_count([1.0, 6.0 * np.expm1(4.0) + 1e-3], 6.0) == 5
+    assert knot_count([1.0, 6.0 * np.expm1(4.0) - 1e-6], 6.0) == 4 * KNOTS_PER_FOLD
+    assert knot_count([1.0, 6.0 * np.expm1(4.0) + 1e-3], 6.0) == 4 * KNOTS_PER_FOLD + 1
 
 
 def test_sizes_of_the_parts_follow_rate_phase_and_shift() -> None:
@@ -98,4 +110,4 @@ def test_the_design_can_be_mapped_name_by_name() -> None:
     assert sorted(seen) == sorted(
         ["gap", "position", "floating", "pretraining", "first", "last"]
     )
-    assert design.map(lambda name, value: value).knots == design.knots == 3
+    assert design.map(lambda name, value: value).knots == design.knots == 23

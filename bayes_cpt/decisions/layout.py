@@ -11,11 +11,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.areas import MomentumRange, annealing_memory, chebyshev_basis
+from bayes_cpt.areas import MomentumRange, annealing_basis, annealing_memory
 from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.landmarks.trials import LawSample, Trial
 from bayes_cpt.laws.law import gather
-from bayes_cpt.residuals import ONSET_SHARE, knot_count, misfit_position, misfit_ramps
+from bayes_cpt.residuals import ONSET_SHARE, misfit_variance
 from bayes_cpt.runs import Base
 from bayes_cpt.schedules import Schedule, constant
 
@@ -44,7 +44,7 @@ class Ends:
         """All steps are of CPT."""
         return self.steps
 
-    def annealing_areas(self, momentum: Any, xp: Any) -> tuple[Floats, Floats]:
+    def annealing_areas(self, coefficients: Any, xp: Any) -> tuple[Floats, Floats]:
         """Return S2_pt and S2_cpt in each draw."""
         return self.areas
 
@@ -87,7 +87,7 @@ class BaseTable:
         _, points = sample.points(trials, [[]] * len(trials))
         table = (len(bases), len(frame.domains))
         law = np.asarray(frame.law.loss(points, gather(points, coefficients), np))
-        annealing, _ = points.annealing_areas(coefficients["lambda"], np)
+        annealing, _ = points.annealing_areas(coefficients, np)
         loss = np.where(points.base_known > 0, points.loss, law)
         memories = np.zeros((len(bases), sample.momentum_range.nodes))
         if frame.spec.law.carry_memory:
@@ -157,8 +157,8 @@ class Layout:
     @cached_property
     def basis(self) -> Floats:
         """The momentum's part of S2_cpt, shape (nodes, draws)."""
-        momentum = self.sample.coefficients["lambda"]
-        return np.ascontiguousarray(chebyshev_basis(momentum, self.sample.momentum_range).T)
+        basis = annealing_basis(self.sample.coefficients, self.sample.momentum_range)
+        return np.ascontiguousarray(basis.T)
 
     def ends(self, rows: Ints, dtype: Any = np.float64) -> list[Ends]:
         """Return the ends of some candidates on each validation set."""
@@ -189,8 +189,7 @@ class Layout:
         steps = self.candidates.schedules.steps[rows]
         onset = ONSET_SHARE * frame.reference.steps
         memory = frame.spec.residuals.misfit_memory
-        ramps = misfit_ramps(misfit_position(steps, onset), knot_count(steps, onset), memory)
-        innovations = (ramps**2).sum(axis=1)[:, None].astype(dtype)
+        innovations = misfit_variance(steps, onset, memory)[:, None].astype(dtype)
         parameters, coefficients = (
             {name: value.astype(dtype) for name, value in given.items()}
             for given in (self.parameters, self.sample.coefficients)

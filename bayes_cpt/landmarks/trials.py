@@ -191,7 +191,7 @@ class LawSample:
     @cached_property
     def momentum_range(self) -> MomentumRange:
         """The momenta of these draws: fewer nodes than for all that the prior allows."""
-        return MomentumRange.around(self.coefficients["lambda"])
+        return MomentumRange.of(self.coefficients)
 
     def losses(self, trials: Sequence[Trial], steps: Sequence[ArrayLike]) -> Floats:
         """Return the law's losses, moved by what is kept of each measured base's offset.

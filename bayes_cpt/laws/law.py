@@ -15,7 +15,7 @@ from bayes_cpt.laws.term import Parameter, Reference, Term, Values
 from bayes_cpt.laws.transfer import BaseOffset
 
 # Coefficients without a domain axis.
-SHARED = ("lambda",)
+SHARED = ("lambda", "lambda_slow", "slow_share")
 
 
 @dataclass(frozen=True)

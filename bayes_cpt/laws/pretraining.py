@@ -54,10 +54,14 @@ class Annealing:
         Whether there is a CPT phase (C2).
     replay : bool
         Whether the CPT gain depends on replay (a1).
+    slow : bool
+        Whether a share of the gain comes at a second, slow pace (`bayes_cpt.momentum.annealing_basis`).
+        Not in the printed law.
     """
 
     continual: bool = True
     replay: bool = True
+    slow: bool = False
     name: str = "annealing"
 
     def parameters(self) -> dict[str, Parameter]:
@@ -68,6 +72,9 @@ class Annealing:
             ),
             "memory": Parameter("1/(1 - lambda), memory of the annealing", "steps", None),
         }
+        if self.slow:
+            found["slow_memory"] = Parameter("memory of the slow annealing", "steps", None)
+            found["slow_share"] = Parameter("share of the annealing gain that is slow", "", None)
         if self.continual:
             found["gain_ratio"] = Parameter("C2/C1, annealing gain of CPT against PT")
         if self.replay:
@@ -75,10 +82,13 @@ class Annealing:
         return found
 
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
-        """Return lambda, C1, C2 and a1."""
+        """Return lambda, its slow companion and share, C1, C2 and a1."""
         memory = parameters["memory"]
         per_area = parameters["annealing_gain"] / reference.learning_rate
         found = {"lambda": 1.0 - 1.0 / memory, "C1": per_area / last_axis(memory)}
+        if self.slow:
+            found["lambda_slow"] = 1.0 - 1.0 / parameters["slow_memory"]
+            found["slow_share"] = parameters["slow_share"]
         if self.continual:
             found["C2"] = found["C1"] * parameters["gain_ratio"]
         if self.replay:
@@ -93,7 +103,7 @@ class Annealing:
 
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
         """Return what annealing takes off the loss (a re-warm-up adds to it)."""
-        annealing_pt, annealing_cpt = points.annealing_areas(coefficients["lambda"], xp)
+        annealing_pt, annealing_cpt = points.annealing_areas(coefficients, xp)
         loss = -coefficients["C1"] * annealing_pt
         if self.continual:
             gain = self.continual_gain(points.target_share, coefficients, xp)

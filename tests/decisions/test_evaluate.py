@@ -244,7 +244,7 @@ class Curvature:
         return {"K": 0.01 * parameters["exponent"]}
 
     def loss(self, points: Any, coefficients: Any, xp: Any) -> Any:
-        after = points.annealing_areas(coefficients["lambda"], xp)[1]
+        after = points.annealing_areas(coefficients, xp)[1]
         return coefficients["K"] * points.forward_cpt * points.learning_rate + after**2
 
 
