@@ -172,7 +172,7 @@ def log_density(z, metric, priors, law, curves, design):  # type: ignore[no-unty
             residual[i] = loss[start + i] - values[0, i] - distance * values[1, i]
         total += curve_log_likelihood(
             residual, values[2], values[3], values[4], values[5], gap[start:stop], knot[start:stop],
-            floating[start], carried, innovation, room, back[1], back[2], back[3], back[4], back[5],
+            floating[start], carried[c], innovation[c], room, back[1], back[2], back[3], back[4], back[5],
         )  # fmt: skip
         through_base = 0.0
         for i in range(own):

@@ -292,7 +292,8 @@ def curve_log_likelihoods(  # type: ignore[no-untyped-def]
         own = slice(first[curve], last[curve])
         value[curve] = curve_log_likelihood(
             residual[own], fluctuation[own], memory[own], misfit[own], offset[own], gap[own],
-            position[own], floating[first[curve]], carried, innovation, room,
+            position[own], floating[first[curve]], carried[curve], innovation[curve],
+            room,
             slopes[0, own], slopes[1, own], slopes[2, own], slopes[3, own], slopes[4, own],
         )  # fmt: skip
     return value, slopes[0], slopes[1], slopes[2], slopes[3], slopes[4]

@@ -8,7 +8,6 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-import numba
 import pytensor.tensor as pt
 from pytensor.gradient import disconnected_type
 from pytensor.graph.basic import Apply
@@ -24,30 +23,20 @@ SOURCE = zlib.crc32(Path(likelihood.__file__).read_bytes())
 
 
 class CurveLogLikelihood(Op):  # type: ignore[misc]
-    """`total_log_likelihood` as an operation: the first output is the value, the others its slopes.
+    """`total_log_likelihood` as an operation: the first output is the value, the others its slopes."""
 
-    Parameters
-    ----------
-    carried, innovation : float
-        Of the design.
-    """
-
-    __props__ = ("carried", "innovation")
+    __props__ = ()
     varying = 5
 
-    def __init__(self, carried: float, innovation: float) -> None:
-        self.carried, self.innovation = carried, innovation
-
     def make_node(self, *inputs: Any) -> Apply:
-        """Return the node; the inputs are those of `total_log_likelihood`, without the last two."""
+        """Return the node; the inputs are those of `total_log_likelihood`, in order."""
         variables = [pt.as_tensor_variable(value) for value in inputs]
         slopes = [pt.vector(dtype="float64") for _ in range(self.varying)]
         return Apply(self, variables, [pt.scalar(dtype="float64"), *slopes])
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
         """Compute the outputs in Python (where PyTensor does not compile to Numba)."""
-        outputs = total_log_likelihood(*inputs, self.carried, self.innovation)
-        for storage, output in zip(output_storage, outputs, strict=True):
+        for storage, output in zip(output_storage, total_log_likelihood(*inputs), strict=True):
             storage[0] = output
 
     def infer_shape(self, node: Apply, shapes: Any) -> list[Any]:
@@ -66,14 +55,7 @@ class CurveLogLikelihood(Op):  # type: ignore[misc]
 
 @register_funcify_default_op_cache_key(CurveLogLikelihood)  # type: ignore[untyped-decorator]
 def _numba_curve_log_likelihood(op: Any, node: Any, **kwargs: Any) -> Any:
-    carried, innovation = op.carried, op.innovation
-
-    # Not kept on disk: there it would outlive a change of what it calls.
-    @numba.njit
-    def with_walk(*inputs):  # type: ignore[no-untyped-def]
-        return total_log_likelihood(*inputs, carried, innovation)
-
-    return with_walk, SOURCE
+    return total_log_likelihood, SOURCE
 
 
 def log_likelihood(residual: Any, design: ResidualDesign, scales: Scales) -> Any:
@@ -88,7 +70,7 @@ def log_likelihood(residual: Any, design: ResidualDesign, scales: Scales) -> Any
     scales : Scales
         Of shape (points,).
     """
-    outputs = CurveLogLikelihood(design.carried, design.innovation)(
+    outputs = CurveLogLikelihood()(
         residual,
         scales.fluctuation,
         scales.memory,
@@ -99,5 +81,7 @@ def log_likelihood(residual: Any, design: ResidualDesign, scales: Scales) -> Any
         design.floating,
         design.first,
         design.last,
+        design.carried,
+        design.innovation,
     )
     return outputs[0]

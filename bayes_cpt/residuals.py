@@ -24,9 +24,10 @@ from bayes_cpt.points import Curves
 # Misfit is counted from this share of the reference CPT steps: the law is worst in the first per cents of
 # a run, so its walk must have taken several steps by then.
 ONSET_SHARE = 0.002
-# Knots of the misfit per e-fold of steps. Between knots it is straight: with few, the bends of a curve would
-# be the law's alone to explain, and would fix its coefficients more firmly than the law deserves.
-KNOTS_PER_FOLD = 8
+# Knots of the misfit per e-fold of steps. Between knots it is straight: with few, the bends of a PT curve,
+# which is smooth to a thousandth of a nat, would be the law's alone to explain, and would fix its coefficients
+# more firmly than the law deserves. CPT curves fluctuate more than they bend.
+KNOTS_PT, KNOTS_CPT = 8, 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,11 +47,11 @@ class ResidualDesign:
         1 in PT curves.
     first, last : ndarray of int, shape (curves,)
         Range of the points of each curve, `last` exclusive.
-    knots : int
-        Of the misfit.
-    carried, innovation : float
+    carried, innovation : ndarray, shape (curves,)
         Share of the misfit at one knot that is carried to the next, and the sd of what is added there as
         a share of the misfit's size.
+    knots : int
+        Of the misfit.
     """
 
     gap: Any
@@ -59,19 +60,20 @@ class ResidualDesign:
     pretraining: Any
     first: Any
     last: Any
+    carried: Any
+    innovation: Any
     knots: int
-    carried: float
-    innovation: float
 
     @cached_property
     def ramps(self) -> Any:
         """What each innovation of the misfit's autoregression adds at a point, shape (points, knots)."""
-        return self.innovation * misfit_ramps(self.position, self.knots, self.carried)
+        counts = self.last - self.first
+        innovation, carried = (np.repeat(own, counts) for own in (self.innovation, self.carried))
+        return innovation[:, None] * misfit_ramps(self.position, self.knots, carried)
 
     def arrays(self) -> dict[str, Any]:
         """Return the arrays by name."""
-        numbers = ("knots", "carried", "innovation")
-        names = [field.name for field in fields(self) if field.name not in numbers]
+        names = [field.name for field in fields(self) if field.name != "knots"]
         return {name: getattr(self, name) for name in names}
 
     def map(self, function: Any) -> Self:
@@ -80,12 +82,12 @@ class ResidualDesign:
         return replace(self, **changed)
 
 
-def misfit_position(steps: Any, onset: float) -> Any:
-    """Return where steps lie among the knots of the misfit."""
-    return KNOTS_PER_FOLD * np.log1p(np.asarray(steps, dtype=np.float64) / onset)
+def misfit_position(steps: Any, onset: float, per_fold: Any) -> Any:
+    """Return where steps lie among the knots of the misfit, so many of them per e-fold."""
+    return per_fold * np.log1p(np.asarray(steps, dtype=np.float64) / onset)
 
 
-def misfit_walk(memory: float) -> tuple[float, float]:
+def misfit_walk(memory: float, per_fold: int) -> tuple[float, float]:
     """Return `carried` and `innovation` of `ResidualDesign`.
 
     Parameters
@@ -93,38 +95,43 @@ def misfit_walk(memory: float) -> tuple[float, float]:
     memory : float
         Share of the misfit that is carried over an e-fold of steps; 1 is a random walk. Over an e-fold the
         innovations of a misfit of size 1 add up to the variance 1.
+    per_fold : int
+        Knots per e-fold.
     """
-    carried = memory ** (1.0 / KNOTS_PER_FOLD)
-    lags = carried ** (2.0 * np.arange(KNOTS_PER_FOLD))
+    carried = memory ** (1.0 / per_fold)
+    lags = carried ** (2.0 * np.arange(per_fold))
     return carried, float(1.0 / np.sqrt(lags.sum()))
 
 
-def misfit_variance(steps: Any, onset: float, memory: float) -> Any:
+def misfit_ramps(position: Any, knots: int, carried: Any) -> Any:
+    """Return what unit innovations add at positions among the knots, shape (points, knots).
+
+    Hats, which interpolate between the knots, of the autoregression's response: `carried` for each knot
+    between, shape (points,) or ().
+    """
+    lags = np.floor(position)[:, None] - np.arange(1, knots + 1)
+    kept = np.asarray(carried, dtype=np.float64)[..., None]
+    below = np.where(lags >= 0, kept ** np.maximum(lags, 0), 0.0)
+    above = np.where(lags >= -1, kept ** np.maximum(lags + 1, 0), 0.0)
+    share = (position - np.floor(position))[:, None]
+    return (1.0 - share) * below + share * above
+
+
+def misfit_variance(steps: Any, onset: float, memory: float, per_fold: int = KNOTS_CPT) -> Any:
     """Return the variance of a misfit of size 1 after some steps, shape (points,)."""
-    carried, innovation = misfit_walk(memory)
-    knots = knot_count(steps, onset)
-    ramps = innovation * misfit_ramps(misfit_position(steps, onset), knots, carried)
+    carried, innovation = misfit_walk(memory, per_fold)
+    position = misfit_position(steps, onset, per_fold)
+    ramps = innovation * misfit_ramps(position, knot_count(position), carried)
     return (ramps**2).sum(axis=1)
 
 
-def misfit_ramps(position: Any, knots: int, memory: float) -> Any:
-    """Return what unit innovations add at positions among the knots, shape (points, knots).
-
-    The product of hats, which interpolate between the knots, with the autoregression's response.
-    """
-    knot = np.arange(1, knots + 1)
-    hats = np.clip(1.0 - np.abs(position[:, None] - knot), 0.0, None)
-    lag = knot[:, None] - knot
-    return hats @ np.where(lag >= 0, memory ** np.maximum(lag, 0), 0.0)
-
-
-def knot_count(steps: Any, onset: float) -> int:
-    """Return how many knots of the misfit lie below the last step."""
-    return int(np.ceil(misfit_position(np.max(steps), onset)))
+def knot_count(position: Any) -> int:
+    """Return how many knots lie below the last position, or at it."""
+    return int(np.ceil(np.max(position)))
 
 
 def residual_design(
-    curves: Curves, reference_steps: float, misfit_memory: float, knots: int | None = None
+    curves: Curves, reference_steps: float, misfit_memory: float, last_step: float | None = None
 ) -> ResidualDesign:
     """Return the design of the residuals of some curves.
 
@@ -136,8 +143,8 @@ def residual_design(
         Typical length of a CPT run.
     misfit_memory : float
         Share of the misfit that is carried over an e-fold of steps.
-    knots : int, optional
-        As many as the longest curve needs unless given.
+    last_step : float, optional
+        Knots reach up to here; to the last of the points unless given.
     """
     points = curves.points
     onset = ONSET_SHARE * reference_steps
@@ -146,20 +153,20 @@ def residual_design(
     anchored = np.array([curve.continual and curve.base_known for curve in curves.curves])
     gap = np.where(follows | anchored[points.curve_index], points.steps - before, np.inf)
     count = len(curves.curves)
-    if knots is None:
-        knots = knot_count(points.steps, onset)
     pretraining = np.array([not curve.continual for curve in curves.curves])
-    carried, innovation = misfit_walk(misfit_memory)
+    per_fold = np.where(pretraining, KNOTS_PT, KNOTS_CPT)
+    walks = np.array([misfit_walk(misfit_memory, int(own)) for own in per_fold])
+    reach = float(points.steps.max()) if last_step is None else last_step
     return ResidualDesign(
         gap=gap,
-        position=misfit_position(points.steps, onset),
+        position=misfit_position(points.steps, onset, per_fold[points.curve_index]),
         floating=(~anchored)[points.curve_index].astype(np.float64),
         pretraining=pretraining[points.curve_index].astype(np.float64),
         first=np.searchsorted(points.curve_index, np.arange(count)),
         last=np.searchsorted(points.curve_index, np.arange(count), side="right"),
-        knots=knots,
-        carried=carried,
-        innovation=innovation,
+        carried=walks[:, 0],
+        innovation=walks[:, 1],
+        knots=knot_count(misfit_position(reach, onset, per_fold)),
     )
 
 

@@ -167,10 +167,10 @@ class Frame:
             offset=own["offset_pt"],
         )
 
-    def residual_design(self, curves: Curves, knots: int | None = None) -> ResidualDesign:
+    def residual_design(self, curves: Curves, last_step: float | None = None) -> ResidualDesign:
         """Return the residual design of some curves (see `residual_design`)."""
         memory = self.spec.residuals.misfit_memory
-        return residual_design(curves, self.reference.steps, memory, knots)
+        return residual_design(curves, self.reference.steps, memory, last_step)
 
     @property
     def _shift(self) -> Shift:

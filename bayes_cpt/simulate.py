@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.points import Curves
-from bayes_cpt.residuals import ONSET_SHARE, ResidualDesign, Scales, knot_count
+from bayes_cpt.residuals import ResidualDesign, Scales
 from bayes_cpt.setup import Frame
 
 type Floats = NDArray[np.float64]
@@ -63,12 +63,12 @@ def simulate(
     steps = curves.points.steps
     if observed is not None:
         steps = np.concatenate([steps, observed.points.steps])
-    knots = knot_count(steps, ONSET_SHARE * frame.reference.steps)
-    design = frame.residual_design(curves, knots)
+    last_step = float(steps.max())
+    design = frame.residual_design(curves, last_step)
     scales = _scales(frame, parameters, curves, design)
     given = None
     if observed is not None:
-        seen = frame.residual_design(observed, knots)
+        seen = frame.residual_design(observed, last_step)
         residual = observed.points.loss - expected_loss(frame, parameters, observed)
         given = (residual, seen, _scales(frame, parameters, observed, seen))
     loss = np.empty_like(expected)

@@ -6,18 +6,15 @@ from numpy.typing import ArrayLike, NDArray
 type Floats = NDArray[np.float64]
 
 
-PER_FOLD = 8
-
-
-def misfit_covariance(steps: ArrayLike, onset: float, carried: float) -> Floats:
+def misfit_covariance(steps: ArrayLike, onset: float, carried: float, per_fold: int) -> Floats:
     """Return the covariance of the misfit of size 1.
 
-    An autoregression at x = 1/8, 2/8, ... of x = log(1 + t/onset), 0 at x = 0, linear in between. It keeps
-    the share `carried` over a unit of x, in which its innovations add up to the variance 1.
+    An autoregression at multiples of 1/per_fold of x = log(1 + t/onset), 0 at x = 0, linear in between. It
+    keeps the share `carried` over a unit of x, in which its innovations add up to the variance 1.
     """
-    position = PER_FOLD * np.log1p(np.asarray(steps, dtype=np.float64) / onset)
-    kept = carried ** (1.0 / PER_FOLD)
-    variance = 1.0 / sum(kept ** (2 * j) for j in range(PER_FOLD))
+    position = per_fold * np.log1p(np.asarray(steps, dtype=np.float64) / onset)
+    kept = carried ** (1.0 / per_fold)
+    variance = 1.0 / sum(kept ** (2 * j) for j in range(per_fold))
     last = int(np.ceil(position.max()))
     knots = np.zeros((last + 1, last + 1))
     for a in range(1, last + 1):
@@ -48,6 +45,7 @@ def curve_covariance(
     level: ArrayLike,
     onset: float,
     carried: float,
+    per_fold: int = 1,
 ) -> Floats:
     """Return the covariance of the residuals of one curve.
 
@@ -62,11 +60,13 @@ def curve_covariance(
         Correlation time of the fluctuation and onset of the misfit, steps.
     carried : float
         Share of the misfit that the autoregression keeps over an e-fold of steps.
+    per_fold : int
+        Its knots per e-fold: 1 in CPT, 8 in PT.
     """
     sizes = [np.asarray(part, dtype=np.float64) for part in (fluctuation, misfit, level)]
     f, m, o = (np.outer(size, size) for size in sizes)
     return np.asarray(
         f * fluctuation_covariance(steps, memory, starts_at_0=anchored)
-        + m * misfit_covariance(steps, onset, carried)
+        + m * misfit_covariance(steps, onset, carried, per_fold)
         + o * (not anchored)
     )

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from bayes_cpt.laws import Reference
 from bayes_cpt.residuals import (
-    KNOTS_PER_FOLD,
     knot_count,
     misfit_position,
     misfit_ramps,
@@ -37,31 +36,32 @@ def test_gaps_run_along_each_curve_from_its_measured_start() -> None:
     st.sets(st.integers(1, 50_000), min_size=1, max_size=8),
     st.sampled_from([0.0, 0.3, 0.5, 1.0]),
     st.floats(1.0, 50.0),
+    st.sampled_from([1, 3, 8]),
 )
 def test_ramps_give_the_interpolated_autoregression(
-    steps: set[int], carried: float, onset: float
+    steps: set[int], carried: float, onset: float, per_fold: int
 ) -> None:
     points = np.sort(list(steps)).astype(np.float64)
-    kept, innovation = misfit_walk(carried)
-    knots = knot_count(points, onset)
-    ramps = innovation * misfit_ramps(misfit_position(points, onset), knots, kept)
-    np.testing.assert_allclose(
-        misfit_variance(points, onset, carried), (ramps**2).sum(axis=1), rtol=1e-12
-    )
-    expected = misfit_covariance(points, onset, carried)
+    kept, innovation = misfit_walk(carried, per_fold)
+    position = misfit_position(points, onset, per_fold)
+    ramps = innovation * misfit_ramps(position, knot_count(position), kept)
+    variance = misfit_variance(points, onset, carried, per_fold)
+    np.testing.assert_allclose(variance, (ramps**2).sum(axis=1), rtol=1e-12)
+    expected = misfit_covariance(points, onset, carried, per_fold)
     np.testing.assert_allclose(ramps @ ramps.T, expected, rtol=1e-9, atol=1e-12)
 
 
 def test_misfit_is_0_at_the_start_and_a_random_walk_at_memory_1() -> None:
     onset = 6.0
     folds = onset * np.expm1(np.arange(0, 7))
-    variance = misfit_variance(folds, onset, 1.0)
+    variance = misfit_variance(folds, onset, 1.0, 8)
     np.testing.assert_allclose(variance, np.arange(0, 7), rtol=1e-9, atol=1e-12)
 
 
 def test_knots_reach_beyond_the_last_step() -> None:
-    assert knot_count([1.0, 6.0 * np.expm1(4.0) - 1e-6], 6.0) == 4 * KNOTS_PER_FOLD
-    assert knot_count([1.0, 6.0 * np.expm1(4.0) + 1e-3], 6.0) == 4 * KNOTS_PER_FOLD + 1
+    steps = 6.0 * np.expm1(4.0) + np.array([-1e-6, 1e-3])
+    assert knot_count(misfit_position(steps[:1], 6.0, 8)) == 32
+    assert knot_count(misfit_position(steps, 6.0, 8)) == 33
 
 
 def test_sizes_of_the_parts_follow_rate_phase_and_shift() -> None:
@@ -108,6 +108,6 @@ def test_the_design_can_be_mapped_name_by_name() -> None:
     seen: list[str] = []
     design.map(lambda name, value: seen.append(name))
     assert sorted(seen) == sorted(
-        ["gap", "position", "floating", "pretraining", "first", "last"]
+        ["carried", "first", "floating", "gap", "innovation", "last", "position", "pretraining"]
     )
     assert design.map(lambda name, value: value).knots == design.knots == 23
