@@ -259,7 +259,9 @@ def curve_log_likelihood(  # type: ignore[no-untyped-def]
     normal weights (of determinant 1), integrating the weights out leaves the square
     ``white·white - p'(Q + P)^-1 p`` and the factor ``det(Q + P)``.
     """
-    scaled, white, rho, spread, every_root, every_inverse, sums, d_white, back, columns, reach = room
+    scaled, white, rho, spread, every_root, every_inverse, sums, d_white, back, columns, reach = (
+        room
+    )
     levels = 1 if floating > 0.0 else 0
     # Steps rise along a curve, so its last point has the last knots.
     size = int(position[-1]) + 1 + levels
@@ -282,7 +284,18 @@ def curve_log_likelihood(  # type: ignore[no-untyped-def]
 
 @numba.njit(**COMPILED)
 def curve_log_likelihoods(  # type: ignore[no-untyped-def]
-    residual, fluctuation, memory, misfit, offset, gap, position, floating, first, last, carried, innovation
+    residual,
+    fluctuation,
+    memory,
+    misfit,
+    offset,
+    gap,
+    position,
+    floating,
+    first,
+    last,
+    carried,
+    innovation,
 ):
     """Return the log likelihood of each curve and its derivatives by the five varying inputs."""
     curves, points = first.shape[0], residual.shape[0]
@@ -301,11 +314,33 @@ def curve_log_likelihoods(  # type: ignore[no-untyped-def]
 
 @numba.njit(**COMPILED)
 def total_log_likelihood(  # type: ignore[no-untyped-def]
-    residual, fluctuation, memory, misfit, offset, gap, position, floating, first, last, carried, innovation
+    residual,
+    fluctuation,
+    memory,
+    misfit,
+    offset,
+    gap,
+    position,
+    floating,
+    first,
+    last,
+    carried,
+    innovation,
 ):
     """Return the sum of `curve_log_likelihoods` over the curves, and its derivatives."""
     values, d_residual, d_fluctuation, d_memory, d_misfit, d_offset = curve_log_likelihoods(
-        residual, fluctuation, memory, misfit, offset, gap, position, floating, first, last, carried, innovation
+        residual,
+        fluctuation,
+        memory,
+        misfit,
+        offset,
+        gap,
+        position,
+        floating,
+        first,
+        last,
+        carried,
+        innovation,
     )
     total = np.asarray(values.sum())
     return total, d_residual, d_fluctuation, d_memory, d_misfit, d_offset

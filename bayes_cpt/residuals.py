@@ -131,7 +131,12 @@ def knot_count(position: Any) -> int:
 
 
 def residual_design(
-    curves: Curves, reference_steps: float, misfit_memory: float, last_step: float | None = None
+    curves: Curves,
+    reference_steps: float,
+    misfit_memory: float,
+    misfit_memory_pt: float | None = None,
+    *,
+    last_step: float | None = None,
 ) -> ResidualDesign:
     """Return the design of the residuals of some curves.
 
@@ -141,8 +146,8 @@ def residual_design(
         Points in order.
     reference_steps : float
         Typical length of a CPT run.
-    misfit_memory : float
-        Share of the misfit that is carried over an e-fold of steps.
+    misfit_memory, misfit_memory_pt : float
+        Share of the misfit that is carried over an e-fold of steps, in CPT and in PT; the same unless given.
     last_step : float, optional
         Knots reach up to here; to the last of the points unless given.
     """
@@ -155,7 +160,9 @@ def residual_design(
     count = len(curves.curves)
     pretraining = np.array([not curve.continual for curve in curves.curves])
     per_fold = np.where(pretraining, KNOTS_PT, KNOTS_CPT)
-    walks = np.array([misfit_walk(misfit_memory, int(own)) for own in per_fold])
+    in_cpt = misfit_walk(misfit_memory, KNOTS_CPT)
+    in_pt = misfit_walk(misfit_memory if misfit_memory_pt is None else misfit_memory_pt, KNOTS_PT)
+    walks = np.where(pretraining[:, None], in_pt, in_cpt)
     reach = float(points.steps.max()) if last_step is None else last_step
     return ResidualDesign(
         gap=gap,

@@ -169,8 +169,9 @@ class Frame:
 
     def residual_design(self, curves: Curves, last_step: float | None = None) -> ResidualDesign:
         """Return the residual design of some curves (see `residual_design`)."""
-        memory = self.spec.residuals.misfit_memory
-        return residual_design(curves, self.reference.steps, memory, last_step)
+        own = self.spec.residuals
+        memories = (own.misfit_memory, own.misfit_memory_pt)
+        return residual_design(curves, self.reference.steps, *memories, last_step=last_step)
 
     @property
     def _shift(self) -> Shift:

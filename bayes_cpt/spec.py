@@ -181,13 +181,14 @@ class ResidualTable(Strict):
     kind : str
     skip_pretraining : float
         Share of each PT run, from its start, that does not enter the fit.
-    misfit_memory : float
-        Share of the misfit that is carried over an e-fold of steps; 1 is a random walk.
+    misfit_memory, misfit_memory_pt : float
+        Share of the misfit that is carried over an e-fold of steps, in CPT and in PT; 1 is a random walk.
     """
 
     kind: Literal["curve", "independent"] = "curve"
     skip_pretraining: float = Field(default=0.0, ge=0, lt=1)
     misfit_memory: float = Field(default=0.5, ge=0, le=1)
+    misfit_memory_pt: float = Field(default=0.5, ge=0, le=1)
 
     def parameters(self, law: LawTable) -> dict[str, Parameter]:
         """Return what is sampled for the residuals of a law, by name."""

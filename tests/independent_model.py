@@ -132,7 +132,7 @@ def curve_data(study: Study, run: Run, domain: int, reference: dict[str, float])
         cpt,
         share,
         base_loss,
-        misfit_covariance(points, ONSET * reference["steps"], reference["misfit_memory"]),
+        misfit_covariance(points, ONSET * reference["steps"], reference[walk], knots),
     )
 
 

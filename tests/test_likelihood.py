@@ -177,6 +177,14 @@ def test_first_point_of_a_curve_forgets_the_curve_before_it() -> None:
     np.testing.assert_array_equal(after[1:], before[1:])
 
 
+def test_pretraining_has_a_walk_of_its_own() -> None:
+    design = residual_design(CURVES, REFERENCE_STEPS, 0.5, 0.9)
+    values = drawn(CURVES, 10)
+    found = curve_log_likelihoods(*arguments(design, values))[0]
+    half, most = dense(CURVES, values, 0.5), dense(CURVES, values, 0.9)
+    np.testing.assert_allclose(found, [half[0], half[1], most[2], half[3]], rtol=1e-9)
+
+
 def test_more_knots_than_needed_change_nothing() -> None:
     values = drawn(CURVES, 8)
     enough = residual_design(CURVES, REFERENCE_STEPS, 0.5)

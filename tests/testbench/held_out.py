@@ -36,6 +36,7 @@ from bayes_cpt.validate.scores import summarize
 from testbench import independent_errors
 from testbench.report import draw_bands, markdown_report
 
+
 def independent_answer(question: Question, seed: int) -> Answer:
     """Answer by the printed law with independent Gaussian errors."""
     study, plan, points = question.study, question.plan, question.points
