@@ -19,7 +19,7 @@ COMPILED: dict[str, Any] = {
 
 @numba.njit(**COMPILED)
 def _factor(matrix, lowest):  # type: ignore[no-untyped-def]
-    """Take a positive definite matrix to its Cholesky root in place; return half the log of its determinant.
+    """Take a positive definite matrix to its Cholesky root; return half the log of its determinant.
 
     Left of column ``lowest[a]`` a row of the matrix has nothing, and neither has the root: O(size·width²).
     """
@@ -176,8 +176,8 @@ def _whiten(  # type: ignore[no-untyped-def]
 
 @numba.njit(**COMPILED)
 def _slopes(  # type: ignore[no-untyped-def]
-    fluctuation, memory, gap, position, levels, innovation, scaled, white, rho, spread, columns, inverse, weights,
-    d_white, passed_back, d_residual, d_fluctuation, d_memory, d_misfit, d_offset,
+    fluctuation, memory, gap, position, levels, innovation, scaled, white, rho, spread, columns, inverse,
+    weights, d_white, passed_back, d_residual, d_fluctuation, d_memory, d_misfit, d_offset,
 ):  # fmt: skip
     """Fill in the slopes of one curve's log density, from its last point to its first."""
     count, size = d_residual.shape[0], inverse.shape[0]
@@ -276,8 +276,8 @@ def curve_log_likelihood(  # type: ignore[no-untyped-def]
     total += 0.5 * _solve(root, lowest, weights)
     _invert(root, lowest, levels, inverse)
     _slopes(
-        fluctuation, memory, gap, position, levels, innovation, scaled, white, rho, spread, columns, inverse, weights,
-        d_white, back, d_residual, d_fluctuation, d_memory, d_misfit, d_offset,
+        fluctuation, memory, gap, position, levels, innovation, scaled, white, rho, spread, columns,
+        inverse, weights, d_white, back, d_residual, d_fluctuation, d_memory, d_misfit, d_offset,
     )  # fmt: skip
     return total
 

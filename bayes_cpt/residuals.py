@@ -6,8 +6,8 @@ Along each curve the measured loss is the law's curve plus
   learning rate. Validation sets are the same at every measurement, so this is the model moving about,
   not measurement noise: it is correlated over neighbouring checkpoints and shrinks as the run anneals.
 - *misfit*: the law is an approximation, and its error changes on the scale of the run itself. An
-  autoregression over evenly spread values of ``log(1 + t/t0)``, interpolated between them, starts at 0 at the
-  base's measured loss. Its size is learnt from all runs and is larger where the shift is larger.
+  autoregression over evenly spread values of ``log(1 + t/t0)``, interpolated between them, starts at 0 at
+  the base's measured loss. Its size is learnt from all runs and is larger where the shift is larger.
 - *offset*: the unknown level of a curve that does not start at a measured loss (PT runs).
 
 Misfit and offset are linear in Gaussian weights, which the likelihood integrates out (Woodbury).
@@ -25,8 +25,8 @@ from bayes_cpt.points import Curves
 # a run, so its walk must have taken several steps by then.
 ONSET_SHARE = 0.002
 # Knots of the misfit per e-fold of steps. Between knots it is straight: with few, the bends of a PT curve,
-# which is smooth to a thousandth of a nat, would be the law's alone to explain, and would fix its coefficients
-# more firmly than the law deserves. CPT curves fluctuate more than they bend.
+# which is smooth to a thousandth of a nat, would be the law's alone to explain, and would fix its
+# coefficients more firmly than the law deserves. CPT curves fluctuate more than they bend.
 KNOTS_PT, KNOTS_CPT = 8, 1
 
 
@@ -147,7 +147,7 @@ def residual_design(
     reference_steps : float
         Typical length of a CPT run.
     misfit_memory, misfit_memory_pt : float
-        Share of the misfit that is carried over an e-fold of steps, in CPT and in PT; the same unless given.
+        Share of the misfit that is carried over an e-fold of steps, in CPT and in PT; alike unless given.
     last_step : float, optional
         Knots reach up to here; to the last of the points unless given.
     """

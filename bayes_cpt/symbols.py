@@ -10,6 +10,9 @@ SUMMANDS = {
     "adaptation": "+ D·r_cpt·(1 - exp(-t/tau))",
     "offset": "+ offset of the base·(kappa + (1 - kappa)·exp(-t/tau_0))",
 }
+SLOW = (
+    "S2 = (1 - slow_share)·S2(lambda) + slow_share·S2(lambda_slow)·(1 - lambda_slow)/(1 - lambda)"
+)
 REPLAY_FACTORS = {
     "none": "1",
     "exponential": "expm1(-a·x)/expm1(-a)",
@@ -22,6 +25,8 @@ COEFFICIENTS = {
     "A": "size of the power law in the forward area",
     "alpha": "exponent of the forward area",
     "lambda": "momentum of the annealing memory, per step",
+    "lambda_slow": "momentum of the slow part of the annealing, per step",
+    "slow_share": "share of the annealing gain that comes at the slow pace",
     "C1": "annealing gain in PT, nats/token per annealing area",
     "C2": "annealing gain in CPT, the same unit",
     "a1": "log change of the CPT annealing gain from full replay to none",
@@ -50,7 +55,7 @@ def equation(frame: Frame) -> list[str]:
     >>> from bayes_cpt.spec import read_spec
     >>> reference = Reference(2e-3, 24.0, 3.0, 3000.0)
     >>> equation(Frame(read_spec("pretrain"), ("general",), ("general",), reference))
-    ['L = L0 + A·S1_pt^-alpha', '    - C1·S2_pt']
+    ['L = L0 + A·S1_pt^-alpha', '    - C1·S2_pt', 'S2 = (1 - slow_share)·S2(lambda) + ...
     """
     law = frame.spec.law
     names = [*law.terms, "offset"] if law.base_offset else list(law.terms)
@@ -61,13 +66,18 @@ def equation(frame: Frame) -> list[str]:
         lines = [line.replace("·exp(a1·r_cpt)", "") for line in lines]
     if not law.replay_rate:
         lines = [line.replace("·(r_cpt/h)^omega", "") for line in lines]
+    areas = [SLOW] if frame.spec.law.slow_annealing else []
     if not frame.spec.law.uses_replay:
-        return _laid_out([line.replace("·h(r_cpt)", "") for line in lines])
+        return _laid_out([line.replace("·h(r_cpt)", "") for line in lines]) + areas
     factors = [getattr(frame.spec.law.replay_factor, role) for role in frame.roles]
-    return _laid_out(lines) + [
-        f"h(x) = {REPLAY_FACTORS[factor]} on {domain}"
-        for domain, factor in zip(frame.domains, factors, strict=True)
-    ]
+    return (
+        _laid_out(lines)
+        + areas
+        + [
+            f"h(x) = {REPLAY_FACTORS[factor]} on {domain}"
+            for domain, factor in zip(frame.domains, factors, strict=True)
+        ]
+    )
 
 
 def _laid_out(lines: list[str]) -> list[str]:

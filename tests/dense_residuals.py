@@ -1,7 +1,11 @@
 """The residual model of one curve as a dense covariance matrix, written apart from `bayes_cpt`."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from bayes_cpt.spec import ModelSpec
 
 type Floats = NDArray[np.float64]
 
@@ -23,6 +27,13 @@ def misfit_covariance(steps: ArrayLike, onset: float, carried: float, per_fold: 
             knots[a, b] = variance * sum(kept ** (a - j) * kept ** (b - j) for j in shared)
     between = np.stack([np.interp(position, np.arange(last + 1), row) for row in knots])
     return np.stack([np.interp(position, np.arange(last + 1), row) for row in between.T])
+
+
+def walk(spec: ModelSpec, *, continual: bool) -> dict[str, Any]:
+    """Return what the misfit of a phase keeps over an e-fold of steps, and its knots in one."""
+    if continual:
+        return {"carried": spec.residuals.misfit_memory, "per_fold": 1}
+    return {"carried": spec.residuals.misfit_memory_pt, "per_fold": 8}
 
 
 def fluctuation_covariance(steps: ArrayLike, memory: float, *, starts_at_0: bool) -> Floats:

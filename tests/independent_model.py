@@ -31,6 +31,7 @@ ONLY = {
     "saturation_rate": (1,),
     "saturation_exponent": (1,),
 }
+SHARED = ("memory", "slow_memory", "slow_share")
 ONSET = 0.002
 CHAINS = 2
 
@@ -103,6 +104,7 @@ def curve_data(study: Study, run: Run, domain: int, reference: dict[str, float])
     points, losses = np.asarray(steps[kept], dtype=np.float64), losses[kept]
     index = points.astype(int) - 1
     own = np.cumsum(rates)[index]
+    walk, knots = ("misfit_memory", 1) if run.phase == "cpt" else ("misfit_memory_pt", 8)
     nothing = _stretches((), 0.0, points)
     if run.phase == "pt":
         pt, cpt = _after_warmup(run.schedule, points), nothing
@@ -149,9 +151,12 @@ def reference_points(study: Study) -> dict[str, float]:
 
 
 def residual_settings(path: Path) -> dict[str, float]:
-    """Return how much of PT is left out, and how much misfit is carried to the next knot."""
+    """Return how much of PT is left out, and how much misfit is carried over an e-fold of steps."""
     table = tomllib.loads(path.read_text())["residuals"]
-    return {name: float(table[name]) for name in ("skip_pretraining", "misfit_memory")}
+    return {
+        name: float(table[name])
+        for name in ("skip_pretraining", "misfit_memory", "misfit_memory_pt")
+    }
 
 
 def prior_numbers(path: Path) -> dict[str, list[dict[str, Any]]]:
@@ -159,7 +164,7 @@ def prior_numbers(path: Path) -> dict[str, list[dict[str, Any]]]:
     table = tomllib.loads(path.read_text())["priors"]
     found = {}
     for name, prior in table.items():
-        domains = ONLY.get(name, (0,) if name == "memory" else (0, 1))
+        domains = ONLY.get(name, (0,) if name in SHARED else (0, 1))
         found[name] = [prior.get(ROLES[domain], prior.get("every")) for domain in domains]
     return found
 
@@ -188,19 +193,25 @@ def _area(falls: Falls, memory: Any) -> Any:
     return memory * (falls.counts - powers) @ falls.sizes
 
 
+def _mixed_area(falls: Falls, p: dict[str, Any]) -> Any:
+    """Return S2 with a share of the gain at a second, slow pace: as much in the end."""
+    memory, slow, share = (p[name][0] for name in SHARED)
+    return (1.0 - share) * _area(falls, memory) + share * memory / slow * _area(falls, slow)
+
+
 def _law(curve: CurveData, p: dict[str, Any], reference: dict[str, float]) -> Any:
     d = curve.domain
     alpha, memory = p["exponent"][d], p["memory"][0]
     ratio = (curve.forward_pt + curve.forward_cpt) / reference["forward_pt"]
     excess = p["reference_slope"][d] / alpha
     gain = p["annealing_gain"][d] / (reference["rate"] * memory)
-    area_pt = _area(curve.falls_pt, memory)
+    area_pt = _mixed_area(curve.falls_pt, p)
     loss = p["reference_loss"][d] + excess * (ratio**-alpha - 1.0) - gain * area_pt
     if not curve.continual:
         return loss
     x, t = curve.share, curve.steps
     gain_cpt = gain * p["gain_ratio"][d] * jnp.exp(p["gain_replay"][d] * x)
-    loss = loss - gain_cpt * _area(curve.falls_cpt, memory)
+    loss = loss - gain_cpt * _mixed_area(curve.falls_cpt, p)
     factor, beta = _factor(d, x, p), p["shift_exponent"][d]
     left = p["shift_size"][d] * (1.0 - p["adaptation_share"][d])
     size = left / (1.0 - (1.0 + p["shift_rate"][d]) ** -beta)

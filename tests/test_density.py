@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import pytensor
 import pytest
-from dense_residuals import curve_covariance
+from dense_residuals import curve_covariance, walk
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit
 from scipy.stats import multivariate_normal, norm
@@ -85,7 +85,7 @@ def dense_likelihood(setup: Setup, parameters: dict[str, Any]) -> float:
             misfit=scales.misfit[rows],
             level=scales.offset[rows],
             onset=ONSET_SHARE * frame.reference.steps,
-            carried=frame.spec.residuals.misfit_memory,
+            **walk(frame.spec, continual=curve.continual),
         )
         total += float(multivariate_normal.logpdf((curves.points.loss - law)[rows], cov=covariance))
     return total

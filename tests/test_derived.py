@@ -23,12 +23,17 @@ def frame_of(model: str, *runs: str) -> Frame:
     return build_setup(read_spec(model), lab().subset(runs) if runs else lab()).frame
 
 
-def areas(before: Floats, rates: Floats, momentum: float) -> tuple[float, float, float]:
-    """Return S1_pt, S1_cpt and S2_cpt at the last step, S2 as the double sum of Eq. 1."""
+def areas(before: Floats, rates: Floats, one: dict[str, float]) -> tuple[float, float, float]:
+    """Return S1_pt, S1_cpt and S2_cpt at the last step, S2 as the double sum of Eq. 1, fast and slow."""
     falls = -np.diff(np.r_[before[-1], rates])
     steps = np.arange(rates.size)
-    s2 = sum(falls[k] * np.sum(momentum ** (steps[k:] - k)) for k in range(rates.size))
-    return float(before.sum()), float(rates.sum()), float(s2)
+
+    def s2(momentum: float) -> float:
+        return float(sum(falls[k] * np.sum(momentum ** (steps[k:] - k)) for k in range(rates.size)))
+
+    fast, slow, share = one["lambda"], one["lambda_slow"], one["slow_share"]
+    mixed = (1 - share) * s2(fast) + share * (1 - slow) / (1 - fast) * s2(slow)
+    return float(before.sum()), float(rates.sum()), mixed
 
 
 def test_typical_is_the_median_of_the_cpt_runs() -> None:
@@ -51,7 +56,7 @@ def test_the_effects_of_pretraining_are_the_printed_law() -> None:
 
         longer = power(4 * base.sum()) - power(base.sum())
         assert found["length_effect"][i, 0] == pytest.approx(longer, rel=1e-6)
-        _, s1, s2 = areas(base[:1], fall, one["lambda"])
+        _, s1, s2 = areas(base[:1], fall, one)
         wanted = power(s1) - power(base.sum()) - one["C1"] * s2
         assert found["anneal_effect"][i, 0] == pytest.approx(wanted, rel=1e-6)
 
@@ -71,9 +76,9 @@ def test_the_effects_of_cpt_are_the_printed_law() -> None:
             base = plan.base(str(run.base)).schedule
             assert base is not None
             rates = run.schedule.learning_rates()
-            s1_pt, s1_cpt, s2 = areas(base.learning_rates(), rates, one["lambda"])
+            s1_pt, s1_cpt, s2 = areas(base.learning_rates(), rates, one)
             before = float(base.learning_rates()[0])
-            _, _, s2_pt = areas(np.array([before]), base.learning_rates(), one["lambda"])
+            _, _, s2_pt = areas(np.array([before]), base.learning_rates(), one)
             share = 1.0 - float(run.replay or 0.0)
             return float(
                 one["A"] * (s1_pt + s1_cpt) ** -one["alpha"]

@@ -123,6 +123,24 @@ def test_areas_of_the_points_are_the_recursions_of_law_section_2(momentum: float
     np.testing.assert_allclose(got_cpt, expected, rtol=1e-7, atol=1e-9)
 
 
+def test_two_paces_share_the_gain_and_come_to_the_same_in_the_end() -> None:
+    points = curves_of().points
+    both = {"lambda": 0.98, "lambda_slow": 0.998, "slow_share": 0.3}
+    rates = COSINE.learning_rates()
+    fast, slow = (annealing_area(rates, both[own], PEAK) for own in ("lambda", "lambda_slow"))
+    expected = 0.7 * fast / 50 + 0.3 * slow / 500
+    found = points.annealing_areas(both, np)[1] / 50
+    np.testing.assert_allclose(found[3:6], expected[[499, 9, 499]], rtol=1e-7, atol=1e-10)
+    printed = points.annealing_areas({"lambda": 0.98}, np)[1]
+    alone = points.annealing_areas(both | {"slow_share": 0.0}, np)[1]
+    np.testing.assert_allclose(alone, printed, rtol=1e-13)
+    # Long after its last fall a schedule has gained what it fell by, at either pace.
+    fallen = np.r_[rates, np.zeros(20_000)]
+    for momentum in (0.98, 0.998):
+        gained = (1 - momentum) * annealing_area(fallen, momentum, PEAK)[-1]
+        assert gained == pytest.approx(PEAK, rel=1e-6)
+
+
 def test_carried_memory_adds_the_decay_of_the_base_anneal() -> None:
     momentum = 0.99
     without = curves_of().points.annealing_areas({"lambda": momentum}, np)[1]

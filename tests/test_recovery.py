@@ -16,7 +16,7 @@ from bayes_cpt.sampling import Effort, sample
 from bayes_cpt.schedules import constant, cosine, linear, warmup_stable_decay
 from bayes_cpt.setup import Frame, build_setup
 from bayes_cpt.simulate import expected_loss, simulate
-from bayes_cpt.spec import read_spec
+from bayes_cpt.spec import ModelSpec, read_spec
 from bayes_cpt.study import Study
 
 type Floats = NDArray[np.float64]
@@ -109,6 +109,16 @@ IDENTIFIED = (
     "reference_loss", "reference_slope", "exponent", "annealing_gain", "memory", "gain_ratio",
     "shift_size", "replay_quarter", "fluctuation_cpt", "fluctuation_pt", "fluctuation_memory",
 )  # fmt: skip
+
+
+def one_pace() -> ModelSpec:
+    """Return the shipped model with the annealing term as printed, which the truths have."""
+    table = read_spec("cpt-replay").model_dump()
+    table["law"]["slow_annealing"] = False
+    table["priors"] = {k: v for k, v in table["priors"].items() if not k.startswith("slow_")}
+    # With one pace the memory stands for both.
+    table["priors"]["memory"]["every"] |= {"median": 300.0, "sigma": 1.2}
+    return ModelSpec.model_validate(table)
 
 
 def blank(runs: tuple[Run, ...], losses: pd.DataFrame | None = None) -> Study:
@@ -209,7 +219,7 @@ def frame_of_the_design() -> Frame:
     ]
     runs = PRETRAINING + CONTINUAL
     study = Study("design", "general", "target", BASES, runs, pd.DataFrame(rows))
-    return build_setup(read_spec("cpt-replay"), study).frame
+    return build_setup(one_pace(), study).frame
 
 
 def covered(draws: Floats, truth: Floats) -> NDArray[np.bool_]:

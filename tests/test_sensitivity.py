@@ -92,14 +92,14 @@ def test_log_priors_and_likelihoods_are_the_density_that_was_sampled() -> None:
     values = density.values(positions)
     total = sum(v.sum(axis=1) for v in log_priors(posterior, values).values())
     total = total + log_likelihoods(posterior, values).sum(axis=1)
-    # The sampler moves the bounded memory on the logit of its place between the bounds, not on its log.
-    memory = values["memory"]
-    prior = posterior.frame.spec.priors["memory"].of(None)
-    assert isinstance(prior, LogNormal)
-    assert prior.lower
-    assert prior.upper
-    slope = (memory - prior.lower) * (prior.upper - memory) / (prior.upper - prior.lower)
-    total = total + np.log(slope / memory)
+    # The sampler moves a bounded memory on the logit of its place between the bounds, not on its log.
+    for name in ("memory", "slow_memory"):
+        memory, prior = values[name], posterior.frame.spec.priors[name].of(None)
+        assert isinstance(prior, LogNormal)
+        assert prior.lower
+        assert prior.upper
+        slope = (memory - prior.lower) * (prior.upper - memory) / (prior.upper - prior.lower)
+        total = total + np.log(slope / memory)
     wanted = [
         density.in_metric(Metric(position, np.eye(position.size)))(np.zeros(position.size))[0]
         for position in positions

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dense_residuals import curve_covariance
+from dense_residuals import curve_covariance, walk
 from hand_points import hand_curves
 from numpy.typing import NDArray
 
@@ -74,7 +74,7 @@ def covariance(curve: int, steps: list[float], rates: Floats) -> Floats:
         misfit=np.full(len(steps), misfit),
         level=np.full(len(steps), own["offset_pt"]),
         onset=ONSET_SHARE * REFERENCE.steps,
-        carried=FRAME.spec.residuals.misfit_memory,
+        **walk(FRAME.spec, continual=continual),
     )
 
 

@@ -183,9 +183,12 @@ class ScheduleChoice:
     @property
     def misfit(self) -> float:
         """How far apart the two terms are on the study's own runs: median root mean square, nats."""
-        _, _, misfit = self.end.match.at(self.end.momenta)
+        misfit = sum(
+            weight * self.end.match.at(momenta)[2] / (1.0 - momenta)
+            for momenta, weight in self.end.parts
+        )
         reference = max(run.schedule.peak for run in self.end.model.study.runs)
-        return float(np.median(misfit * self.end.gain / (1.0 - self.end.momenta)) * reference)
+        return float(np.median(misfit * self.end.gain) * reference)
 
     def sentences(self, interval: float = 0.9) -> list[str]:
         """Return what to do and how far to trust it, in sentences."""

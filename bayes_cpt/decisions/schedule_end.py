@@ -4,12 +4,15 @@ With S1 the sum of the learning rates of the run, the law's loss in a draw is ``
 enters by ``a`` alone, which is S2_cpt, or what the multi-power term has in its place. S2_cpt is linear
 in the learning rates,
 
-    S2(N) = eta_0·(1 - lambda^N)/(1 - lambda) - sum_j lambda^(N-j)·eta_j,
+    S2(N) = eta_0·(1 - lambda^N)/(1 - lambda) - sum_j lambda^(N-j)·eta_j
+
+(a weighted sum of two such where a share of the gain is slow),
 
 so that for one S1 the expected loss is linear in them too, and its optimum among falling schedules is a
 corner: hold the peak, drop, hold, drop to 0. That corner is a property of the term, not of any data.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, Self
@@ -17,7 +20,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.areas import continual_areas
+from bayes_cpt.areas import PhaseAreas, continual_areas
 from bayes_cpt.decisions.evaluate import FinalLosses
 from bayes_cpt.decisions.layout import BaseTable, Ends
 from bayes_cpt.decisions.multi_power_match import BETA, GAMMA, MultiPowerMatch
@@ -66,7 +69,8 @@ class ScheduleEnd:
     @classmethod
     def of(cls, model: FinalLosses, base: Base, replay: float, steps: int, weights: Floats) -> Self:
         """Return the runs, the multi-power term matched on the runs of the fitted study."""
-        match = MultiPowerMatch.of(model.study, model.sample.coefficients["lambda"])
+        momenta = [own for own, _ in momentum_parts(model.sample.coefficients)]
+        match = MultiPowerMatch.of(model.study, np.concatenate(momenta))
         return cls(model, base, replay, steps, weights, match)
 
     @property
@@ -74,20 +78,23 @@ class ScheduleEnd:
         """Learning rate of the base."""
         return self.base.schedule.final if self.base.schedule else 0.0
 
-    @property
-    def momenta(self) -> Floats:
-        """Lambda of each draw, shape (draws,)."""
-        return self.model.sample.coefficients["lambda"]
+    @cached_property
+    def parts(self) -> list[tuple[Floats, Floats]]:
+        """Momenta of each draw and the weight of their S2 in the annealing area, shape (draws,) each."""
+        return momentum_parts(self.model.sample.coefficients)
 
     @cached_property
     def _table(self) -> BaseTable:
         return self.model.bases((self.base,))
 
     @cached_property
-    def _matched(self) -> tuple[Floats, Floats]:
-        """C of each draw, and the area that a unit of what has taken effect stands for."""
-        pace, factor, _ = self.match.at(self.momenta)
-        return pace, factor / (1.0 - self.momenta)
+    def _matched(self) -> list[tuple[Floats, Floats]]:
+        """C of each draw and part, and the area that a unit of what has taken effect stands for."""
+        found = []
+        for momenta, weight in self.parts:
+            pace, factor, _ = self.match.at(momenta)
+            found.append((pace, weight * factor / (1.0 - momenta)))
+        return found
 
     @cached_property
     def gain(self) -> Floats:
@@ -106,7 +113,12 @@ class ScheduleEnd:
             carry_memory=self.model.sample.frame.spec.law.carry_memory,
             momentum_range=self.model.sample.momentum_range,
         )
-        return areas.annealing_cpt.evaluate(self.momenta)[:, 0]
+        return self._of_draws(areas)
+
+    def _of_draws(self, areas: PhaseAreas) -> Floats:
+        """Return S2_cpt at the only one of the points, shape (draws,)."""
+        found = [own * areas.annealing_cpt.evaluate(momenta)[:, 0] for momenta, own in self.parts]
+        return np.sum(found, axis=0)
 
     def area(self, schedule: Schedule, term: Term) -> Floats:
         """Return S2_cpt, or what the multi-power term has in its place, shape (draws,)."""
@@ -118,15 +130,17 @@ class ScheduleEnd:
                 carry_memory=self.model.sample.frame.spec.law.carry_memory,
                 momentum_range=self.model.sample.momentum_range,
             )
-            return areas.annealing_cpt.evaluate(self.momenta)[:, 0]
-        pace, scale = self._matched
+            return self._of_draws(areas)
         falls = Falls.of(schedule.learning_rates(), self.initial, np.array([self.steps]))
-        parts = max(1, pace.size * falls.size.shape[1] // BLOCK + 1)
-        reduced = [
-            MultiPower().reduced(falls, _coefficients(own[:, None]), np)[:, 0]
-            for own in np.array_split(pace, parts)
-        ]
-        return np.asarray(scale * np.concatenate(reduced) + self._carried)
+        found = self._carried
+        for pace, scale in self._matched:
+            blocks = max(1, pace.size * falls.size.shape[1] // BLOCK + 1)
+            reduced = [
+                MultiPower().reduced(falls, _coefficients(own[:, None]), np)[:, 0]
+                for own in np.array_split(pace, blocks)
+            ]
+            found = found + scale * np.concatenate(reduced)
+        return np.asarray(found)
 
     def losses(self, forward: Floats, areas: Floats) -> Floats:
         """Return losses, shape (domains, schedules, draws), from S1_cpt and areas, (schedules, draws)."""
@@ -217,13 +231,16 @@ class ScheduleEnd:
     def _annealing_slopes(self) -> tuple[float, Floats]:
         """What S2 takes off the expected objective: the part of eta_0, and the slope by each rate."""
         left = np.arange(self.steps - 1.0, -1.0, -1.0)
-        by_rate = np.zeros(self.steps)
-        parts = self.momenta.size * self.steps // BLOCK + 1
-        for rows in np.array_split(np.arange(self.momenta.size), parts):
-            fading = np.exp(np.outer(np.log(self.momenta[rows]), left))
-            by_rate -= self.gain[rows] @ fading / self.momenta.size
-        first = -np.expm1(self.steps * np.log(self.momenta)) / (1.0 - self.momenta)
-        offset = float(np.mean(self.gain * (self.initial * first + self._carried)))
+        by_rate, offset = np.zeros(self.steps), float(np.mean(self.gain * self._carried))
+        for momenta, weight in self.parts:
+            gain = self.gain * weight
+            for rows in np.array_split(
+                np.arange(momenta.size), momenta.size * self.steps // BLOCK + 1
+            ):
+                fading = np.exp(np.outer(np.log(momenta[rows]), left))
+                by_rate -= gain[rows] @ fading / momenta.size
+            first = -np.expm1(self.steps * np.log(momenta)) / (1.0 - momenta)
+            offset += float(np.mean(gain * self.initial * first))
         return offset, by_rate
 
     @cached_property
@@ -232,14 +249,27 @@ class ScheduleEnd:
 
         What is carried over is the same for every schedule, and left out.
         """
-        pace, scale = self._matched
-        weights = self.gain * scale / pace.size
+        pace = np.concatenate([own for own, _ in self._matched])
+        scale = np.concatenate([own for _, own in self._matched])
+        weights = np.tile(self.gain, len(self.parts)) * scale / self.model.draws
         groups = np.array_split(np.argsort(pace), min(PACES, pace.size))
         middle = [
             float(np.exp(np.average(np.log(pace[rows]), weights=np.abs(weights[rows]))))
             for rows in groups
         ]
         return np.array(middle), np.array([float(weights[rows].sum()) for rows in groups])
+
+
+def momentum_parts(coefficients: Mapping[str, Floats]) -> list[tuple[Floats, Floats]]:
+    """Return the momenta of a law and the weight of the S2 of each in its annealing area.
+
+    See `bayes_cpt.momentum.annealing_basis`.
+    """
+    fast = coefficients["lambda"]
+    if "lambda_slow" not in coefficients:
+        return [(fast, np.ones_like(fast))]
+    slow, share = coefficients["lambda_slow"], coefficients["slow_share"]
+    return [(fast, 1.0 - share), (slow, share * (1.0 - slow) / (1.0 - fast))]
 
 
 def terms_of(criterion: Criterion) -> tuple[Term, ...]:

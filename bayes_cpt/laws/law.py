@@ -6,6 +6,8 @@ The CPT law of arXiv 2505.07796, Eq. 4 with the replay factors of Eq. 8, reads h
         - C1·S2_pt - C2·S2_cpt·exp(a1·r_cpt)                 annealing    (pretraining.py)
         + B·h(r_cpt)·(1 - (1 + E·S1_cpt)^-beta)              shift        (transfer.py)
         + D·r_cpt·(1 - exp(-t/tau))                          adaptation   (transfer.py; ours)
+
+where S2 may come at two paces (`bayes_cpt.momentum.annealing_basis`; ours).
 """
 
 from dataclasses import dataclass

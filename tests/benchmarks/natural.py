@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.kernels import PACES
 from bayes_cpt.setup import Setup
 from bayes_cpt.spec import LogitNormal, LogNormal
 
@@ -19,7 +20,9 @@ NATURAL: dict[str, tuple[str, Any, Any, int]] = {
     "L0": ("normal", 2.5, 1.0, 2),
     "A": ("lognormal", 0.5, 1.0, 2),
     "alpha": ("lognormal", np.log(0.4), 0.6, 2),
-    "memory": ("lognormal", np.log(300.0), 1.2, 1),
+    "memory": ("lognormal", np.log(100.0), 1.0, 1),
+    "slow_memory": ("lognormal", np.log(2000.0), 0.8, 1),
+    "slow_share": ("logitnormal", np.log(0.35 / 0.65), 1.0, 1),
     "C1": ("lognormal", 0.0, 1.5, 2),
     "C2": ("lognormal", 0.0, 1.5, 2),
     "a1": ("normal", 0.0, 0.2, 2),
@@ -36,8 +39,8 @@ NATURAL: dict[str, tuple[str, Any, Any, int]] = {
     "kappa": ("normal", 0.5, 0.4, 2),
     "tau_0": ("lognormal", np.log(90.0), 0.8, 2),
 }
-# Bounds of the memory, as in models/cpt-replay.toml.
-MEMORY = (10.0, 10_000.0)
+# Bounds of the memories, as in models/cpt-replay.toml.
+MEMORY = {"memory": (10.0, 10_000.0), "slow_memory": (10.0, 30_000.0)}
 SIGNS = np.array([1.0, -1.0])
 # Where a coefficient of one validation set only stands.
 PLACE = {"b": 0, "gamma": 0, "c": 1, "delta": 1}
@@ -63,8 +66,10 @@ def priors(setup: Setup) -> dict[str, tuple[str, Any, Any, int]]:
 
 def coefficients(values: Any, xp: Any) -> dict[str, Any]:
     """Return the coefficients that the law takes from sampled values."""
-    found = {name: values[name] for name in NATURAL if name not in {*PLACE, "memory"}}
+    found = {name: values[name] for name in NATURAL if name not in {*PLACE, *PACES}}
     found["lambda"] = 1.0 - 1.0 / values["memory"][0]
+    found["lambda_slow"] = 1.0 - 1.0 / values["slow_memory"][0]
+    found["slow_share"] = values["slow_share"][0]
     found["B"] = values["B"] * SIGNS
     for name, place in PLACE.items():
         found[name] = values[name] * np.eye(2)[place]
@@ -79,7 +84,7 @@ def known_values(posterior: Any) -> dict[str, Floats]:
         if name in PLACE:
             values = values[..., PLACE[name], None]
         found[name] = (
-            values[..., None] if name == "memory" else np.abs(values) if name == "B" else values
+            values[..., None] if name in PACES else np.abs(values) if name == "B" else values
         )
     return found
 

@@ -13,6 +13,8 @@ parameters {
   vector[2] L0, a1, omega, D, kappa;
   vector<lower=0>[2] A, alpha, C1, C2, B, E, beta, tau, tau_0;
   real<lower=10, upper=10000> memory;
+  real<lower=10, upper=30000> slow_memory;
+  real slow_share_;
   real<lower=0> b, gamma, c, delta;
   vector[2] floor_, misfit_replay_;
   vector<lower=0>[2] fluctuation_memory, fluctuation_pt, fluctuation_cpt;
@@ -26,7 +28,11 @@ model {
   vector[nodes] wave;
   {
     real angle = acos((-log(memory) - middle) / half_width);
-    for (k in 1:nodes) wave[k] = memory * cos((k - 1) * angle);
+    real late = acos((-log(slow_memory) - middle) / half_width);
+    real share = inv_logit(slow_share_);
+    for (k in 1:nodes) {
+      wave[k] = memory * ((1 - share) * cos((k - 1) * angle) + share * cos((k - 1) * late));
+    }
   }
   PRIORS
   {

@@ -31,7 +31,7 @@ def log_likelihood(residual: Any, setup: Setup, scales: Any) -> Any:
     rho = jnp.exp(-design.gap / scales.memory)
     innovation = jnp.sqrt(-jnp.expm1(-2.0 * design.gap / scales.memory))
     before = jnp.concatenate([jnp.zeros_like(scaled[:1]), scaled[:-1]])
-    carried = (rho * (design.position > 0.0) * np.r_[False, np.diff(curve) == 0])[:, None]
+    carried = (rho * np.r_[False, np.diff(curve) == 0])[:, None]
     white = (scaled - carried * before) / innovation[:, None]
     count = len(setup.curves.curves)
     products = white[:, 1:, None] * white[:, None, 1:]
@@ -58,8 +58,8 @@ def model(setup: Setup) -> None:
 def _draw(name: str, kind: str, center: Any, spread: Any, size: int) -> Any:
     if kind == "normal":
         return numpyro.sample(name, dist.Normal(center, spread).expand([size]))
-    if name == "memory":
-        low, high = np.log(MEMORY)
+    if name in MEMORY:
+        low, high = np.log(MEMORY[name])
         free = dist.TruncatedNormal(center, spread, low=low, high=high).expand([size])
     else:
         free = dist.Normal(center, spread).expand([size])

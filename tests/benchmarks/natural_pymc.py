@@ -26,9 +26,9 @@ def _variable(name: str, kind: str, center: Any, spread: Any, size: int) -> Any:
     if kind == "logitnormal":
         odds = pm.distributions.transforms.logodds
         return pm.LogitNormal(name, center, spread, shape=size, transform=odds)
-    if name == "memory":
-        free = pm.LogNormal.dist(center, spread)
-        return pm.Truncated(name, free, lower=MEMORY[0], upper=MEMORY[1], shape=size)
+    if name in MEMORY:
+        free, (lower, upper) = pm.LogNormal.dist(center, spread), MEMORY[name]
+        return pm.Truncated(name, free, lower=lower, upper=upper, shape=size)
     return pm.LogNormal(name, center, spread, shape=size)
 
 

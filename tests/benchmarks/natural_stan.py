@@ -10,7 +10,11 @@ from benchmarks.natural import Floats, priors
 from benchmarks.report import core_seconds_with_children
 
 # What Stan samples in place of a share between 0 and 1.
-LOGITS = {"fluctuation_floor": "floor_", "misfit_replay": "misfit_replay_"}
+LOGITS = {
+    "slow_share": "slow_share_",
+    "fluctuation_floor": "floor_",
+    "misfit_replay": "misfit_replay_",
+}
 LONGEST_GAP = 1e12
 
 

@@ -3,6 +3,9 @@ from pathlib import Path
 import pytest
 from command_line import Call, check_refusal
 from malformed import FILES, TABLE, Malformed, write_files
+from synthetic import lab
+
+from bayes_cpt.readers.writer import write_study
 
 
 def test_what_is_in_the_bundled_study_is_printed(call: Call) -> None:
@@ -100,13 +103,17 @@ def test_what_moves_a_typical_run_and_what_nobody_tried(call: Call) -> None:
     told = {(row["quantity"], row["domain"]): row for row in effects}
     assert told["length_effect", "kernel"]["tried"] is False
     assert 0 < told["run_change", "kernel"]["sd"] < 0.1
-    assert told["rate_effect", "general"]["moves_with"][0][:2] == ["length_effect", "general"]
+    assert told["decay_effect", "kernel"]["moves_with"][0][:2] == ["length_effect", "kernel"]
 
 
-def test_pairs_and_contractions_with_the_advised_run_are_printed(call: Call) -> None:
+def test_pairs_and_contractions_with_the_advised_run_are_printed(
+    call: Call, tmp_path: Path
+) -> None:
     rows = [line.split() for line in call("check", "data/cpt-lab").out.splitlines()]
     (kept,) = [
         row for row in rows if row[:3] == ["saturation_exponent", "kernel", "saturation_rate"]
     ]
     assert float(kept[3]) < -0.7
-    assert any("->" in row for row in rows)
+    write_study(lab().subset(["pt_trunk", "r25_cos", "r25_lin05"]), tmp_path / "one ratio")
+    fewer = call("check", tmp_path / "one ratio").out.splitlines()
+    assert any("->" in line.split() for line in fewer)

@@ -81,7 +81,7 @@ def test_every_quantity_of_every_model_has_its_line(model: str) -> None:
     printed = set(re.findall(r"\w+", " ".join(equation(frame))))
     coefficients = set(frame.law.coefficients(parameters, np))
     assert all(meaning(frame, name) for name in coefficients)
-    # The momentum is inside S2.
+    # The momentum is inside S2, unless there are two.
     assert coefficients - {"lambda"} <= printed
     assert printed.isdisjoint(set(COEFFICIENTS) - coefficients)
 

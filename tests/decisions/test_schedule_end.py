@@ -74,16 +74,23 @@ def test_the_multi_power_term_stands_in_place_of_the_runs_own_annealing(
     name: str, schedule: str
 ) -> None:
     end = the_end(name)
-    own = SCHEDULES[schedule]
-    rates, gaps = own.learning_rates(), np.empty(end.model.draws)
-    for draw, momentum in enumerate(end.momenta):
-        pace, factor, _ = end.match.at(np.array([momentum]))
-        given = {"C_mp": pace, "beta_mp": np.array([BETA]), "gamma_mp": np.array([GAMMA])}
-        falls = Falls.of(rates, end.initial, np.array([STEPS]))
-        moved = factor * MultiPower().reduced(falls, given, np) / (1 - momentum)
-        # What is carried over from PT anneals on, whatever the run does.
-        gaps[draw] = annealing_area(rates, float(momentum), end.initial)[-1] - moved[0]
+    run = SCHEDULES[schedule]
+    rates, gaps = run.learning_rates(), np.empty(end.model.draws)
     law, sample = end.model.sample.frame.law, end.model.sample
+    falls = Falls.of(rates, end.initial, np.array([STEPS]))
+    for draw in range(end.model.draws):
+        one = {name: own[draw] for name, own in sample.coefficients.items()}
+        share, gaps[draw] = one.get("slow_share", 0.0), 0.0
+        for momentum, weight in (
+            (one["lambda"], 1.0 - share),
+            (one.get("lambda_slow", one["lambda"]), share),
+        ):
+            pace, factor, _ = end.match.at(np.array([momentum]))
+            given = {"C_mp": pace, "beta_mp": np.array([BETA]), "gamma_mp": np.array([GAMMA])}
+            moved = factor * MultiPower().reduced(falls, given, np)
+            # What is carried over from PT anneals on, whatever the run does.
+            own = (1 - momentum) * annealing_area(rates, float(momentum), end.initial)[-1]
+            gaps[draw] += weight * (own - moved[0]) / (1 - one["lambda"])
     annealing = next(term for term in law.terms if isinstance(term, Annealing))
     share = np.full(1, 1.0 - end.replay)
     gain = sum(
@@ -92,8 +99,8 @@ def test_the_multi_power_term_stands_in_place_of_the_runs_own_annealing(
         for i, weight in enumerate(WEIGHTS)
     )  # fmt: skip
     np.testing.assert_allclose(end.gain, gain, rtol=1e-6)
-    expected = by_law(end, own) + gain * gaps
-    np.testing.assert_allclose(end.values(own, "multi_power"), expected, rtol=0, atol=1e-9)
+    expected = by_law(end, run) + gain * gaps
+    np.testing.assert_allclose(end.values(run, "multi_power"), expected, rtol=0, atol=1e-9)
 
 
 def test_one_printed_draw_has_its_own_pace() -> None:

@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if unknown := sorted(set(names) - set(known)):
         parser.error(f"unknown methods {', '.join(unknown)}: choose from {', '.join(known)}")
     spec = read_spec(options.model)
-    own = METHODS | {OURS: partial(package_method, spec=spec)}
+    own = {OURS: partial(package_method, spec=spec)} | METHODS
     methods = {name: own[name] for name in names}
     folds = _folds(parser, options, spec)
     scored, refits = score_folds(folds, methods, options.seed, pool=Pool(options.jobs))
@@ -84,10 +84,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _folds(
     parser: argparse.ArgumentParser, options: argparse.Namespace, spec: ModelSpec
 ) -> list[Fold]:
-    study = read_study(options.fit_study)
     ways = (options.held_out_study, options.leave_run_out or None, options.fit_runs)
     if sum(way is not None for way in ways) != 1:
         parser.error("give one of HELD_OUT_STUDY, --leave-run-out, --fit-runs")
+    study = read_study(options.fit_study)
     if options.leave_run_out:
         return leave_run_out(study, spec)
     if options.held_out_study:

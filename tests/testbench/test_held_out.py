@@ -45,8 +45,11 @@ def test_command_line_prints_a_table_and_writes_files(
     ("arguments", "message"),
     [
         (["lab", "new", "--methods", "papers"], "unknown methods papers: choose from paper"),
-        (["lab"], "give either HELD_OUT_STUDY or --leave-run-out"),
-        (["lab", "new", "--leave-run-out"], "give either HELD_OUT_STUDY or --leave-run-out"),
+        (["lab"], "give one of HELD_OUT_STUDY, --leave-run-out, --fit-runs"),
+        (
+            ["lab", "new", "--leave-run-out"],
+            "give one of HELD_OUT_STUDY, --leave-run-out, --fit-runs",
+        ),
     ],
 )
 def test_wrong_command_lines_say_what_is_wrong(

@@ -31,7 +31,8 @@ RESIDUALS = {
     "misfit_cpt": (0.008, 0.010),
     "offset_pt": (0.010, 0.015),
 }
-# The printed law has no transient. Bases keep their offset on general data and lose it on target data.
+# The printed law has no transient and one memory. Bases keep their offset on general data and lose it on
+# target data.
 UNPRINTED = {
     "adaptation_share": (0.0, 0.0),
     "adaptation_time": (0.2, 0.2),
@@ -83,6 +84,8 @@ def draw_truth(frame: Frame, shift: str, generator: np.random.Generator) -> Para
         "exponent": alpha,
         "annealing_gain": gain_pt * reference.learning_rate * MEMORY,
         "memory": MEMORY * spread(SPREAD)[()],
+        "slow_memory": np.array(MEMORY),
+        "slow_share": np.array(0.0),
         "gain_ratio": ratio,
         "shift_size": np.abs(limit) * (1.0 - (1.0 + progress) ** -beta),
         "shift_rate": progress,
