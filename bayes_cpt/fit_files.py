@@ -14,7 +14,6 @@ import numpy as np
 
 from bayes_cpt.errors import BayesCPTError, StudyError, StudyWarning
 from bayes_cpt.laws import Reference
-from bayes_cpt.old_fits import upgrade
 from bayes_cpt.priors import draw_priors
 from bayes_cpt.setup import Frame
 from bayes_cpt.spec import ROLES, parse_spec
@@ -47,8 +46,6 @@ def read_fit(path: str | Path) -> "tuple[xr.DataTree, Study, Frame]":
     try:
         if missing := [name for name in GROUPS if name not in tree.children]:
             raise ValueError(f"it has no {missing[0]}")
-        _table(tree, "spec")
-        tree = upgrade(tree)
         spec = parse_spec(_table(tree, "spec"), str(source))
         reference = Reference(**_table(tree, "reference"))
         domains, roles = _texts(tree, "domains"), _texts(tree, "roles")
