@@ -21,7 +21,7 @@ NATURAL: dict[str, tuple[str, Any, Any, int]] = {
     "A": ("lognormal", 0.5, 1.0, 2),
     "alpha": ("lognormal", np.log(0.4), 0.6, 2),
     "memory": ("lognormal", np.log(100.0), 1.0, 1),
-    "slow_memory": ("lognormal", np.log(2000.0), 0.8, 1),
+    "slow_memory": ("lognormal", np.log(800.0), 0.6, 1),
     "slow_share": ("logitnormal", np.log(0.35 / 0.65), 1.0, 1),
     "C1": ("lognormal", 0.0, 1.5, 2),
     "C2": ("lognormal", 0.0, 1.5, 2),
