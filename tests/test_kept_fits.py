@@ -14,22 +14,22 @@ FITS = Path(__file__).parent / "data" / "fits"
 # the bundled plan's runs, and coefficients of the summary.
 SAID = {
     "cpt-replay-0.1.0.nc": {
-        ("long_r25", "general"): 2.80604064,
-        ("long_r25", "kernel"): 2.29265527,
-        ("rewarmed_r50", "general"): 2.79490174,
-        ("rewarmed_r50", "kernel"): 2.53049651,
-        ("B", "kernel"): -0.91569540,
-        ("D", "kernel"): -0.14041712,
-        ("kappa", "general"): 0.72066541,
+        ("long_r25", "general"): 2.80991835,
+        ("long_r25", "kernel"): 2.29895459,
+        ("rewarmed_r50", "general"): 2.78367619,
+        ("rewarmed_r50", "kernel"): 2.53303712,
+        ("B", "kernel"): -0.91757034,
+        ("D", "kernel"): -0.08795719,
+        ("kappa", "general"): 0.71082491,
     },
 }
 # Sds at the same steps of what new runs would show, from 100 draws and seed 1.
 BANDS = {
     "cpt-replay-0.1.0.nc": {
-        ("long_r25", "general"): 0.0360978339,
-        ("long_r25", "kernel"): 0.0477185869,
-        ("rewarmed_r50", "general"): 0.0284091314,
-        ("rewarmed_r50", "kernel"): 0.0261443269,
+        ("long_r25", "general"): 0.0475458255,
+        ("long_r25", "kernel"): 0.0675590710,
+        ("rewarmed_r50", "general"): 0.0392125639,
+        ("rewarmed_r50", "kernel"): 0.0526050740,
     },
 }
 
