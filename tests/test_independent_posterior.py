@@ -10,10 +10,12 @@ import pytest
 from numpy.typing import NDArray
 
 from bayes_cpt.bundled import bundled_study
+from bayes_cpt.density import build_density
 from bayes_cpt.readers.folder import read_study
 from bayes_cpt.setup import build_setup
 from bayes_cpt.spec import read_spec, shipped_models
 from bayes_cpt.study import Study
+from bayes_cpt.whitening import Metric
 
 type Floats = NDArray[np.float64]
 
@@ -92,7 +94,6 @@ def both_posteriors() -> tuple[dict[str, Floats], dict[str, Floats]]:
     """Return draws of the package and of NumPyro, each (chains, draws, ...)."""
     import independent_model
 
-    from bayes_cpt.density import build_density
     from bayes_cpt.sampling import sample
 
     study = thinned()
@@ -106,3 +107,30 @@ def both_posteriors() -> tuple[dict[str, Floats], dict[str, Floats]]:
     return ours.values, independent_model.sample(
         study, path, guess, seed=2, warmup=400, draws=DRAWS
     )
+
+
+@pytest.mark.skipif(importlib.util.find_spec("numpyro") is None, reason="needs the extra check")
+def test_the_second_model_has_the_same_density() -> None:
+    """Up to the step from logs to logits of the bounded memories, normalisation included."""
+    import independent_model
+    from numpyro.infer.util import log_density
+
+    study, path = thinned(), shipped_models()["cpt-replay"]
+    arguments, sites = independent_model._sites(study, path)
+    density = build_density(build_setup(read_spec("cpt-replay"), study))
+    size = density.start.size
+    for position in density.start + 0.3 * np.random.default_rng(0).standard_normal((4, size)):
+        values = density.values(position)
+        chosen, step = {}, 0.0
+        for site in sites:
+            name = site.removesuffix("_")
+            value, prior = np.atleast_1d(values[name]), arguments[1][name][0]
+            family = prior["distribution"]
+            logit = np.log(value / (1.0 - value)) if family == "logitnormal" else value
+            chosen[site] = np.log(value) if family == "lognormal" else logit
+            if "lower" in prior:
+                low, high = prior["lower"], prior["upper"]
+                step += float(np.log((value - low) * (high - value) / (high - low) / value)[0])
+        theirs = float(log_density(independent_model.model, arguments, {}, chosen)[0])
+        ours = density.in_metric(Metric(position, np.eye(size)))(np.zeros(size))[0]
+        assert theirs + step == pytest.approx(ours, abs=1e-6)
