@@ -5,13 +5,11 @@ compiled code stays on disk, as that of `bayes_cpt.compilation` does.
 """
 
 import hashlib
-import importlib.util
 import inspect
 import sys
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from threading import Lock
 from types import ModuleType
 from typing import Any
 
@@ -19,8 +17,7 @@ import numba
 import numpy as np
 
 from bayes_cpt.band_source import BLOCK, RESULTS, band_source
-from bayes_cpt.compilation import SOURCE_DIGEST, cache_folder
-from bayes_cpt.files import replacing
+from bayes_cpt.compilation import SOURCE_DIGEST, generated_module
 from bayes_cpt.order_statistics import BINS, add_moments, fill_quantiles
 from bayes_cpt.spec import ModelSpec
 
@@ -47,7 +44,6 @@ float32 = np.float32
 '''
 COMPILE = '@numba.njit(cache=True, error_model="numpy", nogil=True)\n'
 COMPILE_SINGLE = '@numba.njit(cache=True, error_model="numpy", nogil=True, fastmath=FASTMATH)\n'
-LOADING = Lock()
 
 
 def fill(*arguments: Any) -> None:
@@ -142,23 +138,7 @@ def band_module(spec: ModelSpec, role: str) -> ModuleType:
     families = {name: prior.of(role).distribution for name, prior in spec.priors.items()}
     key = hashlib.sha256(f"{described} {sorted(families.items())} {sys.version}".encode())
     name = f"bayes_cpt_bands_{key.hexdigest()[:16]}"
-    with LOADING:
-        if name not in sys.modules:
-            sys.modules[name] = _loaded(name, spec, role)
-        return sys.modules[name]
-
-
-def _loaded(name: str, spec: ModelSpec, role: str) -> ModuleType:
-    path = cache_folder() / f"{name}.py"
-    if not path.is_file():
-        with replacing(path) as partial:
-            partial.write_text(_source(spec, role), encoding="utf-8")
-    described = importlib.util.spec_from_file_location(name, path)
-    assert described is not None
-    assert described.loader is not None
-    module = importlib.util.module_from_spec(described)
-    described.loader.exec_module(module)
-    return module
+    return generated_module(name, lambda: _source(spec, role))
 
 
 def _source(spec: ModelSpec, role: str) -> str:

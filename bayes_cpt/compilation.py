@@ -8,6 +8,7 @@ import platform
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -32,7 +33,7 @@ import numba
 import numpy as np
 
 from bayes_cpt.kernels import annealing_areas, constrain
-from bayes_cpt.likelihood import curve_log_likelihood, workspace
+from bayes_cpt.likelihood import COMPILED, curve_log_likelihood, workspace
 
 PARAMETERS = {parameters!r}
 SLOPES = {slopes!r}
@@ -52,10 +53,7 @@ def _source_digest() -> str:
 SOURCE_DIGEST = _source_digest()
 LOADING = threading.Lock()
 COMPILE = '@numba.njit(cache=True, error_model="numpy")\n'
-COMPILE_PARALLEL = (
-    '@numba.njit(cache=True, error_model="numpy", nogil=True, '
-    'fastmath={"reassoc", "contract", "nsz"})\n'
-)
+COMPILE_PARALLEL = "@numba.njit(nogil=True, **COMPILED)\n"
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +81,8 @@ def compiled_law(spec: ModelSpec, roles: tuple[str, ...]) -> CompiledLaw:
 
     The first call on a machine writes and compiles it, in some seconds; later ones load it.
     """
-    module = _module(_key(spec, roles), spec, roles)
+    name = f"bayes_cpt_law_{_key(spec, roles)}"
+    module = generated_module(name, lambda: _source(spec, roles))
     count = max(len(slopes) for slopes in module.SLOPES)
     table = np.full((2, len(roles), count), -1, dtype=np.int64)
     for role, slopes in enumerate(module.SLOPES):
@@ -126,19 +125,27 @@ def _key(spec: ModelSpec, roles: tuple[str, ...]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _module(key: str, spec: ModelSpec, roles: tuple[str, ...]) -> ModuleType:
-    name = f"bayes_cpt_law_{key}"
+def generated_module(name: str, source: Callable[[], str]) -> ModuleType:
+    """Return a module from the folder of generated code; it is written if it is not there yet.
+
+    Parameters
+    ----------
+    name : str
+        Of the module: another one for other code.
+    source : callable
+        Returns the code.
+    """
     with LOADING:
         if name not in sys.modules:
-            sys.modules[name] = _loaded(name, spec, roles)
+            sys.modules[name] = _loaded(name, source)
         return sys.modules[name]
 
 
-def _loaded(name: str, spec: ModelSpec, roles: tuple[str, ...]) -> ModuleType:
+def _loaded(name: str, source: Callable[[], str]) -> ModuleType:
     path = cache_folder() / f"{name}.py"
     if not path.is_file():
         with replacing(path) as partial:
-            partial.write_text(_source(spec, roles), encoding="utf-8")
+            partial.write_text(source(), encoding="utf-8")
     described = importlib.util.spec_from_file_location(name, path)
     assert described is not None
     assert described.loader is not None

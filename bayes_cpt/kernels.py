@@ -13,7 +13,7 @@ import numpy as np
 from bayes_cpt.likelihood import COMPILED, curve_log_likelihood, workspace
 
 # How a parameter is sampled.
-NORMAL, LOG_NORMAL, LOGIT_NORMAL, BOUNDED, FIXED = range(5)
+NORMAL, LOG_NORMAL, LOGIT_NORMAL, BOUNDED = range(4)
 # Parameters that the annealing areas depend on.
 PACES = ("memory", "slow_memory", "slow_share")
 
@@ -135,10 +135,8 @@ def log_density(z, metric, priors, law, curves, design):  # type: ignore[no-unty
     share = value[paces[2]] if paces[2] >= 0 else 0.0
     annealing_areas(memory, slow, share, middle, half_width, own_area, area)
     annealing_areas(memory, slow, share, middle, half_width, base_area, level)
-    longest = 0
-    for c in range(count):
-        longest = max(longest, last[c] - first[c])
     room = workspace(knot, first, last)
+    longest = room[0].shape[0]
     every_row, base_row = np.zeros((longest, 12)), np.zeros((1, 12))
     every_value, every_slope = np.empty((6, longest)), np.empty((slope_count, longest))
     base_value, base_slope = np.empty((6, 1)), np.empty((slope_count, 1))

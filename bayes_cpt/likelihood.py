@@ -313,34 +313,10 @@ def curve_log_likelihoods(  # type: ignore[no-untyped-def]
 
 
 @numba.njit(**COMPILED)
-def total_log_likelihood(  # type: ignore[no-untyped-def]
-    residual,
-    fluctuation,
-    memory,
-    misfit,
-    offset,
-    gap,
-    position,
-    floating,
-    first,
-    last,
-    carried,
-    innovation,
-):
+def total_log_likelihood(*arguments):  # type: ignore[no-untyped-def]
     """Return the sum of `curve_log_likelihoods` over the curves, and its derivatives."""
     values, d_residual, d_fluctuation, d_memory, d_misfit, d_offset = curve_log_likelihoods(
-        residual,
-        fluctuation,
-        memory,
-        misfit,
-        offset,
-        gap,
-        position,
-        floating,
-        first,
-        last,
-        carried,
-        innovation,
+        *arguments
     )
     total = np.asarray(values.sum())
     return total, d_residual, d_fluctuation, d_memory, d_misfit, d_offset
