@@ -4,7 +4,7 @@ import json
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -67,6 +67,12 @@ class Output:
         """Print a table for people."""
         if not self.quiet and not self.machine:
             self.out.print(Padding(table, (0, 0, 0, 1), expand=False))
+
+    def words(self, sentences: Sequence[str]) -> None:
+        """Print what the result comes to in words."""
+        self.heading("In words")
+        for sentence in sentences:
+            self.text(f"{sentence}\n")
 
     def note(self, text: str) -> None:
         """Print what the reader should know, on stderr."""

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayes_cpt.cli.console import Output, columns, number
-from bayes_cpt.cli.fit import show_verdict
-from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet, Seed
-from bayes_cpt.cli.targets import check_folder, make_folder, save_figure, writing
-from bayes_cpt.files import replacing
+from bayes_cpt.cli.fit import about_fit, show_verdict
+from bayes_cpt.cli.options import FitFile, Interval, Json, Objective, Quiet, Seed
+from bayes_cpt.cli.targets import Results, check_new_folder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,13 +27,7 @@ class Kind(StrEnum):
 
 def decide(
     fit: FitFile,
-    objective: Annotated[
-        str,
-        typer.Option(
-            metavar="TOML_OR_PRESET",
-            help="What to minimise: domain-focus, balanced, general-preserving, or a TOML file.",
-        ),
-    ] = "balanced",
+    objective: Objective = "balanced",
     space: Annotated[
         Path | None,
         typer.Option(
@@ -129,8 +122,7 @@ def decide(
     from bayes_cpt.posterior import load
 
     written = Output(quiet, json)
-    if output is not None:
-        check_folder(output if output.exists() else output.parent)
+    check_new_folder(output)
     posterior = load(fit)
     with written.cautions():
         found = choose(
@@ -153,8 +145,8 @@ def decide(
     show_verdict(written, posterior)
     _show(written, posterior, found, tables, sentences, interval)
     files = _write(written, output, found, tables, sentences) if output else {}
-    content = _content(posterior, found, tables, sentences)
-    written.result({"fit": str(fit), "seed": seed, "interval": interval, **content, "files": files})
+    content = about_fit(fit, posterior) | _content(found, tables, sentences)
+    written.result(content | {"seed": seed, "interval": interval, "files": files})
     return 0 if found.feasible and posterior.trustworthy else 1
 
 
@@ -186,9 +178,7 @@ def _show(
     if not tables["optimum"].empty:
         written.heading(f"Where the best of each draw lies, with {percent} intervals")
         written.table(_optimum(tables["optimum"]))
-    written.heading("In words")
-    for sentence in sentences:
-        written.text(f"{sentence}\n")
+    written.words(sentences)
 
 
 def _configurations(table: "pd.DataFrame") -> Any:
@@ -270,34 +260,21 @@ def _write(
     """Write tables, figure, words and plan, and return what was written."""
     from bayes_cpt.readers.writer import settings_text
 
-    make_folder(folder)
-    files = {name: folder / f"{name}.csv" for name in tables}
-    for name, table in tables.items():
-        with writing(files[name]), replacing(files[name]) as partial:
-            table.to_csv(partial, index=False)
-    texts = {"plan.toml": settings_text(found.plan()), "words.txt": "\n\n".join(sentences) + "\n"}
-    for name, text in texts.items():
-        files[name.split(".")[0]] = folder / name
-        with writing(folder / name), replacing(folder / name) as partial:
-            partial.write_text(text, encoding="utf-8")
-    files["figure"] = folder / "decision.png"
-    save_figure(found.plot(), files["figure"])
-    written.text(f"Written to {folder}: {', '.join(path.name for path in files.values())}")
-    return {name: str(path) for name, path in files.items()}
+    results = Results(folder)
+    results.tables(tables)
+    results.text("plan.toml", settings_text(found.plan()))
+    results.words(sentences)
+    results.figure("figure", found.plot(), "decision.png")
+    return results.shown(written)
 
 
 def _content(
-    posterior: "Posterior",
     found: "Decision",
     tables: "dict[str, pd.DataFrame]",
     sentences: list[str],
 ) -> dict[str, Any]:
     valuation = found.valuation
     return {
-        "study": posterior.study.name,
-        "model": posterior.frame.spec.name,
-        "trustworthy": posterior.trustworthy,
-        "problems": list(posterior.problems),
         "objective": valuation.objective.model_dump(mode="json"),
         "reference": valuation.reference.name if valuation.reference else None,
         "space": {name: own.model_dump() for name, own in found.space.quantities.items()}

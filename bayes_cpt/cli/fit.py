@@ -115,14 +115,9 @@ def _content(posterior: "Posterior", target: Path, seconds: float) -> dict[str, 
     table = posterior.summary()
     sampled = table[table["kind"] == "parameter"]
     weak = weakly_determined(sampled)
-    return {
-        "fit": str(target),
-        "study": posterior.study.name,
+    return about_fit(target, posterior) | {
         "study_digest": posterior.tree.attrs["study_digest"],
-        "model": posterior.frame.spec.name,
         "seed": posterior.seed,
-        "trustworthy": posterior.trustworthy,
-        "problems": list(posterior.problems),
         "attempts": int(posterior.tree.attrs["attempts"]),
         "seconds": round(seconds, 1),
         "chains": posterior.tree["posterior"].sizes["chain"],
@@ -172,6 +167,17 @@ def _prior_bound(posterior: "Posterior", rows: list[dict[str, Any]]) -> Any:
     for quantity, places in found.items():
         table.add_row(quantity, ", ".join(places), meaning(posterior.frame, quantity))
     return table
+
+
+def about_fit(fit: Path, posterior: "Posterior") -> dict[str, Any]:
+    """Return what the result of every verb tells machines about the fit that it stands on."""
+    return {
+        "fit": str(fit),
+        "study": posterior.study.name,
+        "model": posterior.frame.spec.name,
+        "trustworthy": posterior.trustworthy,
+        "problems": list(posterior.problems),
+    }
 
 
 def show_verdict(written: Output, posterior: "Posterior") -> None:

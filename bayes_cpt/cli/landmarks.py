@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayes_cpt.cli.console import Output, columns
-from bayes_cpt.cli.fit import show_verdict
+from bayes_cpt.cli.fit import about_fit, show_verdict
 from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet
-from bayes_cpt.cli.targets import check_folder, make_folder, save_figure, writing
-from bayes_cpt.files import replacing
+from bayes_cpt.cli.targets import Results, check_new_folder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,8 +85,7 @@ def landmarks(
     from bayes_cpt.posterior import load
 
     written = Output(quiet, json)
-    if output is not None:
-        check_folder(output if output.exists() else output.parent)
+    check_new_folder(output)
     posterior = load(fit)
     with written.cautions():
         found = survey(posterior, plan, run, balance=balance, draws=draws)
@@ -97,12 +95,8 @@ def landmarks(
     files = _write(written, output, posterior, found, tables, sentences, draws) if output else {}
     written.result(
         {
-            "fit": str(fit),
+            **about_fit(fit, posterior),
             "plan": plan and str(plan),
-            "study": posterior.study.name,
-            "model": posterior.frame.spec.name,
-            "trustworthy": posterior.trustworthy,
-            "problems": list(posterior.problems),
             "run": found.run.name,
             "interval": interval,
             "horizon": found.turning.draws.attrs["horizon"],
@@ -138,9 +132,7 @@ def _show(
     ):
         written.heading(f"Last loss of {found.run.name} against {title}")
         written.table(_response(tables[key]))
-    written.heading("In words")
-    for sentence in sentences:
-        written.text(f"{sentence}\n")
+    written.words(sentences)
 
 
 def _turning(table: "pd.DataFrame") -> Any:
@@ -225,20 +217,12 @@ def _write(
     draws: int,
 ) -> dict[str, str]:
     """Write tables, figures and words, and return what was written."""
-    make_folder(folder)
-    files = {}
-    for name, table in tables.items():
-        files[name] = folder / f"{name}.csv"
-        with writing(files[name]), replacing(files[name]) as partial:
-            table.to_csv(partial, index=False)
+    results = Results(folder)
+    results.tables(tables)
     for name, figure in _figures(posterior, found, draws).items():
-        files[f"{name}_figure"] = folder / f"{name}.png"
-        save_figure(figure, files[f"{name}_figure"])
-    files["words"] = folder / "words.txt"
-    with writing(files["words"]), replacing(files["words"]) as partial:
-        partial.write_text("\n\n".join(sentences) + "\n", encoding="utf-8")
-    written.text(f"Written to {folder}: {', '.join(path.name for path in files.values())}")
-    return {name: str(path) for name, path in files.items()}
+        results.figure(f"{name}_figure", figure, f"{name}.png")
+    results.words(sentences)
+    return results.shown(written)
 
 
 def _figures(posterior: "Posterior", found: "Survey", draws: int) -> "dict[str, Figure]":

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayes_cpt.cli.console import Output, columns
-from bayes_cpt.cli.fit import show_verdict
-from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet, Seed
-from bayes_cpt.cli.targets import check_folder, make_folder, save_figure, writing
-from bayes_cpt.files import replacing
+from bayes_cpt.cli.fit import about_fit, show_verdict
+from bayes_cpt.cli.options import FitFile, Interval, Json, Objective, Quiet, Seed
+from bayes_cpt.cli.targets import Results, check_new_folder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,13 +31,7 @@ def next_run(
             show_default=False,
         ),
     ] = None,
-    objective: Annotated[
-        str,
-        typer.Option(
-            metavar="TOML_OR_PRESET",
-            help="What is to be minimised in the end, as in bayes-cpt decide.",
-        ),
-    ] = "balanced",
+    objective: Objective = "balanced",
     space: Annotated[
         Path | None,
         typer.Option(
@@ -122,8 +115,7 @@ def next_run(
     from bayes_cpt.posterior import load
 
     written = Output(quiet, json)
-    if output is not None:
-        check_folder(output if output.exists() else output.parent)
+    check_new_folder(output)
     posterior = load(fit)
     with written.cautions():
         found = value(
@@ -145,11 +137,7 @@ def next_run(
     perfect = dict(zip(("nats", "error"), found.perfect, strict=True))
     written.result(
         {
-            "fit": str(fit),
-            "study": posterior.study.name,
-            "model": posterior.frame.spec.name,
-            "trustworthy": posterior.trustworthy,
-            "problems": list(posterior.problems),
+            **about_fit(fit, posterior),
             "objective": found.valuation.objective.model_dump(mode="json"),
             "seed": seed,
             "draws": found.valuation.model.draws,
@@ -181,9 +169,7 @@ def _show(
     written.table(_values(table.head(SHOWN)))
     if len(table) > SHOWN:
         written.text(f"{len(table) - SHOWN} more are in --json and in what -o writes.")
-    written.heading("In words")
-    for sentence in sentences:
-        written.text(f"{sentence}\n")
+    written.words(sentences)
 
 
 def _values(table: "pd.DataFrame") -> Any:
@@ -212,15 +198,8 @@ def _write(
     """Write tables, figure and words, and return what was written."""
     from bayes_cpt import plots
 
-    make_folder(folder)
-    files = {name: folder / f"{name}.csv" for name in tables}
-    for name, table in tables.items():
-        with writing(files[name]), replacing(files[name]) as partial:
-            table.to_csv(partial, index=False)
-    files["words"] = folder / "words.txt"
-    with writing(files["words"]), replacing(files["words"]) as partial:
-        partial.write_text("\n\n".join(sentences) + "\n", encoding="utf-8")
-    files["figure"] = folder / "next_run.png"
-    save_figure(plots.next_run(found), files["figure"])
-    written.text(f"Written to {folder}: {', '.join(path.name for path in files.values())}")
-    return {name: str(path) for name, path in files.items()}
+    results = Results(folder)
+    results.tables(tables)
+    results.words(sentences)
+    results.figure("figure", plots.next_run(found), "next_run.png")
+    return results.shown(written)

@@ -28,6 +28,13 @@ Interval = Annotated[
     float,
     typer.Option(callback=_mass, help="Mass of the central intervals, between 0 and 1."),
 ]
+Objective = Annotated[
+    str,
+    typer.Option(
+        metavar="TOML_OR_PRESET",
+        help="What to minimise: domain-focus, balanced, general-preserving, or a TOML file.",
+    ),
+]
 StudyFolder = Annotated[
     Path,
     typer.Argument(metavar="STUDY", help="Folder with study.toml and losses.", show_default=False),

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayes_cpt.cli.console import Output, columns
-from bayes_cpt.cli.fit import show_verdict
-from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet
-from bayes_cpt.cli.targets import check_folder, make_folder, save_figure, writing
-from bayes_cpt.files import replacing
+from bayes_cpt.cli.fit import about_fit, show_verdict
+from bayes_cpt.cli.options import FitFile, Interval, Json, Objective, Quiet
+from bayes_cpt.cli.targets import Results, check_new_folder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,13 +37,7 @@ def schedule(
     base: Annotated[
         str, typer.Option(metavar="NAME", help="Base of the fitted study.", show_default=False)
     ],
-    objective: Annotated[
-        str,
-        typer.Option(
-            metavar="TOML_OR_PRESET",
-            help="What to minimise: domain-focus, balanced, general-preserving, or a TOML file.",
-        ),
-    ] = "balanced",
+    objective: Objective = "balanced",
     cap: Annotated[
         float | None,
         typer.Option(
@@ -105,8 +98,7 @@ def schedule(
     from bayes_cpt.posterior import load
 
     written = Output(quiet, json)
-    if output is not None:
-        check_folder(output if output.exists() else output.parent)
+    check_new_folder(output)
     posterior = load(fit)
     criterion = next(key for key, name in NAMES.items() if name == term.value)
     with written.cautions():
@@ -126,11 +118,7 @@ def schedule(
     files = _write(written, output, found, table, sentences) if output else {}
     written.result(
         {
-            "fit": str(fit),
-            "study": posterior.study.name,
-            "model": posterior.frame.spec.name,
-            "trustworthy": posterior.trustworthy,
-            "problems": list(posterior.problems),
+            **about_fit(fit, posterior),
             "base": base,
             "replay": replay,
             "steps": steps,
@@ -168,9 +156,7 @@ def _show(
         f"By how much the free schedule ends lower, nats, with {100 * interval:g} % intervals"
     )
     written.table(_gains(table))
-    written.heading("In words")
-    for sentence in sentences:
-        written.text(f"{sentence}\n")
+    written.words(sentences)
 
 
 def _gains(table: "pd.DataFrame") -> Any:
@@ -202,17 +188,9 @@ def _write(
     from bayes_cpt import plots
     from bayes_cpt.readers.writer import runs_text
 
-    make_folder(folder)
-    files = {name: folder / f"{name}.csv" for name in ("lr", "gains")}
-    for path, content in zip(files.values(), (found.rates(), table), strict=True):
-        with writing(path), replacing(path) as partial:
-            content.to_csv(partial, index=False)
-    texts = {"study.toml": runs_text(found.plan.runs), "words.txt": "\n\n".join(sentences) + "\n"}
-    for name, text in texts.items():
-        files[name.split(".")[0]] = folder / name
-        with writing(folder / name), replacing(folder / name) as partial:
-            partial.write_text(text, encoding="utf-8")
-    files["figure"] = folder / "schedule.png"
-    save_figure(plots.free_schedule(found), files["figure"])
-    written.text(f"Written to {folder}: {', '.join(path.name for path in files.values())}")
-    return {name: str(path) for name, path in files.items()}
+    results = Results(folder)
+    results.tables({"lr": found.rates(), "gains": table})
+    results.text("study.toml", runs_text(found.plan.runs))
+    results.words(sentences)
+    results.figure("figure", plots.free_schedule(found), "schedule.png")
+    return results.shown(written)

@@ -7,7 +7,7 @@ import typer
 
 from bayes_cpt.cli.console import Output, columns, number
 from bayes_cpt.cli.determined import show_effects, show_undetermined
-from bayes_cpt.cli.fit import show_verdict, weakly_determined
+from bayes_cpt.cli.fit import about_fit, show_verdict, weakly_determined
 from bayes_cpt.cli.leaning import show_sensitivity
 from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet
 from bayes_cpt.cli.targets import check_target, writing
@@ -99,12 +99,8 @@ def summary(
         written.text(f"\nWritten to {csv}")
     written.result(
         {
-            "fit": str(fit),
-            "study": posterior.study.name,
-            "model": posterior.frame.spec.name,
+            **about_fit(fit, posterior),
             "seed": posterior.seed,
-            "trustworthy": posterior.trustworthy,
-            "problems": list(posterior.problems),
             "interval": interval,
             "quantities": table.to_dict("records"),
             "determination": determined.to_dict("records"),

@@ -1,7 +1,7 @@
 """Output files: whether they can be written, found out before the work that they are to hold."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +10,10 @@ from bayes_cpt.errors import BayesCPTError, Problem
 from bayes_cpt.files import replacing
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
+
+    from bayes_cpt.cli.console import Output
 
 
 class OutputError(BayesCPTError):
@@ -75,6 +78,65 @@ def make_folder(folder: Path) -> None:
         with writing(folder):
             folder.mkdir()
     check_folder(folder)
+
+
+def check_new_folder(folder: Path | None) -> None:
+    """Find out whether a folder that may be there or not can be filled; None is no folder to fill.
+
+    Raises
+    ------
+    OutputError
+    """
+    if folder is not None:
+        check_folder(folder if folder.exists() else folder.parent)
+
+
+class Results:
+    """A folder that a verb fills; each file is written whole or not at all.
+
+    Parameters
+    ----------
+    folder : Path
+        Made in one that is there, if need be.
+
+    Raises
+    ------
+    OutputError
+    """
+
+    def __init__(self, folder: Path) -> None:
+        make_folder(folder)
+        self.folder = folder
+        self.paths: dict[str, Path] = {}
+
+    def tables(self, tables: "Mapping[str, pd.DataFrame]") -> None:
+        """Write tables, by name, as CSV."""
+        for name, table in tables.items():
+            self.paths[name] = self.folder / f"{name}.csv"
+            with writing(self.paths[name]), replacing(self.paths[name]) as partial:
+                table.to_csv(partial, index=False)
+
+    def text(self, file: str, text: str) -> None:
+        """Write a text into a file of the folder; it goes by the file's name without the suffix."""
+        path = self.folder / file
+        self.paths[path.stem] = path
+        with writing(path), replacing(path) as partial:
+            partial.write_text(text, encoding="utf-8")
+
+    def words(self, sentences: Sequence[str]) -> None:
+        """Write what the result comes to in words."""
+        self.text("words.txt", "\n\n".join(sentences) + "\n")
+
+    def figure(self, name: str, figure: "Figure", file: str) -> None:
+        """Write a figure."""
+        self.paths[name] = self.folder / file
+        save_figure(figure, self.paths[name])
+
+    def shown(self, written: "Output") -> dict[str, str]:
+        """Say what was written where, and return it."""
+        names = ", ".join(path.name for path in self.paths.values())
+        written.text(f"Written to {self.folder}: {names}")
+        return {name: str(path) for name, path in self.paths.items()}
 
 
 def save_figure(figure: "Figure", path: Path) -> None:
