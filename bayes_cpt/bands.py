@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.forecast import DRAWS, KINDS, Kind
+from bayes_cpt.forecast import DRAWS, Kind, check_interval, check_kind
 from bayes_cpt.marginals import SUMMARY, Marginals
 from bayes_cpt.plans import Prepared, prepare
 from bayes_cpt.points import Curves
@@ -74,10 +74,8 @@ def bands(
     from joblib import cpu_count
     from threadpoolctl import threadpool_limits
 
-    if kind not in KINDS:
-        raise ValueError(f"kind is {kind!r}: give one of {', '.join(KINDS)}")
-    if not 0 < interval < 1:
-        raise ValueError(f"interval is {interval}: give a mass between 0 and 1, as in 0.9")
+    check_kind(kind)
+    check_interval(interval)
     prepared = prepare(posterior, plan, at=at, known=kind == "known_run")
     marginals = Marginals(posterior, posterior.parameters(draws), kind, seed, interval)
     points = _points(posterior, prepared)

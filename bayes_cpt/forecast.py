@@ -40,6 +40,18 @@ KINDS = ("expected", "new_run", "known_run")
 DRAWS = 1000
 
 
+def check_kind(kind: str) -> None:
+    """Raise ValueError unless a kind of forecast is known."""
+    if kind not in KINDS:
+        raise ValueError(f"kind is {kind!r}: give one of {', '.join(KINDS)}")
+
+
+def check_interval(interval: float) -> None:
+    """Raise ValueError unless the mass of an interval lies between 0 and 1."""
+    if not 0 < interval < 1:
+        raise ValueError(f"interval is {interval}: give a mass between 0 and 1, as in 0.9")
+
+
 def predict(
     posterior: Posterior,
     plan: "Study | str | Path | None" = None,
@@ -78,8 +90,7 @@ def predict(
     PlanError
         Naming run and step of what cannot be predicted.
     """
-    if kind not in KINDS:
-        raise ValueError(f"kind is {kind!r}: give one of {', '.join(KINDS)}")
+    check_kind(kind)
     target, curves = planned_curves(posterior, plan, at=at, known=kind == "known_run")
     parameters = posterior.parameters(draws)
     generator = np.random.default_rng(seed)
@@ -112,8 +123,7 @@ def table(dataset: "xr.Dataset", interval: float = 0.9) -> "pd.DataFrame":
     """
     import pandas as pd
 
-    if not 0 < interval < 1:
-        raise ValueError(f"interval is {interval}: give a mass between 0 and 1, as in 0.9")
+    check_interval(interval)
     loss = dataset["loss"].stack(sample=("chain", "draw")).transpose("sample", ...)
     values = loss.to_numpy()
     quantiles = np.array([0.5, 0.5 - interval / 2, 0.5 + interval / 2])

@@ -112,13 +112,11 @@ def chebyshev_basis(momentum: Any, momentum_range: MomentumRange, xp: Any = np) 
     return waves / xp.expand_dims(distance, -1)
 
 
-def annealing_basis(
-    coefficients: Mapping[str, Any], momentum_range: MomentumRange, xp: Any = np
-) -> Any:
-    """Return the basis of the annealing area of a law, shape (..., nodes).
+def momentum_parts(coefficients: Mapping[str, Any], xp: Any = np) -> list[tuple[Any, Any]]:
+    """Return the momenta of a law and the weight of the S2 of each in its annealing area.
 
-    With one momentum that of S2. With a slow one, what a fall of the learning rate gains comes in two
-    parts, a share w of it at the slow pace:
+    With one momentum the area is its S2. With a slow one, what a fall of the learning rate gains comes
+    in two parts, a share w of it at the slow pace:
 
         S2 = (1 - w)·S2(lambda) + w·S2(lambda_slow)·(1 - lambda_slow)/(1 - lambda)
 
@@ -128,16 +126,32 @@ def annealing_basis(
     ----------
     coefficients : mapping
         With ``lambda``, and ``lambda_slow`` and ``slow_share`` where the law has them, shape (...).
-    momentum_range, xp
+    xp : module
+        `numpy` or `pytensor.tensor`.
+    """
+    fast = coefficients["lambda"]
+    if "lambda_slow" not in coefficients:
+        return [(fast, xp.ones_like(fast))]
+    slow, share = coefficients["lambda_slow"], coefficients["slow_share"]
+    return [(fast, 1.0 - share), (slow, share * (1.0 - slow) / (1.0 - fast))]
+
+
+def annealing_basis(
+    coefficients: Mapping[str, Any], momentum_range: MomentumRange, xp: Any = np
+) -> Any:
+    """Return the basis of the annealing area of a law, shape (..., nodes).
+
+    Parameters
+    ----------
+    coefficients, xp
+        As for `momentum_parts`.
+    momentum_range
         As for `chebyshev_basis`.
     """
-    fast = chebyshev_basis(coefficients["lambda"], momentum_range, xp)
-    if "lambda_slow" not in coefficients:
-        return fast
-    slow = chebyshev_basis(coefficients["lambda_slow"], momentum_range, xp)
-    share = coefficients["slow_share"]
-    pace = (1.0 - coefficients["lambda_slow"]) / (1.0 - coefficients["lambda"])
-    return xp.expand_dims(1.0 - share, -1) * fast + xp.expand_dims(share * pace, -1) * slow
+    return sum(
+        xp.expand_dims(weight, -1) * chebyshev_basis(momentum, momentum_range, xp)
+        for momentum, weight in momentum_parts(coefficients, xp)
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,8 @@ import numba
 import numpy as np
 
 BINS, LANES = 1024, 64
+# Spread of draws of which BINS bins still have a width whose inverse is a number.
+NARROWEST = np.float32(1e-30)
 # Sums may be taken in any order.
 ANY_ORDER = {"contract", "nsz", "nnan", "ninf", "reassoc"}
 
@@ -69,7 +71,10 @@ def fill_quantiles(values, fractions, bins, counts, places, kept, found):  # typ
     if not high > low:
         found[:] = low
         return
-    scale = np.float32(BINS) / (high - low) * np.float32(1.0 - 1e-6)
+    # All fall into one bin where the width of bins is beyond single precision.
+    scale = np.float32(0.0)
+    if high - low > NARROWEST:
+        scale = np.float32(BINS) / (high - low) * np.float32(1.0 - 1e-6)
     _fill_bins(values, low, scale, bins)
     counts[:] = 0
     for j in range(draws):

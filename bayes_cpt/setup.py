@@ -22,7 +22,7 @@ from bayes_cpt.points import (
     thinned,
 )
 from bayes_cpt.residuals import ONSET_SHARE, ResidualDesign, Scales, residual_design
-from bayes_cpt.spec import MEMORIES, Fixed, LogNormal, ModelSpec
+from bayes_cpt.spec import MEMORIES, ModelSpec, memory_ends
 from bayes_cpt.study import Run, Study
 
 # Correlation time, in steps, that makes errors independent.
@@ -62,11 +62,8 @@ class Frame:
         return MomentumRange(shortest, longest)
 
     def _memory_range(self, name: str) -> tuple[float, float]:
-        prior = self.spec.priors[name].of(None)
-        if isinstance(prior, Fixed):
-            return prior.value, prior.value
-        if isinstance(prior, LogNormal) and prior.lower and prior.upper:
-            return prior.lower, prior.upper
+        if ends := memory_ends(self.spec.priors[name].of(None)):
+            return ends
         raise SpecError(
             [
                 Problem(

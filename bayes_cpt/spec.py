@@ -257,20 +257,25 @@ class ModelSpec(Strict):
     @model_validator(mode="after")
     def _memories_are_of_some_steps(self) -> Self:
         """Annealing areas are tabulated over the memories' range: a range without end has no table."""
-        for name in set(MEMORIES) & set(self.priors):
-            match self.priors[name].every:
-                case LogNormal(lower=float(lower), upper=float(upper)):
-                    ends = (lower, upper)
-                case Fixed(value=value):
-                    ends = (value, value)
-                case _:
-                    continue
-            if not SHORTEST_MEMORY <= ends[0] <= ends[1] <= LONGEST_MEMORY:
+        for name in MEMORIES:
+            ends = memory_ends(self.priors[name].every) if name in self.priors else None
+            if ends and not SHORTEST_MEMORY <= ends[0] <= ends[1] <= LONGEST_MEMORY:
                 raise ValueError(
                     f"priors.{name}: a memory of {ends[0]:g} to {ends[1]:g} steps is asked for; "
                     f"keep it within {SHORTEST_MEMORY:g} to {LONGEST_MEMORY:g}"
                 )
         return self
+
+
+def memory_ends(prior: Distribution | None) -> tuple[float, float] | None:
+    """Return the shortest and longest memory that a prior allows, None where it sets no bounds."""
+    match prior:
+        case LogNormal(lower=float(lower), upper=float(upper)):
+            return lower, upper
+        case Fixed(value=value):
+            return value, value
+        case _:
+            return None
 
 
 def parameter_names(law: LawTable, residuals: ResidualTable) -> set[str]:

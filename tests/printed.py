@@ -1,6 +1,7 @@
 """Posteriors of one draw: the coefficients that arXiv 2505.07796 prints (LAW.md section 4)."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cache
 
@@ -8,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayes_cpt.laws import Reference
 from bayes_cpt.posterior import FORMAT, Posterior, build_tree
 from bayes_cpt.runs import Base, Run
 from bayes_cpt.schedules import Schedule, constant, cosine, linear
@@ -19,6 +21,7 @@ type Floats = NDArray[np.float64]
 
 PEAK = 2e-4
 MOMENTUM = 0.999
+MEMORY = 1000.0
 MODEL = "cpt-replay-printed"
 # L0, A, alpha, C1, C2, B, E, beta on general and target data.
 COEFFICIENTS = {
@@ -61,26 +64,39 @@ def study(run: Schedule | None = None, base: Schedule | None = None) -> Study:
     )
 
 
+def law_parameters(columns: Sequence[Floats] | Floats, reference: Reference) -> dict[str, Floats]:
+    """Return what is sampled of a printed law, replay and memory apart.
+
+    Parameters
+    ----------
+    columns : eight ndarrays, shape (domains,)
+        L0, A, alpha, C1, C2, B, E, beta.
+    reference : Reference
+    """
+    floor, size, alpha, gain_pt, gain_cpt, limit, rate, beta = columns
+    power = size * reference.forward_pt**-alpha
+    progress = rate * reference.forward_cpt
+    return {
+        "reference_loss": floor + power,
+        "reference_slope": alpha * power,
+        "exponent": alpha,
+        "annealing_gain": gain_pt * reference.learning_rate * MEMORY,
+        "gain_ratio": gain_cpt / gain_pt,
+        "shift_size": np.abs(limit) * (1.0 - (1.0 + progress) ** -beta),
+        "shift_rate": progress,
+        "shift_exponent": beta,
+    }
+
+
 @cache
 def printed_posterior(shift: str) -> Posterior:
     """Return a posterior that is one set of printed coefficients."""
     fitted = study()
     spec = read_spec(MODEL)
     frame = build_setup(spec, fitted).frame
-    floor, size, alpha, gain_pt, gain_cpt, limit, rate, beta = np.array(COEFFICIENTS[shift]).T
-    power = size * frame.reference.forward_pt**-alpha
-    progress = rate * frame.reference.forward_cpt
-    values = {
-        "reference_loss": floor + power,
-        "reference_slope": alpha * power,
-        "exponent": alpha,
-        "annealing_gain": gain_pt * frame.reference.learning_rate / (1.0 - MOMENTUM),
-        "memory": np.array(1.0 / (1.0 - MOMENTUM)),
-        "gain_ratio": gain_cpt / gain_pt,
+    values = law_parameters(np.array(COEFFICIENTS[shift]).T, frame.reference) | {
+        "memory": np.array(MEMORY),
         "gain_replay": np.zeros(2),
-        "shift_size": np.abs(limit) * (1.0 - (1.0 + progress) ** -beta),
-        "shift_rate": progress,
-        "shift_exponent": beta,
         # Not printed, and without effect where there is no replay.
         "replay_curvature": np.ones(2),
         "error": np.full(2, 0.01),

@@ -1,6 +1,7 @@
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -37,6 +38,15 @@ def assert_numpy(values: NDArray[np.float32], fractions: list[float]) -> None:
 )
 def test_quantiles_are_those_of_numpy(values: NDArray[np.float32], fractions: list[float]) -> None:
     assert_numpy(values, fractions)
+
+
+@pytest.mark.parametrize("spread", [1e-45, 1e-40, 1e-37, 1e-35, 1e-31, 1e-29])
+def test_quantiles_of_draws_that_hardly_differ(spread: float) -> None:
+    values = (spread * np.random.default_rng(0).random(500)).astype(np.float32)
+    for size in (2, 17, 64, 500):
+        wanted = np.quantile(values[:size].astype(np.float64), FRACTIONS)
+        found = quantiles(values[:size], FRACTIONS)
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6 * spread)
 
 
 def test_quantiles_of_draws_with_ties_outliers_and_clusters() -> None:

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from printed import COEFFICIENTS, MEMORY, PEAK, law_parameters
 from scipy.stats import binom
 
 from bayes_cpt.density import build_density
@@ -29,7 +30,6 @@ JOBS = 2
 MEASUREMENTS = 16
 EFFORTS = (Effort(300, 900, 0.9), Effort(800, 1000, 0.95))
 
-PEAK = 2e-4
 TRUNK = linear(1000, 0.0, PEAK) + constant(39_000, PEAK)
 ANNEALED = {
     share: linear(1000, 0.0, PEAK) + constant(31_000, PEAK) + linear(8000, PEAK, share * PEAK)
@@ -65,25 +65,10 @@ NEW = Run(
     "new", "cpt", warmup_stable_decay(30_000, PEAK, decay_steps=6000), base="stable", replay=0.2
 )
 
-# L0, A, alpha, C1, C2, B, E, beta on general and target data (LAW.md section 4).
-PRINTED = {
-    "Knowledge-Pile, Fig. 3": (
-        (3.057, 0.490, 0.497, 0.299, 0.298, 0.366, 28.0, 0.189),
-        (3.024, 0.412, 0.677, 0.278, 0.324, -0.666, 5662.0, 0.146),
-    ),
-    "Pile-of-Law, Fig. 11": (
-        (3.064, 0.482, 0.511, 0.294, 0.264, 1.353, 37.0, 0.262),
-        (2.978, 0.485, 0.701, 0.274, 0.298, -1.409, 383.0, 0.368),
-    ),
-    "Knowledge-Pile at 33 % replay, Fig. 12": (
-        (3.068, 0.480, 0.518, 0.294, 0.269, 0.046, 3.0, 0.915),
-        (3.020, 0.441, 0.696, 0.273, 0.275, -0.632, 5046.0, 0.145),
-    ),
-}
 # What the paper does not print: lambda is 0.999 throughout, there is no transient and no rate of
 # replay, the replay factors are of the model's family, and residuals have modest sizes.
 UNPRINTED = {
-    "memory": 1000.0,
+    "memory": MEMORY,
     "gain_replay": [0.0, 0.055],
     "replay_onset": [200.0],
     "replay_quarter": [0.35],
@@ -145,21 +130,7 @@ def measured_steps(run: Run, domain: str) -> list[int]:
 
 def true_parameters(name: str, frame: Frame) -> Parameters:
     """Return the model's parameters that are a set of printed coefficients."""
-    general, target = PRINTED[name]
-    floor, size, alpha, gain_pt, gain_cpt, shift, rate, beta = np.array([general, target]).T
-    reference = frame.reference
-    power = size * reference.forward_pt**-alpha
-    progress = rate * reference.forward_cpt
-    found = {
-        "reference_loss": floor + power,
-        "reference_slope": alpha * power,
-        "exponent": alpha,
-        "annealing_gain": gain_pt * PEAK * 1000.0,
-        "gain_ratio": gain_cpt / gain_pt,
-        "shift_size": np.abs(shift) * (1.0 - (1.0 + progress) ** -beta),
-        "shift_rate": progress,
-        "shift_exponent": beta,
-    }
+    found = law_parameters(np.array(COEFFICIENTS[name]).T, frame.reference)
     found |= {key: np.array(value) for key, value in UNPRINTED.items()}
     assert set(found) == set(frame.parameters())
     return {key: value[None] for key, value in found.items()}
@@ -250,7 +221,7 @@ def test_printed_coefficients_are_recovered() -> None:
     """The truth lies in 90 % intervals 90 % of the time, over 51 studies of three printed laws."""
     tasks = [
         (name, 10_000 * number + 10 * repeat)
-        for number, name in enumerate(PRINTED)
+        for number, name in enumerate(COEFFICIENTS)
         for repeat in range(STUDIES_PER_SET)
     ]
     found = Parallel(n_jobs=JOBS, verbose=10)(delayed(one_study)(*task) for task in tasks)

@@ -12,7 +12,6 @@ so that for one S1 the expected loss is linear in them too, and its optimum amon
 corner: hold the peak, drop, hold, drop to 0. That corner is a property of the term, not of any data.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, Self
@@ -26,6 +25,7 @@ from bayes_cpt.decisions.layout import BaseTable, Ends
 from bayes_cpt.decisions.multi_power_match import BETA, GAMMA, MultiPowerMatch
 from bayes_cpt.laws.law import gather
 from bayes_cpt.laws.multi_power import Falls, MultiPower, reduced_at_end
+from bayes_cpt.momentum import momentum_parts
 from bayes_cpt.runs import Base
 from bayes_cpt.schedules import Schedule, constant
 
@@ -258,18 +258,6 @@ class ScheduleEnd:
             for rows in groups
         ]
         return np.array(middle), np.array([float(weights[rows].sum()) for rows in groups])
-
-
-def momentum_parts(coefficients: Mapping[str, Floats]) -> list[tuple[Floats, Floats]]:
-    """Return the momenta of a law and the weight of the S2 of each in its annealing area.
-
-    See `bayes_cpt.momentum.annealing_basis`.
-    """
-    fast = coefficients["lambda"]
-    if "lambda_slow" not in coefficients:
-        return [(fast, np.ones_like(fast))]
-    slow, share = coefficients["lambda_slow"], coefficients["slow_share"]
-    return [(fast, 1.0 - share), (slow, share * (1.0 - slow) / (1.0 - fast))]
 
 
 def terms_of(criterion: Criterion) -> tuple[Term, ...]:

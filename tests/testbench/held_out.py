@@ -68,6 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     own = {OURS: partial(package_method, spec=spec)} | METHODS
     methods = {name: own[name] for name in names}
     folds = _folds(parser, options, spec)
+    if "independent" in names and any(not fold.question.study.continual_runs for fold in folds):
+        parser.error(f"method independent needs CPT runs to fit: give --methods {PAPER},{OURS}")
     scored, refits = score_folds(folds, methods, options.seed, pool=Pool(options.jobs))
     by_method = {name: summarize(rows) for name, rows in scored.groupby("method", sort=False)}
     summary = pd.concat([table.assign(method=name) for name, table in by_method.items()])

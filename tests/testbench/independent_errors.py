@@ -70,7 +70,7 @@ class ReferenceAreas:
 
     @classmethod
     def of(cls, study: Study) -> Self:
-        """Return those of a study."""
+        """Return those of a study with bases and CPT runs."""
         bases = [base.schedule for base in study.bases if base.schedule is not None]
         runs = [run.schedule for run in study.continual_runs]
         return cls(

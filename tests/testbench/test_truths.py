@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
-from printed import COEFFICIENTS
+from printed import COEFFICIENTS, MEMORY
 
 from testbench import truths
 from testbench.short_studies import PEAK, design
-from testbench.truths import MEMORY, REPLAY, SPREAD, draw_truth
+from testbench.truths import REPLAY, SPREAD, draw_truth
 
 NAMES = ("L0", "A", "alpha", "C1", "C2", "B", "E", "beta")
 

@@ -7,7 +7,7 @@ have the sizes of the printed R2.
 
 import numpy as np
 from numpy.typing import NDArray
-from printed import COEFFICIENTS
+from printed import COEFFICIENTS, MEMORY, law_parameters
 
 from bayes_cpt.priors import draw_priors
 from bayes_cpt.setup import Frame
@@ -15,8 +15,6 @@ from bayes_cpt.setup import Frame
 type Floats = NDArray[np.float64]
 type Parameters = dict[str, Floats]
 
-# The paper fixes it.
-MEMORY = 1000.0
 # Sd of the logarithm, coefficient by coefficient and validation set by validation set.
 SPREAD = 0.2
 # Of L0, which no decision hangs on; of C2/C1, which agree in every printed fit; of what residuals come to.
@@ -71,25 +69,15 @@ def draw_truth(frame: Frame, shift: str, generator: np.random.Generator) -> Para
         return np.exp(size * generator.standard_normal(shape))
 
     floor, size, alpha, gain_pt, gain_cpt, limit, rate, beta = np.array(COEFFICIENTS[shift]).T
-    reference = frame.reference
     floor, ratio = floor * spread(FLOOR_SPREAD, 2), gain_cpt / gain_pt * spread(RATIO_SPREAD, 2)
     size, alpha, gain_pt, limit, rate, beta = (
         own * spread(SPREAD, 2) for own in (size, alpha, gain_pt, limit, rate, beta)
     )
-    power = size * reference.forward_pt**-alpha
-    progress = rate * reference.forward_cpt
-    found = {
-        "reference_loss": floor + power,
-        "reference_slope": alpha * power,
-        "exponent": alpha,
-        "annealing_gain": gain_pt * reference.learning_rate * MEMORY,
+    columns = (floor, size, alpha, gain_pt, ratio * gain_pt, limit, rate, beta)
+    found = law_parameters(columns, frame.reference) | {
         "memory": MEMORY * spread(SPREAD)[()],
         "slow_memory": np.array(MEMORY),
         "slow_share": np.array(0.0),
-        "gain_ratio": ratio,
-        "shift_size": np.abs(limit) * (1.0 - (1.0 + progress) ** -beta),
-        "shift_rate": progress,
-        "shift_exponent": beta,
     }
     found |= {name: np.array(own) for name, own in UNPRINTED.items()}
     found |= {name: np.array(own) * spread(RESIDUAL_SPREAD, 2) for name, own in RESIDUALS.items()}
