@@ -16,12 +16,14 @@ from bayes_cpt.decisions.objective import PRESETS, Constraint, Objective, read_o
 from bayes_cpt.density import build_density
 from bayes_cpt.fitting import build_posterior
 from bayes_cpt.landmarks.trials import LawSample
-from bayes_cpt.runs import Base
+from bayes_cpt.posterior import Posterior
+from bayes_cpt.runs import Base, Run
 from bayes_cpt.sampling import Diagnostics, Effort, sample
 from bayes_cpt.setup import Frame, build_setup
+from bayes_cpt.spec import ModelSpec
 from bayes_cpt.study import Study
 from testbench.choosers import PREDICTORS, rule_row
-from testbench.short_studies import DOMAINS, NOISES, design, measured_end, simulated_study
+from testbench.short_studies import DOMAINS, NOISES, RUNS, design, measured_end, simulated_study
 from testbench.truths import Parameters, draw_truth
 
 type Floats = NDArray[np.float64]
@@ -75,13 +77,13 @@ class World:
     seed_of_ends: int
 
     @classmethod
-    def of(cls, task: Task) -> Self:
-        """Return the world of a task."""
+    def of(cls, task: Task, runs: tuple[Run, ...] = RUNS) -> Self:
+        """Return the world of a task, and the study that so many runs make in it."""
         for_truth, for_noise, for_ends = np.random.SeedSequence(task.seed).generate_state(3)
         frame, choices = design()
         truth = draw_truth(frame, task.shift, np.random.default_rng(for_truth))
         generator = np.random.default_rng(for_noise)
-        study = simulated_study(frame, truth, NOISES[task.noise], generator)
+        study = simulated_study(frame, truth, NOISES[task.noise], generator, runs)
         return cls(frame, choices, truth, task.noise, study, int(for_ends))
 
     @cached_property
@@ -122,32 +124,43 @@ class Forecast:
         Expected last losses in posterior draws.
     noise : ndarray, shape (domains, draws, candidates)
         Sd of a new run about them.
-    diagnostics : Diagnostics
     """
 
     losses: Floats
     noise: Floats
-    diagnostics: Diagnostics
 
     @classmethod
-    def of(cls, world: World, seed: int) -> Self:
-        """Fit the study."""
-        setup = build_setup(world.frame.spec, world.study)
-        for effort in EFFORTS:
-            found = sample(build_density(setup), seed, efforts=(effort,), cores=1)
-            if worst_rhat(found.diagnostics) <= HIGHEST_RHAT:
-                break
-        posterior = build_posterior(setup.frame, world.study, found, seed)
-        layout = FinalLosses.of(posterior).layout(world.choices)
-        rows = np.arange(len(world.choices))
+    def of(cls, posterior: Posterior, choices: Candidates) -> Self:
+        """Return what a posterior says of all choices."""
+        layout = FinalLosses.of(posterior).layout(choices)
+        rows = np.arange(len(choices))
         parts = (np.asarray(own(rows), np.float64) for own in (layout.losses, layout.noise))
         losses, noise = (np.swapaxes(own, 1, 2) for own in parts)
-        return cls(losses, noise, found.diagnostics)
+        return cls(losses, noise)
+
+
+def fitted(study: Study, spec: ModelSpec, seed: int) -> tuple[Posterior, Diagnostics]:
+    """Return a posterior of few draws."""
+    setup = build_setup(spec, study)
+    for effort in EFFORTS:
+        found = sample(build_density(setup), seed, efforts=(effort,), cores=1)
+        if worst_rhat(found.diagnostics) <= HIGHEST_RHAT:
+            break
+    return build_posterior(setup.frame, study, found, seed), found.diagnostics
 
 
 def worst_rhat(diagnostics: Diagnostics) -> float:
     """Return the largest R-hat of any parameter."""
     return max(float(np.max(own)) for own in diagnostics.rhat.values())
+
+
+def quality(diagnostics: Diagnostics) -> Row:
+    """Return what the log of a fit says of its chains."""
+    return {
+        "rhat": worst_rhat(diagnostics),
+        "ess": min(float(np.min(own)) for own in diagnostics.ess_bulk.values()),
+        "divergences": diagnostics.divergences,
+    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +180,8 @@ def one_study(task: Task) -> Outcome:
     world = World.of(task)
     seed = int(np.random.SeedSequence([task.seed, 1]).generate_state(1)[0])
     clock = [time.perf_counter()]
-    forecast = Forecast.of(world, seed)
+    posterior, diagnostics = fitted(world.study, world.frame.spec, seed)
+    forecast = Forecast.of(posterior, world.choices)
     clock.append(time.perf_counter())
     predictions = {OURS: forecast.losses.mean(axis=1)}
     for name, predict in PREDICTORS.items():
@@ -175,9 +189,7 @@ def one_study(task: Task) -> Outcome:
         clock.append(time.perf_counter())
     log = {
         **{f"seconds {name}": own for name, own in zip(predictions, np.diff(clock), strict=True)},
-        "rhat": worst_rhat(forecast.diagnostics),
-        "ess": min(float(np.min(own)) for own in forecast.diagnostics.ess_bulk.values()),
-        "divergences": forecast.diagnostics.divergences,
+        **quality(diagnostics),
     }
     rows = {
         "choices": choice_rows(world, predictions),

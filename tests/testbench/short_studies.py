@@ -39,7 +39,7 @@ BASES = (
     Base("stable", STABLE.steps, STABLE, run="pretraining"),
     Base("annealed", PRETRAINING.steps, PRETRAINING, run="pretraining"),
 )
-CONTINUAL_STEPS = tuple(int(step) for step in np.geomspace(20, SHORT, 11).round())
+FIRST_STEP, CONTINUAL_POINTS = 20, 11
 
 
 def rewarmed(steps: int, relative_peak: float) -> Schedule:
@@ -78,7 +78,10 @@ def blank(runs: tuple[Run, ...], starts: pd.DataFrame | None = None) -> Study:
 
 def measured_steps(run: Run, domain: str) -> tuple[int, ...]:
     """Return where a run is measured."""
-    return PRETRAINING_STEPS if run.phase == "pt" else CONTINUAL_STEPS
+    if run.phase == "pt":
+        return PRETRAINING_STEPS
+    steps = np.geomspace(FIRST_STEP, run.schedule.steps, CONTINUAL_POINTS)
+    return tuple(int(step) for step in steps.round())
 
 
 @cache
@@ -149,23 +152,35 @@ def _table(curves: Curves, losses: Floats) -> pd.DataFrame:
 
 
 def simulated_study(
-    frame: Frame, truth: Parameters, noise: Noise, generator: np.random.Generator
+    frame: Frame,
+    truth: Parameters,
+    noise: Noise,
+    generator: np.random.Generator,
+    runs: tuple[Run, ...] = RUNS,
 ) -> Study:
     """Return a study: a PT curve, the bases' losses from it, and CPT curves that start there."""
-    curves = frame.curves(blank(RUNS), measured_steps, RUNS[:1])
+    curves = frame.curves(blank(runs), measured_steps, runs[:1])
     pretraining = _table(curves, noise(frame, truth, curves, generator))
     ends = pretraining.set_index(["step", "domain"])["loss"]
     steps = {base.name: base.steps for base in BASES}
-    rows = [
-        (run.name, 0, domain, ends[steps[str(run.base)], domain])
-        for run in RUNS[1:]
-        for domain in DOMAINS
-    ]
-    starts = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
-    curves = frame.curves(blank(RUNS, starts), measured_steps, RUNS[1:])
+    starts = _starts(runs[1:], lambda base, domain: float(ends[steps[base], domain]))
+    curves = frame.curves(blank(runs, starts), measured_steps, runs[1:])
     continual = _table(curves, noise(frame, truth, curves, generator))
     losses = pd.concat([pretraining, starts, continual], ignore_index=True)
-    return Study("short runs", *DOMAINS, BASES, RUNS, losses)
+    return Study("short runs", *DOMAINS, BASES, runs, losses)
+
+
+def _starts(runs: tuple[Run, ...], loss: Callable[[str, str], float | None]) -> pd.DataFrame:
+    """Return the losses of the runs' bases, of a function of base and validation set."""
+    rows = [
+        (run.name, 0, domain, loss(str(run.base), domain)) for run in runs for domain in DOMAINS
+    ]
+    return pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
+
+
+def plan_of(study: Study, runs: tuple[Run, ...]) -> Study:
+    """Return a plan of runs that start at a study's bases as these were measured."""
+    return blank(runs, _starts(runs, study.base_loss))
 
 
 def measured_end(
@@ -177,7 +192,18 @@ def measured_end(
     generator: np.random.Generator,
 ) -> Floats:
     """Return the last losses that a long run shows, shape (domains,)."""
-    rows = [(run.name, 0, domain, study.base_loss(str(run.base), domain)) for domain in DOMAINS]
-    starts = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
-    curves = frame.curves(blank((run,), starts), lambda own, _: [own.schedule.steps])
+    curves = frame.curves(plan_of(study, (run,)), lambda own, _: [own.schedule.steps])
     return noise(frame, truth, curves, generator)
+
+
+def measured_losses(
+    frame: Frame,
+    truth: Parameters,
+    noise: Noise,
+    study: Study,
+    runs: tuple[Run, ...],
+    generator: np.random.Generator,
+) -> pd.DataFrame:
+    """Return what runs show where they are measured, as a table of losses."""
+    curves = frame.curves(plan_of(study, runs), measured_steps)
+    return _table(curves, noise(frame, truth, curves, generator))

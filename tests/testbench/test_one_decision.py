@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from bayes_cpt.sampling import Diagnostics
 from testbench.one_decision import (
     CONSTRAINTS,
     OBJECTIVES,
@@ -32,7 +31,7 @@ def world() -> World:
 
 def forecast(losses: Floats, sd: float = 0.01) -> Forecast:
     """Return a forecast of draws, shape (domains, draws, candidates)."""
-    return Forecast(losses, np.full_like(losses, sd), Diagnostics({}, {}, {}, 0, 0, ()))
+    return Forecast(losses, np.full_like(losses, sd))
 
 
 def scattered(world: World, draws: int = 40, sd: float = 0.01) -> Forecast:
