@@ -121,7 +121,7 @@ def build_density(setup: Setup) -> Density:
         frame,
         own,
         law.log_density,
-        (priors, _law_arrays(frame, own, law), _curve_arrays(setup), _design_arrays(setup)),
+        (priors, _law_arrays(frame, own, law), _curve_arrays(setup), setup.design.for_likelihood()),
         _starts(priors),
     )
 
@@ -207,16 +207,3 @@ def _columns(points: Points) -> Floats:
     given = [np.asarray(getattr(points, name), dtype=np.float64) for name in COLUMNS]
     empty = np.zeros((points.steps.size, AREA_COLUMNS))
     return np.ascontiguousarray(np.column_stack([*given, empty]))
-
-
-def _design_arrays(setup: Setup) -> tuple[Any, ...]:
-    design = setup.design
-    return (
-        design.gap,
-        design.position,
-        design.floating,
-        design.first.astype(np.int64),
-        design.last.astype(np.int64),
-        design.carried,
-        design.innovation,
-    )

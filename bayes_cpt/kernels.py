@@ -115,7 +115,7 @@ def log_density(z, metric, priors, law, curves, design):  # type: ignore[no-unty
     kind, prior_center, prior_spread, lower, upper, fixed = priors
     indices, outputs, inputs, reference, middle, half_width, paces = law
     domain, shared, known, base_loss, columns, base_columns, own_area, base_area, loss = curves
-    gap, knot, floating, first, last, carried, innovation = design
+    gap, place, floating, first, last, knot_first, knot_carried, knot_innovation = design
     size, points, count, slope_count = z.size, loss.size, first.size, outputs.shape[1]
     value = np.empty(size + fixed.size)
     for j in range(fixed.size):
@@ -135,7 +135,7 @@ def log_density(z, metric, priors, law, curves, design):  # type: ignore[no-unty
     share = value[paces[2]] if paces[2] >= 0 else 0.0
     annealing_areas(memory, slow, share, middle, half_width, own_area, area)
     annealing_areas(memory, slow, share, middle, half_width, base_area, level)
-    room = workspace(knot, first, last)
+    room = workspace(place, first, last)
     longest = room[0].shape[0]
     every_row, base_row = np.zeros((longest, 12)), np.zeros((1, 12))
     every_value, every_slope = np.empty((6, longest)), np.empty((slope_count, longest))
@@ -144,7 +144,7 @@ def log_density(z, metric, priors, law, curves, design):  # type: ignore[no-unty
     parameters, gathered = np.empty(indices.shape[1]), np.zeros(value.size)
     for c in range(count):
         start, stop, d = first[c], last[c], domain[c]
-        own = stop - start
+        own, knots = stop - start, slice(knot_first[c], knot_first[c + 1])
         rows, values, slopes = every_row[:own], every_value[:, :own], every_slope[:, :own]
         back, residual = every_back[:, :own], every_residual[:own]
         for k in range(indices.shape[1]):
@@ -169,8 +169,9 @@ def log_density(z, metric, priors, law, curves, design):  # type: ignore[no-unty
         for i in range(own):
             residual[i] = loss[start + i] - values[0, i] - distance * values[1, i]
         total += curve_log_likelihood(
-            residual, values[2], values[3], values[4], values[5], gap[start:stop], knot[start:stop],
-            floating[start], carried[c], innovation[c], room, back[1], back[2], back[3], back[4], back[5],
+            residual, values[2], values[3], values[4], values[5], gap[start:stop], place[start:stop],
+            floating[start], knot_carried[knots], knot_innovation[knots], room,
+            back[1], back[2], back[3], back[4], back[5],
         )  # fmt: skip
         through_base = 0.0
         for i in range(own):

@@ -82,19 +82,20 @@ def _invert(root, lowest, levels, inverse):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(**COMPILED)
-def _expect(position, levels, carried, precision, lowest, projection):  # type: ignore[no-untyped-def]
+def _expect(place, levels, carried, precision, lowest, projection):  # type: ignore[no-untyped-def]
     """Fill in the precision of a curve's weights before its data, whose determinant is 1.
 
-    The misfit at the knots is an autoregression with standard innovations, the level a standard normal.
+    The misfit at the knots, each in units of its innovation, is an autoregression; the level is a standard
+    normal.
     Room is made for the knots that the data couple: those beside a point and beside the one before it.
     """
     size = precision.shape[0]
     for a in range(size):
         lowest[a] = max(a - 1, 0)
         projection[a] = 0.0
-    for k in range(1, position.shape[0]):
-        first = max(int(position[k - 1]), 1) - 1
-        for a in range(first, int(position[k]) + 1):
+    for k in range(1, place.shape[0]):
+        first = max(int(place[k - 1]), 1) - 1
+        for a in range(first, int(place[k]) + 1):
             lowest[a] = min(lowest[a], first)
     if levels:
         lowest[size - 1] = 0
@@ -103,8 +104,8 @@ def _expect(position, levels, carried, precision, lowest, projection):  # type: 
             precision[a, b] = 0.0
         precision[a, a] = 1.0
     for a in range(1, size - levels):
-        precision[a - 1, a - 1] += carried**2
-        precision[a, a - 1] = -carried
+        precision[a - 1, a - 1] += carried[a] ** 2
+        precision[a, a - 1] = -carried[a]
 
 
 @numba.njit(**COMPILED)
@@ -126,7 +127,7 @@ def _active(levels, size, before, below, columns):  # type: ignore[no-untyped-de
 
 @numba.njit(**COMPILED)
 def _whiten(  # type: ignore[no-untyped-def]
-    residual, fluctuation, memory, misfit, offset, gap, position, levels, innovation,
+    residual, fluctuation, memory, misfit, offset, gap, place, levels, innovation,
     scaled, white, rho, spread, columns, precision, projection,
 ):  # fmt: skip
     """Fill in the white columns of one curve and their products; return its log density without misfit.
@@ -136,9 +137,9 @@ def _whiten(  # type: ignore[no-untyped-def]
     count, size = residual.shape[0], precision.shape[0]
     total = -0.5 * count * np.log(2.0 * np.pi)
     for k in range(count):
-        below = int(position[k])
-        share = position[k] - below
-        before = int(position[k - 1]) if k > 0 else below
+        below = int(place[k])
+        share = place[k] - below
+        before = int(place[k - 1]) if k > 0 else below
         active = _active(levels, size, before, below, columns)
         per_sd = 1.0 / fluctuation[k]
         for m in range(active):
@@ -149,8 +150,8 @@ def _whiten(  # type: ignore[no-untyped-def]
         if levels:
             scaled[k, size] = offset[k] * per_sd
         if below > 0:
-            scaled[k, below] = innovation * misfit[k] * per_sd * (1.0 - share)
-        scaled[k, below + 1] = innovation * misfit[k] * per_sd * share
+            scaled[k, below] = innovation[below - 1] * misfit[k] * per_sd * (1.0 - share)
+        scaled[k, below + 1] = innovation[below] * misfit[k] * per_sd * share
         if k > 0 and gap[k] == gap[k - 1] and memory[k] == memory[k - 1]:
             rho[k], spread[k] = rho[k - 1], spread[k - 1]
         else:
@@ -176,7 +177,7 @@ def _whiten(  # type: ignore[no-untyped-def]
 
 @numba.njit(**COMPILED)
 def _slopes(  # type: ignore[no-untyped-def]
-    fluctuation, memory, gap, position, levels, innovation, scaled, white, rho, spread, columns, inverse,
+    fluctuation, memory, gap, place, levels, innovation, scaled, white, rho, spread, columns, inverse,
     weights, d_white, passed_back, d_residual, d_fluctuation, d_memory, d_misfit, d_offset,
 ):  # fmt: skip
     """Fill in the slopes of one curve's log density, from its last point to its first."""
@@ -184,9 +185,9 @@ def _slopes(  # type: ignore[no-untyped-def]
     for j in range(passed_back.shape[0]):
         passed_back[j] = 0.0
     for k in range(count - 1, -1, -1):
-        below = int(position[k])
-        share = position[k] - below
-        before = int(position[k - 1]) if k > 0 else below
+        below = int(place[k])
+        share = place[k] - below
+        before = int(place[k - 1]) if k > 0 else below
         active = _active(levels, size, before, below, columns)
         unexplained = white[k, 0]
         for m in range(active):
@@ -215,21 +216,21 @@ def _slopes(  # type: ignore[no-untyped-def]
         d_rho = d_rho * per_spread - d_spread * per_spread * rho[k] * per_spread
         d_residual[k] = d_white[0] * per_sd
         d_offset[k] = d_white[size] * per_sd if levels else 0.0
-        d_size = d_white[below + 1] * share
+        d_size = innovation[below] * d_white[below + 1] * share
         if below > 0:
-            d_size += d_white[below] * (1.0 - share)
-        d_misfit[k] = innovation * d_size * per_sd
+            d_size += innovation[below - 1] * d_white[below] * (1.0 - share)
+        d_misfit[k] = d_size * per_sd
         d_fluctuation[k] = -d_columns * per_sd
         d_memory[k] = d_rho * rho[k] * gap[k] / memory[k] ** 2 if gap[k] < np.inf else 0.0
 
 
 @numba.njit(**COMPILED)
-def workspace(position, first, last):  # type: ignore[no-untyped-def]
+def workspace(place, first, last):  # type: ignore[no-untyped-def]
     """Return the arrays that `curve_log_likelihood` needs, large enough for each of some curves."""
     longest, knots = 0, 0
     for curve in range(first.shape[0]):
         longest = max(longest, last[curve] - first[curve])
-        knots = max(knots, int(position[last[curve] - 1]) + 1)
+        knots = max(knots, int(place[last[curve] - 1]) + 1)
     width = knots + 2
     return (
         np.empty((longest, width)),
@@ -248,7 +249,7 @@ def workspace(position, first, last):  # type: ignore[no-untyped-def]
 
 @numba.njit(**COMPILED)
 def curve_log_likelihood(  # type: ignore[no-untyped-def]
-    residual, fluctuation, memory, misfit, offset, gap, position, floating, carried, innovation, room,
+    residual, fluctuation, memory, misfit, offset, gap, place, floating, carried, innovation, room,
     d_residual, d_fluctuation, d_memory, d_misfit, d_offset,
 ):  # fmt: skip
     """Return the log likelihood of one curve, and fill in its derivatives by the five varying inputs.
@@ -264,19 +265,19 @@ def curve_log_likelihood(  # type: ignore[no-untyped-def]
     )
     levels = 1 if floating > 0.0 else 0
     # Steps rise along a curve, so its last point has the last knots.
-    size = int(position[-1]) + 1 + levels
+    size = int(place[-1]) + 1 + levels
     root, inverse = every_root[:size, :size], every_inverse[:size, :size]
     weights, lowest = sums[:size], reach[:size]
-    _expect(position, levels, carried, root, lowest, weights)
+    _expect(place, levels, carried, root, lowest, weights)
     total = _whiten(
-        residual, fluctuation, memory, misfit, offset, gap, position, levels, innovation,
+        residual, fluctuation, memory, misfit, offset, gap, place, levels, innovation,
         scaled, white, rho, spread, columns, root, weights,
     )  # fmt: skip
     total -= _factor(root, lowest)
     total += 0.5 * _solve(root, lowest, weights)
     _invert(root, lowest, levels, inverse)
     _slopes(
-        fluctuation, memory, gap, position, levels, innovation, scaled, white, rho, spread, columns,
+        fluctuation, memory, gap, place, levels, innovation, scaled, white, rho, spread, columns,
         inverse, weights, d_white, back, d_residual, d_fluctuation, d_memory, d_misfit, d_offset,
     )  # fmt: skip
     return total
@@ -290,22 +291,24 @@ def curve_log_likelihoods(  # type: ignore[no-untyped-def]
     misfit,
     offset,
     gap,
-    position,
+    place,
     floating,
     first,
     last,
-    carried,
-    innovation,
+    knot_first,
+    knot_carried,
+    knot_innovation,
 ):
     """Return the log likelihood of each curve and its derivatives by the five varying inputs."""
     curves, points = first.shape[0], residual.shape[0]
     value, slopes = np.zeros(curves), np.zeros((5, points))
-    room = workspace(position, first, last)
+    room = workspace(place, first, last)
     for curve in range(curves):
         own = slice(first[curve], last[curve])
+        knots = slice(knot_first[curve], knot_first[curve + 1])
         value[curve] = curve_log_likelihood(
             residual[own], fluctuation[own], memory[own], misfit[own], offset[own], gap[own],
-            position[own], floating[first[curve]], carried[curve], innovation[curve],
+            place[own], floating[first[curve]], knot_carried[knots], knot_innovation[knots],
             room,
             slopes[0, own], slopes[1, own], slopes[2, own], slopes[3, own], slopes[4, own],
         )  # fmt: skip

@@ -76,12 +76,6 @@ def log_likelihood(residual: Any, design: ResidualDesign, scales: Scales) -> Any
         scales.memory,
         scales.misfit,
         scales.offset,
-        design.gap,
-        design.position,
-        design.floating,
-        design.first,
-        design.last,
-        design.carried,
-        design.innovation,
+        *design.for_likelihood(),
     )
     return outputs[0]

@@ -50,6 +50,14 @@ class ResidualDesign:
     carried, innovation : ndarray, shape (curves,)
         Share of the misfit at one knot that is carried to the next, and the sd of what is added there as
         a share of the misfit's size.
+    place : ndarray, shape (points,)
+        Where a point lies among the knots beside points of its curve: the others tell the likelihood
+        nothing. 0 at the start, 1 at the first of them.
+    knot_first : ndarray of int, shape (curves + 1,)
+        Range of these knots of each curve in the next two.
+    knot_carried, knot_innovation : ndarray, shape (knots beside points,)
+        Like `carried` and `innovation` from one of these knots to the next, the misfit at each in units of
+        its own innovation.
     knots : int
         Of the misfit.
     """
@@ -62,6 +70,10 @@ class ResidualDesign:
     last: Any
     carried: Any
     innovation: Any
+    place: Any
+    knot_first: Any
+    knot_carried: Any
+    knot_innovation: Any
     knots: int
 
     @cached_property
@@ -70,6 +82,19 @@ class ResidualDesign:
         counts = self.last - self.first
         innovation, carried = (np.repeat(own, counts) for own in (self.innovation, self.carried))
         return innovation[:, None] * misfit_ramps(self.position, self.knots, carried)
+
+    def for_likelihood(self) -> tuple[Any, ...]:
+        """Return what `bayes_cpt.likelihood` takes of the design, in its order."""
+        return (
+            self.gap,
+            self.place,
+            self.floating,
+            self.first,
+            self.last,
+            self.knot_first,
+            self.knot_carried,
+            self.knot_innovation,
+        )
 
     def arrays(self) -> dict[str, Any]:
         """Return the arrays by name."""
@@ -125,6 +150,18 @@ def misfit_variance(steps: Any, onset: float, memory: float, per_fold: int = KNO
     return (ramps**2).sum(axis=1)
 
 
+def knots_beside(position: Any, carried: float, innovation: float) -> tuple[Any, Any, Any]:
+    """Return `place`, `knot_carried` and `knot_innovation` of `ResidualDesign` for one curve."""
+    below = np.floor(position).astype(np.int64)
+    beside = np.unique(np.r_[below, below + 1])
+    beside = beside[beside > 0]
+    apart = np.diff(beside, prepend=0)
+    added = np.cumsum(carried ** (2.0 * np.arange(apart.max())))
+    size = innovation * np.sqrt(added[apart - 1])
+    link = carried**apart * np.r_[0.0, size[:-1]] / size
+    return np.searchsorted(beside, below, side="right") + (position - below), link, size
+
+
 def knot_count(position: Any) -> int:
     """Return how many knots lie below the last position, or at it."""
     return int(np.ceil(np.max(position)))
@@ -164,15 +201,29 @@ def residual_design(
     in_pt = misfit_walk(misfit_memory if misfit_memory_pt is None else misfit_memory_pt, KNOTS_PT)
     walks = np.where(pretraining[:, None], in_pt, in_cpt)
     reach = float(points.steps.max()) if last_step is None else last_step
+    position = misfit_position(points.steps, onset, per_fold[points.curve_index])
+    first, last = (
+        np.searchsorted(points.curve_index, np.arange(count), side=side)
+        for side in ("left", "right")
+    )
+    beside = [
+        knots_beside(position[start:stop], *walk)
+        for start, stop, walk in zip(first, last, walks, strict=True)
+    ]
+    places, links, sizes = (np.concatenate(own) for own in zip(*beside, strict=True))
     return ResidualDesign(
         gap=gap,
-        position=misfit_position(points.steps, onset, per_fold[points.curve_index]),
+        position=position,
         floating=(~anchored)[points.curve_index].astype(np.float64),
         pretraining=pretraining[points.curve_index].astype(np.float64),
-        first=np.searchsorted(points.curve_index, np.arange(count)),
-        last=np.searchsorted(points.curve_index, np.arange(count), side="right"),
+        first=first,
+        last=last,
         carried=walks[:, 0],
         innovation=walks[:, 1],
+        place=places,
+        knot_first=np.cumsum([0, *(own[1].size for own in beside)], dtype=np.int64),
+        knot_carried=links,
+        knot_innovation=sizes,
         knots=knot_count(misfit_position(reach, onset, per_fold)),
     )
 

@@ -153,8 +153,7 @@ def log_likelihoods(posterior: Posterior, parameters: dict[str, Floats]) -> Floa
     runs = study.runs if frame.spec.law.continual else study.pretraining_runs
     curves = frame.curves(study, lambda run, d: frame.fitted_steps(study, run, d), runs)
     design = frame.residual_design(curves)
-    names = ("gap", "position", "floating", "first", "last", "carried", "innovation")
-    fixed = tuple(getattr(design, name) for name in names)
+    fixed = design.for_likelihood()
     draws = next(iter(parameters.values())).shape[0]
     values = np.empty((draws, len(curves.curves)))
     # By parts: values of all draws at all points, for each coefficient, would not fit into any cache.

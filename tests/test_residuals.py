@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from bayes_cpt.laws import Reference
 from bayes_cpt.residuals import (
     knot_count,
+    knots_beside,
     misfit_position,
     misfit_ramps,
     misfit_variance,
@@ -48,6 +49,29 @@ def test_ramps_give_the_interpolated_autoregression(
     variance = misfit_variance(points, onset, carried, per_fold)
     np.testing.assert_allclose(variance, (ramps**2).sum(axis=1), rtol=1e-12)
     expected = misfit_covariance(points, onset, carried, per_fold)
+    np.testing.assert_allclose(ramps @ ramps.T, expected, rtol=1e-9, atol=1e-12)
+
+
+@given(
+    st.sets(st.integers(1, 50_000), min_size=1, max_size=8),
+    st.sampled_from([0.0, 0.3, 1.0]),
+    st.sampled_from([1, 8]),
+)
+def test_the_knots_beside_points_say_as_much_as_all(
+    steps: set[int], carried: float, per_fold: int
+) -> None:
+    points = np.sort(list(steps)).astype(np.float64)
+    walk = misfit_walk(carried, per_fold)
+    position = misfit_position(points, 6.0, per_fold)
+    place, link, size = knots_beside(position, *walk)
+    assert link.size == size.size <= 2 * points.size
+    np.testing.assert_allclose(place - np.floor(place), position - np.floor(position), atol=1e-9)
+    # Unit innovations at the kept knots, carried from one to the next in units of their own.
+    response = np.linalg.inv(np.eye(size.size) - np.diag(link[1:], -1))
+    knots = np.vstack([np.zeros(size.size), size[:, None] * response])
+    below, share = np.floor(place).astype(int), (place - np.floor(place))[:, None]
+    ramps = (1.0 - share) * knots[below] + share * knots[below + 1]
+    expected = misfit_covariance(points, 6.0, carried, per_fold)
     np.testing.assert_allclose(ramps @ ramps.T, expected, rtol=1e-9, atol=1e-12)
 
 
@@ -108,6 +132,18 @@ def test_the_design_can_be_mapped_name_by_name() -> None:
     seen: list[str] = []
     design.map(lambda name, value: seen.append(name))
     assert sorted(seen) == sorted(
-        ["carried", "first", "floating", "gap", "innovation", "last", "position", "pretraining"]
+        [
+            *(
+                "carried",
+                "first",
+                "floating",
+                "gap",
+                "innovation",
+                "last",
+                "position",
+                "pretraining",
+            ),
+            *("place", "knot_first", "knot_carried", "knot_innovation"),
+        ]
     )
     assert design.map(lambda name, value: value).knots == design.knots == 23
