@@ -325,7 +325,7 @@ def sample(
     def potential(white: Any) -> Any:
         return numpyro.infer.util.potential_energy(model, arguments, {}, unconstrained(white))
 
-    kernel = numpyro.infer.NUTS(potential_fn=potential, target_accept_prob=0.97)
+    kernel = numpyro.infer.NUTS(potential_fn=potential, target_accept_prob=0.99)
     chain = numpyro.infer.MCMC(
         kernel, num_warmup=warmup, num_samples=draws, num_chains=CHAINS, progress_bar=False
     )
