@@ -1,20 +1,27 @@
-"""Draw the pictures of the README from a fit of the bundled study.
+"""Draw the pictures of the README and of docs/misfit.md from fits of the bundled study.
 
-Run ``python docs/make_images.py FIT``, with the file of ``bayes-cpt fit data/cpt-lab -o FIT``.
+Run ``python docs/make_images.py FIT PRINTED``, with the files of ``bayes-cpt fit data/cpt-lab -o FIT`` and
+``bayes-cpt fit data/cpt-lab --model cpt-replay-printed -o PRINTED``.
 """
 
 import argparse
+import sys
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pandas as pd
 from PIL import Image
 
 import bayes_cpt
 from bayes_cpt import plots
+from bayes_cpt.quality import STAGES, residuals, systematic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from bayes_cpt.posterior import Posterior
+    from bayes_cpt.study import Study
 
 ROOT = Path(__file__).parent.parent
 PRACTICE = ROOT / "tests" / "data" / "cpt-lab-practice"
@@ -22,9 +29,10 @@ COLOURS = 128
 
 
 def main() -> None:
-    """Write fitted.png, forecast.png and decision.png."""
-    parser = argparse.ArgumentParser(description="Draw the pictures of the README.")
+    """Write the pictures, and print the table of docs/misfit.md."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("fit", type=Path, help="a fit of data/cpt-lab")
+    parser.add_argument("printed", type=Path, help="one by the model cpt-replay-printed")
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "docs" / "images")
     arguments = parser.parse_args()
     posterior = bayes_cpt.load(arguments.fit)
@@ -35,6 +43,37 @@ def main() -> None:
     save(plots.fitted(posterior), arguments.output / "fitted.png")
     save(plots.forecast(posterior, bands, practice), arguments.output / "forecast.png")
     save(bayes_cpt.decide(posterior, "balanced").plot(), arguments.output / "decision.png")
+    printed = bayes_cpt.load(arguments.printed)
+    save(plots.residuals(posterior), arguments.output / "misfit.png")
+    save(plots.residuals(printed), arguments.output / "misfit-printed.png")
+    save(plots.residuals(posterior, practice), arguments.output / "misfit-beyond.png")
+    fits = {"the printed law": printed, "cpt-replay": posterior}
+    sys.stdout.write(misfit_table(fits, {"fitted runs": None, "practice runs": practice}))
+
+
+def misfit_table(fits: "dict[str, Posterior]", studies: "dict[str, Study | None]") -> str:
+    """Return the mean residuals of each stage as a Markdown table, mnat."""
+    columns = {}
+    for study_name, study in studies.items():
+        for name, posterior in fits.items():
+            found = systematic(residuals(posterior, study))
+            mean, error = (1000.0 * found[key] for key in ("mean", "error"))
+            cells = mean.map("{:+.0f}".format) + " ± " + error.map("{:.0f}".format)
+            cells = cells.where(error.notna(), mean.map("{:+.0f} (one run)".format))
+            cells = cells.where(~found["leans"], "**" + cells + "**")
+            places = pd.MultiIndex.from_frame(found[["domain", "stage"]])
+            columns[f"{study_name}, {name}"] = pd.Series(cells.to_numpy(), index=places)
+    table = pd.DataFrame(columns)
+    lines = [
+        f"| loss | part of the run | {' | '.join(table.columns)} |",
+        "| --- " * (len(columns) + 2) + "|",
+    ]
+    for domain in dict.fromkeys(place[0] for place in table.index):
+        for stage in STAGES:
+            if (domain, stage) in table.index:
+                row = table.loc[(domain, stage)].fillna("")
+                lines.append(f"| {domain} | {stage} | {' | '.join(row)} |")
+    return "\n".join(lines) + "\n"
 
 
 def save(figure: "Figure", path: Path) -> None:

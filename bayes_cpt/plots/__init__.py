@@ -12,6 +12,7 @@ from bayes_cpt.plots.hidden_curves import hidden_curves
 from bayes_cpt.plots.next_run import next_run
 from bayes_cpt.plots.prior_posterior import prior_posterior
 from bayes_cpt.plots.prior_predictive import prior_predictive
+from bayes_cpt.plots.residuals import residuals
 from bayes_cpt.plots.response import response
 from bayes_cpt.plots.turning_length import turning_length
 
@@ -28,6 +29,7 @@ __all__ = [
     "next_run",
     "prior_posterior",
     "prior_predictive",
+    "residuals",
     "response",
     "turning_length",
 ]
