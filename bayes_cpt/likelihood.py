@@ -108,120 +108,203 @@ def _expect(place, levels, carried, precision, lowest, projection):  # type: ign
         precision[a, a - 1] = -carried[a]
 
 
-@numba.njit(**COMPILED)
-def _active(levels, size, before, below, columns):  # type: ignore[no-untyped-def]
-    """List the columns that count at a white point, return how many: the knots' and the level's.
-
-    The hats of a point are those of the knots `below` and above it; those of the point before it, the
-    knots `before` and above, come in when it is white. Knot 0, where the misfit is 0, has no column.
-    """
-    count = 0
-    for knot in range(max(before, 1), below + 2):
-        columns[count] = knot
-        count += 1
-    if levels:
-        columns[count] = size
-        count += 1
-    return count
+# What a pass along a curve keeps of a point. Scaled, divided by the fluctuation's sd: the residual and the
+# columns of the level and of the knots below and above. White, with the point before taken off: residual,
+# level, and the knots from the one below the point before to the one above, four at the most. Then the
+# correlation with the point before, and the spread about it.
+RESIDUAL, LEVEL, BELOW, ABOVE, WHITE, WHITE_LEVEL, HATS, RHO, SPREAD, KEPT = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    10,
+    11,
+    12,
+)
+# Factors of a determinant that are multiplied before a logarithm is taken.
+FACTORS = 16
 
 
 @numba.njit(**COMPILED)
 def _whiten(  # type: ignore[no-untyped-def]
     residual, fluctuation, memory, misfit, offset, gap, place, levels, innovation,
-    scaled, white, rho, spread, columns, precision, projection,
+    kept, precision, projection,
 ):  # fmt: skip
     """Fill in the white columns of one curve and their products; return its log density without misfit.
 
-    Column 0 is the residual, then come those of the knots, then `levels` offset columns (1 or none).
+    Products of points between the same knots are summed up before they enter the precision. Knot 0, where
+    the misfit is 0, has no column.
     """
-    count, size = residual.shape[0], precision.shape[0]
+    count, last = residual.shape[0], precision.shape[0] - 1
     total = -0.5 * count * np.log(2.0 * np.pi)
+    determinant = 1.0
+    below_below, below_above, above_above = 0.0, 0.0, 0.0
+    below_white, above_white, below_level, above_level = 0.0, 0.0, 0.0, 0.0
+    level_level, level_white = 0.0, 0.0
+    current = int(place[0])
     for k in range(count):
-        below = int(place[k])
-        share = place[k] - below
-        before = int(place[k - 1]) if k > 0 else below
-        active = _active(levels, size, before, below, columns)
+        earlier = k - 1 if k > 0 else 0
+        knot = int(place[k])
+        share = place[k] - knot
         per_sd = 1.0 / fluctuation[k]
-        for m in range(active):
-            scaled[k, columns[m]] = 0.0
-            if k > 0 and before + 1 < columns[m] <= below + 1:
-                scaled[k - 1, columns[m]] = 0.0
-        scaled[k, 0] = residual[k] * per_sd
-        if levels:
-            scaled[k, size] = offset[k] * per_sd
-        if below > 0:
-            scaled[k, below] = innovation[below - 1] * misfit[k] * per_sd * (1.0 - share)
-        scaled[k, below + 1] = innovation[below] * misfit[k] * per_sd * share
+        size = misfit[k] * per_sd
+        kept[k, RESIDUAL] = residual[k] * per_sd
+        kept[k, LEVEL] = offset[k] * per_sd if levels else 0.0
+        kept[k, BELOW] = innovation[knot - 1] * size * (1.0 - share) if knot > 0 else 0.0
+        kept[k, ABOVE] = innovation[knot] * size * share
         if k > 0 and gap[k] == gap[k - 1] and memory[k] == memory[k - 1]:
-            rho[k], spread[k] = rho[k - 1], spread[k - 1]
+            kept[k, RHO], kept[k, SPREAD] = kept[earlier, RHO], kept[earlier, SPREAD]
         else:
             fall = np.expm1(-gap[k] / memory[k])
-            rho[k] = 1.0 + fall
-            spread[k] = np.sqrt(-fall * (2.0 + fall))
-        total -= np.log(fluctuation[k] * spread[k])
-        per_spread = 1.0 / spread[k]
-        carried = rho[k] if k > 0 else 0.0
-        earlier = k - 1 if k > 0 else 0
-        own = (scaled[k, 0] - carried * scaled[earlier, 0]) * per_spread
-        white[k, 0] = own
-        total -= 0.5 * own**2
-        for m in range(active):
-            a = columns[m]
-            white[k, a] = (scaled[k, a] - carried * scaled[earlier, a]) * per_spread
-            projection[a - 1] += own * white[k, a]
-            for other in range(m + 1):
-                b = columns[other]
-                precision[a - 1, b - 1] += white[k, a] * white[k, b]
-    return total
+            kept[k, RHO] = 1.0 + fall
+            kept[k, SPREAD] = np.sqrt(-fall * (2.0 + fall))
+        determinant *= fluctuation[k] * kept[k, SPREAD]
+        if k % FACTORS == FACTORS - 1:
+            total -= np.log(determinant)
+            determinant = 1.0
+        per_spread = 1.0 / kept[k, SPREAD]
+        carried = kept[k, RHO] if k > 0 else 0.0
+        white = (kept[k, RESIDUAL] - carried * kept[earlier, RESIDUAL]) * per_spread
+        level = (kept[k, LEVEL] - carried * kept[earlier, LEVEL]) * per_spread
+        kept[k, WHITE], kept[k, WHITE_LEVEL] = white, level
+        total -= 0.5 * white**2
+        level_level += level**2
+        level_white += level * white
+        if knot == current:
+            below = (kept[k, BELOW] - carried * kept[earlier, BELOW]) * per_spread
+            above = (kept[k, ABOVE] - carried * kept[earlier, ABOVE]) * per_spread
+            kept[k, HATS], kept[k, HATS + 1] = below, above
+            below_below += below**2
+            below_above += below * above
+            above_above += above**2
+            below_white += below * white
+            above_white += above * white
+            below_level += below * level
+            above_level += above * level
+            continue
+        _add_pair(
+            current, levels, precision, projection, below_below, below_above, above_above,
+            below_white, above_white, below_level, above_level,
+        )  # fmt: skip
+        below_below, below_above, above_above = 0.0, 0.0, 0.0
+        below_white, above_white, below_level, above_level = 0.0, 0.0, 0.0, 0.0
+        # Between this point and the last there are no knots but those beside them.
+        beyond = knot - current
+        for m in range(4):
+            kept[k, HATS + m] = 0.0
+        kept[k, HATS] = -carried * kept[earlier, BELOW] * per_spread
+        kept[k, HATS + 1] = -carried * kept[earlier, ABOVE] * per_spread
+        kept[k, HATS + beyond] += kept[k, BELOW] * per_spread
+        kept[k, HATS + beyond + 1] += kept[k, ABOVE] * per_spread
+        for m in range(1 if current == 0 else 0, beyond + 2):
+            a = current + m - 1
+            projection[a] += kept[k, HATS + m] * white
+            if levels:
+                precision[last, a] += kept[k, HATS + m] * level
+            for other in range(1 if current == 0 else 0, m + 1):
+                precision[a, current + other - 1] += kept[k, HATS + m] * kept[k, HATS + other]
+        current = knot
+    _add_pair(
+        current, levels, precision, projection, below_below, below_above, above_above,
+        below_white, above_white, below_level, above_level,
+    )  # fmt: skip
+    if levels:
+        precision[last, last] += level_level
+        projection[last] += level_white
+    return total - np.log(determinant)
+
+
+@numba.njit(**COMPILED)
+def _add_pair(  # type: ignore[no-untyped-def]
+    knot, levels, precision, projection, below_below, below_above, above_above,
+    below_white, above_white, below_level, above_level,
+):  # fmt: skip
+    """Add sums of products of the columns of a knot, and of the one above it, to all products."""
+    last = precision.shape[0] - 1
+    precision[knot, knot] += above_above
+    projection[knot] += above_white
+    if levels:
+        precision[last, knot] += above_level
+    if knot > 0:
+        precision[knot - 1, knot - 1] += below_below
+        precision[knot, knot - 1] += below_above
+        projection[knot - 1] += below_white
+        if levels:
+            precision[last, knot - 1] += below_level
 
 
 @numba.njit(**COMPILED)
 def _slopes(  # type: ignore[no-untyped-def]
-    fluctuation, memory, gap, place, levels, innovation, scaled, white, rho, spread, columns, inverse,
-    weights, d_white, passed_back, d_residual, d_fluctuation, d_memory, d_misfit, d_offset,
+    fluctuation, memory, gap, place, levels, innovation, kept, inverse, weights,
+    d_residual, d_fluctuation, d_memory, d_misfit, d_offset,
 ):  # fmt: skip
     """Fill in the slopes of one curve's log density, from its last point to its first."""
-    count, size = d_residual.shape[0], inverse.shape[0]
-    for j in range(passed_back.shape[0]):
-        passed_back[j] = 0.0
+    count, last = d_residual.shape[0], inverse.shape[0] - 1
+    level_weight = weights[last] if levels else 0.0
+    # Of the knots below and above: weights, their covariances with each other and with the level.
+    loaded = -1
+    weight, covariance, with_level = np.zeros(4), np.zeros((4, 4)), np.zeros(4)
+    level_variance = inverse[last, last] if levels else 0.0
+    d_hats = np.zeros(4)
+    # What the point after passes back to residual, level, and knots below and above.
+    back, back_level, back_below, back_above = 0.0, 0.0, 0.0, 0.0
     for k in range(count - 1, -1, -1):
-        below = int(place[k])
-        share = place[k] - below
-        before = int(place[k - 1]) if k > 0 else below
-        active = _active(levels, size, before, below, columns)
-        unexplained = white[k, 0]
-        for m in range(active):
-            unexplained -= weights[columns[m] - 1] * white[k, columns[m]]
-        for m in range(active):
-            a = columns[m]
-            left = weights[a - 1] * unexplained
-            for other in range(active):
-                left -= inverse[a - 1, columns[other] - 1] * white[k, columns[other]]
-            d_white[a] = left
-        d_white[0] = -unexplained
-        per_spread, per_sd = 1.0 / spread[k], 1.0 / fluctuation[k]
         earlier = k - 1 if k > 0 else 0
-        carried = rho[k] * per_spread if k > 0 else 0.0
-        d_spread, d_rho, d_columns = -1.0, 0.0, 1.0
-        for m in range(-1, active):
-            j = columns[m] if m >= 0 else 0
-            d_spread -= d_white[j] * white[k, j]
-            d_rho -= d_white[j] * scaled[earlier, j]
-            d_scaled = d_white[j] * per_spread + passed_back[j]
-            d_columns += d_scaled * scaled[k, j]
-            passed_back[j] = -carried * d_white[j]
-            d_white[j] = d_scaled
-        if k == 0:
-            d_rho = 0.0
-        d_rho = d_rho * per_spread - d_spread * per_spread * rho[k] * per_spread
-        d_residual[k] = d_white[0] * per_sd
-        d_offset[k] = d_white[size] * per_sd if levels else 0.0
-        d_size = innovation[below] * d_white[below + 1] * share
-        if below > 0:
-            d_size += innovation[below - 1] * d_white[below] * (1.0 - share)
+        knot = int(place[k])
+        share = place[k] - knot
+        lowest = int(place[k - 1]) if k > 0 else knot
+        beyond = knot - lowest
+        if beyond > 0 or loaded != knot:
+            for m in range(beyond + 2):
+                a = lowest + m - 1
+                weight[m] = weights[a] if a >= 0 else 0.0
+                with_level[m] = inverse[a, last] if levels and a >= 0 else 0.0
+                for other in range(beyond + 2):
+                    b = lowest + other - 1
+                    covariance[m, other] = inverse[a, b] if a >= 0 and b >= 0 else 0.0
+            loaded = knot if beyond == 0 else -1
+        white, level = kept[k, WHITE], kept[k, WHITE_LEVEL]
+        unexplained = white - level_weight * level
+        for m in range(beyond + 2):
+            unexplained -= weight[m] * kept[k, HATS + m]
+        d_level = level_weight * unexplained - level_variance * level
+        d_spread = -1.0 + unexplained * white
+        for m in range(beyond + 2):
+            along = weight[m] * unexplained - with_level[m] * level
+            for other in range(beyond + 2):
+                along -= covariance[m, other] * kept[k, HATS + other]
+            d_hats[m] = along
+            d_level -= with_level[m] * kept[k, HATS + m]
+            d_spread -= along * kept[k, HATS + m]
+        if not levels:
+            d_level = 0.0
+        d_spread -= d_level * level
+        per_spread, per_sd = 1.0 / kept[k, SPREAD], 1.0 / fluctuation[k]
+        d_scaled = -unexplained * per_spread + back
+        d_level_scaled = d_level * per_spread + back_level
+        d_below = d_hats[beyond] * per_spread + back_below
+        d_above = d_hats[beyond + 1] * per_spread + back_above
+        d_rho, carried = 0.0, 0.0
+        if k > 0:
+            carried = kept[k, RHO] * per_spread
+            d_rho = unexplained * kept[earlier, RESIDUAL] - d_level * kept[earlier, LEVEL]
+            d_rho -= d_hats[0] * kept[earlier, BELOW] + d_hats[1] * kept[earlier, ABOVE]
+        back, back_level = carried * unexplained, -carried * d_level
+        back_below, back_above = -carried * d_hats[0], -carried * d_hats[1]
+        d_rho = d_rho * per_spread - d_spread * per_spread * kept[k, RHO] * per_spread
+        d_columns = 1.0 + d_scaled * kept[k, RESIDUAL] + d_level_scaled * kept[k, LEVEL]
+        d_columns += d_below * kept[k, BELOW] + d_above * kept[k, ABOVE]
+        d_size = innovation[knot] * d_above * share
+        if knot > 0:
+            d_size += innovation[knot - 1] * d_below * (1.0 - share)
+        d_residual[k] = d_scaled * per_sd
+        d_offset[k] = d_level_scaled * per_sd
         d_misfit[k] = d_size * per_sd
         d_fluctuation[k] = -d_columns * per_sd
-        d_memory[k] = d_rho * rho[k] * gap[k] / memory[k] ** 2 if gap[k] < np.inf else 0.0
+        d_memory[k] = d_rho * kept[k, RHO] * gap[k] / memory[k] ** 2 if gap[k] < np.inf else 0.0
 
 
 @numba.njit(**COMPILED)
@@ -231,18 +314,12 @@ def workspace(place, first, last):  # type: ignore[no-untyped-def]
     for curve in range(first.shape[0]):
         longest = max(longest, last[curve] - first[curve])
         knots = max(knots, int(place[last[curve] - 1]) + 1)
-    width = knots + 2
+    width = knots + 1
     return (
-        np.empty((longest, width)),
-        np.empty((longest, width)),
-        np.empty(longest),
-        np.empty(longest),
+        np.zeros((longest, KEPT)),
         np.empty((width, width)),
         np.empty((width, width)),
         np.empty(width),
-        np.empty(width),
-        np.empty(width),
-        np.empty(width, dtype=np.int64),
         np.empty(width, dtype=np.int64),
     )
 
@@ -260,9 +337,7 @@ def curve_log_likelihood(  # type: ignore[no-untyped-def]
     normal weights (of determinant 1), integrating the weights out leaves the square
     ``white·white - p'(Q + P)^-1 p`` and the factor ``det(Q + P)``.
     """
-    scaled, white, rho, spread, every_root, every_inverse, sums, d_white, back, columns, reach = (
-        room
-    )
+    kept, every_root, every_inverse, sums, reach = room
     levels = 1 if floating > 0.0 else 0
     # Steps rise along a curve, so its last point has the last knots.
     size = int(place[-1]) + 1 + levels
@@ -271,14 +346,14 @@ def curve_log_likelihood(  # type: ignore[no-untyped-def]
     _expect(place, levels, carried, root, lowest, weights)
     total = _whiten(
         residual, fluctuation, memory, misfit, offset, gap, place, levels, innovation,
-        scaled, white, rho, spread, columns, root, weights,
+        kept, root, weights,
     )  # fmt: skip
     total -= _factor(root, lowest)
     total += 0.5 * _solve(root, lowest, weights)
     _invert(root, lowest, levels, inverse)
     _slopes(
-        fluctuation, memory, gap, place, levels, innovation, scaled, white, rho, spread, columns,
-        inverse, weights, d_white, back, d_residual, d_fluctuation, d_memory, d_misfit, d_offset,
+        fluctuation, memory, gap, place, levels, innovation, kept, inverse, weights,
+        d_residual, d_fluctuation, d_memory, d_misfit, d_offset,
     )  # fmt: skip
     return total
 
