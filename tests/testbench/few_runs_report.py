@@ -96,7 +96,10 @@ def figure(tables: dict[str, pd.DataFrame]) -> Figure:
         own = ours[ours["objective"] == objective]
         _draw(axes, grid(own, "regret"), f"Choice for {objective}", "mean regret")
         common = SCALE * rule["regret"][rule["objective"] == objective].mean()
-        axes.axhline(common, color=GREY, lw=0.8, ls=(0, (4, 3)), label="common rule")
+        if common <= axes.get_ylim()[1]:
+            axes.axhline(common, color=GREY, lw=0.8, ls=(0, (4, 3)))
+        words = f"common rule: {common:.1f}"
+        axes.text(0.98, 0.96, words, transform=axes.transAxes, ha="right", va="top", color=GREY)
     spare = grid_of_axes[0][len(domains) :]
     for axes in spare:
         axes.set_axis_off()
