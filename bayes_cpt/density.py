@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.compilation import compiled_law
-from bayes_cpt.kernels import BOUNDED, LOG_NORMAL, LOGIT_NORMAL, NORMAL, PACES
+from bayes_cpt.compiled.compilation import compiled_law
+from bayes_cpt.compiled.kernels import BOUNDED, LOG_NORMAL, LOGIT_NORMAL, NORMAL, PACES
 from bayes_cpt.points import Curves, Points
 from bayes_cpt.setup import Frame, Setup
 from bayes_cpt.spec import Distribution, Fixed, LogitNormal, LogNormal, Normal
@@ -21,7 +21,8 @@ from bayes_cpt.whitening import Metric
 
 type Floats = NDArray[np.float64]
 
-# Columns of a point, in the order of `bayes_cpt.symbolic.POINT`; the annealing areas follow the momenta.
+# Columns of a point, in the order of `bayes_cpt.compiled.symbolic.POINT`; the annealing areas follow the
+# momenta.
 COLUMNS = ("cpt_steps", "learning_rate", "forward_pt", "forward_cpt")
 AREA_COLUMNS = 2 + 2 * len(PACES)
 

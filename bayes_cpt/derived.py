@@ -89,7 +89,7 @@ class Effect:
     against : str or None
         ... less that of this one; None for its own loss at the start.
     trial : str
-        The run that would show it, one of `bayes_cpt.candidates`.
+        The run that would show it, one of `bayes_cpt.identifiability.candidates`.
     """
 
     name: str
@@ -218,7 +218,7 @@ def derived_quantities(
     Examples
     --------
     >>> from bayes_cpt import bundled_study, read_study
-    >>> from bayes_cpt.priors import draw_priors
+    >>> from bayes_cpt.prior.priors import draw_priors
     >>> from bayes_cpt.setup import build_setup
     >>> from bayes_cpt.spec import read_spec
     >>> study = read_study(bundled_study())

@@ -14,7 +14,7 @@ import numpy as np
 
 from bayes_cpt.errors import BayesCPTError, StudyError, StudyWarning
 from bayes_cpt.laws import Reference
-from bayes_cpt.priors import draw_priors
+from bayes_cpt.prior.priors import draw_priors
 from bayes_cpt.setup import Frame
 from bayes_cpt.spec import ROLES, parse_spec
 from bayes_cpt.study import Study

@@ -143,7 +143,7 @@ class Marginals:
         )
 
     def _of_new_compiled(self, curves: Curves) -> Floats:
-        from bayes_cpt.band_kernel import workspace
+        from bayes_cpt.compiled.band_kernel import workspace
 
         points, bases = curves.points, curves.bases
         first = np.searchsorted(points.curve_index, np.arange(len(curves.curves) + 1))
@@ -184,7 +184,7 @@ class Marginals:
     @cached_property
     def _padded_basis(self) -> NDArray[np.float32]:
         """The momentum's part of S2, shape (nodes, draws), the last draw repeated to whole blocks."""
-        from bayes_cpt.band_source import BLOCK
+        from bayes_cpt.compiled.band_source import BLOCK
 
         more = -self.draws % BLOCK
         padded = np.pad(self._basis, ((0, more), (0, 0)), mode="edge")
@@ -207,8 +207,8 @@ class _CompiledLaw:
 
     @classmethod
     def of(cls, frame: Frame, domain: int, parameters: dict[str, Floats]) -> Self:
-        from bayes_cpt.band_kernel import band_module
-        from bayes_cpt.symbolic import parameters_of
+        from bayes_cpt.compiled.band_kernel import band_module
+        from bayes_cpt.compiled.symbolic import parameters_of
 
         role, infos = frame.roles[domain], frame.parameters()
         rows = []

@@ -8,9 +8,9 @@ import pymc as pm
 import pytensor.tensor as pt
 from numpy.typing import NDArray
 
+from bayes_cpt.compiled.likelihood_operation import log_likelihood
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.laws import Parameter
-from bayes_cpt.likelihood_operation import log_likelihood
 from bayes_cpt.setup import Frame, Setup
 from bayes_cpt.spec import Distribution, Fixed, LogitNormal, LogNormal, Normal, Prior
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bayes_cpt.files import replacing
 from bayes_cpt.fit_files import FORMAT, FitFileError, read_fit
 from bayes_cpt.laws.law import SHARED
-from bayes_cpt.priors import draw_priors
+from bayes_cpt.prior.priors import draw_priors
 from bayes_cpt.setup import Frame
 from bayes_cpt.study import Study
 

@@ -84,7 +84,7 @@ class ResidualDesign:
         return innovation[:, None] * misfit_ramps(self.position, self.knots, carried)
 
     def for_likelihood(self) -> tuple[Any, ...]:
-        """Return what `bayes_cpt.likelihood` takes of the design, in its order."""
+        """Return what `bayes_cpt.compiled.likelihood` takes of the design, in its order."""
         return (
             self.gap,
             self.place,

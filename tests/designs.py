@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from synthetic import CHAINS, as_posterior
 
-from bayes_cpt.information import FreeParameters, information
+from bayes_cpt.identifiability.information import FreeParameters, information
 from bayes_cpt.posterior import Posterior
 from bayes_cpt.runs import Base, Run
 from bayes_cpt.schedules import Schedule, constant, cosine, linear

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bayes_cpt import bundled_study, read_study
 from bayes_cpt.posterior import FORMAT, Posterior, build_tree
-from bayes_cpt.priors import draw_priors
+from bayes_cpt.prior.priors import draw_priors
 from bayes_cpt.setup import Frame, build_setup
 from bayes_cpt.spec import ModelSpec, read_spec
 from bayes_cpt.study import Study

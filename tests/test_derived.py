@@ -11,7 +11,7 @@ from bayes_cpt.derived import (
     effect_runs,
     effects_of,
 )
-from bayes_cpt.priors import draw_priors
+from bayes_cpt.prior.priors import draw_priors
 from bayes_cpt.schedules import constant
 from bayes_cpt.setup import Frame, build_setup
 from bayes_cpt.spec import read_spec

@@ -19,9 +19,9 @@ from synthetic import lab
 
 from bayes_cpt.cli import run
 from bayes_cpt.errors import BayesCPTError, StudyWarning
+from bayes_cpt.prior.statements import read_statements
 from bayes_cpt.readers.folder import read_plan
 from bayes_cpt.spec import read_spec
-from bayes_cpt.statements import read_statements
 
 LONGEST_SECONDS = 60
 QUICK = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bayes_cpt.laws import Reference
 from bayes_cpt.points import Curves
-from bayes_cpt.priors import draw_priors
+from bayes_cpt.prior.priors import draw_priors
 from bayes_cpt.residuals import ONSET_SHARE
 from bayes_cpt.setup import Frame
 from bayes_cpt.simulate import CurveDraws, expected_loss, simulate

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from synthetic import lab
 
 from bayes_cpt.errors import StudyWarning
-from bayes_cpt.information import STEP, FreeParameters
+from bayes_cpt.identifiability.information import STEP, FreeParameters
 from bayes_cpt.plans import with_base_losses
 from bayes_cpt.points import Curves, thinned
-from bayes_cpt.priors import draw_priors
+from bayes_cpt.prior.priors import draw_priors
 from bayes_cpt.residuals import ONSET_SHARE, ResidualDesign, Scales
 from bayes_cpt.runs import Run
 from bayes_cpt.schedules import cosine, warmup_stable_decay

@@ -65,7 +65,7 @@ def check(
 
 
 def _identifiability(study: "Study", model: str | None) -> tuple[str, "pd.DataFrame"]:
-    from bayes_cpt.identify import identifiability
+    from bayes_cpt.identifiability.identify import identifiability
     from bayes_cpt.spec import read_spec
 
     spec = read_spec(model or ("cpt-replay" if study.continual_runs else "pretrain"))

@@ -21,7 +21,7 @@ def show_undetermined(written: Output, table: "pd.DataFrame", kinds: tuple[str, 
     ----------
     written : Output
     table : DataFrame
-        Of `bayes_cpt.identify.identifiability` or `bayes_cpt.determination.determination`.
+        Of `bayes_cpt.identifiability`: from `identify.identifiability` or `determination.determination`.
     kinds : tuple of str
         Kinds of quantities to name.
     """
@@ -84,7 +84,7 @@ def _strongest(row: dict[Any, Any]) -> str:
 
 
 def _advice(row: dict[Any, Any]) -> str:
-    from bayes_cpt.identify import IDENTIFIED
+    from bayes_cpt.identifiability.identify import IDENTIFIED
 
     before, after = row["contraction"], row["with_advice"]
     rise = f"({before:.2f} -> {after:.2f})"

@@ -99,8 +99,8 @@ def prior(
     0  done
     2  bad input: nothing is written
     """
-    from bayes_cpt.prior_predictive import expected_ends, read_prior_plan
-    from bayes_cpt.priors import prior_table
+    from bayes_cpt.prior.prior_predictive import expected_ends, read_prior_plan
+    from bayes_cpt.prior.priors import prior_table
     from bayes_cpt.spec import read_spec
 
     written = Output(quiet, json)
@@ -175,9 +175,9 @@ def _elicit(
     written: Output, frame: "Frame", plan: "Study", model: str, statements: Path, target: Path
 ) -> int:
     """Write a model whose priors say what is stated, and show how they moved."""
-    from bayes_cpt.elicitation import elicit, model_text
+    from bayes_cpt.prior.elicitation import elicit, model_text
+    from bayes_cpt.prior.statements import read_statements
     from bayes_cpt.spec import read_spec, shipped_models
-    from bayes_cpt.statements import read_statements
 
     name, stated = read_statements(statements)
     found = elicit(frame, plan, stated)
@@ -220,7 +220,7 @@ def _elicit(
 
 def _pairs(frame: "Frame", prior: "Prior", parameter: str) -> list[tuple[tuple[str, str], str]]:
     """Return validation set and words of a prior as it was, and as it is, where the two differ."""
-    from bayes_cpt.distributions import words
+    from bayes_cpt.prior.distributions import words
 
     own = frame.spec.priors[parameter]
     dims = frame.parameters()[parameter].dims

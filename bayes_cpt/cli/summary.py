@@ -71,7 +71,7 @@ def summary(
     1  done, but the fit falls short of its diagnostics
     2  bad input: nothing is written
     """
-    from bayes_cpt.determination import determination
+    from bayes_cpt.identifiability.determination import determination
     from bayes_cpt.posterior import load
 
     written = Output(quiet, json)
@@ -111,7 +111,7 @@ def summary(
 
 
 def _sensitivity(written: Output, posterior: "Posterior", plan: Path | None) -> "pd.DataFrame":
-    from bayes_cpt.sensitivity import sensitivity
+    from bayes_cpt.prior.sensitivity import sensitivity
 
     with written.cautions():
         return sensitivity(posterior, plan)

@@ -6,12 +6,12 @@ stand a second time, in a loop that Numba turns into vector instructions: the po
 progress of the shift, and what annealing gains. Everything else arrives in tables that the law's own terms
 have filled. Tests hold the loop to the law.
 
-Single precision throughout (`bayes_cpt.single`).
+Single precision throughout (`bayes_cpt.compiled.single`).
 """
 
 import numba
 
-from bayes_cpt.single import FASTMATH, ONE, expm1, log
+from bayes_cpt.compiled.single import FASTMATH, ONE, expm1, log
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")

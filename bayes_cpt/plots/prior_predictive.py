@@ -10,7 +10,7 @@ from bayes_cpt.forecast import default_grid, planned_curves
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import GREY, INK, WIDE_BAND, colour, styled
 from bayes_cpt.posterior import Posterior
-from bayes_cpt.priors import draw_priors
+from bayes_cpt.prior.priors import draw_priors
 from bayes_cpt.setup import Frame
 from bayes_cpt.simulate import expected_loss
 from bayes_cpt.study import Study

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.priors import draw_priors
+from bayes_cpt.prior.priors import draw_priors
 from bayes_cpt.setup import Frame, Setup, build_setup
 from bayes_cpt.simulate import simulate
 from bayes_cpt.spec import Fixed, ModelSpec

@@ -7,12 +7,18 @@ import numpy as np
 import sympy
 from synthetic import lab
 
+from bayes_cpt.compiled.symbolic import (
+    REFERENCE,
+    _outputs,
+    _parameter_symbol,
+    _source,
+    parameters_of,
+)
 from bayes_cpt.density import Density, build_density
 from bayes_cpt.laws import Reference
-from bayes_cpt.priors import draw_priors
+from bayes_cpt.prior.priors import draw_priors
 from bayes_cpt.setup import Frame, Setup, build_setup
 from bayes_cpt.spec import ModelSpec, read_spec
-from bayes_cpt.symbolic import REFERENCE, _outputs, _parameter_symbol, _source, parameters_of
 from bayes_cpt.whitening import Metric
 from benchmarks.report import Row, fastest
 from benchmarks.studies import study_of

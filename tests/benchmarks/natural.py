@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.kernels import PACES
+from bayes_cpt.compiled.kernels import PACES
 from bayes_cpt.setup import Setup
 from bayes_cpt.spec import LogitNormal, LogNormal
 

@@ -16,7 +16,7 @@ jax.config.update("jax_enable_x64", True)
 
 
 def log_likelihood(residual: Any, setup: Setup, scales: Any) -> Any:
-    """Return what `bayes_cpt.likelihood` does, in array expressions: O(points), all curves at once."""
+    """Return what `bayes_cpt.compiled.likelihood` does, in array expressions, all curves at once."""
     design = setup.design
     curve = setup.curves.points.curve_index
     columns = jnp.concatenate(

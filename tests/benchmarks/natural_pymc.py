@@ -6,7 +6,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
-from bayes_cpt.likelihood_operation import log_likelihood
+from bayes_cpt.compiled.likelihood_operation import log_likelihood
 from bayes_cpt.setup import Setup
 from benchmarks.natural import MEMORY, Floats, flat_log_likelihood, priors
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from bayes_cpt.information import FreeParameters
+from bayes_cpt.identifiability.information import FreeParameters
 from bayes_cpt.points import reference_of
 from bayes_cpt.runs import Base, Run
 from bayes_cpt.schedules import constant, linear, warmup_stable_decay

@@ -9,13 +9,13 @@ import pytest
 from numpy.typing import NDArray
 from synthetic import as_posterior, lab, lab_posterior, prior_as_posterior
 
+from bayes_cpt.compiled.likelihood import curve_log_likelihoods
 from bayes_cpt.decisions import next_run as module
 from bayes_cpt.decisions.affordable import REPLAYS, Affordable
 from bayes_cpt.decisions.next_run import checkpoints, next_run
 from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.decisions.run_values import RunValues
 from bayes_cpt.errors import SpecError, StudyError
-from bayes_cpt.likelihood import curve_log_likelihoods
 from bayes_cpt.plans import with_base_losses
 from bayes_cpt.posterior import Posterior
 from bayes_cpt.simulate import expected_loss

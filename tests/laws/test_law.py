@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.laws import Annealing, BaseOffset, Law, Power, Reference, Shift
 from bayes_cpt.laws.law import gather
-from bayes_cpt.priors import draw_priors
+from bayes_cpt.prior.priors import draw_priors
 from bayes_cpt.readers.folder import read_study
 from bayes_cpt.setup import Frame, Setup, build_setup
 from bayes_cpt.spec import read_spec

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from printed import COEFFICIENTS, MEMORY, law_parameters
 
-from bayes_cpt.priors import draw_priors
+from bayes_cpt.prior.priors import draw_priors
 from bayes_cpt.setup import Frame
 
 type Floats = NDArray[np.float64]

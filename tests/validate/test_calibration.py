@@ -8,7 +8,7 @@ from conjugate import NormalMean
 from scipy.stats import kstest
 from synthetic import lab
 
-from bayes_cpt.priors import draw_priors
+from bayes_cpt.prior.priors import draw_priors
 from bayes_cpt.sampling import CHAINS, Diagnostics, Sample
 from bayes_cpt.setup import build_setup
 from bayes_cpt.spec import Fixed, read_spec, shipped_models

@@ -8,7 +8,7 @@ from synthetic import lab
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.errors import StudyError
 from bayes_cpt.points import observed_steps
-from bayes_cpt.priors import draw_priors
+from bayes_cpt.prior.priors import draw_priors
 from bayes_cpt.runs import Base, Run
 from bayes_cpt.schedules import constant, cosine
 from bayes_cpt.setup import Setup, build_setup

@@ -5,10 +5,10 @@ import pytest
 from designs import DESIGNS_BY_NAME, full, one_rate, one_replay, too_short, without_anneals
 from synthetic import lab
 
-from bayes_cpt.candidates import candidate_runs
 from bayes_cpt.derived import LONG, PT_ANNEALED, REWARMED, SLOWER, Typical, effects_of, tried
 from bayes_cpt.errors import StudyError
-from bayes_cpt.identify import IDENTIFIED, identifiability
+from bayes_cpt.identifiability.candidates import candidate_runs
+from bayes_cpt.identifiability.identify import IDENTIFIED, identifiability
 from bayes_cpt.setup import build_setup
 from bayes_cpt.spec import read_spec
 from bayes_cpt.study import Study

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.optimize import approx_fprime
 from scipy.stats import multivariate_normal, norm
 
-from bayes_cpt.likelihood import curve_log_likelihoods, total_log_likelihood
-from bayes_cpt.likelihood_operation import log_likelihood
+from bayes_cpt.compiled.likelihood import curve_log_likelihoods, total_log_likelihood
+from bayes_cpt.compiled.likelihood_operation import log_likelihood
 from bayes_cpt.points import Curves
 from bayes_cpt.residuals import ONSET_SHARE, ResidualDesign, Scales, residual_design
 

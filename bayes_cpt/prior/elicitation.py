@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.derived import Typical, effect_runs, last_points
-from bayes_cpt.distributions import center_and_spread, from_interval, quantiles
 from bayes_cpt.errors import Problem, SpecError
-from bayes_cpt.information import FreeParameters
-from bayes_cpt.nearest import Change, columns_of, nearest, relevant, uniform_draws
+from bayes_cpt.identifiability.information import FreeParameters
+from bayes_cpt.prior.distributions import center_and_spread, from_interval, quantiles
+from bayes_cpt.prior.nearest import Change, columns_of, nearest, relevant, uniform_draws
+from bayes_cpt.prior.statements import Statement
 from bayes_cpt.readers.writer import toml_value
 from bayes_cpt.setup import Frame
 from bayes_cpt.spec import ROLES, Distribution, Fixed, ModelSpec, Prior
-from bayes_cpt.statements import Statement
 from bayes_cpt.study import Study
 
 if TYPE_CHECKING:

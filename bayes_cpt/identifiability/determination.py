@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.derived import derived_quantities, tried
-from bayes_cpt.identify import IDENTIFIED, expected, partners
-from bayes_cpt.information import FreeParameters
+from bayes_cpt.identifiability.identify import IDENTIFIED, expected, partners
+from bayes_cpt.identifiability.information import FreeParameters
 from bayes_cpt.points import Curves
 from bayes_cpt.posterior import PRIOR_DRAWS, Posterior, contraction
-from bayes_cpt.priors import draw_priors
+from bayes_cpt.prior.priors import draw_priors
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,8 +38,8 @@ def determination(posterior: Posterior, interval: float = 0.9) -> "pd.DataFrame"
         One row per coefficient, parameter of the law and effect (see `bayes_cpt.derived`), and validation
         set. Columns quantity, domain, kind, mean, sd, lower, upper, contraction (see
         `bayes_cpt.posterior.contraction`), identified, tried, moves_with (rank correlations above 0.7 in
-        the posterior), advice and with_advice, as in `bayes_cpt.identify.identifiability`; what further
-        runs would tell is computed around the posterior.
+        the posterior), advice and with_advice, as in `bayes_cpt.identifiability.identify.identifiability`;
+        what further runs would tell is computed around the posterior.
     """
     import pandas as pd
 

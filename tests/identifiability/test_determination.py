@@ -7,7 +7,7 @@ from designs import DESIGNS_BY_NAME, laplace_posterior
 from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.derived import LONG, PT_ANNEALED, SLOWER
-from bayes_cpt.determination import determination
+from bayes_cpt.identifiability.determination import determination
 
 
 @cache

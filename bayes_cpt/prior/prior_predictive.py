@@ -10,7 +10,7 @@ from bayes_cpt.derived import last_points, start_loss
 from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.forecast import with_base_losses
 from bayes_cpt.points import reference_of
-from bayes_cpt.priors import draw_priors
+from bayes_cpt.prior.priors import draw_priors
 from bayes_cpt.readers.folder import read_plan, read_study
 from bayes_cpt.readers.tables import find_table
 from bayes_cpt.setup import Frame

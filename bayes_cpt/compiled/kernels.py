@@ -1,7 +1,8 @@
 """The log density and its gradient, in loops that Numba compiles.
 
-`log_density` is compiled together with the law of a specification, `evaluate`, which `bayes_cpt.symbolic`
-writes (see `bayes_cpt.compilation`). Everything else about a study arrives in arrays.
+`log_density` is compiled together with the law of a specification, `evaluate`, which
+`bayes_cpt.compiled.symbolic` writes (see `bayes_cpt.compiled.compilation`). Everything else about a study
+arrives in arrays.
 """
 
 import math
@@ -10,7 +11,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from bayes_cpt.likelihood import COMPILED, curve_log_likelihood, workspace
+from bayes_cpt.compiled.likelihood import COMPILED, curve_log_likelihood, workspace
 
 # How a parameter is sampled.
 NORMAL, LOG_NORMAL, LOGIT_NORMAL, BOUNDED = range(4)
@@ -99,10 +100,12 @@ def evaluate(
 ) -> None:
     """Stand for the law of a specification, which the generated module defines under this name.
 
-    It fills in `bayes_cpt.symbolic.OUTPUTS` at the points of one curve, shape (6, points), and their slopes
-    by the parameters of the curve's validation set.
+    It fills in `bayes_cpt.compiled.symbolic.OUTPUTS` at the points of one curve, shape (6, points), and
+    their slopes by the parameters of the curve's validation set.
     """
-    raise NotImplementedError("log_density runs in the modules that bayes_cpt.compilation writes")
+    raise NotImplementedError(
+        "log_density runs in the modules that bayes_cpt.compiled.compilation writes"
+    )
 
 
 def log_density(z, metric, priors, law, curves, design):  # type: ignore[no-untyped-def]

@@ -13,7 +13,7 @@ import numpy as np
 import sympy
 from sympy.printing.pycode import PythonCodePrinter
 
-from bayes_cpt.kernels import PACES
+from bayes_cpt.compiled.kernels import PACES
 from bayes_cpt.laws import Reference
 from bayes_cpt.laws.law import gather
 from bayes_cpt.setup import Frame

@@ -11,9 +11,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.distributions import center_and_spread, scale_of
 from bayes_cpt.laws.law import gather
 from bayes_cpt.points import Curves
+from bayes_cpt.prior.distributions import center_and_spread, scale_of
 from bayes_cpt.residuals import ResidualDesign, Scales
 from bayes_cpt.setup import Frame
 from bayes_cpt.simulate import expected_loss

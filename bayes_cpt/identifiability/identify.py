@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.candidates import candidate_runs
 from bayes_cpt.derived import Typical, derived_quantities, effects_of, tried
-from bayes_cpt.information import STEP, FreeParameters, finite, information
+from bayes_cpt.identifiability.candidates import candidate_runs
+from bayes_cpt.identifiability.information import STEP, FreeParameters, finite, information
 from bayes_cpt.setup import build_setup
 from bayes_cpt.spec import ModelSpec
 from bayes_cpt.study import Study

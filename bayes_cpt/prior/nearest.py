@@ -6,19 +6,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.derived import start_loss
-from bayes_cpt.distributions import (
+from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.identifiability.information import FreeParameters
+from bayes_cpt.points import Curves
+from bayes_cpt.prior.distributions import (
     center_and_spread,
     moved_quantiles,
     quantiles,
     with_center_and_spread,
 )
-from bayes_cpt.errors import Problem, SpecError
-from bayes_cpt.information import FreeParameters
-from bayes_cpt.points import Curves
+from bayes_cpt.prior.statements import Statement
 from bayes_cpt.setup import Frame
 from bayes_cpt.simulate import expected_loss
 from bayes_cpt.spec import Distribution, LogNormal
-from bayes_cpt.statements import Statement
 
 type Floats = NDArray[np.float64]
 type Label = tuple[str, str]

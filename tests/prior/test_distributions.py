@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from bayes_cpt.distributions import from_interval, log_density, quantiles, words
+from bayes_cpt.prior.distributions import from_interval, log_density, quantiles, words
 from bayes_cpt.spec import Distribution, Fixed, LogitNormal, LogNormal, Normal, read_spec
 
 NORMAL = Normal(distribution="normal", mean=3.0, sd=1.5)

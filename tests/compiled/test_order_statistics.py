@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from bayes_cpt.order_statistics import BINS, add_moments, fill_quantiles
+from bayes_cpt.compiled.order_statistics import BINS, add_moments, fill_quantiles
 
 FRACTIONS = [0.0, 0.05, 0.5, 0.95, 1.0]
 

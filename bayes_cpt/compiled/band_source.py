@@ -1,9 +1,9 @@
 """The law along CPT curves in many draws as source code, for `bayes_cpt.bands`.
 
-As in `bayes_cpt.symbolic` the law's own terms are evaluated on symbols, so that it has one definition. What
-is written out is sorted by what it depends on: draws alone, draws and curve, a point, or draws and points
-together. Only the last is computed for every draw at every point: in single precision, in a loop that
-becomes vector instructions.
+As in `bayes_cpt.compiled.symbolic` the law's own terms are evaluated on symbols, so that it has one
+definition. What is written out is sorted by what it depends on: draws alone, draws and curve, a point, or
+draws and points together. Only the last is computed for every draw at every point: in single precision, in
+a loop that becomes vector instructions.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,10 +11,7 @@ from typing import Any
 
 import sympy
 
-from bayes_cpt.laws import Reference
-from bayes_cpt.setup import Frame
-from bayes_cpt.spec import ModelSpec
-from bayes_cpt.symbolic import (
+from bayes_cpt.compiled.symbolic import (
     REFERENCE,
     Exp,
     Sqrt,
@@ -23,6 +20,9 @@ from bayes_cpt.symbolic import (
     _Printer,
     parameters_of,
 )
+from bayes_cpt.laws import Reference
+from bayes_cpt.setup import Frame
+from bayes_cpt.spec import ModelSpec
 
 # Draws in a row of the workspace: a multiple of what fits a vector, few enough for the fastest cache.
 BLOCK = 256
@@ -89,7 +89,7 @@ class Separated:
 
 
 class _Single(_Printer):
-    """Prints numbers in single precision, and functions as those of `bayes_cpt.single`."""
+    """Prints numbers in single precision, and functions as those of `bayes_cpt.compiled.single`."""
 
     def _print_Function(self, expr: Any) -> str:  # noqa: N802
         return f"single_{super()._print_Function(expr)}"

@@ -8,16 +8,16 @@ from numpy.typing import NDArray
 from synthetic import lab
 
 from bayes_cpt.derived import Typical, effect_runs, last_points, start_loss
-from bayes_cpt.distributions import center_and_spread, quantiles
-from bayes_cpt.elicitation import elicit, model_text
 from bayes_cpt.errors import SpecError
-from bayes_cpt.information import FreeParameters
-from bayes_cpt.priors import draw_priors
+from bayes_cpt.identifiability.information import FreeParameters
+from bayes_cpt.prior.distributions import center_and_spread, quantiles
+from bayes_cpt.prior.elicitation import elicit, model_text
+from bayes_cpt.prior.priors import draw_priors
+from bayes_cpt.prior.statements import Statement
 from bayes_cpt.runs import Run
 from bayes_cpt.setup import Frame, build_setup
 from bayes_cpt.simulate import expected_loss
 from bayes_cpt.spec import ModelSpec, read_spec
-from bayes_cpt.statements import Statement
 from bayes_cpt.study import Study
 
 type Floats = NDArray[np.float64]

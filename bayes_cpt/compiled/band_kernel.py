@@ -1,7 +1,7 @@
 """Losses of one CPT curve in many draws, summarised point by point without keeping them.
 
-`summarise` is compiled together with the law of a validation set, which `bayes_cpt.band_source` writes; the
-compiled code stays on disk, as that of `bayes_cpt.compilation` does.
+`summarise` is compiled together with the law of a validation set, which `bayes_cpt.compiled.band_source`
+writes; the compiled code stays on disk, as that of `bayes_cpt.compiled.compilation` does.
 """
 
 import hashlib
@@ -16,9 +16,9 @@ from typing import Any
 import numba
 import numpy as np
 
-from bayes_cpt.band_source import BLOCK, RESULTS, band_source
-from bayes_cpt.compilation import SOURCE_DIGEST, generated_module
-from bayes_cpt.order_statistics import BINS, add_moments, fill_quantiles
+from bayes_cpt.compiled.band_source import BLOCK, RESULTS, band_source
+from bayes_cpt.compiled.compilation import SOURCE_DIGEST, generated_module
+from bayes_cpt.compiled.order_statistics import BINS, add_moments, fill_quantiles
 from bayes_cpt.spec import ModelSpec
 
 # Points whose losses are computed before they are summarised: they stay in a core's own cache.
@@ -32,13 +32,13 @@ from math import exp, expm1, log, log1p, sqrt
 import numba
 import numpy as np
 
-from bayes_cpt.band_kernel import BINS, BLOCK, TILE, add_moments, fill_quantiles
-from bayes_cpt.single import FASTMATH
-from bayes_cpt.single import exp as single_exp
-from bayes_cpt.single import expm1 as single_expm1
-from bayes_cpt.single import log as single_log
-from bayes_cpt.single import log1p as single_log1p
-from bayes_cpt.single import sqrt as single_sqrt
+from bayes_cpt.compiled.band_kernel import BINS, BLOCK, TILE, add_moments, fill_quantiles
+from bayes_cpt.compiled.single import FASTMATH
+from bayes_cpt.compiled.single import exp as single_exp
+from bayes_cpt.compiled.single import expm1 as single_expm1
+from bayes_cpt.compiled.single import log as single_log
+from bayes_cpt.compiled.single import log1p as single_log1p
+from bayes_cpt.compiled.single import sqrt as single_sqrt
 
 float32 = np.float32
 '''
@@ -72,9 +72,9 @@ def summarise(prepared, annealing_pt, noise, curve, points, area, fractions, wor
     annealing_pt, noise : ndarray, shape (draws,)
         S2 of the base; a standard normal number for each draw, or zeros for the law's own curve.
     curve : ndarray
-        `bayes_cpt.band_source.CURVE`.
+        `bayes_cpt.compiled.band_source.CURVE`.
     points : ndarray, shape (points, 4)
-        `bayes_cpt.band_source.POINT`.
+        `bayes_cpt.compiled.band_source.POINT`.
     area : ndarray of float32, shape (points, blocks·BLOCK)
         S2 of the run.
     fractions : ndarray, shape (quantiles,)

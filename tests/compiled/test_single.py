@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayes_cpt.single import exp, expm1, log, log1p, sqrt
+from bayes_cpt.compiled.single import exp, expm1, log, log1p, sqrt
 
 
 @numba.njit

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.distributions import quantiles, words
+from bayes_cpt.prior.distributions import quantiles, words
 from bayes_cpt.setup import Frame
 from bayes_cpt.spec import Distribution, Fixed, LogitNormal, LogNormal, Normal
 

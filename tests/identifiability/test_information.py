@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from synthetic import lab
 
-from bayes_cpt.distributions import quantiles
-from bayes_cpt.information import FreeParameters, information
+from bayes_cpt.identifiability.information import FreeParameters, information
 from bayes_cpt.points import build_curves
-from bayes_cpt.priors import draw_priors
+from bayes_cpt.prior.distributions import quantiles
+from bayes_cpt.prior.priors import draw_priors
 from bayes_cpt.setup import Setup, build_setup
 from bayes_cpt.simulate import simulate
 from bayes_cpt.spec import Fixed, Prior, read_spec

@@ -2,7 +2,7 @@ import sympy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayes_cpt.band_source import CURVE, POINT, Separated, band_source, curve_expressions
+from bayes_cpt.compiled.band_source import CURVE, POINT, Separated, band_source, curve_expressions
 from bayes_cpt.spec import read_spec
 
 A, B, X, Y = sympy.symbols("a b x y", real=True)

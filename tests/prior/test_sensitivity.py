@@ -7,10 +7,10 @@ import xarray as xr
 from numpy.typing import NDArray
 from synthetic import lab, lab_posterior, prior_as_posterior
 
-from bayes_cpt import sensitivity as module
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.posterior import Posterior
-from bayes_cpt.sensitivity import (
+from bayes_cpt.prior import sensitivity as module
+from bayes_cpt.prior.sensitivity import (
     CONFLICT,
     STRONG,
     log_likelihoods,

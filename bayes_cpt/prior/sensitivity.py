@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.derived import derived_quantities
-from bayes_cpt.distributions import log_density, scale_of
 from bayes_cpt.forecast import planned_curves
 from bayes_cpt.posterior import Posterior
+from bayes_cpt.prior.distributions import log_density, scale_of
 from bayes_cpt.simulate import expected_loss
 from bayes_cpt.spec import Fixed
 from bayes_cpt.study import Study
@@ -147,7 +147,7 @@ def log_priors(posterior: Posterior, parameters: dict[str, Floats]) -> dict[str,
 
 def log_likelihoods(posterior: Posterior, parameters: dict[str, Floats]) -> Floats:
     """Return the log likelihood of every fitted curve, shape (draws, curves)."""
-    from bayes_cpt.likelihood import curve_log_likelihoods
+    from bayes_cpt.compiled.likelihood import curve_log_likelihoods
 
     frame, study = posterior.frame, posterior.study
     runs = study.runs if frame.spec.law.continual else study.pretraining_runs

@@ -6,10 +6,10 @@ from malformed import FILES, write_files
 from synthetic import lab
 
 from bayes_cpt.bundled import bundled_study
-from bayes_cpt.distributions import quantiles
 from bayes_cpt.errors import StudyError
-from bayes_cpt.prior_predictive import expected_ends, frame_of, read_prior_plan
-from bayes_cpt.priors import draw_priors, prior_table
+from bayes_cpt.prior.distributions import quantiles
+from bayes_cpt.prior.prior_predictive import expected_ends, frame_of, read_prior_plan
+from bayes_cpt.prior.priors import draw_priors, prior_table
 from bayes_cpt.setup import build_setup
 from bayes_cpt.spec import read_spec
 

@@ -1,7 +1,7 @@
 """The likelihood of curves as a PyTensor operation, for the model in PyMC.
 
-As a graph of elementary operations the recursions of `bayes_cpt.likelihood` compile for minutes; as one
-operation with its derivative written out they compile in seconds.
+As a graph of elementary operations the recursions of `bayes_cpt.compiled.likelihood` compile for minutes;
+as one operation with its derivative written out they compile in seconds.
 """
 
 import zlib
@@ -14,8 +14,8 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
 
-from bayes_cpt import likelihood
-from bayes_cpt.likelihood import total_log_likelihood
+from bayes_cpt.compiled import likelihood
+from bayes_cpt.compiled.likelihood import total_log_likelihood
 from bayes_cpt.residuals import ResidualDesign, Scales
 
 # PyTensor keeps what it compiled on disk: not beyond a change of this code.

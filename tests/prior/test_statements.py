@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from bayes_cpt.errors import SpecError
-from bayes_cpt.statements import Statement, read_statements
+from bayes_cpt.prior.statements import Statement, read_statements
 
 
 def stated(**keys: Any) -> Statement:

@@ -1,0 +1,1 @@
+"""The law and the likelihood as compiled code: gradients for the sampler, bands for forecasts."""
