@@ -83,10 +83,10 @@ def fused_law(spec: ModelSpec, setup: Setup, density: Density) -> Any:
     names: dict[str, Any] = {"numba": numba}
     exec("from math import exp, expm1, log, log1p, sqrt", names)
     laws = [_compiled(spec, role, names) for role in setup.frame.roles]
-    _, law, curves, design = density.arguments
+    _, law, curves, _ = density.arguments
     indices, _, _, reference, middle, half_width, _ = law
     domain, shared, _, _, columns, _, own_area, base_area, _ = curves
-    first, last = design[4:]
+    first, last = setup.design.first, setup.design.last
     values = draw_priors(setup.frame, 1, seed=0)
     chosen = np.array(
         [

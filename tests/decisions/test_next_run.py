@@ -81,8 +81,7 @@ def log_likelihoods(posterior: Posterior, found: RunValues, name: str, data: Flo
     scales = frame.residual_scales(curves.points, design.pretraining, parameters, coefficients, np)
     names = ("fluctuation", "memory", "misfit", "offset")
     sizes = [np.broadcast_to(getattr(scales, own), mean.shape) for own in names]
-    fixed = ("gap", "position", "floating", "first", "last", "carried", "innovation")
-    rest = [getattr(design, own) for own in fixed]
+    rest = design.for_likelihood()
     return np.array(
         [
             [

@@ -1,0 +1,51 @@
+"""Take the results of simulation-based calibration into the documentation.
+
+Run ``python docs/make_calibration.py FOLDER ...``, each filled by ``bayes-cpt validate sbc -o FOLDER``.
+Draws a figure and writes a table per model, and prints the summary of docs/calibration.md.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import pandas as pd
+from make_images import ROOT, save
+
+from bayes_cpt import plots
+from bayes_cpt.validate.calibration import quantity_ranks, verdict
+from bayes_cpt.validate.uniformity import EDGE, FAILS, HOLDS
+
+COLUMNS = (
+    "model",
+    "simulations",
+    "quantities",
+    "hold",
+    "at the edge",
+    "fail",
+    "refits that fall short",
+)
+
+
+def main() -> None:
+    """Write tables and figures, and print the summary."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folders", type=Path, nargs="+", help="of bayes-cpt validate sbc -o")
+    lines = [f"| {' | '.join(COLUMNS)} |", "| --- " * len(COLUMNS) + "|"]
+    for folder in parser.parse_args().folders:
+        model = json.loads((folder / "settings.json").read_text(encoding="utf-8"))["model"]
+        ranks = pd.read_csv(folder / "ranks.csv").sort_values("task")
+        found = verdict(ranks)
+        target = ROOT / "docs" / "calibration"
+        target.mkdir(exist_ok=True)
+        found.quantities.round(4).to_csv(target / f"{model}.csv", index=False)
+        figure = plots.calibration(quantity_ranks(ranks))
+        save(figure, ROOT / "docs" / "images" / f"calibration-{model}.png")
+        counts = [int((found.quantities["verdict"] == own).sum()) for own in (HOLDS, EDGE, FAILS)]
+        cells = (model, found.simulations, sum(counts), *counts, found.untrusted + found.failed)
+        lines.append(f"| {' | '.join(str(cell) for cell in cells)} |")
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
