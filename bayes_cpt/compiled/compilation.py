@@ -56,7 +56,7 @@ def _source_digest() -> str:
 # Taken on import, so that it belongs to the code that runs, whatever happens to the files later.
 SOURCE_DIGEST = _source_digest()
 LOADING = threading.Lock()
-COMPILE = '@numba.njit(cache=True, error_model="numpy")\n'
+COMPILE = "@numba.njit(**COMPILED)\n"
 COMPILE_PARALLEL = "@numba.njit(nogil=True, **COMPILED)\n"
 
 
