@@ -114,6 +114,15 @@ def _in_one_thread[T, R](function: Callable[[T], R], task: T) -> R:
         return function(task)
 
 
+def _started[T](start: Callable[[], T]) -> T:
+    """Return what starts a client: twice if its thread does not run in time, as on a crowded machine."""
+    try:
+        return start()
+    except AssertionError:
+        # distributed waits ten seconds for the thread of its event loop, then asserts that it is there.
+        return start()
+
+
 def _client(address: str) -> Any:
     """Return a client of the scheduler at an address, with at least one worker."""
     place = f"Dask scheduler {address}"
@@ -123,7 +132,7 @@ def _client(address: str) -> Any:
         mend = "pip install 'bayes-cpt[dask]', or use local processes"
         raise ClusterError(Problem(place, "the package distributed is missing", mend)) from None
     try:
-        client = Client(address, timeout=CONNECTION_SECONDS)
+        client = _started(lambda: Client(address, timeout=CONNECTION_SECONDS))
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         mend = "give the address that the scheduler printed, as in tcp://host:8786"

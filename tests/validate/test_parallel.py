@@ -117,6 +117,23 @@ def test_a_cluster_without_workers_is_refused() -> None:
 
 
 @needs_dask
+def test_a_client_that_is_late_once_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    import distributed
+
+    tried: list[str] = []
+
+    def late(address: str, timeout: float) -> None:
+        tried.append(address)
+        assert len(tried) > 1
+        raise OSError("nobody is there")
+
+    monkeypatch.setattr(distributed, "Client", late)
+    with pytest.raises(ClusterError, match="no scheduler answers: nobody is there"):
+        list(Pool(dask="tcp://host:8786").run(lambda task: task, [1]))
+    assert tried == ["tcp://host:8786"] * 2
+
+
+@needs_dask
 def test_a_cluster_gives_what_this_process_gives() -> None:
     from distributed import LocalCluster
 
