@@ -105,6 +105,26 @@ def predict(
     return _dataset(posterior, target, curves, expected, loss, chains, kind)
 
 
+def draws_at(curves: "xr.DataArray", points: "pd.DataFrame") -> Floats:
+    """Return draws at some points of the grid of `predict`, shape (draws, points).
+
+    Parameters
+    ----------
+    curves : xarray.DataArray
+        ``loss`` or ``expected`` of `predict`.
+    points : DataFrame
+        Columns run, domain, step.
+    """
+    import xarray as xr
+
+    labels = {
+        name: xr.DataArray(points[name].to_numpy(), dims="point")
+        for name in ("run", "domain", "step")
+    }
+    chosen = curves.sel(labels).stack(sample=("chain", "draw"))
+    return np.asarray(chosen.transpose("sample", "point"))
+
+
 def table(dataset: "xr.Dataset", interval: float = 0.9) -> "pd.DataFrame":
     """Return the bands of `predict` as a table.
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.forecast import draws_at
 from bayes_cpt.points import observed_steps
 from bayes_cpt.posterior import Posterior
 from bayes_cpt.runs import Run
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DRAWS = 400
-# Parts of a run, in order. A point belongs to the first that holds it.
+# Parts of a run, in order; one that is re-warmed has no other start.
 STAGES = ("start", "re-warm-up", "plateau", "decay", "end of decay")
 # Of its steps; of its peak learning rate.
 START, PLATEAU, END = 0.05, 0.9, 0.2
@@ -44,7 +45,7 @@ def residuals(
     """
     import pandas as pd
 
-    measured, frame = study or posterior.study, posterior.frame
+    measured, frame = posterior.study if study is None else study, posterior.frame
     continual = frame.spec.law.continual
     runs = measured.continual_runs if continual else measured.pretraining_runs
     skip = frame.spec.residuals.skip_pretraining
@@ -58,7 +59,7 @@ def residuals(
         columns=["run", "domain", "step"],
     )
     dataset = posterior.predict(study, kind="expected", at=kept, draws=draws)
-    expected = dataset["expected"].mean(("chain", "draw"))
+    kept["expected"] = draws_at(dataset["expected"], kept).mean(axis=0)
     fitted = posterior.study.continual_runs if continual else posterior.study.pretraining_runs
     last = max(run.schedule.steps for run in fitted)
     parts = []
@@ -66,11 +67,10 @@ def residuals(
         run, steps = measured.run(str(name)), points["step"].to_numpy()
         own_steps, losses = measured.curve(run.name, str(domain))
         loss = losses[np.searchsorted(own_steps, steps)]
-        curve = expected.sel(run=name, domain=domain, step=steps).to_numpy()
         parts.append(
-            points.assign(
+            points.drop(columns="expected").assign(
                 loss=loss,
-                residual=loss - curve,
+                residual=loss - points["expected"],
                 share=steps / run.schedule.steps,
                 ratio=steps / last,
                 stage=stages(run, steps),

@@ -10,6 +10,7 @@ from bayes_cpt.plots.style import GREY, INK, colour, dress, new_figure, styled
 from bayes_cpt.posterior import Posterior
 from bayes_cpt.quality import STAGES, systematic
 from bayes_cpt.quality import residuals as residual_table
+from bayes_cpt.ranges import SLACK
 from bayes_cpt.study import Study
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 MASS = 0.9
 DRAWS = 400
 WIDTH, HEIGHT = 4.2, 2.5
-SLACK = 1.001
 BEYOND = "#E69F00"
 
 

@@ -50,18 +50,14 @@ def package_method(
     cores: int | None = None,
 ) -> Answer:
     """Answer by a fit of this package: a new run's curve, or that of a run seen part-way."""
-    import xarray as xr
-
     from bayes_cpt.fitting import fit
+    from bayes_cpt.forecast import draws_at
 
     posterior = fit(question.study, spec, seed, draws=draws, cores=cores)
     kind = "known_run" if question.known else "new_run"
     points = question.points
     forecast = posterior.predict(question.plan, kind=kind, at=points, seed=seed)
-    # The forecast is a grid of runs, domains and steps: the points are picked from it one by one.
-    labels = {name: xr.DataArray(points[name].to_numpy(), dims="point") for name in points}
-    chosen = forecast["loss"].sel(labels).stack(sample=("chain", "draw"))
-    return Answer(np.asarray(chosen.transpose("sample", "point")), posterior.problems)
+    return Answer(draws_at(forecast["loss"], points), posterior.problems)
 
 
 def paper_answer(question: Question, seed: int) -> Answer:
