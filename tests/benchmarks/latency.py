@@ -10,10 +10,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from synthetic import lab
@@ -22,7 +20,7 @@ from bayes_cpt.bundled import bundled_study
 from bayes_cpt.fitting import fit
 from bayes_cpt.study import Study
 from bayes_cpt.validate import paper_method
-from benchmarks.report import Row
+from benchmarks.report import Row, clock_seconds
 
 SEED = 1
 COLD, WARM, REFIT = 20.0, 6.0, 1.5
@@ -36,7 +34,7 @@ def measure(*, quick: bool = False) -> list[Row]:
         warm = min(_process(Path(folder), model) for _ in range(1 if quick else 3))
     fit(lab(), model, seed=SEED)
     refit, stages = _refit(noisy(lab()), model)
-    paper = _clock(lambda: _paper(lab(), 2 if quick else paper_method.REFITS))
+    paper = clock_seconds(lambda: _paper(lab(), 2 if quick else paper_method.REFITS))
     beside = "the paper's method, 54 starts and 200 refits"
     rows = [
         Row("fit, whole process, nothing compiled", cold, "s", "", None, "<= 20 s", cold <= COLD),
@@ -49,12 +47,6 @@ def measure(*, quick: bool = False) -> list[Row]:
     return rows + [Row(f"of a refit: {name}", own, "s") for name, own in stages.items()]
 
 
-def _clock(function: Callable[[], Any]) -> float:
-    started = time.perf_counter()
-    function()
-    return time.perf_counter() - started
-
-
 def _process(folder: Path, model: str) -> float:
     """Return the seconds of `bayes-cpt fit` with all caches in a folder."""
     environment = os.environ | {
@@ -64,7 +56,7 @@ def _process(folder: Path, model: str) -> float:
     }
     command = [sys.executable, "-m", "bayes_cpt", "fit", str(bundled_study()), "--seed", str(SEED)]
     command += ["--model", model, "-o", str(folder / "fit.nc"), "--quiet"]
-    return _clock(lambda: subprocess.run(command, env=environment, check=True))
+    return clock_seconds(lambda: subprocess.run(command, env=environment, check=True))
 
 
 def noisy(study: Study) -> Study:
@@ -80,7 +72,7 @@ def _refit(study: Study, model: str) -> tuple[float, dict[str, float]]:
     def tell(stage: str, share: float) -> None:
         begun.setdefault(stage, time.perf_counter())
 
-    seconds = _clock(lambda: fit(study, model, seed=SEED, progress=tell))
+    seconds = clock_seconds(lambda: fit(study, model, seed=SEED, progress=tell))
     ends = [*list(begun.values())[1:], time.perf_counter()]
     return seconds, {
         name: end - start for (name, start), end in zip(begun.items(), ends, strict=True)

@@ -89,6 +89,13 @@ def machine() -> str:
     return f"{os.cpu_count()} cores, load {busy:.1f}, Python {platform.python_version()}"
 
 
+def clock_seconds(function: Callable[[], Any]) -> float:
+    """Return the seconds of the clock that a call takes."""
+    started = time.perf_counter()
+    function()
+    return time.perf_counter() - started
+
+
 def core_seconds(function: Callable[[], Any]) -> tuple[Any, float]:
     """Return what a function returns and the seconds of a core that this process spent on it.
 

@@ -9,26 +9,22 @@ every number of runs and every length. Forecasts are of long runs that nobody tr
 these are then measured. A command that was stopped goes on where it was.
 """
 
-import argparse
 import itertools
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from bayes_cpt.forecast import draws_at
 from bayes_cpt.posterior import Posterior
 from bayes_cpt.runs import Run
 from bayes_cpt.schedules import cosine
-from bayes_cpt.validate.parallel import Pool, task_seed
-from bayes_cpt.validate.records import Records
 from bayes_cpt.validate.scores import mean_scores, score_points
 from testbench.few_runs_report import figure, markdown
+from testbench.long_loop import Command, Tables, kept_tables, worlds
 from testbench.one_decision import (
     OURS,
-    SHIFTS,
     Forecast,
     Outcome,
     Task,
@@ -50,7 +46,6 @@ from testbench.short_studies import (
 
 NUMBERS, LENGTHS = (1, 2, 3, 5, 8), (500, 1000, 2000, 3000)
 TABLES = ("regrets", "scores", "fits")
-KINDS = tuple(itertools.product(SHIFTS, NOISES))
 DRAWS = 1000
 # Replay and peak over PT peak of runs from the annealed base, in the order in which they are trained; None
 # starts before the anneal. What differs most from what there is comes next.
@@ -131,58 +126,24 @@ def long_run_scores(world: World, posterior: Posterior, seed: int) -> pd.DataFra
     measured = measured_losses(world.frame, world.truth, noise, world.study, LONG_RUNS, generator)
     points = measured.drop(columns="loss")
     dataset = posterior.predict(plan_of(world.study, LONG_RUNS), at=points, draws=DRAWS, seed=seed)
-    loss = (
-        dataset["loss"].stack(sample=("chain", "draw")).transpose("sample", "run", "domain", "step")
-    )
-    places = (
-        dataset.indexes[name].get_indexer(measured[name]) for name in ("run", "domain", "step")
-    )
-    scored = score_points(measured, loss.to_numpy()[:, *places])
+    scored = score_points(measured, draws_at(dataset["loss"], points))
     return mean_scores(scored, ["domain"])
 
 
 def cells(truths: int, seed: int) -> list[Cell]:
     """Return all cells, truth by truth, all kinds of truth and noise in turn."""
-    found = []
-    for number in range(truths):
-        shift, noise = KINDS[number % len(KINDS)]
-        world = Task(str(number), shift, noise, task_seed(seed, f"truth {number}"))
-        found += [Cell(world, *place) for place in itertools.product(NUMBERS, LENGTHS)]
-    return found
+    sizes = tuple(itertools.product(NUMBERS, LENGTHS))
+    return [Cell(world, *size) for world in worlds(truths, seed, "truth") for size in sizes]
 
 
-def learn_all(
-    truths: int, seed: int, jobs: int, folder: Path | None = None
-) -> dict[str, pd.DataFrame]:
+def learn_all(truths: int, seed: int, jobs: int, folder: Path | None = None) -> Tables:
     """Return the tables of so many truths; cells that a folder has already are not run again."""
-    records = Records.open(folder, {"seed": seed}, TABLES)
-    wanted = cells(truths, seed)
-    left = [cell for cell in wanted if cell.label not in records.done]
-    for number, done in enumerate(
-        Pool(jobs).run(one_cell, left), start=len(wanted) - len(left) + 1
-    ):
-        records.add(done.task, done.tables)
-        sys.stderr.write(f"fit {number} of {len(wanted)}\n")
-    labels = {cell.label for cell in wanted}
-    return {name: own[own["task"].isin(labels)] for name, own in records.tables.items()}
+    return kept_tables(one_cell, cells(truths, seed), TABLES, seed, jobs, folder, "fit")
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(prog="python -m testbench.few_runs", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("-n", "--truths", type=int, default=12)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("-o", "--out", type=Path, help="folder for tables, report.md and a figure")
-    options = parser.parse_args(arguments)
-    tables = learn_all(options.truths, options.seed, options.jobs, options.out)
-    report = markdown(tables)
-    sys.stdout.write(report)
-    if options.out:
-        (options.out / "report.md").write_text(report, encoding="utf-8")
-        figure(tables).savefig(options.out / "few-runs.png", dpi=110)
-
+main = Command(
+    "testbench.few_runs", __doc__, "truths", 12, learn_all, markdown, figure, "few-runs.png"
+)
 
 if __name__ == "__main__":
     main()
