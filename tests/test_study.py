@@ -265,6 +265,17 @@ def test_plan_may_not_contradict_the_study(small: Study, tmp_path: Path) -> None
     assert places == ["study.toml, table study, key general", "study.toml, base half"]
 
 
+def test_an_unknown_base_of_a_plan_is_answered_with_all_of_the_fitted_study(tmp_path: Path) -> None:
+    lab = read_study(bundled_study())
+    text = (bundled_study() / "plan-example.toml").read_text(encoding="utf-8")
+    path = tmp_path / "plan.toml"
+    path.write_text(text.replace("stable_12k", "stable_13k"), encoding="utf-8")
+    with pytest.raises(StudyError, match="did you mean 'stable_12k'") as raised:
+        read_plan(path, lab)
+    for base in lab.bases:
+        assert base.name in str(raised.value)
+
+
 def test_plan_folder_keeps_only_step_0(small: Study, tmp_path: Path) -> None:
     plan = read_plan(write_files(tmp_path / "plan", {**FILES}))
     assert plan.digest() == small.without_losses().digest()

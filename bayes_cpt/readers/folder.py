@@ -87,7 +87,8 @@ def _read(path: Path, *, is_plan: bool, fitted: Study | None, aside: Collection[
 
     settings_path = path if path.is_file() else path / "study.toml"
     if not path.exists():
-        raise _path_error(path, "there is no such folder", "check the spelling of the path")
+        what = "file" if path.suffix == ".toml" else "folder"
+        raise _path_error(path, f"there is no such {what}", "check the spelling of the path")
     if not settings_path.is_file():
         raise _path_error(settings_path, "the file is missing", "write it, as the README shows")
     folder = None if path.is_file() else path
@@ -192,8 +193,14 @@ def _complete(settings: Settings, fitted: Study | None, place: str) -> list[Prob
                 "give it the same schedule, leave the table out, or choose another name",
             )
     own = {base.name for base in settings.bases} | settings.malformed
-    wanted = {run.base for run in settings.runs} - own
-    settings.bases += [base for name, base in theirs_by_name.items() if name in wanted]
+    wanted = {run.base for run in settings.runs if run.base} - own
+    # An unknown name is answered with all that there are.
+    complete = wanted <= set(theirs_by_name)
+    settings.bases += [
+        base
+        for name, base in theirs_by_name.items()
+        if name not in own and (name in wanted or not complete)
+    ]
     return check.problems
 
 

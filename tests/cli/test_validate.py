@@ -128,7 +128,7 @@ def test_a_design_and_a_plan_of_one_s_own(
         (("--model", "cpt-repaly"), "Did you mean cpt-replay?"),
         (("--design", "nowhere"), "nowhere: there is no such folder"),
         (("-n", 3), "-n"),
-        (("--plan", "nowhere.toml"), "nowhere.toml: there is no such folder"),
+        (("--plan", "nowhere.toml"), "nowhere.toml: there is no such file"),
     ],
 )
 def test_bad_input_of_a_calibration(options: tuple[Any, ...], words: str, call: Call) -> None:
