@@ -1,7 +1,8 @@
 """The log density of a study under a specification, ready for a sampler.
 
 The same density as `bayes_cpt.model.build_model` states in PyMC (a test holds the two together), over the
-unconstrained values of its parameters. Building one costs milliseconds: a law is compiled once per machine,
+unconstrained values of its parameters, whose annealing paces are taken as mean and ratio
+(`bayes_cpt.compiled.coordinates`). Building one costs milliseconds: a law is compiled once per machine,
 and studies, folds and simulations differ only in arrays.
 """
 
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.compiled.compilation import compiled_law
+from bayes_cpt.compiled.coordinates import join_paces, separate_paces
 from bayes_cpt.compiled.kernels import BOUNDED, LOG_NORMAL, LOGIT_NORMAL, NORMAL, PACES
 from bayes_cpt.points import Curves, Points
 from bayes_cpt.setup import Frame, Setup
@@ -62,7 +64,7 @@ def elements(frame: Frame) -> list[Element]:
 
 @dataclass(frozen=True, eq=False)
 class Density:
-    """A log density over unconstrained values.
+    """A log density over the coordinates of a sampler.
 
     Parameters
     ----------
@@ -74,7 +76,7 @@ class Density:
     arguments : tuple
         The priors, the law, the curves and the design in arrays.
     start : ndarray, shape (dimensions,)
-        The medians of the priors, unconstrained.
+        The medians of the priors, in the same coordinates as ``z``.
     """
 
     frame: Frame
@@ -93,16 +95,24 @@ class Density:
         function, arguments = self.function, self.arguments
         return lambda white: function(white, pair, *arguments)
 
+    def unconstrained(self, positions: Floats) -> Floats:
+        """Return each element's unconstrained value at a sampler's positions, shape (..., dimensions)."""
+        *_, paces, offset = self.arguments[1]
+        found = np.array(positions, dtype=np.float64, order="C")
+        separate_paces(found.reshape(-1, self.sampled), paces, offset)
+        return found
+
     def values(self, positions: Floats) -> dict[str, Floats]:
-        """Return the sampled parameters of unconstrained positions, shape (..., dimensions).
+        """Return the sampled parameters at a sampler's positions, shape (..., dimensions).
 
         Each has the shape (..., members) of its coordinate, or (...) where it is shared.
         """
         kind, _, _, lower, upper, _ = self.arguments[0]
+        unconstrained = self.unconstrained(positions)
         columns: dict[str, list[Floats]] = {}
         shared = set()
         for j, element in enumerate(self.elements[: self.sampled]):
-            column = _constrained(positions[..., j], kind[j], lower[j], upper[j])
+            column = _constrained(unconstrained[..., j], kind[j], lower[j], upper[j])
             columns.setdefault(element.name, []).append(column)
             if element.domain is None:
                 shared.add(element.name)
@@ -118,12 +128,13 @@ def build_density(setup: Setup) -> Density:
     own = elements(frame)
     priors = _prior_arrays(own)
     law = compiled_law(frame.spec, frame.roles)
+    law_arrays = _law_arrays(frame, own, law, priors)
     return Density(
         frame,
         own,
         law.log_density,
-        (priors, _law_arrays(frame, own, law), _curve_arrays(setup), setup.design.for_likelihood()),
-        _starts(priors),
+        (priors, law_arrays, _curve_arrays(setup), setup.design.for_likelihood()),
+        _starts(priors, law_arrays),
     )
 
 
@@ -156,16 +167,20 @@ def _prior_arrays(own: list[Element]) -> tuple[Any, ...]:
     return (columns[0].astype(np.int64), *columns[1:].copy(), np.array(fixed, dtype=np.float64))
 
 
-def _starts(priors: tuple[Any, ...]) -> Floats:
+def _starts(priors: tuple[Any, ...], law_arrays: tuple[Any, ...]) -> Floats:
     kind, center, _, lower, upper, _ = priors
     start = center.copy()
     for j in np.flatnonzero(kind == BOUNDED):
         share = (np.exp(center[j]) - lower[j]) / (upper[j] - lower[j])
         start[j] = np.log(share / (1.0 - share))
+    *_, paces, offset = law_arrays
+    join_paces(start.reshape(1, -1), paces, offset)
     return np.asarray(start)
 
 
-def _law_arrays(frame: Frame, own: list[Element], law: Any) -> tuple[Any, ...]:
+def _law_arrays(
+    frame: Frame, own: list[Element], law: Any, priors: tuple[Any, ...]
+) -> tuple[Any, ...]:
     place = {(element.name, element.domain): j for j, element in enumerate(own)}
     widest = max(len(names) for names in law.parameters)
     indices = np.zeros((len(frame.domains), widest), dtype=np.int64)
@@ -181,7 +196,15 @@ def _law_arrays(frame: Frame, own: list[Element], law: Any) -> tuple[Any, ...]:
         reference.steps,
     ]
     paces = np.array([place.get((name, None), -1) for name in PACES], dtype=np.int64)
-    return (indices, law.outputs, law.inputs, np.array(numbers), middle, half_width, paces)
+    offset = _scale(priors, paces[0]) - _scale(priors, paces[1])
+    return (indices, law.outputs, law.inputs, np.array(numbers), middle, half_width, paces, offset)
+
+
+def _scale(priors: tuple[Any, ...], j: int) -> float:
+    """Return the logarithm of a positive value less what it is sampled as, far within its bounds."""
+    kind, _, _, lower, upper, _ = priors
+    bounded = 0 <= j < kind.size and kind[j] == BOUNDED
+    return float(np.log(upper[j] - lower[j])) if bounded else 0.0
 
 
 def _curve_arrays(setup: Setup) -> tuple[Any, ...]:

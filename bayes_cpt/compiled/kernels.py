@@ -11,6 +11,7 @@ from typing import Any
 import numba
 import numpy as np
 
+from bayes_cpt.compiled.coordinates import join_slopes, separate_paces
 from bayes_cpt.compiled.likelihood import COMPILED, curve_log_likelihood, workspace
 
 # How a parameter is sampled.
@@ -116,7 +117,7 @@ def log_density(z, metric, priors, law, curves, design):  # type: ignore[no-unty
     """
     center, factor = metric
     kind, prior_center, prior_spread, lower, upper, fixed = priors
-    indices, outputs, inputs, reference, middle, half_width, paces = law
+    indices, outputs, inputs, reference, middle, half_width, paces, pace_offset = law
     domain, shared, known, base_loss, columns, base_columns, own_area, base_area, loss = curves
     gap, place, floating, first, last, knot_first, knot_carried, knot_innovation = design
     size, points, count, slope_count = z.size, loss.size, first.size, outputs.shape[1]
@@ -128,6 +129,7 @@ def log_density(z, metric, priors, law, curves, design):  # type: ignore[no-unty
         position[a] = center[a]
         for b in range(size):
             position[a] += factor[a, b] * z[b]
+    separate_paces(position.reshape(1, size), paces, pace_offset)
     total = constrain(
         position, kind, prior_center, prior_spread, lower, upper, value, slope, density_slope
     )
@@ -190,9 +192,11 @@ def log_density(z, metric, priors, law, curves, design):  # type: ignore[no-unty
                 if output == 0 and known[c] > 0.0:
                     along += through_base * base_slope[s, 0]
                 gathered[indices[d, inputs[d, s]]] += along
+    for a in range(size):
+        density_slope[a] += gathered[a] * slope[a]
+    join_slopes(density_slope, position, paces, pace_offset)
     gradient = np.zeros(size)
     for a in range(size):
-        along = gathered[a] * slope[a] + density_slope[a]
         for b in range(size):
-            gradient[b] += along * factor[a, b]
+            gradient[b] += density_slope[a] * factor[a, b]
     return total, gradient

@@ -17,8 +17,9 @@ type Floats = NDArray[np.float64]
 
 # Posterior draws that a truth is ranked among: as many as a short fit has that are about independent.
 RANKED = 100
-# Tuning, draws per chain and accept rate of a refit, and of the second attempt where the first falls short.
-EFFORTS = ((300, 500, 0.9), (800, 1000, 0.97))
+# Tuning, draws per chain and accept rate of a refit, and of further attempts where the first falls short:
+# what a prior draws is harder to fit than what is measured.
+EFFORTS = ((300, 1000, 0.9), (500, 1000, 0.97), (1000, 3000, 0.97))
 
 
 @dataclass(frozen=True, eq=False)
