@@ -9,7 +9,7 @@ import numpyro
 import numpyro.distributions as dist
 
 from bayes_cpt.setup import Setup
-from benchmarks.natural import MEMORY, Floats, flat_log_likelihood, priors
+from benchmarks.natural import LONGEST_GAP, MEMORY, Floats, flat_log_likelihood, priors
 from benchmarks.report import core_seconds
 
 jax.config.update("jax_enable_x64", True)
@@ -28,8 +28,9 @@ def log_likelihood(residual: Any, setup: Setup, scales: Any) -> Any:
         axis=1,
     )
     scaled = columns / scales.fluctuation[:, None]
-    rho = jnp.exp(-design.gap / scales.memory)
-    innovation = jnp.sqrt(-jnp.expm1(-2.0 * design.gap / scales.memory))
+    gap = np.minimum(design.gap, LONGEST_GAP)
+    rho = jnp.exp(-gap / scales.memory)
+    innovation = jnp.sqrt(-jnp.expm1(-2.0 * gap / scales.memory))
     before = jnp.concatenate([jnp.zeros_like(scaled[:1]), scaled[:-1]])
     carried = (rho * np.r_[False, np.diff(curve) == 0])[:, None]
     white = (scaled - carried * before) / innovation[:, None]
