@@ -25,7 +25,7 @@ type Floats = NDArray[np.float64]
 type IntArray = NDArray[np.int64]
 
 # Points of one curve that enter a fit: see `thinned`.
-MOST_POINTS = 1000
+MOST_POINTS = 500
 
 
 @dataclass(frozen=True, eq=False)
