@@ -183,13 +183,14 @@ def test_a_folder_that_cannot_be_written_is_found_out_at_once(
 
 
 @pytest.fixture
-def fitting(tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[str]]]:
+def fitting(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Return what starts a real fit, in a process of its own."""
     running: list[subprocess.Popen[str]] = []
 
-    def start() -> subprocess.Popen[str]:
+    def start(draws: int = 50) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "bayes_cpt", "fit", "data/cpt-lab", "--model", "pretrain"]
-        command += ["--draws", "50", "--cores", "1", "--seed", "3", "-o", str(tmp_path / "fit.nc")]
+        command += ["--draws", str(draws), "--cores", "1", "--seed", "3"]
+        command += ["-o", str(tmp_path / "fit.nc")]
         running.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
         return running[-1]
 
@@ -210,9 +211,10 @@ def until(process: subprocess.Popen[str], stage: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", ["finding the mode", "sampling"])
 def test_ctrl_c_ends_a_fit_with_one_sentence_and_no_file(
-    stage: str, fitting: Callable[[], subprocess.Popen[str]], tmp_path: Path
+    stage: str, fitting: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
-    process = fitting()
+    # So many that the fit is never done by then, however late this process wakes on a busy machine.
+    process = fitting(draws=20_000)
     until(process, stage)
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
@@ -226,7 +228,7 @@ def test_ctrl_c_ends_a_fit_with_one_sentence_and_no_file(
 
 @pytest.mark.slow
 def test_a_fit_killed_at_any_moment_leaves_no_file_or_a_whole_one(
-    fitting: Callable[[], subprocess.Popen[str]], tmp_path: Path
+    fitting: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
     target = tmp_path / "fit.nc"
     begun = time.monotonic()
