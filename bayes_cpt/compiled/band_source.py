@@ -108,9 +108,7 @@ def curve_expressions(spec: ModelSpec, role: str) -> list[Any]:
     """
     reference = Reference(**{own: _real(f"reference_{own}") for own in REFERENCE})
     frame = Frame(spec, (role,), (role,), reference)
-    outputs = [
-        own.subs(_real("pretraining"), 0) for own in _outputs(frame, _parameters(spec, role))
-    ]
+    outputs = _outputs(frame, _parameters(spec, role))
     law, kept, fluctuation, memory, misfit, offset = outputs
     steps, known = _real("cpt_steps"), _real("base_known")
     at_base = law.subs({own: sympy.Integer(0) for own in (steps, _real("forward_cpt"), AREA)})

@@ -74,8 +74,9 @@ class CompiledLaw:
         `bayes_cpt.compiled.kernels.log_density`, compiled with the law.
     parameters : tuple of tuple of str
         For each role the parameters it depends on, in order.
-    outputs, inputs : ndarray of int, shape (roles, slopes)
-        Which output and which parameter each slope belongs to; -1 where a role has fewer slopes.
+    outputs, inputs : ndarray of int, shape (2·roles, slopes)
+        Which output and which parameter each slope belongs to, for each role in CPT and in PT; -1 where
+        there are fewer slopes.
     """
 
     log_density: Any
@@ -92,9 +93,9 @@ def compiled_law(spec: ModelSpec, roles: tuple[str, ...]) -> CompiledLaw:
     name = f"bayes_cpt_law_{_key(spec, roles)}"
     module = generated_module(name, lambda: _source(spec, roles))
     count = max(len(slopes) for slopes in module.SLOPES)
-    table = np.full((2, len(roles), count), -1, dtype=np.int64)
-    for role, slopes in enumerate(module.SLOPES):
-        table[:, role, : len(slopes)] = np.array(slopes).T
+    table = np.full((2, len(module.SLOPES), count), -1, dtype=np.int64)
+    for kind, slopes in enumerate(module.SLOPES):
+        table[:, kind, : len(slopes)] = np.array(slopes).T
     return CompiledLaw(module.log_density, module.PARAMETERS, table[0], table[1])
 
 
@@ -165,15 +166,19 @@ def _loaded(name: str, source: Callable[[], str]) -> ModuleType:
 def _source(spec: ModelSpec, roles: tuple[str, ...]) -> str:
     from bayes_cpt.compiled.symbolic import role_source
 
-    parts = [role_source(spec, role, f"rows_{k}") for k, role in enumerate(roles)]
+    kinds = [(role, phase) for role in roles for phase in (False, True)]
+    parts = [
+        role_source(spec, role, f"rows_{k}", pretraining=phase)
+        for k, (role, phase) in enumerate(kinds)
+    ]
     header = HEADER.format(
         version=version("bayes-cpt"),
-        parameters=tuple(part.parameters for part in parts),
+        parameters=tuple(part.parameters for part in parts[::2]),
         slopes=tuple(part.slopes for part in parts),
     )
-    evaluate = "def evaluate(domain, parameters, reference, curve, columns, values, slopes):\n"
+    evaluate = "def evaluate(kind, parameters, reference, curve, columns, values, slopes):\n"
     for k in range(len(parts)):
-        evaluate += f"    if domain == {k}:\n"
+        evaluate += f"    if kind == {k}:\n"
         evaluate += f"        rows_{k}(parameters, reference, curve, columns, values, slopes)\n"
     pieces = [header, *(COMPILE + part.source for part in parts), COMPILE + evaluate]
     pieces.append(COMPILE_PARALLEL + inspect.getsource(kernels.log_density))

@@ -67,6 +67,31 @@ def _waves(memory, middle, half_width, wave, slope):  # type: ignore[no-untyped-
 
 
 @numba.njit(**COMPILED)
+def _products(coefficients, waves, areas):  # type: ignore[no-untyped-def]
+    """Fill in the products of each point's coefficients with four waves, shape (4, points).
+
+    Two points at a time, so that what is read serves several sums; the last of an odd number twice.
+    """
+    points, nodes = coefficients.shape
+    first, second, third, fourth = waves[0], waves[1], waves[2], waves[3]
+    for i in range(0, points, 2):
+        j = min(i + 1, points - 1)
+        a = b = c = d = e = f = g = h = 0.0
+        for k in range(nodes):
+            x, y = coefficients[i, k], coefficients[j, k]
+            a += x * first[k]
+            b += x * second[k]
+            c += x * third[k]
+            d += x * fourth[k]
+            e += y * first[k]
+            f += y * second[k]
+            g += y * third[k]
+            h += y * fourth[k]
+        areas[0, i], areas[1, i], areas[2, i], areas[3, i] = a, b, c, d
+        areas[0, j], areas[1, j], areas[2, j], areas[3, j] = e, f, g, h
+
+
+@numba.njit(**COMPILED)
 def annealing_areas(memory, slow, share, middle, half_width, coefficients, areas):  # type: ignore[no-untyped-def]
     """Fill in S2 and its slopes by memory, slow memory and share, shape (4, points).
 
@@ -85,24 +110,17 @@ def annealing_areas(memory, slow, share, middle, half_width, coefficients, areas
         waves[1, k] = mixed + memory * (1.0 - share) * rise
         waves[2, k] = memory * share * late_rise
         waves[3, k] = memory * (late - fast) if slow > 0.0 else 0.0
-    rows = 4 if slow > 0.0 else 2
-    for i in range(coefficients.shape[0]):
-        for row in range(4):
-            areas[row, i] = 0.0
-        for row in range(rows):
-            total = 0.0
-            for k in range(nodes):
-                total += coefficients[i, k] * waves[row, k]
-            areas[row, i] = total
+    _products(coefficients, waves, areas)
 
 
 def evaluate(
-    domain: Any, parameters: Any, reference: Any, curve: Any, columns: Any, values: Any, slopes: Any
+    kind: Any, parameters: Any, reference: Any, curve: Any, columns: Any, values: Any, slopes: Any
 ) -> None:
     """Stand for the law of a specification, which the generated module defines under this name.
 
     It fills in `bayes_cpt.compiled.symbolic.OUTPUTS` at the points of one curve, shape (6, points), and
-    their slopes by the parameters of the curve's validation set.
+    their slopes by the parameters of the curve's validation set. A kind of curves is twice the validation
+    set, and one more in PT.
     """
     raise NotImplementedError(
         "log_density runs in the modules that bayes_cpt.compiled.compilation writes"
@@ -155,6 +173,7 @@ def log_density(z, metric, priors, law, curves, design):  # type: ignore[no-unty
         for k in range(indices.shape[1]):
             parameters[k] = value[indices[d, k]]
         continual = shared[c, 1] == 0.0
+        kind = 2 * d if continual else 2 * d + 1
         for i in range(own):
             for k in range(4):
                 rows[i, k] = columns[start + i, k]
@@ -162,14 +181,14 @@ def log_density(z, metric, priors, law, curves, design):  # type: ignore[no-unty
                 here = area[row, start + i]
                 rows[i, 4 + 2 * row] = level[row, c] if continual else here
                 rows[i, 5 + 2 * row] = here if continual else 0.0
-        evaluate(d, parameters, reference, shared[c], rows, values, slopes)
+        evaluate(kind, parameters, reference, shared[c], rows, values, slopes)
         distance = 0.0
         if known[c] > 0.0:
             for k in range(4):
                 base_row[0, k] = base_columns[c, k]
             for row in range(4):
                 base_row[0, 4 + 2 * row] = level[row, c]
-            evaluate(d, parameters, reference, shared[c], base_row, base_value, base_slope)
+            evaluate(2 * d + 1, parameters, reference, shared[c], base_row, base_value, base_slope)
             distance = base_loss[c] - base_value[0, 0]
         for i in range(own):
             residual[i] = loss[start + i] - values[0, i] - distance * values[1, i]
@@ -184,14 +203,14 @@ def log_density(z, metric, priors, law, curves, design):  # type: ignore[no-unty
             through_base += back[1, i] * values[1, i]
             back[1, i] = back[0, i] * distance
         for s in range(slope_count):
-            output = outputs[d, s]
+            output = outputs[kind, s]
             if output >= 0:
                 along = 0.0
                 for i in range(own):
                     along += back[output, i] * slopes[s, i]
-                if output == 0 and known[c] > 0.0:
-                    along += through_base * base_slope[s, 0]
-                gathered[indices[d, inputs[d, s]]] += along
+                gathered[indices[d, inputs[kind, s]]] += along
+            if known[c] > 0.0 and outputs[2 * d + 1, s] == 0:
+                gathered[indices[d, inputs[2 * d + 1, s]]] += through_base * base_slope[s, 0]
     for a in range(size):
         density_slope[a] += gathered[a] * slope[a]
     join_slopes(density_slope, position, paces, pace_offset)

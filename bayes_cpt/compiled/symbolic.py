@@ -1,8 +1,8 @@
 """The law of one validation set as source code: values at a point and their slopes.
 
 The terms of `bayes_cpt.laws` and the residual scales are evaluated on symbols, differentiated by SymPy, and
-written out as one loop over the points of a curve. So the law has one definition, and its gradient costs
-little more than the law itself.
+written out as one loop over the points of a curve: one for CPT, and a short one for PT, where nothing has
+been transferred. So the law has one definition, and its gradient costs little more than the law itself.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,7 +24,9 @@ AREAS = ("annealing_pt", "annealing_cpt")
 POINT = ("cpt_steps", "learning_rate", "forward_pt", "forward_cpt", *AREAS,
          *(f"{area}_by_{pace}" for pace in PACES for area in AREAS))  # fmt: skip
 # What a whole curve shares.
-CURVE = ("target_share", "pretraining")
+CURVE = ("target_share",)
+# Of those, what is 0 in PT.
+TRANSFER = {"cpt_steps", "forward_cpt", "target_share", *(own for own in POINT if "_cpt" in own)}
 REFERENCE = ("learning_rate", "forward_pt", "forward_cpt", "steps")
 # What is computed at each point.
 OUTPUTS = ("law", "kept", "fluctuation", "memory", "misfit", "offset")
@@ -32,6 +34,11 @@ OUTPUTS = ("law", "kept", "fluctuation", "memory", "misfit", "offset")
 
 class Exp(sympy.Function):  # type: ignore[misc]
     """exp, left as it was written: SymPy would turn exp(a log x) into a slower power."""
+
+    @classmethod
+    def eval(cls, argument: Any) -> Any:
+        """Return the value where it is known."""
+        return sympy.Integer(1) if argument == 0 else None
 
     def fdiff(self, argindex: int = 1) -> Any:
         """Return the derivative."""
@@ -49,6 +56,11 @@ class Log(sympy.Function):  # type: ignore[misc]
 class Expm1(sympy.Function):  # type: ignore[misc]
     """expm1; its derivative costs no second exponential."""
 
+    @classmethod
+    def eval(cls, argument: Any) -> Any:
+        """Return the value where it is known."""
+        return sympy.Integer(0) if argument == 0 else None
+
     def fdiff(self, argindex: int = 1) -> Any:
         """Return the derivative."""
         return 1 + self
@@ -56,6 +68,11 @@ class Expm1(sympy.Function):  # type: ignore[misc]
 
 class Log1p(sympy.Function):  # type: ignore[misc]
     """log1p."""
+
+    @classmethod
+    def eval(cls, argument: Any) -> Any:
+        """Return the value where it is known."""
+        return sympy.Integer(0) if argument == 0 else None
 
     def fdiff(self, argindex: int = 1) -> Any:
         """Return the derivative."""
@@ -100,8 +117,11 @@ class _Points:
 
     domain_index = 0
 
-    def __init__(self) -> None:
-        self.__dict__ |= {name: sympy.Symbol(name, real=True) for name in (*POINT, *CURVE)}
+    def __init__(self, pretraining: bool) -> None:
+        names = (*POINT, *CURVE)
+        self.__dict__ |= {name: sympy.Symbol(name, real=True) for name in names}
+        if pretraining:
+            self.__dict__ |= dict.fromkeys(TRANSFER, sympy.Integer(0))
 
     def annealing_areas(self, coefficients: Any, xp: Any) -> tuple[Any, Any]:
         return self.annealing_pt, self.annealing_cpt  # type: ignore[attr-defined]
@@ -123,7 +143,7 @@ class _Printer(PythonCodePrinter):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class RoleSource:
-    """Code for one validation set.
+    """Code for the curves of one validation set, of CPT or of PT.
 
     Parameters
     ----------
@@ -140,13 +160,13 @@ class RoleSource:
     slopes: tuple[tuple[int, int], ...]
 
 
-def role_source(spec: ModelSpec, role: str, name: str) -> RoleSource:
-    """Return the code of a function `name` for validation sets of a role."""
+def role_source(spec: ModelSpec, role: str, name: str, *, pretraining: bool) -> RoleSource:
+    """Return the code of a function `name` for validation sets of a role, in CPT or in PT."""
     reference = Reference(**{k: sympy.Symbol(f"reference_{k}", positive=True) for k in REFERENCE})
     frame = Frame(spec, (role,), (role,), reference)
     names = parameters_of(spec, role)
     symbols = {own: _parameter_symbol(own, spec.priors[own].of(role)) for own in names}
-    outputs = _outputs(frame, symbols)
+    outputs = _outputs(frame, symbols, pretraining=pretraining)
     slopes, expressions = [], []
     for i, output in enumerate(outputs):
         for j, own in enumerate(names):
@@ -170,18 +190,19 @@ def parameters_of(spec: ModelSpec, role: str) -> tuple[str, ...]:
     return tuple(frame.parameters())
 
 
-def _outputs(frame: Frame, symbols: dict[str, Any]) -> list[Any]:
-    """Return the expressions of `OUTPUTS`."""
+def _outputs(frame: Frame, symbols: dict[str, Any], *, pretraining: bool = False) -> list[Any]:
+    """Return the expressions of `OUTPUTS`, in CPT or in PT."""
     infos = frame.parameters()
     values = {
         name: symbol if infos[name].dims is None else np.array([symbol], dtype=object)
         for name, symbol in symbols.items()
     }
-    points = _Points()
+    points = _Points(pretraining)
     coefficients = frame.law.coefficients(values, Symbols)
     gathered = gather(points, coefficients)
     offset = frame.law.base_offset
-    scales = frame.residual_scales(points, points.pretraining, values, coefficients, Symbols)  # type: ignore[arg-type, attr-defined]
+    phase = sympy.Integer(int(pretraining))
+    scales = frame.residual_scales(points, phase, values, coefficients, Symbols)  # type: ignore[arg-type]
     found = [
         frame.law.loss(points, gathered, Symbols),
         offset.kept(points, gathered, Symbols) if offset else 0,

@@ -84,7 +84,7 @@ def fused_law(spec: ModelSpec, setup: Setup, density: Density) -> Any:
     exec("from math import exp, expm1, log, log1p, sqrt", names)
     laws = [_compiled(spec, role, names) for role in setup.frame.roles]
     _, law, curves, _ = density.arguments
-    indices, _, _, reference, middle, half_width, _ = law
+    indices, _, _, reference, middle, half_width, *_ = law
     domain, shared, _, _, columns, _, own_area, base_area, _ = curves
     first, last = setup.design.first, setup.design.last
     values = draw_priors(setup.frame, 1, seed=0)
