@@ -88,7 +88,7 @@ class Sample:
 
 
 class Samplable(Whitened, Protocol):
-    """A log density that knows what its unconstrained values stand for."""
+    """A log density that knows what its positions stand for."""
 
     def values(self, positions: Floats) -> dict[str, Floats]:
         """Return named values of positions of shape (..., dimensions)."""
@@ -156,7 +156,7 @@ def _run(
     cores: int | None,
     report: Callable[[float], None],
 ) -> tuple[Floats, dict[str, NDArray[Any]]]:
-    """Return unconstrained positions, shape (chains, draws, dimensions), and sampler statistics."""
+    """Return positions, shape (chains, draws, dimensions), and sampler statistics."""
     import nutpie
 
     def tell(chains: Any) -> None:

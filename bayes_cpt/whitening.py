@@ -1,8 +1,8 @@
 """A metric for NUTS: the posterior in coordinates in which it is nearly a standard normal.
 
 The law's posterior has ridges (LAW.md section 5). It is taken to ``position = center + factor·z`` over
-its unconstrained values, with center and factor from a Laplace approximation at the mode, or from the
-draws of an earlier attempt.
+the coordinates of `bayes_cpt.density`, with center and factor from a Laplace approximation at the mode, or
+from the draws of an earlier attempt.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class SamplingError(BayesCPTError):
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """A linear map from white to unconstrained coordinates.
+    """A linear map from white coordinates to those of a density.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Whitened(Protocol):
 
     @property
     def start(self) -> Floats:
-        """Where to look first, unconstrained, shape (dimensions,)."""
+        """Where to look first, shape (dimensions,)."""
 
     def in_metric(self, metric: Metric) -> Evaluate:
         """Return the function of white coordinates: log density and gradient."""
