@@ -26,7 +26,7 @@ SEED = 1
 # Module, what it needs, tuning and kept draws of its one chain, and what must be reached against it.
 OTHERS = {
     "natural parameters, PyMC": ("natural_pymc", "pymc", 300, 200, 500.0),
-    "natural parameters, NumPyro, dense mass": ("natural_numpyro", "numpyro", 300, 200, 1.0),
+    "natural parameters, NumPyro, dense mass": ("natural_numpyro", "numpyro", 100, 50, 1.0),
     "natural parameters, Stan": ("natural_stan", "stan", 300, 200, 1.0),
 }
 PER_GRADIENT = 0.1
