@@ -99,7 +99,8 @@ class Density:
         """Return each element's unconstrained value at a sampler's positions, shape (..., dimensions)."""
         *_, paces, offset = self.arguments[1]
         found = np.array(positions, dtype=np.float64, order="C")
-        separate_paces(found.reshape(-1, self.sampled), paces, offset)
+        for position in found.reshape(-1, self.sampled):
+            separate_paces(position, paces, offset)
         return found
 
     def values(self, positions: Floats) -> dict[str, Floats]:
@@ -174,7 +175,7 @@ def _starts(priors: tuple[Any, ...], law_arrays: tuple[Any, ...]) -> Floats:
         share = (np.exp(center[j]) - lower[j]) / (upper[j] - lower[j])
         start[j] = np.log(share / (1.0 - share))
     *_, paces, offset = law_arrays
-    join_paces(start.reshape(1, -1), paces, offset)
+    join_paces(start, paces, offset)
     return np.asarray(start)
 
 

@@ -13,7 +13,7 @@ import numba
 
 @numba.njit(cache=True, error_model="numpy")
 def _sampled(paces, size):  # type: ignore[no-untyped-def]
-    return paces.min() >= 0 and paces.max() < size
+    return 0 <= paces[0] < size and 0 <= paces[1] < size and 0 <= paces[2] < size
 
 
 @numba.njit(cache=True, error_model="numpy")
@@ -30,32 +30,28 @@ def _log_mean(share, ratio):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, error_model="numpy")
-def separate_paces(positions, paces, offset):  # type: ignore[no-untyped-def]
+def separate_paces(position, paces, offset):  # type: ignore[no-untyped-def]
     """Turn mean and ratio into the two paces, in place.
 
     Parameters
     ----------
-    positions : ndarray, shape (positions, dimensions)
+    position : ndarray, shape (dimensions,)
         Unconstrained values, but for the mean in place of `memory` and the ratio in place of `slow_memory`.
     paces : ndarray of int, shape (3,)
         Where those of `bayes_cpt.compiled.kernels.PACES` stand: -1 or past the end if not sampled.
     offset : float
         Unconstrained slow memory less unconstrained memory where the two are equal.
     """
-    if not _sampled(paces, positions.shape[1]):
-        return
-    for position in positions:
+    if _sampled(paces, position.size):
         ratio = position[paces[1]]
         position[paces[0]] -= _log_mean(_share(position, paces), ratio)
         position[paces[1]] = position[paces[0]] + ratio + offset
 
 
 @numba.njit(cache=True, error_model="numpy")
-def join_paces(positions, paces, offset):  # type: ignore[no-untyped-def]
+def join_paces(position, paces, offset):  # type: ignore[no-untyped-def]
     """Turn the two paces into mean and ratio, in place: what `separate_paces` undoes."""
-    if not _sampled(paces, positions.shape[1]):
-        return
-    for position in positions:
+    if _sampled(paces, position.size):
         ratio = position[paces[1]] - position[paces[0]] - offset
         position[paces[0]] += _log_mean(_share(position, paces), ratio)
         position[paces[1]] = ratio

@@ -147,7 +147,7 @@ def log_density(z, metric, priors, law, curves, design):  # type: ignore[no-unty
         position[a] = center[a]
         for b in range(size):
             position[a] += factor[a, b] * z[b]
-    separate_paces(position.reshape(1, size), paces, pace_offset)
+    separate_paces(position, paces, pace_offset)
     total = constrain(
         position, kind, prior_center, prior_spread, lower, upper, value, slope, density_slope
     )
