@@ -41,8 +41,6 @@ NATURAL: dict[str, tuple[str, Any, Any, int]] = {
 }
 # Bounds of the memories, as in models/cpt-replay.toml.
 MEMORY = {"memory": (10.0, 10_000.0), "slow_memory": (10.0, 30_000.0)}
-# In place of an infinite gap, whose slopes are not numbers.
-LONGEST_GAP = 1e12
 SIGNS = np.array([1.0, -1.0])
 # Where a coefficient of one validation set only stands.
 PLACE = {"b": 0, "gamma": 0, "c": 1, "delta": 1}

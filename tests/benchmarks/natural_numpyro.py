@@ -1,4 +1,4 @@
-"""The natural parametrisation in NumPyro, with a dense mass matrix and a vectorised likelihood."""
+"""The natural parametrisation in NumPyro, with a dense mass matrix and dense likelihoods."""
 
 from typing import Any
 
@@ -9,44 +9,41 @@ import numpyro
 import numpyro.distributions as dist
 
 from bayes_cpt.setup import Setup
-from benchmarks.natural import LONGEST_GAP, MEMORY, Floats, flat_log_likelihood, priors
+from benchmarks.natural import MEMORY, Floats, flat_log_likelihood, priors
 from benchmarks.report import core_seconds
 
 jax.config.update("jax_enable_x64", True)
 
 
 def log_likelihood(residual: Any, setup: Setup, scales: Any) -> Any:
-    """Return what `bayes_cpt.compiled.likelihood` does, in array expressions, all curves at once."""
-    design = setup.design
-    curve = setup.curves.points.curve_index
-    columns = jnp.concatenate(
-        [
-            residual[:, None],
-            (scales.offset * design.floating)[:, None],
-            scales.misfit[:, None] * design.ramps,
-        ],
-        axis=1,
+    """Return what `bayes_cpt.compiled.likelihood` does: dense normals of curves, a length at once."""
+    lengths = setup.design.last - setup.design.first
+    return sum(
+        _normals(residual, setup, scales, setup.design.first[lengths == own, None] + np.arange(own))
+        for own in np.unique(lengths)
     )
-    scaled = columns / scales.fluctuation[:, None]
-    gap = np.minimum(design.gap, LONGEST_GAP)
-    rho = jnp.exp(-gap / scales.memory)
-    innovation = jnp.sqrt(-jnp.expm1(-2.0 * gap / scales.memory))
-    before = jnp.concatenate([jnp.zeros_like(scaled[:1]), scaled[:-1]])
-    carried = (rho * np.r_[False, np.diff(curve) == 0])[:, None]
-    white = (scaled - carried * before) / innovation[:, None]
-    count = len(setup.curves.curves)
-    products = white[:, 1:, None] * white[:, None, 1:]
-    precision = jnp.eye(white.shape[1] - 1) + jax.ops.segment_sum(products, curve, count)
-    projection = jax.ops.segment_sum(white[:, 1:] * white[:, :1], curve, count)
-    root = jnp.linalg.cholesky(precision)
-    explained = jax.scipy.linalg.solve_triangular(root, projection[..., None], lower=True)
-    return (
-        -0.5 * jnp.sum(white[:, 0] ** 2)
-        + 0.5 * jnp.sum(explained**2)
-        - jnp.sum(jnp.log(jnp.diagonal(root, axis1=1, axis2=2)))
-        - jnp.sum(jnp.log(scales.fluctuation * innovation))
-        - 0.5 * white.shape[0] * np.log(2.0 * np.pi)
+
+
+def _normals(residual: Any, setup: Setup, scales: Any, rows: Any) -> Any:
+    """Return the log density of curves whose points stand in these rows, shape (curves, points)."""
+    design, time = setup.design, setup.curves.points.steps[rows]
+    memory = scales.memory[rows[:, 0]][:, None, None]
+    later, earlier = time[:, :, None], time[:, None, :]
+    anchored = np.isfinite(design.gap[rows[:, 0]])[:, None, None]
+    fluctuation = jnp.exp(-np.abs(later - earlier) / memory)
+    fluctuation -= anchored * jnp.exp(-(later + earlier) / memory)
+    ramps = design.ramps[rows]
+    covariance = (
+        _outer(scales.fluctuation[rows]) * fluctuation
+        + _outer(scales.misfit[rows]) * (ramps @ np.swapaxes(ramps, 1, 2))
+        + _outer((scales.offset * design.floating)[rows])
     )
+    normal = dist.MultivariateNormal(0.0, scale_tril=jnp.linalg.cholesky(covariance))
+    return jnp.sum(normal.log_prob(residual[rows]))
+
+
+def _outer(values: Any) -> Any:
+    return values[:, :, None] * values[:, None, :]
 
 
 def model(setup: Setup) -> None:
