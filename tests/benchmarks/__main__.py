@@ -33,12 +33,17 @@ def main() -> None:
         if options.names and name not in options.names:
             continue
         sys.stderr.write(f"{name} ...\n")
-        found = import_module(f"benchmarks.{name}").measure(quick=options.quick)
-        rows += [cells(name, row) for row in found]
-        sys.stdout.write(markdown(rows[-len(found) :]) + "\n")
-    if options.output:
-        as_csv = options.output.suffix == ".csv"
-        options.output.write_text(comma_separated(rows) if as_csv else markdown(rows))
+        own: list[list[str]] = []
+        try:
+            measured = import_module(f"benchmarks.{name}").measure(quick=options.quick)
+            own.extend(cells(name, row) for row in measured)
+        finally:
+            # What was measured before a failure took long as well.
+            sys.stdout.write(markdown(own) + "\n")
+            rows += own
+            if options.output:
+                as_csv = options.output.suffix == ".csv"
+                options.output.write_text(comma_separated(rows) if as_csv else markdown(rows))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ Compilation counts for none. Seconds are those of a core.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -32,8 +32,8 @@ OTHERS = {
 PER_GRADIENT = 0.1
 
 
-def measure(*, quick: bool = False) -> list[Row]:
-    """Return ESS per second and per gradient of the package, and beside each of the others."""
+def measure(*, quick: bool = False) -> Iterator[Row]:
+    """Yield ESS per second and per gradient of the package, and beside each of the others."""
     setup = build_setup(read_spec("cpt-replay"), lab())
     density = build_density(setup)
     # The first, short run compiles.
@@ -42,21 +42,18 @@ def measure(*, quick: bool = False) -> list[Row]:
     drawn = _natural(setup, found)
     size = ess(drawn)
     rate, gradients = size / seconds, int(found.statistics["n_steps"].sum())
-    rows = [
-        Row("seconds of a core: whitening, tuning, draws", seconds, "s"),
-        Row("least bulk ESS", size, "draws"),
-        Row("least bulk ESS a gradient, after tuning", size / gradients, "", "", None,
-            f">= {PER_GRADIENT}", size / gradients >= PER_GRADIENT),
-    ]  # fmt: skip
+    yield Row("seconds of a core: whitening, tuning, draws", seconds, "s")
+    yield Row("least bulk ESS", size, "draws")
+    yield Row("least bulk ESS a gradient, after tuning", size / gradients, "", "", None,
+              f">= {PER_GRADIENT}", size / gradients >= PER_GRADIENT)  # fmt: skip
     start = {name: np.median(values, axis=(0, 1)) for name, values in drawn.items()}
     for name, (module, needs, tune, draws, target) in OTHERS.items():
         if find_spec(needs) is None:
-            rows.append(Row(f"ESS a second beside {name}: {needs} is not installed", rate, "1/s"))
+            yield Row(f"ESS a second beside {name}: {needs} is not installed", rate, "1/s")
             continue
         own = import_module(f"benchmarks.{module}").sample
         share = 10 if quick else 1
-        rows += _beside(name, own, setup, start, (tune // share, draws // share), rate, target)
-    return rows
+        yield from _beside(name, own, setup, start, (tune // share, draws // share), rate, target)
 
 
 def _efforts() -> Any:

@@ -29,9 +29,9 @@ model {
   {
     real angle = acos((-log(memory) - middle) / half_width);
     real late = acos((-log(slow_memory) - middle) / half_width);
-    real share = inv_logit(slow_share_);
+    real slow_share = inv_logit(slow_share_);
     for (k in 1:nodes) {
-      wave[k] = memory * ((1 - share) * cos((k - 1) * angle) + share * cos((k - 1) * late));
+      wave[k] = memory * ((1 - slow_share) * cos((k - 1) * angle) + slow_share * cos((k - 1) * late));
     }
   }
   PRIORS
