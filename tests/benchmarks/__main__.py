@@ -36,7 +36,9 @@ def main() -> None:
         own: list[list[str]] = []
         try:
             measured = import_module(f"benchmarks.{name}").measure(quick=options.quick)
-            own.extend(cells(name, row) for row in measured)
+            for row in measured:
+                own += [cells(name, row)]
+                sys.stderr.write(f"  {row.what} {row.measured:.3g} {row.unit}\n")
         finally:
             # What was measured before a failure took long as well.
             sys.stdout.write(markdown(own) + "\n")

@@ -27,7 +27,7 @@ SEED = 1
 OTHERS = {
     "natural parameters, PyMC": ("natural_pymc", "pymc", 300, 200, 500.0),
     "natural parameters, NumPyro, dense mass": ("natural_numpyro", "numpyro", 100, 50, 1.0),
-    "natural parameters, Stan": ("natural_stan", "stan", 300, 200, 1.0),
+    "natural parameters, Stan": ("natural_stan", "stan", 100, 50, 1.0),
 }
 PER_GRADIENT = 0.1
 
