@@ -19,7 +19,7 @@ type Floats = NDArray[np.float64]
 RANKED = 100
 # Tuning, draws per chain and accept rate of a refit, and of further attempts where the first falls short:
 # what a prior draws is harder to fit than what is measured.
-EFFORTS = ((300, 1000, 0.9), (500, 1000, 0.97), (800, 2000, 0.97))
+EFFORTS = ((300, 1000, 0.9), (500, 1000, 0.97), (800, 2000, 0.97), (1500, 4000, 0.99))
 
 
 @dataclass(frozen=True, eq=False)
