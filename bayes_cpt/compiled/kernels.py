@@ -173,7 +173,8 @@ def log_density(z, metric, priors, law, curves, design):  # type: ignore[no-unty
         for k in range(indices.shape[1]):
             parameters[k] = value[indices[d, k]]
         continual = shared[c, 1] == 0.0
-        kind = 2 * d if continual else 2 * d + 1
+        pretrained = 2 * d + 1
+        phase = 2 * d if continual else pretrained
         for i in range(own):
             for k in range(4):
                 rows[i, k] = columns[start + i, k]
@@ -181,14 +182,14 @@ def log_density(z, metric, priors, law, curves, design):  # type: ignore[no-unty
                 here = area[row, start + i]
                 rows[i, 4 + 2 * row] = level[row, c] if continual else here
                 rows[i, 5 + 2 * row] = here if continual else 0.0
-        evaluate(kind, parameters, reference, shared[c], rows, values, slopes)
+        evaluate(phase, parameters, reference, shared[c], rows, values, slopes)
         distance = 0.0
         if known[c] > 0.0:
             for k in range(4):
                 base_row[0, k] = base_columns[c, k]
             for row in range(4):
                 base_row[0, 4 + 2 * row] = level[row, c]
-            evaluate(2 * d + 1, parameters, reference, shared[c], base_row, base_value, base_slope)
+            evaluate(pretrained, parameters, reference, shared[c], base_row, base_value, base_slope)
             distance = base_loss[c] - base_value[0, 0]
         for i in range(own):
             residual[i] = loss[start + i] - values[0, i] - distance * values[1, i]
@@ -203,14 +204,14 @@ def log_density(z, metric, priors, law, curves, design):  # type: ignore[no-unty
             through_base += back[1, i] * values[1, i]
             back[1, i] = back[0, i] * distance
         for s in range(slope_count):
-            output = outputs[kind, s]
+            output = outputs[phase, s]
             if output >= 0:
                 along = 0.0
                 for i in range(own):
                     along += back[output, i] * slopes[s, i]
-                gathered[indices[d, inputs[kind, s]]] += along
-            if known[c] > 0.0 and outputs[2 * d + 1, s] == 0:
-                gathered[indices[d, inputs[2 * d + 1, s]]] += through_base * base_slope[s, 0]
+                gathered[indices[d, inputs[phase, s]]] += along
+            if known[c] > 0.0 and outputs[pretrained, s] == 0:
+                gathered[indices[d, inputs[pretrained, s]]] += through_base * base_slope[s, 0]
     for a in range(size):
         density_slope[a] += gathered[a] * slope[a]
     join_slopes(density_slope, position, paces, pace_offset)

@@ -25,8 +25,8 @@ POINT = ("cpt_steps", "learning_rate", "forward_pt", "forward_cpt", *AREAS,
          *(f"{area}_by_{pace}" for pace in PACES for area in AREAS))  # fmt: skip
 # What a whole curve shares.
 CURVE = ("target_share",)
-# Of those, what is 0 in PT.
-TRANSFER = {"cpt_steps", "forward_cpt", "target_share", *(own for own in POINT if "_cpt" in own)}
+# What is 0 in PT.
+TRANSFER = {"target_share", *(own for own in POINT if "cpt" in own)}
 REFERENCE = ("learning_rate", "forward_pt", "forward_cpt", "steps")
 # What is computed at each point.
 OUTPUTS = ("law", "kept", "fluctuation", "memory", "misfit", "offset")

@@ -71,11 +71,11 @@ def measure(*, quick: bool = False) -> list[Row]:
 
 
 def slope(sizes: Any, values: Any) -> float:
-    """Return the exponent over the larger half of the sizes, three at least."""
+    """Return the exponent over the larger half of the sizes."""
     distinct = np.unique(sizes).size
     if distinct < 2:
         return float("nan")
-    half = slice(-max(3, (len(sizes) + 1) // 2), None)
+    half = slice(-max(2, (len(sizes) + 1) // 2), None)
     return float(np.polyfit(np.log(sizes[half]), np.log(values[half]), 1)[0])
 
 
