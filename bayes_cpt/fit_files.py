@@ -14,6 +14,7 @@ import numpy as np
 
 from bayes_cpt.errors import BayesCPTError, StudyError, StudyWarning
 from bayes_cpt.laws import Reference
+from bayes_cpt.points import last_pretraining_step
 from bayes_cpt.prior.priors import draw_priors
 from bayes_cpt.setup import Frame
 from bayes_cpt.spec import ROLES, parse_spec
@@ -53,11 +54,11 @@ def read_fit(path: str | Path) -> "tuple[xr.DataTree, Study, Frame]":
             raise ValueError("the reference is not four positive numbers")
         if roles != ROLES[: len(domains)] or len(set(domains)) != len(roles) or not domains:
             raise ValueError("validation sets and roles do not belong together")
-        frame = Frame(spec, domains, roles, reference)
+        study = _study(tree, source)
+        frame = Frame(spec, domains, roles, reference, last_pretraining_step(study))
         _check_draws(tree, frame)
         _texts(tree, "problems")
         int(tree.attrs["seed"])
-        study = _study(tree, source)
         if domains != (study.general, study.target)[: len(domains)]:
             raise ValueError("its study has other validation sets")
     # The study's files are written to a temporary folder, which may be full.

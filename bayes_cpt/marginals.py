@@ -140,6 +140,7 @@ class Marginals:
             scales.fluctuation**2 * (1.0 - faded)
             + scales.misfit**2 * innovations
             + scales.offset**2 * design.floating
+            + scales.extrapolation**2 * design.beyond**2
         )
 
     def _of_new_compiled(self, curves: Curves) -> Floats:

@@ -132,6 +132,13 @@ def reference_of(study: Study) -> Reference:
     )
 
 
+def last_pretraining_step(study: Study) -> float:
+    """Return the last step at which a study measured a PT run; inf where it measured none."""
+    names = [run.name for run in study.pretraining_runs]
+    steps = study.losses.loc[study.losses["run"].isin(names), "step"]
+    return float(steps.max()) if len(steps) else float("inf")
+
+
 def observed_steps(study: Study, run: Run, domain: str, skip_pretraining: float) -> list[int]:
     """Return the measured steps of a curve that enter a fit.
 

@@ -8,6 +8,8 @@ Along each curve the measured loss is the law's curve plus
 - *misfit*: the law is an approximation, and its error changes on the scale of the run itself. An
   autoregression over evenly spread values of ``log(1 + t/t0)``, interpolated between them, starts at 0 at
   the base's measured loss. Its size is learnt from all runs and is larger where the shift is larger.
+- *extrapolation*: beyond the last PT step that was measured the law's slope is off by a share of itself,
+  drawn anew for each curve. Nothing that was measured tells of it.
 - *offset*: the unknown level of a curve that does not start at a measured loss (PT runs).
 
 Misfit and offset are linear in Gaussian weights, which the likelihood integrates out (Woodbury).
@@ -45,6 +47,8 @@ class ResidualDesign:
         1 in curves with an unknown level.
     pretraining : ndarray, shape (points,)
         1 in PT curves.
+    beyond : ndarray, shape (points,)
+        E-folds of steps beyond the last PT step that was measured, in PT curves; 0 up to there.
     first, last : ndarray of int, shape (curves,)
         Range of the points of each curve, `last` exclusive.
     carried, innovation : ndarray, shape (curves,)
@@ -66,6 +70,7 @@ class ResidualDesign:
     position: Any
     floating: Any
     pretraining: Any
+    beyond: Any
     first: Any
     last: Any
     carried: Any
@@ -174,6 +179,7 @@ def residual_design(
     misfit_memory_pt: float | None = None,
     *,
     last_step: float | None = None,
+    studied_pt: float = np.inf,
 ) -> ResidualDesign:
     """Return the design of the residuals of some curves.
 
@@ -187,6 +193,8 @@ def residual_design(
         Share of the misfit that is carried over an e-fold of steps, in CPT and in PT; alike unless given.
     last_step : float, optional
         Knots reach up to here; to the last of the points unless given.
+    studied_pt : float
+        Last PT step that was measured.
     """
     points = curves.points
     onset = ONSET_SHARE * reference_steps
@@ -216,6 +224,7 @@ def residual_design(
         position=position,
         floating=(~anchored)[points.curve_index].astype(np.float64),
         pretraining=pretraining[points.curve_index].astype(np.float64),
+        beyond=pretraining[points.curve_index] * np.log(np.maximum(points.steps / studied_pt, 1.0)),
         first=first,
         last=last,
         carried=walks[:, 0],
@@ -242,9 +251,12 @@ class Scales:
         Sd of an innovation of the misfit's autoregression, nats/token.
     offset : array
         Sd of the unknown level, nats/token; 0 where the level is known.
+    extrapolation : array
+        Sd of the extrapolation's error per e-fold of steps, nats/token.
     """
 
     fluctuation: Any
     memory: Any
     misfit: Any
     offset: Any
+    extrapolation: Any

@@ -10,13 +10,14 @@ import numpy as np
 
 from bayes_cpt.areas import MomentumRange
 from bayes_cpt.errors import Problem, SpecError, StudyError, StudyWarning
-from bayes_cpt.laws import Law, Parameter, Reference, Shift
+from bayes_cpt.laws import Law, Parameter, Power, Reference, Shift
 from bayes_cpt.laws.law import gather
 from bayes_cpt.points import (
     MOST_POINTS,
     Curves,
     Points,
     build_curves,
+    last_pretraining_step,
     observed_steps,
     reference_of,
     thinned,
@@ -39,12 +40,15 @@ class Frame:
     domains, roles : tuple of str
         Validation sets and what each is: ``general`` or ``target``.
     reference : Reference
+    studied_pt : float
+        Last PT step that the study measured: beyond it the law extrapolates.
     """
 
     spec: ModelSpec
     domains: tuple[str, ...]
     roles: tuple[str, ...]
     reference: Reference
+    studied_pt: float = np.inf
 
     @cached_property
     def law(self) -> Law:
@@ -146,7 +150,7 @@ class Frame:
         own = gather(points, {name: parameters[name] for name in names} | coefficients)
         if self.spec.residuals.kind == "independent":
             nothing = xp.zeros_like(own["error"])
-            return Scales(own["error"], NO_MEMORY + nothing, nothing, nothing)
+            return Scales(own["error"], NO_MEMORY + nothing, nothing, nothing, nothing)
         floor = own["fluctuation_floor"]
         heat = floor + (1.0 - floor) * points.learning_rate
         fluctuation, misfit = own["fluctuation_pt"], own["misfit_pt"]
@@ -162,13 +166,27 @@ class Frame:
             memory=own["fluctuation_memory"] * self.reference.steps,
             misfit=misfit,
             offset=own["offset_pt"],
+            extrapolation=self._extrapolation(own, xp),
         )
 
     def residual_design(self, curves: Curves, last_step: float | None = None) -> ResidualDesign:
         """Return the residual design of some curves (see `residual_design`)."""
         own = self.spec.residuals
-        memories = (own.misfit_memory, own.misfit_memory_pt)
-        return residual_design(curves, self.reference.steps, *memories, last_step=last_step)
+        return residual_design(
+            curves,
+            self.reference.steps,
+            own.misfit_memory,
+            own.misfit_memory_pt,
+            last_step=last_step,
+            studied_pt=self.studied_pt,
+        )
+
+    def _extrapolation(self, own: Any, xp: Any) -> Any:
+        """Return the sd of the extrapolation's error per e-fold, from coefficients at the points."""
+        share = self.spec.residuals.extrapolation_pt
+        if not share:
+            return xp.zeros_like(own["offset_pt"])
+        return share * Power().slope(self.reference.forward_pt, own, xp)
 
     @property
     def _shift(self) -> Shift:
@@ -215,7 +233,8 @@ def build_setup(spec: ModelSpec, study: Study) -> Setup:
     domains: tuple[str, ...] = (study.general,)
     if continual and study.target is not None:
         domains = (study.general, study.target)
-    frame = Frame(spec, domains, ("general", "target")[: len(domains)], reference_of(study))
+    roles = ("general", "target")[: len(domains)]
+    frame = Frame(spec, domains, roles, reference_of(study), last_pretraining_step(study))
     curves = frame.curves(
         study,
         lambda run, domain: frame.fitted_steps(study, run, domain),

@@ -88,6 +88,10 @@ def simulate(
                 generator,
             )
         loss[:, rows] = expected[:, rows] + residual
+        if design.beyond[rows].any():
+            # No point of a curve lies beyond the last that was measured, so none tells of this.
+            share = generator.standard_normal((len(loss), 1))
+            loss[:, rows] += share * scales.extrapolation[:, rows] * design.beyond[rows]
     return CurveDraws(expected, loss)
 
 

@@ -183,12 +183,16 @@ class ResidualTable(Strict):
         Share of each PT run, from its start, that does not enter the fit.
     misfit_memory, misfit_memory_pt : float
         Share of the misfit that is carried over an e-fold of steps, in CPT and in PT; 1 is a random walk.
+    extrapolation_pt : float
+        Sd of the law's error in PT beyond the last step that was measured, per e-fold of steps, as a share
+        of the law's slope there (`reference_slope`).
     """
 
     kind: Literal["curve", "independent"] = "curve"
     skip_pretraining: float = Field(default=0.0, ge=0, lt=1)
     misfit_memory: float = Field(default=0.5, ge=0, le=1)
     misfit_memory_pt: float = Field(default=0.5, ge=0, le=1)
+    extrapolation_pt: float = Field(default=0.0, ge=0)
 
     def parameters(self, law: LawTable) -> dict[str, Parameter]:
         """Return what is sampled for the residuals of a law, by name."""
@@ -252,6 +256,15 @@ class ModelSpec(Strict):
             close = get_close_matches(name, names, 1)
             hint = f"; did you mean {close[0]}?" if close else "; take the table out"
             raise ValueError(f"priors.{name}: this model has no such parameter{hint}")
+        return self
+
+    @model_validator(mode="after")
+    def _extrapolation_has_a_slope(self) -> Self:
+        if self.residuals.extrapolation_pt and "power" not in self.law.terms:
+            raise ValueError(
+                "residuals.extrapolation_pt: it is a share of the power's slope, and the law has no term "
+                "power; add the term, or set it to 0"
+            )
         return self
 
     @model_validator(mode="after")

@@ -133,6 +133,33 @@ def test_pretraining_runs_have_bands_too() -> None:
     pd.testing.assert_frame_equal(found, wanted, rtol=1e-9)
 
 
+def test_bands_of_pretraining_widen_beyond_what_was_measured() -> None:
+    """By the share of the slope that the model states, in bands and in draws alike."""
+    study = lab().subset([run.name for run in lab().pretraining_runs])
+    spec = read_spec("pretrain")
+    bare = spec.model_copy(
+        update={"residuals": spec.residuals.model_copy(update={"extrapolation_pt": 0.0})}
+    )
+    trunk = study.run("pt_trunk")
+    last = float(study.losses["step"].max())
+    longer = replace(trunk, name="longer", schedule=trunk.schedule.stretched(3 * int(last)))
+    plan = replace(study, runs=(longer,), bases=(), losses=study.losses.iloc[:0], is_plan=True)
+    steps = [int(last) // 2, int(last), 2 * int(last), 3 * int(last)]
+    at = pd.DataFrame({"run": "longer", "domain": study.general, "step": steps})
+    variances, posteriors = [], []
+    for own in (bare, spec):
+        posterior = prior_as_posterior(study, own, draws=2500, spread=0.1)
+        posteriors.append(posterior)
+        variances.append(bands(posterior, plan, at=at, draws=10_000)["sd"].to_numpy() ** 2)
+    slope = posteriors[1].parameters(10_000)["reference_slope"][:, 0]
+    share = spec.residuals.extrapolation_pt
+    folds = np.log(np.maximum(np.array(steps) / last, 1.0))
+    wanted = share**2 * np.mean(slope**2) * folds**2
+    np.testing.assert_allclose(variances[1] - variances[0], wanted, rtol=1e-9, atol=1e-15)
+    drawn = table(posteriors[1].predict(plan, at=at, draws=10_000, seed=3))["sd"].to_numpy()
+    np.testing.assert_allclose(drawn**2, variances[1], rtol=5.0 * np.sqrt(2.0 / 10_000))
+
+
 def test_paired_normals_are_standard_normal_and_exchangeable() -> None:
     found = paired_normals(4000, seed=1)
     assert abs(found.mean()) < 1e-12

@@ -7,7 +7,13 @@ import pytest
 from bayes_cpt.areas import MomentumRange, annealing_area, forward_area
 from bayes_cpt.errors import StudyError
 from bayes_cpt.laws import Reference
-from bayes_cpt.points import Curves, build_curves, observed_steps, reference_of
+from bayes_cpt.points import (
+    Curves,
+    build_curves,
+    last_pretraining_step,
+    observed_steps,
+    reference_of,
+)
 from bayes_cpt.runs import Base, Run
 from bayes_cpt.schedules import constant, cosine, linear
 from bayes_cpt.study import Study
@@ -68,6 +74,13 @@ def test_reference_of_a_study_without_cpt_runs() -> None:
     found = reference_of(replace(STUDY.subset(["trunk"]), bases=()))
     area = float(TRUNK.learning_rates().sum())
     assert found == Reference(PEAK, area, area, 1000.0)
+
+
+def test_the_last_pretraining_step_is_a_measured_one() -> None:
+    assert last_pretraining_step(STUDY) == 1000.0
+    cut = STUDY.losses[STUDY.losses["step"] < 1000]
+    assert last_pretraining_step(replace(STUDY, losses=cut)) == 400.0
+    assert last_pretraining_step(STUDY.subset(["none", "half"])) == np.inf
 
 
 def test_observed_steps_leave_out_warm_up_early_pretraining_and_step_0() -> None:

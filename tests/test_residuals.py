@@ -127,6 +127,24 @@ def test_sizes_of_the_parts_follow_rate_phase_and_shift() -> None:
     np.testing.assert_allclose(found.offset, [0.03, 0.04, 0.03, 0.04], rtol=1e-12)
 
 
+def test_extrapolation_counts_e_folds_of_pretraining_beyond_what_was_measured() -> None:
+    beyond = residual_design(CURVES, 3000.0, 0.5, studied_pt=20.0).beyond
+    np.testing.assert_allclose(beyond, [0, 0, 0, 0, np.log(1.5), 0], rtol=1e-12)
+    assert not residual_design(CURVES, 3000.0, 0.5).beyond.any()
+
+
+def test_extrapolation_is_a_share_of_the_slope() -> None:
+    spec = read_spec("pretrain")
+    frame = Frame(spec, ("g",), ("general",), Reference(2e-3, 24.0, 3.0, 3000.0))
+    parameters = {
+        name: np.ones(() if info.dims is None else 1) for name, info in frame.parameters().items()
+    } | {"reference_slope": np.array([0.07]), "exponent": np.array([0.6])}
+    coefficients = frame.law.coefficients(parameters, np)
+    points = hand_points(domain=[0, 0], continual=False, target_share=0.0)
+    found = frame.residual_scales(points, np.ones(2), parameters, coefficients, np).extrapolation
+    np.testing.assert_allclose(found, spec.residuals.extrapolation_pt * 0.07, rtol=1e-12)
+
+
 def test_the_design_can_be_mapped_name_by_name() -> None:
     design = residual_design(CURVES, 3000.0, 0.5)
     seen: list[str] = []
@@ -134,6 +152,7 @@ def test_the_design_can_be_mapped_name_by_name() -> None:
     assert sorted(seen) == sorted(
         [
             *(
+                "beyond",
                 "carried",
                 "first",
                 "floating",

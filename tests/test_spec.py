@@ -240,6 +240,12 @@ MALFORMED = {
         "did you mean cpt-replay",
     ),
     "extends a number": ("extends = 3\n", "own.toml", "no model '3'", "name one of"),
+    "extrapolation without a slope": (
+        'extends = "pretrain"\nname = "own"\n[law]\nterms = ["annealing"]\n',
+        "extrapolation_pt",
+        "no term power",
+        "add the term",
+    ),
     "law is no table": (EXTENDED + 'law = "cpt"\n', "key law", "law", "table"),
     "priors are no table": (EXTENDED + "priors = 3\n", "key priors", "priors", "table"),
 }

@@ -138,7 +138,7 @@ def pytensor_function(design: ResidualDesign) -> Any:
     symbolic = design.map(lambda name, value: pt.as_tensor_variable(value))
     # Squares before and a factor after, so that the chain rule has something to do.
     squares = [variable**2 for variable in inputs[1:]]
-    value = 3.0 * log_likelihood(inputs[0] ** 3, symbolic, Scales(*squares))
+    value = 3.0 * log_likelihood(inputs[0] ** 3, symbolic, Scales(*squares, extrapolation=0.0))
     return pytensor.function(inputs, [value, *pytensor.grad(value, inputs)])
 
 
@@ -200,8 +200,8 @@ def test_more_knots_than_needed_change_nothing() -> None:
 def test_design_fields_are_those_the_likelihood_takes() -> None:
     """A field added to the design without its use here would be silently ignored."""
     design = residual_design(CURVES, REFERENCE_STEPS, 0.5)
-    # These make up `ramps` and the scales.
-    others = {"knots", "pretraining", "position", "carried", "innovation"}
+    # These make up `ramps` and the scales, and what no measured point tells of.
+    others = {"knots", "pretraining", "position", "carried", "innovation", "beyond"}
     names = [field.name for field in fields(design) if field.name not in others]
     assert len(names) == len(design.for_likelihood())
     values = drawn(CURVES, 9)
