@@ -17,8 +17,8 @@ from bayes_cpt.compiled.compilation import compiled_law
 from bayes_cpt.compiled.coordinates import join_paces, separate_paces
 from bayes_cpt.compiled.kernels import BOUNDED, LOG_NORMAL, LOGIT_NORMAL, NORMAL, PACES
 from bayes_cpt.points import Curves, Points
+from bayes_cpt.prior_tables import Distribution, Fixed, LogitNormal, LogNormal, Normal
 from bayes_cpt.setup import Frame, Setup
-from bayes_cpt.spec import Distribution, Fixed, LogitNormal, LogNormal, Normal
 from bayes_cpt.whitening import Metric
 
 type Floats = NDArray[np.float64]

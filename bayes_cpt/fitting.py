@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayes_cpt.posterior import FORMAT, Posterior, build_tree
+from bayes_cpt.prior_tables import Fixed
 from bayes_cpt.setup import Frame, build_setup
-from bayes_cpt.spec import Fixed, ModelSpec, read_spec
+from bayes_cpt.spec import ModelSpec, read_spec
 from bayes_cpt.study import Study
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from bayes_cpt.compiled.likelihood_operation import log_likelihood
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.laws import Parameter
+from bayes_cpt.prior_tables import Distribution, Fixed, LogitNormal, LogNormal, Normal, Prior
 from bayes_cpt.setup import Frame, Setup
-from bayes_cpt.spec import Distribution, Fixed, LogitNormal, LogNormal, Normal, Prior
 
 
 def build_model(setup: Setup) -> pm.Model:

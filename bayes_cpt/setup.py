@@ -22,8 +22,9 @@ from bayes_cpt.points import (
     reference_of,
     thinned,
 )
+from bayes_cpt.prior_tables import memory_ends
 from bayes_cpt.residuals import ONSET_SHARE, ResidualDesign, Scales, residual_design
-from bayes_cpt.spec import MEMORIES, ModelSpec, memory_ends
+from bayes_cpt.spec import MEMORIES, ModelSpec
 from bayes_cpt.study import Run, Study
 
 # Correlation time, in steps, that makes errors independent.

@@ -82,7 +82,9 @@ def save(figure: "Figure", path: Path) -> None:
     figure.savefig(drawn, format="png", dpi=120)
     drawn.seek(0)
     image = Image.open(drawn).convert("RGB")
-    image.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)
+    image.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+        path, optimize=True
+    )
 
 
 if __name__ == "__main__":

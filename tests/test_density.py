@@ -12,18 +12,11 @@ from scipy.stats import multivariate_normal, norm
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.density import Density, build_density
 from bayes_cpt.model import build_model
+from bayes_cpt.prior_tables import Distribution, Fixed, LogitNormal, LogNormal, Normal
 from bayes_cpt.readers.folder import read_study
 from bayes_cpt.residuals import ONSET_SHARE
 from bayes_cpt.setup import Setup, build_setup
-from bayes_cpt.spec import (
-    Distribution,
-    Fixed,
-    LogitNormal,
-    LogNormal,
-    Normal,
-    read_spec,
-    shipped_models,
-)
+from bayes_cpt.spec import read_spec, shipped_models
 from bayes_cpt.whitening import Metric
 
 type Floats = NDArray[np.float64]

@@ -7,9 +7,10 @@ from scipy.stats import norm
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.errors import SpecError
 from bayes_cpt.model import build_model, model_data
+from bayes_cpt.prior_tables import Fixed, Normal, Prior
 from bayes_cpt.readers.folder import read_study
 from bayes_cpt.setup import Setup, build_setup
-from bayes_cpt.spec import Fixed, Normal, Prior, read_spec
+from bayes_cpt.spec import read_spec
 
 
 def bundled(model: str = "cpt-replay") -> Setup:

@@ -5,8 +5,9 @@ import pytest
 
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.laws import Reference
+from bayes_cpt.prior_tables import Fixed, LogNormal, Normal
 from bayes_cpt.setup import Frame
-from bayes_cpt.spec import Fixed, LogNormal, Normal, parameter_names, read_spec, shipped_models
+from bayes_cpt.spec import parameter_names, read_spec, shipped_models
 
 MODELS = ("cpt", "cpt-replay", "cpt-replay-printed", "pretrain")
 REFERENCE = Reference(2e-3, 24.0, 3.0, 3000.0)

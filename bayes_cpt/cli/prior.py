@@ -13,8 +13,8 @@ from bayes_cpt.files import replacing
 if TYPE_CHECKING:
     import pandas as pd
 
+    from bayes_cpt.prior_tables import Prior
     from bayes_cpt.setup import Frame
-    from bayes_cpt.spec import Prior
     from bayes_cpt.study import Study
 
 MODEL_SUFFIX = ".toml"

@@ -16,8 +16,9 @@ from sympy.printing.pycode import PythonCodePrinter
 from bayes_cpt.compiled.kernels import PACES
 from bayes_cpt.laws import Reference
 from bayes_cpt.laws.law import gather
+from bayes_cpt.prior_tables import Distribution, Fixed, Normal
 from bayes_cpt.setup import Frame
-from bayes_cpt.spec import Distribution, Fixed, ModelSpec, Normal
+from bayes_cpt.spec import ModelSpec
 
 # What differs between the points of a curve, in the order of the columns; S2 comes with its slopes.
 AREAS = ("annealing_pt", "annealing_cpt")

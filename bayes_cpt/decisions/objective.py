@@ -15,7 +15,8 @@ from pydantic import Field, model_validator
 from bayes_cpt.checks import suggestion
 from bayes_cpt.decisions.reading import checked, read_table
 from bayes_cpt.errors import Problem, SpecError
-from bayes_cpt.spec import ROLES, Strict
+from bayes_cpt.spec import ROLES
+from bayes_cpt.strict import Strict
 
 type Floats = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from bayes_cpt.checks import is_number
 from bayes_cpt.decisions.reading import checked, read_table
 from bayes_cpt.runs import HIGHEST_LEARNING_RATE
-from bayes_cpt.spec import Strict
+from bayes_cpt.strict import Strict
 
 type Floats = NDArray[np.float64]
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from bayes_cpt.laws.law import gather
 from bayes_cpt.points import Curves
 from bayes_cpt.prior.distributions import center_and_spread, scale_of
+from bayes_cpt.prior_tables import Distribution, Fixed, LogNormal
 from bayes_cpt.residuals import ResidualDesign, Scales
 from bayes_cpt.setup import Frame
 from bayes_cpt.simulate import expected_loss
-from bayes_cpt.spec import Distribution, Fixed, LogNormal
 
 type Floats = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayes_cpt.spec import Distribution, Fixed, LogitNormal, LogNormal, Normal
+from bayes_cpt.prior_tables import Distribution, Fixed, LogitNormal, LogNormal, Normal
 
 type Floats = NDArray[np.float64]
 

@@ -20,9 +20,10 @@ from bayes_cpt.identifiability.information import FreeParameters
 from bayes_cpt.prior.distributions import center_and_spread, from_interval, quantiles
 from bayes_cpt.prior.nearest import Change, columns_of, nearest, relevant, uniform_draws
 from bayes_cpt.prior.statements import Statement
+from bayes_cpt.prior_tables import Distribution, Fixed, Prior
 from bayes_cpt.readers.writer import toml_value
 from bayes_cpt.setup import Frame
-from bayes_cpt.spec import ROLES, Distribution, Fixed, ModelSpec, Prior
+from bayes_cpt.spec import ROLES, ModelSpec
 from bayes_cpt.study import Study
 
 if TYPE_CHECKING:

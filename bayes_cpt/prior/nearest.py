@@ -16,9 +16,9 @@ from bayes_cpt.prior.distributions import (
     with_center_and_spread,
 )
 from bayes_cpt.prior.statements import Statement
+from bayes_cpt.prior_tables import Distribution, LogNormal
 from bayes_cpt.setup import Frame
 from bayes_cpt.simulate import expected_loss
-from bayes_cpt.spec import Distribution, LogNormal
 
 type Floats = NDArray[np.float64]
 type Label = tuple[str, str]

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.prior.distributions import quantiles, words
+from bayes_cpt.prior_tables import Distribution, Fixed, LogitNormal, LogNormal, Normal
 from bayes_cpt.setup import Frame
-from bayes_cpt.spec import Distribution, Fixed, LogitNormal, LogNormal, Normal
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,8 +15,8 @@ from bayes_cpt.derived import derived_quantities
 from bayes_cpt.forecast import planned_curves
 from bayes_cpt.posterior import Posterior
 from bayes_cpt.prior.distributions import log_density, scale_of
+from bayes_cpt.prior_tables import Fixed
 from bayes_cpt.simulate import expected_loss
-from bayes_cpt.spec import Fixed
 from bayes_cpt.study import Study
 
 if TYPE_CHECKING:

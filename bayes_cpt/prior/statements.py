@@ -6,7 +6,7 @@ from typing import Any, Self
 from pydantic import Field, ValidationError, model_validator
 
 from bayes_cpt.errors import Problem, SpecError
-from bayes_cpt.spec import Strict
+from bayes_cpt.strict import Strict
 from bayes_cpt.toml_files import read_toml
 
 type Pair = tuple[float, float]

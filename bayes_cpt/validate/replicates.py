@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.prior.priors import draw_priors
+from bayes_cpt.prior_tables import Fixed
 from bayes_cpt.setup import Frame, Setup, build_setup
 from bayes_cpt.simulate import simulate
-from bayes_cpt.spec import Fixed, ModelSpec
+from bayes_cpt.spec import ModelSpec
 from bayes_cpt.study import Study
 from bayes_cpt.validate.design import simulate_setup, with_base_losses
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.compiled.kernels import PACES
+from bayes_cpt.prior_tables import LogitNormal, LogNormal
 from bayes_cpt.setup import Setup
-from bayes_cpt.spec import LogitNormal, LogNormal
 
 type Floats = NDArray[np.float64]
 

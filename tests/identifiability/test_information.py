@@ -6,9 +6,10 @@ from bayes_cpt.identifiability.information import FreeParameters, information
 from bayes_cpt.points import build_curves
 from bayes_cpt.prior.distributions import quantiles
 from bayes_cpt.prior.priors import draw_priors
+from bayes_cpt.prior_tables import Fixed, Prior
 from bayes_cpt.setup import Setup, build_setup
 from bayes_cpt.simulate import simulate
-from bayes_cpt.spec import Fixed, Prior, read_spec
+from bayes_cpt.spec import read_spec
 
 RUNS = ["pt_trunk", "r00_cos", "r25_cos", "r50_cos"]
 

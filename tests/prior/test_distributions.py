@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from bayes_cpt.prior.distributions import from_interval, log_density, quantiles, words
-from bayes_cpt.spec import Distribution, Fixed, LogitNormal, LogNormal, Normal, read_spec
+from bayes_cpt.prior_tables import Distribution, Fixed, LogitNormal, LogNormal, Normal
+from bayes_cpt.spec import read_spec
 
 NORMAL = Normal(distribution="normal", mean=3.0, sd=1.5)
 LOGNORMAL = LogNormal(distribution="lognormal", median=0.1, sigma=0.8)

@@ -18,8 +18,9 @@ from bayes_cpt.prior.sensitivity import (
     power_scaling,
     sensitivity,
 )
+from bayes_cpt.prior_tables import LogNormal
 from bayes_cpt.setup import build_setup
-from bayes_cpt.spec import LogNormal, read_spec
+from bayes_cpt.spec import read_spec
 
 type Floats = NDArray[np.float64]
 

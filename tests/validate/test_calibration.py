@@ -9,9 +9,10 @@ from scipy.stats import kstest
 from synthetic import lab
 
 from bayes_cpt.prior.priors import draw_priors
+from bayes_cpt.prior_tables import Fixed
 from bayes_cpt.sampling import CHAINS, Diagnostics, Sample
 from bayes_cpt.setup import build_setup
-from bayes_cpt.spec import Fixed, read_spec, shipped_models
+from bayes_cpt.spec import read_spec, shipped_models
 from bayes_cpt.validate.calibration import TABLES, quantity_ranks, simulated_ranks, verdict
 from bayes_cpt.validate.design import HELD_OUT, design_study, held_out_run, with_runs
 from bayes_cpt.validate.parallel import Pool

@@ -1,0 +1,99 @@
+"""The priors of a specification as users write them: distributions, and which role has which."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.strict import Strict
+
+
+class Normal(Strict):
+    """``Normal(mean, sd)``."""
+
+    distribution: Literal["normal"]
+    mean: float
+    sd: float = Field(gt=0)
+
+
+class LogNormal(Strict):
+    """A positive quantity: its log is Normal(log median, sigma), optionally within bounds."""
+
+    distribution: Literal["lognormal"]
+    median: float = Field(gt=0)
+    sigma: float = Field(gt=0)
+    lower: float | None = Field(default=None, gt=0)
+    upper: float | None = Field(default=None, gt=0)
+
+    @model_validator(mode="after")
+    def _bounds_hold_the_median(self) -> Self:
+        if (self.lower is None) != (self.upper is None):
+            raise ValueError("give both lower and upper, or neither")
+        lower, upper = self.lower or 0.0, self.upper or float("inf")
+        if not lower < self.median < upper:
+            raise ValueError("the median must lie between lower and upper")
+        return self
+
+
+class LogitNormal(Strict):
+    """A share between 0 and 1: its logit is Normal(logit median, sigma)."""
+
+    distribution: Literal["logitnormal"]
+    median: float = Field(gt=0, lt=1)
+    sigma: float = Field(gt=0)
+
+
+class Fixed(Strict):
+    """A known value, not sampled."""
+
+    distribution: Literal["fixed"]
+    value: float
+
+
+type Distribution = Annotated[
+    Normal | LogNormal | LogitNormal | Fixed, Field(discriminator="distribution")
+]
+
+
+class Prior(Strict):
+    """The prior of one parameter, the same for all validation sets or one per role.
+
+    Parameters
+    ----------
+    reason : str
+        Why this prior; shown in `summary` and in reports.
+    every : Distribution, optional
+        For all validation sets (and for parameters shared by them).
+    general, target : Distribution, optional
+        For one role; takes precedence over `every`.
+    """
+
+    reason: str = Field(min_length=1)
+    every: Distribution | None = None
+    general: Distribution | None = None
+    target: Distribution | None = None
+
+    @model_validator(mode="after")
+    def _covers_every_role(self) -> Self:
+        if self.every is None and (self.general is None or self.target is None):
+            raise ValueError("give every, or both general and target")
+        return self
+
+    def of(self, role: str | None) -> Distribution:
+        """Return the distribution for a role, or for a shared parameter (role None)."""
+        own = {"general": self.general, "target": self.target}.get(role or "")
+        found = own or self.every
+        if found is None:
+            raise SpecError([Problem("priors", "a shared parameter has no prior", "give every")])
+        return found
+
+
+def memory_ends(prior: Distribution | None) -> tuple[float, float] | None:
+    """Return the shortest and longest memory that a prior allows, None where it sets no bounds."""
+    match prior:
+        case LogNormal(lower=float(lower), upper=float(upper)):
+            return lower, upper
+        case Fixed(value=value):
+            return value, value
+        case _:
+            return None
