@@ -10,7 +10,7 @@ import numpy as np
 
 from bayes_cpt.areas import MomentumRange
 from bayes_cpt.errors import Problem, SpecError, StudyError, StudyWarning
-from bayes_cpt.laws import Law, Parameter, Power, Reference, Shift
+from bayes_cpt.laws import Law, Parameter, Reference, Shift
 from bayes_cpt.laws.law import gather
 from bayes_cpt.points import (
     MOST_POINTS,
@@ -147,11 +147,13 @@ class Frame:
             `numpy` or `pytensor.tensor`.
         """
         law = self.spec.law
-        names = self.spec.residuals.parameters(law)
+        residuals = self.spec.residuals
+        names = [*residuals.parameters(law), "reference_slope"]
         own = gather(points, {name: parameters[name] for name in names} | coefficients)
-        if self.spec.residuals.kind == "independent":
+        extrapolation = residuals.extrapolation_pt * own["reference_slope"]
+        if residuals.kind == "independent":
             nothing = xp.zeros_like(own["error"])
-            return Scales(own["error"], NO_MEMORY + nothing, nothing, nothing, nothing)
+            return Scales(own["error"], NO_MEMORY + nothing, nothing, nothing, extrapolation)
         floor = own["fluctuation_floor"]
         heat = floor + (1.0 - floor) * points.learning_rate
         fluctuation, misfit = own["fluctuation_pt"], own["misfit_pt"]
@@ -167,7 +169,7 @@ class Frame:
             memory=own["fluctuation_memory"] * self.reference.steps,
             misfit=misfit,
             offset=own["offset_pt"],
-            extrapolation=self._extrapolation(own, xp),
+            extrapolation=extrapolation,
         )
 
     def residual_design(self, curves: Curves, last_step: float | None = None) -> ResidualDesign:
@@ -181,13 +183,6 @@ class Frame:
             last_step=last_step,
             studied_pt=self.studied_pt,
         )
-
-    def _extrapolation(self, own: Any, xp: Any) -> Any:
-        """Return the sd of the extrapolation's error per e-fold, from coefficients at the points."""
-        share = self.spec.residuals.extrapolation_pt
-        if not share:
-            return xp.zeros_like(own["offset_pt"])
-        return share * Power().slope(self.reference.forward_pt, own, xp)
 
     @property
     def _shift(self) -> Shift:

@@ -53,6 +53,14 @@ class LawTable(Strict):
     slow_annealing: bool = False
 
     @model_validator(mode="after")
+    def _losses_have_a_level(self) -> Self:
+        if "power" not in self.terms:
+            raise ValueError(
+                "there is no term power, and the others change a level that it alone gives; add the term"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _adaptation_goes_with_a_shift(self) -> Self:
         if "adaptation" in self.terms and "shift" not in self.terms:
             raise ValueError("the term adaptation is a share of the shift; name shift too")
@@ -100,7 +108,7 @@ class ResidualTable(Strict):
         Share of the misfit that is carried over an e-fold of steps, in CPT and in PT; 1 is a random walk.
     extrapolation_pt : float
         Sd of the law's error in PT beyond the last step that was measured, per e-fold of steps, as a share
-        of the law's slope there (`reference_slope`).
+        of `reference_slope`, whatever the kind.
     """
 
     kind: Literal["curve", "independent"] = "curve"
@@ -174,15 +182,6 @@ class ModelSpec(Strict):
         return self
 
     @model_validator(mode="after")
-    def _extrapolation_has_a_slope(self) -> Self:
-        if self.residuals.extrapolation_pt and "power" not in self.law.terms:
-            raise ValueError(
-                "residuals.extrapolation_pt: it is a share of the power's slope, and the law has no term "
-                "power; add the term, or set it to 0"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _memories_are_of_some_steps(self) -> Self:
         """Annealing areas are tabulated over the memories' range: a range without end has no table."""
         for name in MEMORIES:
@@ -243,10 +242,18 @@ def read_spec(model: str | Path) -> ModelSpec:
 
 def parse_spec(table: dict[str, Any], place: str) -> ModelSpec:
     """Return the specification a table describes; `place` is named in errors."""
+    return _validated(ModelSpec, table, place)
+
+
+def _validated[Table: Strict](
+    kind: type[Table], table: dict[str, Any], place: str, within: tuple[str, ...] = ()
+) -> Table:
+    """Return the table as its kind; `within` leads to it from the top of the file."""
     try:
-        return ModelSpec.model_validate(table)
+        return kind.model_validate(table)
     except ValidationError as error:
-        raise SpecError([_problem(detail, place) for detail in error.errors()]) from None
+        problems = [_problem(detail, place, within) for detail in error.errors()]
+    raise SpecError(problems)
 
 
 def _locate(model: str | Path, place: str = "model", folder: Path = Path()) -> Path:
@@ -287,20 +294,17 @@ def _merged(parent: dict[str, Any], child: dict[str, Any], place: str) -> dict[s
     result = parent | child
     for key in ("law", "residuals"):
         result[key] = parent.get(key, {}) | child.get(key, {})
-    try:
-        names = parameter_names(
-            LawTable.model_validate(result["law"]),
-            ResidualTable.model_validate(result["residuals"]),
-        )
-    except ValidationError as error:
-        raise SpecError([_problem(detail, place) for detail in error.errors()]) from None
+    names = parameter_names(
+        _validated(LawTable, result["law"], place, ("law",)),
+        _validated(ResidualTable, result["residuals"], place, ("residuals",)),
+    )
     inherited = {name: own for name, own in parent.get("priors", {}).items() if name in names}
     result["priors"] = inherited | child.get("priors", {})
     return result
 
 
-def _problem(detail: Any, place: str) -> Problem:
-    key = ".".join(str(part) for part in detail["loc"])
+def _problem(detail: Any, place: str, within: tuple[str, ...]) -> Problem:
+    key = ".".join(str(part) for part in (*within, *detail["loc"]))
     message = detail["msg"].removeprefix("Value error, ")
     mends = {
         "extra_forbidden": "take the key out or correct its name",

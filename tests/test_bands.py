@@ -1,6 +1,7 @@
 """Bands against the table of draws, and the three ways to them against each other."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from synthetic import lab, practice, prior_as_posterior
 
 from bayes_cpt import bands as module
+from bayes_cpt import load
 from bayes_cpt.bands import bands
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.forecast import table
@@ -133,7 +135,7 @@ def test_pretraining_runs_have_bands_too() -> None:
     pd.testing.assert_frame_equal(found, wanted, rtol=1e-9)
 
 
-def test_bands_of_pretraining_widen_beyond_what_was_measured() -> None:
+def test_bands_of_pretraining_widen_beyond_what_was_measured(tmp_path: Path) -> None:
     """By the share of the slope that the model states, in bands and in draws alike."""
     study = lab().subset([run.name for run in lab().pretraining_runs])
     spec = read_spec("pretrain")
@@ -156,6 +158,9 @@ def test_bands_of_pretraining_widen_beyond_what_was_measured() -> None:
     folds = np.log(np.maximum(np.array(steps) / last, 1.0))
     wanted = share**2 * np.mean(slope**2) * folds**2
     np.testing.assert_allclose(variances[1] - variances[0], wanted, rtol=1e-9, atol=1e-15)
+    posteriors[1].save(tmp_path / "fit.nc")
+    loaded = bands(load(tmp_path / "fit.nc"), plan, at=at, draws=10_000)["sd"].to_numpy() ** 2
+    np.testing.assert_allclose(loaded, variances[1], rtol=1e-9)
     drawn = table(posteriors[1].predict(plan, at=at, draws=10_000, seed=3))["sd"].to_numpy()
     np.testing.assert_allclose(drawn**2, variances[1], rtol=5.0 * np.sqrt(2.0 / 10_000))
 

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 from dense_residuals import misfit_covariance
 from hand_points import hand_curves, hand_points
 from hypothesis import given
@@ -93,6 +94,7 @@ def test_sizes_of_the_parts_follow_rate_phase_and_shift() -> None:
     reference = Reference(2e-3, 24.0, 3.0, 3000.0)
     frame = Frame(read_spec("cpt-replay"), ("g", "t"), ("general", "target"), reference)
     parameters = {
+        "reference_slope": np.array([0.1, 0.2]),
         "fluctuation_floor": np.array([0.2, 0.3]),
         "fluctuation_memory": np.array([0.02, 0.03]),
         "fluctuation_pt": np.array([0.015, 0.016]),
@@ -133,8 +135,12 @@ def test_extrapolation_counts_e_folds_of_pretraining_beyond_what_was_measured() 
     assert not residual_design(CURVES, 3000.0, 0.5).beyond.any()
 
 
-def test_extrapolation_is_a_share_of_the_slope() -> None:
+@pytest.mark.parametrize("residuals", [{}, {"kind": "independent"}])
+def test_extrapolation_is_a_share_of_the_slope(residuals: dict[str, str]) -> None:
     spec = read_spec("pretrain")
+    table = spec.residuals.model_copy(update=residuals)
+    priors = spec.priors | {"error": spec.priors["misfit_pt"]}
+    spec = spec.model_copy(update={"residuals": table, "priors": priors})
     frame = Frame(spec, ("g",), ("general",), Reference(2e-3, 24.0, 3.0, 3000.0))
     parameters = {
         name: np.ones(() if info.dims is None else 1) for name, info in frame.parameters().items()

@@ -130,7 +130,7 @@ MALFORMED = {
     "unknown key": (EXTENDED + "colour = 1\n", "key colour", "not permitted", "take the key out"),
     "unknown key of the law": (
         EXTENDED + "[law]\nreplay_gian = true\n",
-        "key replay_gian",
+        "key law.replay_gian",
         "not permitted",
         "take the key out",
     ),
@@ -241,9 +241,9 @@ MALFORMED = {
         "did you mean cpt-replay",
     ),
     "extends a number": ("extends = 3\n", "own.toml", "no model '3'", "name one of"),
-    "extrapolation without a slope": (
+    "law without a level": (
         'extends = "pretrain"\nname = "own"\n[law]\nterms = ["annealing"]\n',
-        "extrapolation_pt",
+        "key law",
         "no term power",
         "add the term",
     ),

@@ -39,11 +39,6 @@ class Power:
         area = xp.log(points.forward_pt + points.forward_cpt)
         return coefficients["L0"] + coefficients["A"] * xp.exp(-coefficients["alpha"] * area)
 
-    def slope(self, area: float, coefficients: Values, xp: Any) -> Any:
-        """Return the fall of that loss per e-fold of forward area."""
-        alpha = coefficients["alpha"]
-        return alpha * coefficients["A"] * xp.exp(-alpha * xp.log(area))
-
 
 @dataclass(frozen=True)
 class Annealing:

@@ -137,8 +137,9 @@ def pytensor_function(design: ResidualDesign) -> Any:
     inputs = [pt.dvector(name) for name in NAMES]
     symbolic = design.map(lambda name, value: pt.as_tensor_variable(value))
     # Squares before and a factor after, so that the chain rule has something to do.
-    squares = [variable**2 for variable in inputs[1:]]
-    value = 3.0 * log_likelihood(inputs[0] ** 3, symbolic, Scales(*squares, extrapolation=0.0))
+    fluctuation, memory, misfit, offset = (variable**2 for variable in inputs[1:])
+    scales = Scales(fluctuation, memory, misfit, offset, extrapolation=0.0)
+    value = 3.0 * log_likelihood(inputs[0] ** 3, symbolic, scales)
     return pytensor.function(inputs, [value, *pytensor.grad(value, inputs)])
 
 
