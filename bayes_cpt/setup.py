@@ -12,6 +12,7 @@ from bayes_cpt.areas import MomentumRange
 from bayes_cpt.errors import Problem, SpecError, StudyError, StudyWarning
 from bayes_cpt.laws import Law, Parameter, Reference, Shift
 from bayes_cpt.laws.law import gather
+from bayes_cpt.lone_bases import with_lone_bases
 from bayes_cpt.points import (
     MOST_POINTS,
     Curves,
@@ -231,12 +232,13 @@ def build_setup(spec: ModelSpec, study: Study) -> Setup:
         domains = (study.general, study.target)
     roles = ("general", "target")[: len(domains)]
     frame = Frame(spec, domains, roles, reference_of(study), last_pretraining_step(study))
+    fitted = with_lone_bases(study, domains) if continual else study
     curves = frame.curves(
-        study,
-        lambda run, domain: frame.fitted_steps(study, run, domain),
-        runs=study.runs if continual else study.pretraining_runs,
+        fitted,
+        lambda run, domain: frame.fitted_steps(fitted, run, domain),
+        runs=fitted.runs if continual else fitted.pretraining_runs,
     )
-    _note_thinned(frame, study, curves)
+    _note_thinned(frame, fitted, curves)
     return Setup(frame, curves, frame.residual_design(curves))
 
 

@@ -8,7 +8,7 @@ non-embedding parameters. Everything is checked on construction; folders are rea
 import hashlib
 import json
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -224,11 +224,34 @@ class Study:
         kept = {self.run(name).name for name in runs}
         return self._changed(
             runs=tuple(run for run in self.runs if run.name in kept),
-            bases=tuple(
-                base if base.run is None or base.run in kept else replace(base, run=None)
-                for base in self.bases
-            ),
+            bases=self._bases_on(kept),
             losses=self.losses[self.losses["run"].isin(kept)],
+        )
+
+    def with_runs(
+        self, runs: Iterable[Run], losses: Iterable[tuple[str, int, str, float]]
+    ) -> "Study":
+        """Return the study with further runs and their losses, as (run, step, domain, loss).
+
+        Raises
+        ------
+        StudyError
+            If what comes of it is no study.
+        """
+        import pandas as pd
+
+        rows = pd.DataFrame(list(losses), columns=["run", "step", "domain", "loss"])
+        return self._changed(
+            runs=(*self.runs, *runs),
+            bases=self._bases_on(self._runs),
+            losses=pd.concat([self.losses, rows], ignore_index=True),
+        )
+
+    def _bases_on(self, runs: Collection[str]) -> tuple[Base, ...]:
+        """Return the bases; one that lies on none of these runs says so."""
+        return tuple(
+            base if base.run is None or base.run in runs else replace(base, run=None)
+            for base in self.bases
         )
 
     def truncated(self, last_steps: Mapping[str, int]) -> "Study":

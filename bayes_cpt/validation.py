@@ -77,6 +77,9 @@ def examine(
     _check_runs(check, bases, runs, is_plan, malformed)
     _note_interpolation(cautions, runs, origin)
     check.problems = [problem.within(origin.settings) for problem in check.problems]
+    if not losses.index.is_unique:
+        # Tables put together without renumbering: a label would name several rows.
+        losses = losses.reset_index(drop=True)
     table = TableCheck(losses, origin.losses, origin.row)
     table.columns(LOSS_COLUMNS)
     if table.problems:

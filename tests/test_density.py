@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -102,8 +103,16 @@ def bundled(model: str = "cpt-replay") -> Setup:
     return build_setup(spec, study)
 
 
-def test_density_is_that_of_scipy() -> None:
-    setup = bundled()
+def without_pretraining_runs() -> Setup:
+    study = read_study(bundled_study())
+    return build_setup(
+        read_spec("cpt-replay"), study.subset([run.name for run in study.continual_runs])
+    )
+
+
+@pytest.mark.parametrize("built", [bundled, without_pretraining_runs])
+def test_density_is_that_of_scipy(built: Callable[[], Setup]) -> None:
+    setup = built()
     density = build_density(setup)
     for position in places(density, 4):
         parameters, prior = prior_density(density, density.unconstrained(position))

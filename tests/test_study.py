@@ -24,6 +24,7 @@ from bayes_cpt.readers.writer import write_study
 from bayes_cpt.runs import Base, Run
 from bayes_cpt.schedules import Schedule, constant, cosine, linear
 from bayes_cpt.study import Study
+from bayes_cpt.validation import Origin
 
 HERE = Path(__file__).parent
 PUBLISHED = HERE.parents[1] / "shared" / "data"
@@ -136,6 +137,13 @@ def test_base_of_a_logged_run_takes_its_schedule_from_the_log(tmp_path: Path) ->
 
 
 # Digest
+
+
+def test_tables_put_together_are_named_by_their_rows(small: Study) -> None:
+    first, last = small.losses.iloc[:1], small.losses.iloc[1:2]
+    together = pd.concat([last, first.reset_index(drop=True), last.reset_index(drop=True)])
+    with pytest.raises(StudyError, match=r"row 2,.* row 0 already holds"):
+        replace(small, losses=together, origin=Origin())
 
 
 def test_digest_ignores_order_name_and_where_it_came_from(small: Study) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -217,7 +218,10 @@ def _show_and_write(written: Output, points: "pd.DataFrame", output: Path | None
         if len(own):
             written.heading(title)
             written.table(_table(own, ("horizon", "on", "method")))
-    written.text("\nLosses in nats/token; error and bias are those of the median.")
+    written.text(
+        "\nLosses in nats/token; error and bias are those of the median. ± is the standard error of a "
+        "share, each run one observation."
+    )
     files = _write(points, scores, horizons, output) if output else {}
     for path in files.values():
         written.text(f"Written to {path}")
@@ -229,6 +233,8 @@ def _show_and_write(written: Output, points: "pd.DataFrame", output: Path | None
 
 
 def _table(rows: "pd.DataFrame", labels: tuple[str, str, str]) -> Any:
+    from bayes_cpt.validate.scores import MASSES
+
     table = columns(*labels, "points", *SCORES, numbers=1 + len(SCORES))
     last = None
     for row in rows.to_dict("records"):
@@ -242,11 +248,17 @@ def _table(rows: "pd.DataFrame", labels: tuple[str, str, str]) -> Any:
             row["domain"],
             row["method"],
             str(row["points"]),
-            *(f"{100 * row[f'coverage_{mass}']:.0f} %" for mass in (50, 80, 90)),
+            *(_percent(row[f"coverage_{mass}"], row[f"coverage_{mass}_error"]) for mass in MASSES),
             *(number(row[name], 3) for name in ("crps", "mae", "bias", "width_90")),
         )
         last = place
     return table
+
+
+def _percent(share: float, error: float) -> str:
+    """Return a share with its standard error, where there is one."""
+    spread = f" ± {100 * error:.0f}" if isfinite(error) else ""
+    return f"{100 * share:.0f}{spread} %"
 
 
 def left_out(seen: float) -> str:

@@ -151,25 +151,26 @@ def summarize(scored: "pd.DataFrame") -> "pd.DataFrame":
     Returns
     -------
     DataFrame
-        Columns run, domain, points, coverage_50, coverage_80, coverage_90 (shares), crps, mae, bias
+        Columns run, domain, points, coverage_50, coverage_80, coverage_90 (shares), coverage_50_error and
+        so on (their standard errors, each run one observation; NaN where there is one run), crps, mae, bias
         and width_90 (the sharpness; nats/token). The runs come first, then for each validation set and
         for both together the mean over all points and the mean over runs.
     """
     import pandas as pd
 
-    runs = mean_scores(scored, ["run", "domain"])
-    pooled = [
-        mean_scores(scored.assign(run=ALL_RUNS), ["run", "domain"]),
-        mean_scores(scored.assign(run=ALL_RUNS, domain=BOTH_DOMAINS), ["run", "domain"]),
-        _means_of_runs(runs),
-        _means_of_runs(runs.assign(domain=BOTH_DOMAINS)),
-    ]
-    return pd.concat([runs, *pooled], ignore_index=True)
+    both = scored.assign(domain=BOTH_DOMAINS)
+    parts = [mean_scores(scored, ["run", "domain"])]
+    for pool, mean in ((ALL_RUNS, mean_scores), (EQUAL_RUNS, _means_of_runs)):
+        for points in (scored, both):
+            pooled = mean(points.assign(pool=pool), ["pool", "domain"])
+            parts.append(pooled.rename(columns={"pool": "run"}))
+    return pd.concat(parts, ignore_index=True)
 
 
 def mean_scores(scored: "pd.DataFrame", keys: Iterable[str]) -> "pd.DataFrame":
     """Return the mean scores of each group of points: the columns of `summarize` after the keys."""
-    groups = scored.groupby(list(keys), sort=False)
+    labels = list(keys)
+    groups = scored.groupby(labels, sort=False)
     coverage: dict[str, Any] = {f"coverage_{mass}": (f"covered_{mass}", "mean") for mass in MASSES}
     means = groups.agg(
         points=("loss", "size"),
@@ -179,7 +180,16 @@ def mean_scores(scored: "pd.DataFrame", keys: Iterable[str]) -> "pd.DataFrame":
         bias=("error", "mean"),
         width_90=("width_90", "mean"),
     )
-    return means.reset_index()
+    return _with_errors(means, scored, labels).reset_index()
+
+
+def _with_errors(means: "pd.DataFrame", scored: "pd.DataFrame", keys: list[str]) -> "pd.DataFrame":
+    """Return means with the standard errors of their coverage: points of a run are not independent."""
+    of_runs = scored.groupby(list(dict.fromkeys([*keys, "run"])), sort=False)
+    covered = of_runs[[f"covered_{mass}" for mass in MASSES]].mean()
+    errors = covered.groupby(keys, sort=False).sem()
+    named = {f"coverage_{mass}_error": errors[f"covered_{mass}"] for mass in MASSES}
+    return means.assign(**named)
 
 
 def horizon_bins(values: ArrayLike, axis: str) -> NDArray[np.intp]:
@@ -261,8 +271,10 @@ def _matched(draws: ArrayLike, observed: ArrayLike) -> tuple[Floats, Floats]:
     return values, truth
 
 
-def _means_of_runs(runs: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the mean over rows of runs; of the points their number."""
-    scores = [name for name in runs if name not in ("run", "domain", "points")]
-    groups = runs.assign(run=EQUAL_RUNS).groupby(["run", "domain"], sort=False)
-    return groups.agg({"points": "sum", **dict.fromkeys(scores, "mean")}).reset_index()
+def _means_of_runs(scored: "pd.DataFrame", keys: list[str]) -> "pd.DataFrame":
+    """Return `mean_scores` with every run of a group weighing the same; of the points their number."""
+    runs = mean_scores(scored, [*keys, "run"])
+    scores = [name for name in runs if name not in (*keys, "run", "points")]
+    groups = runs.groupby(keys, sort=False)
+    means = groups.agg({"points": "sum", **dict.fromkeys(scores, "mean")})
+    return _with_errors(means, scored, keys).reset_index()

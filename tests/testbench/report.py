@@ -20,6 +20,7 @@ COLUMNS = {
     "bias": "bias",
     "width_90": "width of 90 %",
 }
+COVERAGE = [name for name in COLUMNS if name.startswith("coverage")]
 
 
 def markdown_table(table: pd.DataFrame) -> str:
@@ -44,13 +45,7 @@ def markdown_report(summary: pd.DataFrame, seconds: Mapping[str, float], ours: s
     ours : str
         The method to compare with the others; it may be absent.
     """
-    rows = summary.assign(
-        **{
-            name: (100 * summary[name]).map("{:.0f} %".format)
-            for name in summary
-            if name.startswith("coverage")
-        }
-    )
+    rows = summary.assign(**{name: _percent(summary, name) for name in COVERAGE})
     # Methods come one after the other; here they stand together under each run.
     labels = list(zip(rows["run"], rows["domain"], strict=True))
     order = list(dict.fromkeys(labels))
@@ -63,6 +58,13 @@ def markdown_report(summary: pd.DataFrame, seconds: Mapping[str, float], ours: s
         parts.append(markdown_table(ratios.rename(columns=words)))
     parts.append("Seconds: " + ", ".join(f"{name} {s:.0f}" for name, s in seconds.items()))
     return "\n\n".join(parts)
+
+
+def _percent(summary: pd.DataFrame, name: str) -> pd.Series:
+    """Return shares in per cent, with their standard errors where several runs count."""
+    errors = (100 * summary[f"{name}_error"]).map(" ± {:.0f}".format)
+    shown = errors.where(summary[f"{name}_error"].notna(), "")
+    return (100 * summary[name]).map("{:.0f}".format) + shown + " %"
 
 
 def draw_bands(scored: pd.DataFrame) -> Figure:

@@ -106,6 +106,26 @@ def test_pooled_rows_weigh_points_or_runs() -> None:
     assert table.loc[(ALL_RUNS, BOTH_DOMAINS), "coverage_90"] == pytest.approx(3 / 4)
 
 
+def test_the_error_of_coverage_counts_runs_not_points() -> None:
+    """Two validation sets of a run are one observation too."""
+    points = points_with(
+        np.ones(8),
+        run=["a", "a", "a", "a", "b", "b", "c", "c"],
+        domain=["general", "general", "target", "target", "general", "target", "general", "target"],
+    )
+    draws = np.array([[1.0, 2.0, 2.0, 2.0, 1.0, 1.0, 2.0, 1.0]] * 2)
+    table = summarize(score_points(points, draws)).set_index(["run", "domain"])
+    for pool in (ALL_RUNS, EQUAL_RUNS):
+        of_runs = np.array([0.5, 1.0, 0.0])
+        found = table.loc[(pool, "general"), "coverage_90_error"]
+        assert found == pytest.approx(of_runs.std(ddof=1) / np.sqrt(3))
+        of_runs = np.array([0.25, 1.0, 0.5])
+        found = table.loc[(pool, BOTH_DOMAINS), "coverage_90_error"]
+        assert found == pytest.approx(of_runs.std(ddof=1) / np.sqrt(3))
+    assert table.loc[(EQUAL_RUNS, BOTH_DOMAINS), "coverage_90"] == pytest.approx(of_runs.mean())
+    assert np.isnan(table.loc[("a", "general"), "coverage_90_error"])
+
+
 @pytest.mark.parametrize("shape", [(1, 3), (4, 2), (3,)])
 def test_draws_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"draws of shape .* do not fit \(3,\) points"):
