@@ -87,7 +87,7 @@ def figure(scores: pd.DataFrame) -> "Figure":
             values, errors = (100 * own[f"coverage_{mass}{end}"] for end in ("", "_error"))
             look = {"color": COLOURS[method], "marker": "o", "markersize": 4, "linestyle": ""}
             axes.errorbar(values, place, xerr=errors, **look)
-        axes.set_xlim(0, 100)
+        axes.set_xlim(0, 103)
         axes.set_xlabel(f"points in the {mass} % band (%)")
     _draw_ratios(grid[2], scores, names)
     grid[0].set_yticks(range(len(names)), names)

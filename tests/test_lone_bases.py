@@ -2,9 +2,11 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pytest
 from synthetic import lab
 from test_points import ANNEALED, REFERENCE, STUDY, TRUNK
 
+from bayes_cpt.fitting import fit
 from bayes_cpt.lone_bases import with_lone_bases
 from bayes_cpt.runs import Base
 from bayes_cpt.setup import build_setup
@@ -76,3 +78,11 @@ def test_residuals_of_a_lone_base_are_those_of_pretraining() -> None:
     np.testing.assert_array_equal(design.pretraining[rows], 1.0)
     np.testing.assert_array_equal(design.floating[rows], 1.0)
     assert np.isinf(design.gap[rows]).all()
+
+
+@pytest.mark.slow
+def test_a_study_without_pretraining_runs_meets_its_diagnostics() -> None:
+    """Four runs of one base are what most teams have; untied, the level of the law never mixed."""
+    runs = [run.name for run in lab().continual_runs if run.base == "stable_12k"][:4]
+    posterior = fit(lab().subset(runs), "cpt-replay", seed=1)
+    assert posterior.trustworthy, posterior.problems
