@@ -186,6 +186,8 @@ def test_a_folder_that_cannot_be_written_is_found_out_at_once(
 def fitting(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Return what starts a real fit, in a process of its own."""
     running: list[subprocess.Popen[str]] = []
+    # A shell has what it starts in the background ignore Ctrl-C, and children inherit that.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def start(draws: int = 50) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "bayes_cpt", "fit", "data/cpt-lab", "--model", "pretrain"]
@@ -195,6 +197,7 @@ def fitting(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
         return running[-1]
 
     yield start
+    signal.signal(signal.SIGINT, before)
     for process in running:
         process.kill()
         process.wait()
