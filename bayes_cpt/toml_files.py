@@ -6,6 +6,9 @@ from typing import Any
 
 from bayes_cpt.errors import Problem, StudyError
 
+# Beside the sign. The lowest number has one more and is of no use either.
+INTEGER_BITS = 63
+
 
 def read_toml(path: Path, raised: type[StudyError] = StudyError) -> dict[str, Any]:
     """Return the tables of a TOML file.
@@ -19,15 +22,32 @@ def read_toml(path: Path, raised: type[StudyError] = StudyError) -> dict[str, An
     Raises
     ------
     StudyError
-        Of the class given, if the file is not UTF-8 or not TOML; it names the line.
+        Of the class given, if the file is not UTF-8 or not TOML; it names the line or the key.
     """
     try:
-        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+        found = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+        if key := _too_large(found):
+            raise ValueError(f"{key} is a whole number of more than 64 bits")
+        return found
     except UnicodeDecodeError as error:
         said, mend = f"byte {error.start} is not UTF-8", "save the file as UTF-8"
     except RecursionError:
         said, mend = "its tables are nested too deeply", "take out what no table should hold"
     # Beside its own errors: numbers with more digits than Python turns into a number.
     except ValueError as error:
-        said, mend = str(error), "mend the line named"
+        said, mend = str(error), "mend the line or key named"
     raise raised([Problem(str(path), f"this is not TOML: {said}", mend)])
+
+
+def _too_large(table: dict[str, Any]) -> str | None:
+    """Return the key of a whole number that TOML does not have: no float may hold it, nor text show it."""
+    left: list[tuple[str, Any]] = list(table.items())
+    while left:
+        key, value = left.pop()
+        if isinstance(value, dict):
+            left += [(f"{key}.{own}", item) for own, item in value.items()]
+        elif isinstance(value, list):
+            left += [(key, item) for item in value]
+        elif isinstance(value, int) and value.bit_length() > INTEGER_BITS:
+            return f"key {key}"
+    return None

@@ -217,3 +217,8 @@ def test_builders_rewarm_from_the_base() -> None:
 def test_too_short_for_its_warmup_and_decay() -> None:
     with pytest.raises(StudyError, match="steps is -100"):
         warmup_stable_decay(200, 2e-3, decay_steps=200, warmup_steps=100)
+
+
+def test_a_rate_that_no_float_holds_is_refused() -> None:
+    with pytest.raises(StudyError, match="Give a raw learning rate"):
+        constant(10, 10**400)

@@ -106,7 +106,7 @@ def expected(
         covariance = covariance_left(slopes, told)
         sd = np.sqrt(np.diag(covariance))
         found["sd"].append(sd)
-        found["alike"].append(covariance / (sd[:, None] * sd))
+        found["alike"].append(ratio(covariance, sd[:, None] * sd, where_none=0.0))
         found["kept"].append(contractions(slopes, told))
         found["added"].append(np.stack([contractions(slopes, told + one) for one in more]))
     medians = {name: np.median(np.stack(values), axis=0) for name, values in found.items()}
@@ -175,7 +175,12 @@ def quantity_directions(
 def contractions(slopes: Floats, told: Floats) -> Floats:
     """Return the share of the prior's variance taken from each quantity, shape (quantities,)."""
     left = np.diag(covariance_left(slopes, told))
-    return np.clip(1.0 - left / np.sum(slopes**2, axis=1), 0.0, 1.0)
+    return np.clip(1.0 - ratio(left, np.sum(slopes**2, axis=1), where_none=1.0), 0.0, 1.0)
+
+
+def ratio(part: Floats, whole: Floats, where_none: float) -> Floats:
+    """Return part over whole; where the law is too steep for numbers a quantity has no variance at all."""
+    return np.divide(part, whole, out=np.full_like(whole, where_none), where=whole > 0.0)
 
 
 def covariance_left(slopes: Floats, told: Floats) -> Floats:

@@ -121,8 +121,8 @@ def information(free: FreeParameters, curves: Curves, place: Floats) -> dict[str
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         losses = expected_loss(frame, values, _typical_bases(frame, curves, here))
         slopes = finite((losses[:size] - losses[size : 2 * size]).T / (2 * STEP))
+        coefficients = frame.law.coefficients(here, np)
     design = frame.residual_design(curves)
-    coefficients = frame.law.coefficients(here, np)
     scales = frame.residual_scales(curves.points, design.pretraining, here, coefficients, np)
     found: dict[str, Floats] = {}
     for index, curve in enumerate(curves.curves):

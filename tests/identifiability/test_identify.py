@@ -1,5 +1,7 @@
+import warnings
 from functools import cache
 
+import numpy as np
 import pandas as pd
 import pytest
 from designs import DESIGNS_BY_NAME, full, one_rate, one_replay, too_short, without_anneals
@@ -8,7 +10,8 @@ from synthetic import lab
 from bayes_cpt.derived import LONG, PT_ANNEALED, REWARMED, SLOWER, Typical, effects_of, tried
 from bayes_cpt.errors import StudyError
 from bayes_cpt.identifiability.candidates import candidate_runs
-from bayes_cpt.identifiability.identify import IDENTIFIED, identifiability
+from bayes_cpt.identifiability.identify import IDENTIFIED, contractions, identifiability
+from bayes_cpt.prior_tables import LogNormal, Prior
 from bayes_cpt.setup import build_setup
 from bayes_cpt.spec import read_spec
 from bayes_cpt.study import Study
@@ -123,3 +126,21 @@ def test_other_laws_have_effects_and_candidates_of_their_own(model: str) -> None
 def test_a_study_without_what_the_law_needs_is_refused() -> None:
     with pytest.raises(StudyError, match="there is no CPT run"):
         identifiability(full().subset(["pt_stable"]), read_spec("cpt-replay"))
+
+
+def test_what_has_no_slope_in_numbers_is_not_identified() -> None:
+    told = np.diag([4.0, 1.0])
+    found = contractions(np.array([[1.0, 0.0], [0.0, 0.0]]), told)
+    assert found.tolist() == [0.75, 0.0]
+
+
+def test_priors_that_leave_all_numbers_still_get_an_answer() -> None:
+    """An exponent of e^50 at one prior sd: the law overflows, and tells nothing there."""
+    spec = read_spec("cpt-replay")
+    wide = Prior(reason="trial", every=LogNormal(distribution="lognormal", median=0.5, sigma=50.0))
+    changed = spec.model_copy(update={"priors": spec.priors | {"exponent": wide}})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        found = identifiability(lab(), changed)
+    assert found["contraction"].between(0.0, 1.0).all()
+    assert np.isfinite(found["sd"]).all()
