@@ -43,7 +43,8 @@ def check_target(path: Path, suffixes: tuple[str, ...], inputs: tuple[Path, ...]
         _fail(path, "this is a folder", f"name a file, as in {path / ('out' + suffixes[0])}")
     if path.suffix not in suffixes:
         ending = " or ".join(suffixes)
-        _fail(path, f"the name ends in {path.suffix or 'nothing'!r}", f"let it end in {ending}")
+        found = f"the name ends in {path.suffix!r}" if path.suffix else "the name has no ending"
+        _fail(path, found, f"let it end in {ending}")
     for source in inputs:
         if path.exists() and source.exists() and path.samefile(source):
             _fail(path, "this is the input", "write to another file")

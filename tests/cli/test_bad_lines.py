@@ -21,6 +21,7 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     (f"check {STUDY} more", ("unexpected extra argument", "more")),
     (f"fit {STUDY}", ("Missing option", "-o")),
     (f"fit {STUDY} --modle cpt -o {{dir}}/fit.nc", ("No such option", "--modle")),
+    (f"fit {STUDY} -o {{dir}}/fit", ("the name has no ending", "Let it end in .nc")),
     (f"fit {STUDY} --model nothing -o {{dir}}/fit.nc", ("'nothing'", "Name one of cpt")),
     (f"fit {STUDY} --model {{text}} -o {{dir}}/fit.nc", ("text.toml", "not TOML")),
     (f"fit {STUDY} --seed abc -o {{dir}}/fit.nc", ("--seed", "integer")),
