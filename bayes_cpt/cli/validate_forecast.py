@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.console import Output, columns, number
+from bayes_cpt.cli.console import Output, columns
 from bayes_cpt.cli.options import Json, Quiet, Seed, StudyFolder
 from bayes_cpt.cli.targets import make_folder, save_figure, writing
 from bayes_cpt.cli.validate import Dask, Folder, Jobs, Model, settings
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bayes_cpt.study import Study
     from bayes_cpt.validate.folds import Fold
 
-SCORES = ("in 50 %", "in 80 %", "in 90 %", "CRPS", "mean error", "bias", "width of 90 %")
+SCORES = ("in 50/\n80/90 %", "±", "CRPS", "mean\nerror", "bias", "90 %\nwidth")
 
 
 def _shares(text: str) -> tuple[float, ...]:
@@ -219,8 +219,8 @@ def _show_and_write(written: Output, points: "pd.DataFrame", output: Path | None
             written.heading(title)
             written.table(_table(own, ("horizon", "on", "method")))
     written.text(
-        "\nLosses in nats/token; error and bias are those of the median. ± is the standard error of a "
-        "share, each run one observation."
+        "\nLosses in nats/token; error and bias are those of the median. ± is the standard error of "
+        "the share in the 90 % bands, each run one observation. After N %: of the steps."
     )
     files = _write(points, scores, horizons, output) if output else {}
     for path in files.values():
@@ -236,6 +236,8 @@ def _table(rows: "pd.DataFrame", labels: tuple[str, str, str]) -> Any:
     from bayes_cpt.validate.scores import MASSES
 
     table = columns(*labels, "points", *SCORES, numbers=1 + len(SCORES))
+    # So many columns have room on 80 characters only if they stand close.
+    table.padding = (0, 1, 0, 0)
     last = None
     for row in rows.to_dict("records"):
         place = {
@@ -248,22 +250,17 @@ def _table(rows: "pd.DataFrame", labels: tuple[str, str, str]) -> Any:
             row["domain"],
             row["method"],
             str(row["points"]),
-            *(_percent(row[f"coverage_{mass}"], row[f"coverage_{mass}_error"]) for mass in MASSES),
-            *(number(row[name], 3) for name in ("crps", "mae", "bias", "width_90")),
+            "/".join(f"{100 * row[f'coverage_{mass}']:.0f}" for mass in MASSES),
+            f"{100 * error:.0f}" if isfinite(error := row["coverage_90_error"]) else "-",
+            *(f"{row[name]:.4f}" for name in ("crps", "mae", "bias", "width_90")),
         )
         last = place
     return table
 
 
-def _percent(share: float, error: float) -> str:
-    """Return a share with its standard error, where there is one."""
-    spread = f" ± {100 * error:.0f}" if isfinite(error) else ""
-    return f"{100 * share:.0f}{spread} %"
-
-
 def left_out(seen: float) -> str:
-    """Return in words what of the runs was left out."""
-    return f"after {100 * seen:g} % of the steps" if seen else "whole runs"
+    """Return in words what of the runs was left out: all, or what follows a share of the steps."""
+    return f"after {100 * seen:g} %" if seen else "whole runs"
 
 
 def _write(
