@@ -229,9 +229,12 @@ class Study:
         )
 
     def with_runs(
-        self, runs: Iterable[Run], losses: Iterable[tuple[str, int, str, float]]
+        self,
+        runs: Iterable[Run],
+        losses: Collection[tuple[str, int, str, float]] = (),
+        bases: Iterable[Base] = (),
     ) -> "Study":
-        """Return the study with further runs and their losses, as (run, step, domain, loss).
+        """Return the study with further runs, their losses as (run, step, domain, loss), and bases.
 
         Raises
         ------
@@ -240,12 +243,12 @@ class Study:
         """
         import pandas as pd
 
-        rows = pd.DataFrame(list(losses), columns=["run", "step", "domain", "loss"])
-        return self._changed(
-            runs=(*self.runs, *runs),
-            bases=self._bases_on(self._runs),
-            losses=pd.concat([self.losses, rows], ignore_index=True),
-        )
+        every = self.losses
+        if losses:
+            rows = pd.DataFrame(losses, columns=["run", "step", "domain", "loss"])
+            every = pd.concat([every, rows], ignore_index=True)
+        kept = self._bases_on(self._runs)
+        return self._changed(runs=(*self.runs, *runs), bases=(*kept, *bases), losses=every)
 
     def _bases_on(self, runs: Collection[str]) -> tuple[Base, ...]:
         """Return the bases; one that lies on none of these runs says so."""

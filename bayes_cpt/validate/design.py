@@ -130,9 +130,7 @@ def with_runs(design: Study, runs: Sequence[Run], bases: Sequence[Base] = ()) ->
     added = [run if run.name not in taken else replace(run, name=f"{run.name}+") for run in runs]
     known = {base.name for base in design.bases}
     own = [replace(base, run=None) for base in bases if base.name not in known]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StudyWarning)
-        return replace(design, runs=(*design.runs, *added), bases=(*design.bases, *own))
+    return design.with_runs(added, bases=own)
 
 
 def simulate_setup(
