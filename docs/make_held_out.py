@@ -16,7 +16,7 @@ from make_images import ROOT, save
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import GREY, INK, PALE, PALETTE, dress, new_figure, styled
 from bayes_cpt.validate.held_out import OURS, PAPER
-from bayes_cpt.validate.scores import ALL_RUNS, BOTH_DOMAINS, summarize
+from bayes_cpt.validate.scores import ALL_RUNS, BOTH_DOMAINS, MASSES, summarize
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,7 +67,7 @@ def _scores(name: str, folder: str) -> pd.DataFrame:
 def _line(row: dict[str, Any]) -> str:
     shares = [
         f"{100 * row[f'coverage_{mass}']:.0f} ± {100 * row[f'coverage_{mass}_error']:.0f} %"
-        for mass in (50, 80, 90)
+        for mass in MASSES
     ]
     cells = (row["name"], row["runs"], f"{row['points']:.0f}", row["method"], *shares)
     return f"| {' | '.join(map(str, cells))} | {row['crps']:.4f} | {row['mae']:.4f} |"
