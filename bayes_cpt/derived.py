@@ -20,6 +20,7 @@ from bayes_cpt.schedules import Schedule, constant, cosine, linear
 from bayes_cpt.setup import Frame
 from bayes_cpt.simulate import expected_loss
 from bayes_cpt.study import Study
+from bayes_cpt.unknown_base import unknown_base
 
 type Floats = NDArray[np.float64]
 
@@ -54,17 +55,20 @@ class Typical:
         Raw learning rate.
     replay : float
         0 where there are no CPT runs.
+    base : str
+        What is taken of its base, in words.
     """
 
     steps: int
     peak: float
     replay: float
+    base: str = "base not annealed"
 
     @property
     def words(self) -> str:
         """What it is, for the reader of a table."""
         shape = f"half-cosine from learning rate {self.peak:g} to 0"
-        return f"{self.steps} steps, {shape}, replay {self.replay:g}, base not annealed"
+        return f"{self.steps} steps, {shape}, replay {self.replay:g}, {self.base}"
 
     @classmethod
     def of(cls, study: Study) -> "Typical":
@@ -74,6 +78,7 @@ class Typical:
             steps=int(np.median([run.schedule.steps for run in runs])),
             peak=float(np.median([run.schedule.peak for run in runs])),
             replay=float(np.median([run.replay or 0.0 for run in runs])),
+            base="base annealed" if unknown_base(study) else cls.base,
         )
 
 
@@ -160,9 +165,9 @@ def effects_of(frame: Frame) -> tuple[Effect, ...]:
     """Return the effects that a law knows."""
     if not frame.spec.law.continual:
         return PRETRAINING_EFFECTS
-    return tuple(
-        e for e in CONTINUAL_EFFECTS if e.name != "replay_effect" or frame.spec.law.uses_replay
-    )
+    law = frame.spec.law
+    known = {"replay_effect": law.uses_replay, "base_effect": not law.unknown_base}
+    return tuple(effect for effect in CONTINUAL_EFFECTS if known.get(effect.name, True))
 
 
 def tried(frame: Frame, study: Study) -> dict[str, bool]:
@@ -277,7 +282,7 @@ def effect_runs(frame: Frame, typical: Typical) -> Study:
         }
         return plan_of(frame, runs)
     n, peak, replay = typical.steps, typical.peak, typical.replay
-    rate = frame.reference.learning_rate
+    rate = start_rate(frame)
     decayed = approach(n, rate, peak, decays=True)
     return plan_of(
         frame,
@@ -291,6 +296,11 @@ def effect_runs(frame: Frame, typical: Typical) -> Study:
             "long": (approach(LONGER * n, rate, peak, decays=True), STABLE, replay),
         },
     )
+
+
+def start_rate(frame: Frame) -> float:
+    """Return the learning rate that typical CPT runs start from; an unknown base counts as annealed."""
+    return 0.0 if frame.spec.law.unknown_base else frame.reference.learning_rate
 
 
 def base_schedule(reference: Reference) -> Schedule:
@@ -330,11 +340,11 @@ def plan_of(
     """
     import pandas as pd
 
-    base = base_schedule(frame.reference)
-    bases = (
-        Base(STABLE, base.steps, base),
-        Base(ANNEALED, base.steps, annealed(base)),
-    )
+    if frame.spec.law.unknown_base:
+        bases = (Base(STABLE, known=False), Base(ANNEALED, known=False))
+    else:
+        base = base_schedule(frame.reference)
+        bases = (Base(STABLE, base.steps, base), Base(ANNEALED, base.steps, annealed(base)))
     built = tuple(
         Run(name, "pt", schedule) if own is None else Run(name, "cpt", schedule, own, replay)
         for name, (schedule, own, replay) in runs.items()

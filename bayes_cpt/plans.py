@@ -13,6 +13,7 @@ from bayes_cpt.points import Curves
 from bayes_cpt.posterior import Posterior
 from bayes_cpt.setup import Frame
 from bayes_cpt.study import Run, Study
+from bayes_cpt.unknown_base import check_base
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,6 +87,7 @@ def prepare(
         chosen = [run for run in target.runs if run.phase == "cpt" or own] or list(target.runs)
     else:
         chosen = [target.run(name) for name in runs]
+    check_base(posterior.study, target, chosen)
     return Prepared(target, tuple(chosen), _wanted_steps(posterior, chosen, at))
 
 

@@ -250,17 +250,6 @@ def _areas(
     if run.phase == "pt":
         return pretraining_areas(run.schedule, steps, momentum_range)
     base = study.base(str(run.base))
-    if base.schedule is None:
-        raise StudyError(
-            [
-                Problem(
-                    f"run {run.name}, base {base.name}",
-                    "the schedule of the base is not known, and no shipped model treats its forward "
-                    "area as a parameter",
-                    "give the base's PT schedule; an approximate one is better than none",
-                )
-            ]
-        )
     return continual_areas(
         base.schedule, run.schedule, steps, carry_memory=carry_memory, momentum_range=momentum_range
     )

@@ -27,6 +27,7 @@ from bayes_cpt.prior_tables import memory_ends
 from bayes_cpt.residuals import ONSET_SHARE, ResidualDesign, Scales, residual_design
 from bayes_cpt.spec import MEMORIES, ModelSpec
 from bayes_cpt.study import Run, Study
+from bayes_cpt.unknown_base import check_kind, for_base
 
 # Correlation time, in steps, that makes errors independent.
 NO_MEMORY = 1e-6
@@ -105,7 +106,14 @@ class Frame:
         """Return curves of a study or plan on these validation sets (see `build_curves`).
 
         Momenta are those that the prior allows unless a range is given: a narrower one costs less.
+
+        Raises
+        ------
+        StudyError
+            If a run starts from an unknown base and the law is of known ones, or the other way round.
         """
+        runs = study.runs if runs is None else tuple(runs)
+        check_kind(study, runs, unknown=self.spec.law.unknown_base)
         return build_curves(
             study,
             self.domains,
@@ -157,7 +165,11 @@ class Frame:
             return Scales(own["error"], NO_MEMORY + nothing, nothing, nothing, extrapolation)
         floor = own["fluctuation_floor"]
         heat = floor + (1.0 - floor) * points.learning_rate
-        fluctuation, misfit = own["fluctuation_pt"], own["misfit_pt"]
+        # From an unknown base there are no curves of PT, nor any whose start was not measured.
+        absent = xp.zeros_like(floor)
+        fluctuation, misfit, offset = (
+            own.get(name, absent) for name in ("fluctuation_pt", "misfit_pt", "offset_pt")
+        )
         if law.continual:
             misfit_cpt = own["misfit_cpt"]
             if law.uses_replay:
@@ -169,7 +181,7 @@ class Frame:
             fluctuation=fluctuation * heat,
             memory=own["fluctuation_memory"] * self.reference.steps,
             misfit=misfit,
-            offset=own["offset_pt"],
+            offset=offset,
             extrapolation=extrapolation,
         )
 
@@ -227,6 +239,7 @@ def build_setup(spec: ModelSpec, study: Study) -> Setup:
     """
     continual = spec.law.continual
     _check_fits(spec, study)
+    spec = for_base(spec, study)
     domains: tuple[str, ...] = (study.general,)
     if continual and study.target is not None:
         domains = (study.general, study.target)

@@ -42,7 +42,10 @@ class ReplayFactor(Strict):
 
 
 class LawTable(Strict):
-    """The law: its terms and their options."""
+    """The law: its terms and their options.
+
+    `unknown_base` is set by a fit whose base has ``known = false`` (see `bayes_cpt.unknown_base`).
+    """
 
     terms: tuple[TermName, ...] = Field(min_length=1)
     replay_factor: ReplayFactor = ReplayFactor()
@@ -51,6 +54,7 @@ class LawTable(Strict):
     base_offset: bool = False
     carry_memory: bool = False
     slow_annealing: bool = False
+    unknown_base: bool = False
 
     @model_validator(mode="after")
     def _losses_have_a_level(self) -> Self:
@@ -80,7 +84,7 @@ class LawTable(Strict):
     def build(self, roles: tuple[str, ...], reference: Reference) -> Law:
         """Return the law for validation sets of these roles."""
         terms: dict[str, Term] = {
-            "power": Power(),
+            "power": Power(self.unknown_base),
             "annealing": Annealing(
                 continual=self.continual, replay=self.replay_gain, slow=self.slow_annealing
             ),
@@ -89,6 +93,7 @@ class LawTable(Strict):
                 tuple(getattr(self.replay_factor, role) for role in roles),
                 self.replay_rate,
                 "adaptation" in self.terms,
+                self.unknown_base,
             ),
             "adaptation": Adaptation(shift_signs(roles)),
         }
@@ -126,12 +131,17 @@ class ResidualTable(Strict):
             "fluctuation_memory": Parameter(
                 "correlation time of the fluctuation, as a share of the reference steps"
             ),
-            "fluctuation_pt": Parameter("sd of PT fluctuations at the reference LR", "nats/token"),
-            "misfit_pt": Parameter("misfit of the law in PT per e-fold of steps", "nats/token"),
-            "offset_pt": Parameter(
-                "sd of the level of a curve with no measured start", "nats/token"
-            ),
         }
+        if not law.unknown_base:
+            found |= {
+                "fluctuation_pt": Parameter(
+                    "sd of PT fluctuations at the reference LR", "nats/token"
+                ),
+                "misfit_pt": Parameter("misfit of the law in PT per e-fold of steps", "nats/token"),
+                "offset_pt": Parameter(
+                    "sd of the level of a curve with no measured start", "nats/token"
+                ),
+            }
         if law.continual:
             found |= {
                 "fluctuation_cpt": Parameter(
@@ -157,6 +167,8 @@ class ModelSpec(Strict):
     residuals : ResidualTable
     priors : dict of str to Prior
         Just those of the parameters that the law and the residuals have.
+    unknown_base : Prior, optional
+        Of the forward area of a base with ``known = false``; without it such bases are refused.
 
     Raises
     ------
@@ -169,6 +181,7 @@ class ModelSpec(Strict):
     law: LawTable
     residuals: ResidualTable = ResidualTable()
     priors: dict[str, Prior]
+    unknown_base: Prior | None = None
 
     @model_validator(mode="after")
     def _priors_match_parameters(self) -> Self:

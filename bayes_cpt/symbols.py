@@ -13,6 +13,7 @@ SUMMANDS = {
 SLOW = (
     "S2 = (1 - slow_share)·S2(lambda) + slow_share·S2(lambda_slow)·(1 - lambda_slow)/(1 - lambda)"
 )
+FOLDED = "S2_pt = 0: the base counts as annealed, and what that gained is a part of L0"
 REPLAY_FACTORS = {
     "none": "1",
     "exponential": "expm1(-a·x)/expm1(-a)",
@@ -30,6 +31,7 @@ COEFFICIENTS = {
     "C1": "annealing gain in PT, nats/token per annealing area",
     "C2": "annealing gain in CPT, the same unit",
     "a1": "log change of the CPT annealing gain from full replay to none",
+    "S1_base": "forward area of the base, whose schedule is not known, LR·steps",
     "B": "limit of the distribution shift at replay 0, nats/token: + forgets, - learns",
     "E": "rate of the shift per forward area",
     "beta": "exponent of the shift",
@@ -66,7 +68,10 @@ def equation(frame: Frame) -> list[str]:
         lines = [line.replace("·exp(a1·r_cpt)", "") for line in lines]
     if not law.replay_rate:
         lines = [line.replace("·(r_cpt/h)^omega", "") for line in lines]
-    areas = [SLOW] if frame.spec.law.slow_annealing else []
+    areas = [SLOW] if law.slow_annealing else []
+    if law.unknown_base:
+        lines = [line.replace("S1_pt", "S1_base") for line in lines]
+        areas.append(FOLDED)
     if not frame.spec.law.uses_replay:
         return _laid_out([line.replace("·h(r_cpt)", "") for line in lines]) + areas
     factors = [getattr(frame.spec.law.replay_factor, role) for role in frame.roles]

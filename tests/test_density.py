@@ -7,6 +7,7 @@ import pytensor
 import pytest
 from dense_residuals import curve_covariance, walk
 from numpy.typing import NDArray
+from open_weights import open_study
 from scipy.special import expit, log_expit
 from scipy.stats import multivariate_normal, norm
 
@@ -110,7 +111,11 @@ def without_pretraining_runs() -> Setup:
     )
 
 
-@pytest.mark.parametrize("built", [bundled, without_pretraining_runs])
+def from_an_unknown_base() -> Setup:
+    return build_setup(read_spec("cpt-replay"), open_study())
+
+
+@pytest.mark.parametrize("built", [bundled, without_pretraining_runs, from_an_unknown_base])
 def test_density_is_that_of_scipy(built: Callable[[], Setup]) -> None:
     setup = built()
     density = build_density(setup)
@@ -120,9 +125,9 @@ def test_density_is_that_of_scipy(built: Callable[[], Setup]) -> None:
         assert density_at(density, position)[0] == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("name", shipped_models())
+@pytest.mark.parametrize("name", [*shipped_models(), "unknown base"])
 def test_density_and_gradient_are_those_of_the_pymc_model(name: str) -> None:
-    setup = bundled(name)
+    setup = from_an_unknown_base() if name == "unknown base" else bundled(name)
     density = build_density(setup)
     model = build_model(setup)
     position = places(density, 1)[0]

@@ -185,18 +185,6 @@ def test_steps_in_any_order_come_back_sorted_with_losses_where_measured() -> Non
     np.testing.assert_array_equal(found.points.loss, [4.0, np.nan, 3.0])
 
 
-def test_base_of_unknown_schedule_is_an_error_that_names_run_and_base() -> None:
-    study = replace(
-        STUDY,
-        bases=(*STUDY.bases, Base("open", known=False)),
-        runs=(*STUDY.runs, Run("far", "cpt", COSINE, base="open", replay=0.0)),
-        is_plan=True,
-    )
-    with pytest.raises(StudyError, match="run far, base open") as caught:
-        build_curves(study, ("g",), lambda run, domain: [1], REFERENCE, RANGE)
-    assert "PT schedule" in caught.value.problems[0].mend
-
-
 def test_nothing_measured_is_an_error() -> None:
     with pytest.raises(StudyError, match="no loss is left"):
         build_curves(STUDY, ("g",), lambda run, domain: [], REFERENCE, RANGE)

@@ -71,6 +71,8 @@ def landmarks(
     peak learning rate  last losses at different peaks
     bases               last losses from each base of known history
 
+    A fit of a base of unknown history has the first and the fourth alone.
+
     \b
     Example:
     bayes-cpt landmarks fit.nc --plan plan.toml -o landmarks
@@ -123,15 +125,17 @@ def _show(
     written.text(f"Medians, with central {100 * interval:g} % intervals.")
     written.heading("Turning length: steps until a loss that rose above its base's is back")
     written.table(_turning(tables["turning_length"]))
-    written.heading("Critical point: PT steps past which general loss does not all come back")
-    written.table(_critical(tables["critical_point"]))
+    if "critical_point" in tables:
+        written.heading("Critical point: PT steps past which general loss does not all come back")
+        written.table(_critical(tables["critical_point"]))
     for key, title in (
         ("loss_potential", "loss potential of the base"),
         ("peak_learning_rate", "peak learning rate"),
         ("bases", "base"),
     ):
-        written.heading(f"Last loss of {found.run.name} against {title}")
-        written.table(_response(tables[key]))
+        if key in tables:
+            written.heading(f"Last loss of {found.run.name} against {title}")
+            written.table(_response(tables[key]))
     written.words(sentences)
 
 
@@ -229,13 +233,17 @@ def _figures(posterior: "Posterior", found: "Survey", draws: int) -> "dict[str, 
     from bayes_cpt import plots
     from bayes_cpt.landmarks import hidden_curves
 
-    name = found.run.name
-    return {
+    name, own = found.run.name, found.choices
+    choices = {}
+    if own is not None:
+        choices = {
+            "critical_point": plots.critical_point(own.critical),
+            "loss_potential": plots.response(own.direct, own.rewarmed),
+            "bases": plots.response(own.bases),
+        }
+    return choices | {
         "turning_length": plots.turning_length(found.turning),
-        "critical_point": plots.critical_point(found.critical),
-        "loss_potential": plots.response(found.direct, found.rewarmed),
         "peak_learning_rate": plots.response(found.peaks),
-        "bases": plots.response(found.bases),
         "hidden_curves": plots.hidden_curves(hidden_curves(posterior, found.plan, [name], draws)),
         "decomposition": plots.decomposition(posterior, found.plan, name),
     }

@@ -1,5 +1,6 @@
 """`bayes-cpt validate forecast`: scores of forecasts of what the fit never saw."""
 
+import warnings
 from collections.abc import Sequence
 from functools import partial
 from math import isfinite
@@ -145,6 +146,8 @@ def _folds(
     whole: bool,
     shares: Sequence[float],
 ) -> "list[Fold]":
+    from bayes_cpt.errors import StudyWarning
+    from bayes_cpt.setup import build_setup
     from bayes_cpt.validate.folds import leave_run_out, leave_tail_out, other_study
 
     if other is not None:
@@ -153,6 +156,11 @@ def _folds(
         folds = leave_run_out(study, spec, runs) if whole else []
         for share in shares:
             folds += leave_tail_out(study, spec, share, runs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StudyWarning)
+        for fold in folds:
+            # What cannot be fitted is said before the long refits.
+            build_setup(spec, fold.question.study)
     if not folds:
         raise typer.BadParameter(
             "there is nothing to predict: no point was measured where it is asked for. "
@@ -175,7 +183,6 @@ def _score(
     from bayes_cpt.validate import held_out
     from bayes_cpt.validate.records import Records
 
-    # What the baseline cannot use is said before the long refits.
     methods: dict[str, held_out.Method] = (
         {held_out.PAPER: held_out.paper_answer} if baseline else {}
     )

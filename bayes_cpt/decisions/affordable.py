@@ -11,9 +11,11 @@ from bayes_cpt.checks import is_number
 from bayes_cpt.derived import Typical, approach
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.readers.folder import read_plan, run_keys
-from bayes_cpt.runs import Run
+from bayes_cpt.runs import Base, Run
+from bayes_cpt.schedules import Schedule
 from bayes_cpt.setup import Frame
 from bayes_cpt.study import Study
+from bayes_cpt.unknown_base import fitted_bases
 
 REPLAYS = (0.0, 0.25, 0.5, 0.75)
 # Of the typical CPT run of the study.
@@ -93,7 +95,7 @@ class Affordable:
         """
         typical = Typical.of(study)
         length = max(round(LENGTH * typical.steps), 1) if steps is None else steps
-        bases = [replace(base, run=None) for base in study.bases if base.schedule is not None]
+        bases = [replace(base, run=None) for base in fitted_bases(study)]
         if length < 1:
             raise SpecError(
                 [Problem("steps", f"{length} steps are asked for", "ask for 1 or more")]
@@ -107,17 +109,23 @@ class Affordable:
             Run(
                 name=f"{base.name}_r{100 * replay:02.0f}_{'annealed' if decays else 'constant'}",
                 phase="cpt",
-                schedule=approach(length, base.schedule.final, base.schedule.peak, decays=decays),
+                schedule=_schedule(base, length, typical.peak, decays=decays),
                 base=base.name,
                 replay=replay,
                 model_size=base.model_size,
             )
             for base in bases
-            if base.schedule is not None
             for replay in replays
             for decays in (True, False)
         ]
         return cls(_plan(study, tuple(bases), tuple(runs)))
+
+
+def _schedule(base: Base, steps: int, peak: float, *, decays: bool) -> Schedule:
+    """Return a schedule up to the base's PT peak, or to the peak given where that is unknown."""
+    if base.schedule is None:
+        return approach(steps, 0.0, peak, decays=decays)
+    return approach(steps, base.schedule.final, base.schedule.peak, decays=decays)
 
 
 def _plan(study: Study, bases: tuple[Any, ...], runs: tuple[Run, ...]) -> Study:

@@ -94,8 +94,7 @@ class Candidates:
             case "base":
                 return np.array([base.name for base in self.bases])[self.base]
             case "loss_potential":
-                potentials = [base.loss_potential for base in self.bases]
-                return np.array(potentials)[self.base]
+                return np.array([base.loss_potential for base in self.bases], float)[self.base]
             case "replay":
                 return self.replay
             case "relative_peak":

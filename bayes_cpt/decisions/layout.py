@@ -17,7 +17,7 @@ from bayes_cpt.landmarks.trials import LawSample, Trial
 from bayes_cpt.laws.law import gather
 from bayes_cpt.residuals import ONSET_SHARE, misfit_variance
 from bayes_cpt.runs import Base
-from bayes_cpt.schedules import Schedule, constant
+from bayes_cpt.schedules import constant
 
 type Floats = NDArray[np.floating]
 type Ints = NDArray[np.int64]
@@ -56,7 +56,7 @@ class BaseTable:
     Parameters
     ----------
     forward : ndarray, shape (bases,)
-        S1_pt.
+        S1_pt, 0 of an unknown base.
     annealing : ndarray, shape (bases, draws)
         S2_pt.
     loss, offset : ndarray, shape (domains, bases, draws)
@@ -79,10 +79,9 @@ class BaseTable:
         """Return the table of bases with their measured losses, None where there is none."""
         frame, coefficients = sample.frame, sample.coefficients
         step = constant(1, frame.reference.learning_rate)
-        schedules = [base.schedule for base in bases if base.schedule is not None]
         trials = [
-            Trial(schedule, step, 0.0, losses)
-            for schedule, losses in zip(schedules, measured, strict=True)
+            Trial(base.schedule, step, 0.0, losses)
+            for base, losses in zip(bases, measured, strict=True)
         ]
         _, points = sample.points(trials, [[]] * len(trials))
         table = (len(bases), len(frame.domains))
@@ -91,7 +90,7 @@ class BaseTable:
         loss = np.where(points.base_known > 0, points.loss, law)
         memories = np.zeros((len(bases), sample.momentum_range.nodes))
         if frame.spec.law.carry_memory:
-            memories = np.array([_memories(own, sample.momentum_range) for own in schedules])
+            memories = np.array([_memories(base, sample.momentum_range) for base in bases])
         return cls(
             forward=points.forward_pt.reshape(table)[:, 0],
             annealing=annealing.reshape(-1, *table)[..., 0].T,
@@ -102,7 +101,10 @@ class BaseTable:
         )
 
 
-def _memories(schedule: Schedule, momentum_range: MomentumRange) -> list[float]:
+def _memories(base: Base, momentum_range: MomentumRange) -> list[float]:
+    schedule = base.schedule
+    if schedule is None:
+        return [0.0] * momentum_range.nodes
     rates, warmup = schedule.learning_rates(), schedule.warmup_steps
     before = float(rates[max(warmup - 1, 0)])
     momenta = momentum_range.node_momenta()

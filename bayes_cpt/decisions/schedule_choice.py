@@ -22,6 +22,7 @@ from bayes_cpt.ranges import outside_range
 from bayes_cpt.runs import HIGHEST_LEARNING_RATE, Base, Run
 from bayes_cpt.schedules import Schedule
 from bayes_cpt.study import Study
+from bayes_cpt.unknown_base import fitted_bases
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -279,7 +280,7 @@ def _base(study: Study, name: str) -> Base:
         problem = f"there is no base {name!r}{suggestion(name, names)}"
         raise SpecError([Problem("base", problem, f"name one of {', '.join(names)}")])
     base = study.base(name)
-    if base.schedule is None:
+    if base not in fitted_bases(study):
         raise SpecError([Problem(f"base {name}", UNKNOWN, GIVE_SCHEDULE)])
     return base
 

@@ -16,6 +16,7 @@ from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.runs import Base
 from bayes_cpt.segments import Segment
 from bayes_cpt.study import Study
+from bayes_cpt.unknown_base import fitted_bases
 
 type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
@@ -66,8 +67,8 @@ class SearchSpace:
         Raises
         ------
         SpecError
-            If a base is unknown or its PT schedule is, an anneal cannot be varied, or tokens cannot be
-            counted.
+            If there is no such base or the fit is not of it, the PT peak is needed and not known, an anneal
+            cannot be varied, or tokens cannot be counted.
         """
         bases, notes = _bases(space, study)
         tokens_per_step = space.tokens_per_step or study.tokens_per_step
@@ -79,7 +80,7 @@ class SearchSpace:
         quantities = {
             "loss_potential": space.loss_potential,
             "replay": space.replay or REPLAY,
-            **_either(space, "peak", "relative_peak", _peaks(study, bases)),
+            **_peaks(space, study, bases),
             **_either(space, "warmup_steps", "warmup_share", Quantity(values=(WARMUP_SHARE,))),
             "decay_share": space.decay_share,
             **_either(space, "final", "relative_final", Quantity(values=(RELATIVE_FINAL,))),
@@ -214,11 +215,11 @@ class SearchSpace:
     def _schedules(
         self, values: dict[str, Floats], bases: tuple[Base, ...], base: Ints, shapes: Ints
     ) -> ScheduleBatch:
-        known = [own.schedule for own in bases if own.schedule is not None]
-        initial = np.array([schedule.final for schedule in known])[base]
+        initial = np.array([own.schedule.final if own.schedule else 0.0 for own in bases])[base]
         peak = values.get("peak")
         if peak is None:
-            share = values["relative_peak"] * np.array([schedule.peak for schedule in known])[base]
+            peaks = np.array([own.schedule.peak if own.schedule else np.nan for own in bases])
+            share = values["relative_peak"] * peaks[base]
             peak = _derived(share, self.quantities["relative_peak"])
         if "tokens" in values:
             steps = values["tokens"] / float(self.tokens_per_step or 1.0)
@@ -272,38 +273,45 @@ def _either(space: Space, one: str, other: str, default: Quantity) -> dict[str, 
 
 
 def _bases(space: Space, study: Study) -> tuple[tuple[Base, ...], list[str]]:
-    known = [base for base in study.bases if base.schedule is not None]
+    fitted = fitted_bases(study)
     if space.bases is None:
-        unknown = [base.name for base in study.bases if base.schedule is None]
         notes = [
-            f"base {name} is left out, for its PT schedule is not known: give an approximate one, "
+            f"base {base.name} is left out, for its PT schedule is not known: give an approximate one, "
             "annealed to 0 where nothing is said about it"
-            for name in unknown
+            for base in study.bases
+            if base not in fitted and base.schedule is None
         ]
-        if not known:
-            problem = "no base of the study has a known PT schedule"
-            mend = "give the base's PT schedule; an approximate one is better than none"
-            raise SpecError([Problem("space", problem, mend)])
-        return tuple(known), notes
+        return fitted, notes
     names = [base.name for base in study.bases]
     for name in space.bases:
         if name not in names:
             problem = f"there is no base {name!r}{suggestion(name, names)}"
             mend = f"name one of {', '.join(names)}"
             raise SpecError([Problem("space, key bases", problem, mend)])
-        if study.base(name).schedule is None:
-            problem = f"the PT schedule of the base {name} is not known"
-            mend = "give the base's PT schedule; an approximate one is better than none"
+        if study.base(name) not in fitted:
+            known = (
+                "not known" if study.base(name).schedule is None else "known, and the fit's is not"
+            )
+            problem = f"the PT schedule of the base {name} is {known}"
+            mend = f"name one of {', '.join(base.name for base in fitted)}, or fit runs that start from it"
             raise SpecError([Problem("space, key bases", problem, mend)])
     return tuple(study.base(name) for name in space.bases), []
 
 
-def _peaks(study: Study, bases: Sequence[Base]) -> Quantity:
-    """Return the default of the peak LR: a law of losses does not know where training diverges."""
-    trained = [run.schedule.peak for run in study.runs]
+def _peaks(space: Space, study: Study, bases: Sequence[Base]) -> dict[str, Quantity | None]:
+    """Return the peak LR; by default none beyond where anybody trained, since losses do not tell."""
+    trained = max(run.schedule.peak for run in study.runs)
     pretrained = [base.schedule.peak for base in bases if base.schedule is not None]
-    highest = max(*trained, *pretrained) / max(pretrained)
-    return Quantity(low=LOWEST_PEAK, high=min(HIGHEST_PEAK, highest), scale="log")
+    if pretrained:
+        highest = min(HIGHEST_PEAK, max(trained, *pretrained) / max(pretrained))
+        default = Quantity(low=LOWEST_PEAK, high=highest, scale="log")
+        return _either(space, "peak", "relative_peak", default)
+    if space.relative_peak is not None:
+        problem = "it is a share of the PT peak, and that is not known"
+        mend = f"give peak, raw: the runs of the study go up to {trained:g}"
+        raise SpecError([Problem("space, key relative_peak", problem, mend)])
+    default = Quantity(low=LOWEST_PEAK * trained, high=trained, scale="log")
+    return {"peak": space.peak or default}
 
 
 def _annealed(base: Base, loss_potential: float) -> Base:

@@ -69,7 +69,6 @@ class Tables:
         replays = np.unique(layout.candidates.replay[rows])
         lengths = np.unique(layout.candidates.schedules.steps[rows])
         reference = float(np.exp(np.log(_forward(layout, rows)).mean()))
-        known = (Power, Annealing, Shift, Adaptation)
         terms = layout.sample.frame.law.terms
         domains = [
             {
@@ -78,7 +77,7 @@ class Tables:
             }
             for index in layout.domains
         ]
-        other = tuple(term for term in terms if not isinstance(term, known))
+        other = tuple(term for term in terms if not _in_tables(term))
         return cls(layout, replays, lengths, reference, domains, other)
 
     @staticmethod
@@ -115,6 +114,13 @@ class Tables:
         return Block(rows, losses, lambda: layout.noise(rows, SINGLE))
 
 
+def _in_tables(term: Term) -> bool:
+    """Return whether tables hold a term; S1_pt that differs by draw and not by candidate needs more."""
+    if isinstance(term, Power):
+        return not term.unknown_base
+    return isinstance(term, Annealing | Shift | Adaptation)
+
+
 def _forward(layout: Layout, rows: Ints) -> Floats:
     columns = layout.columns
     return np.asarray(columns["forward_pt"][rows] + columns["forward_cpt"][rows])
@@ -131,7 +137,7 @@ def _tables(
     found: dict[str, Any] = dict.fromkeys(("level", "excess", "alpha", "beta"), none)
     found |= dict.fromkeys(("limit", "rate", "gain"), by_replay)
     found |= {"transient": by_length, "kept": by_length, "start": np.zeros_like(bases.annealing)}
-    for term in law.terms:
+    for term in filter(_in_tables, law.terms):
         if isinstance(term, Power):
             middle = SimpleNamespace(forward_pt=reference, forward_cpt=0.0)
             level = term.loss(middle, own, np)

@@ -15,6 +15,7 @@ from bayes_cpt.decisions.objective import Objective
 from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.runs import Base
+from bayes_cpt.unknown_base import fitted_bases
 
 type Floats = NDArray[np.floating]
 
@@ -177,7 +178,7 @@ def _reference(model: FinalLosses, objective: Objective, space: SearchSpace) -> 
                 [Problem(place, problem + suggestion(objective.reference, names), mend)]
             )
         base = study.base(objective.reference)
-        if base.schedule is None:
+        if base not in fitted_bases(study):
             problem = f"the PT schedule of the base {base.name} is not known"
             place = f"objective {objective.name}, key reference"
             raise SpecError([Problem(place, problem, "name another base, or give its schedule")])

@@ -64,14 +64,15 @@ def configuration(candidates: "Candidates", row: int) -> str:
     batch, base = candidates.schedules, candidates.bases[candidates.base[row]]
     initial, peak, last = batch.initial[row], batch.peak[row], batch.last_rate[row]
     warmup, decay, steps = batch.warmup_steps[row], batch.decay_steps[row], batch.steps[row]
-    share = f"{candidates.column('relative_peak')[row]:.2g} of the PT peak"
+    relative = candidates.column("relative_peak")[row]
+    share = f" ({relative:.2g} of the PT peak)" if np.isfinite(relative) else ""
     if warmup:
         way = "re-warm" if peak > initial else "lower the LR"
-        parts = [f"{way} in {warmup} steps from {initial:g} to {peak:g} ({share})"]
+        parts = [f"{way} in {warmup} steps from {initial:g} to {peak:g}{share}"]
     elif np.isclose(peak, initial):
-        parts = [f"go on at {peak:g} ({share})"]
+        parts = [f"go on at {peak:g}{share}"]
     else:
-        parts = [f"start at {peak:g} ({share}) without a re-warm-up"]
+        parts = [f"start at {peak:g}{share} without a re-warm-up"]
     if steps > warmup + decay:
         parts.append(f"stay there for {steps - warmup - decay} steps")
     if decay:
@@ -262,6 +263,11 @@ def _cautions(decision: "Decision") -> str:
     name = base.bases[base.base[0]].name
     if not decision.valuation.model.bases(base.bases).known[:, base.base[0]].all():
         notes.append(f"the loss of {name} was not measured: it is taken to lie on the law")
+    if base.bases[base.base[0]].schedule is None:
+        notes.append(
+            f"the pre-training of {name} is not known: it counts as annealed, and the annealing gain and "
+            "what more general data would gain rest on the CPT runs and the priors alone"
+        )
     if decision.valuation.objective.reference == OWN and "base" in decision.space.searched:
         notes.append(
             "changes are from each own base, which favours bases that are bad to begin with"

@@ -21,6 +21,7 @@ from bayes_cpt.derived import (
     approach,
     base_schedule,
     plan_of,
+    start_rate,
 )
 from bayes_cpt.points import Curves
 from bayes_cpt.schedules import Schedule, constant
@@ -37,7 +38,7 @@ def candidate_runs(frame: Frame, typical: Typical) -> Curves:
     The losses of their bases count as measured, theirs at about 30 checkpoints, more of them early.
     """
     runs: dict[str, tuple[Schedule, str | None, float]] = {}
-    base, rate = base_schedule(frame.reference), frame.reference.learning_rate
+    base, rate = base_schedule(frame.reference), start_rate(frame)
     if frame.spec.law.continual:
         n, peak, replay = typical.steps, typical.peak, typical.replay
         decayed = approach(n, rate, peak, decays=True)
@@ -51,13 +52,16 @@ def candidate_runs(frame: Frame, typical: Typical) -> Curves:
             STEADY: (approach(n, rate, peak, decays=False), STABLE, replay),
             SLOWER: (slower, STABLE, replay),
             LONG: (longer, STABLE, replay),
-            REWARMED: (approach(n, 0.0, peak, decays=True), ANNEALED, replay),
         }
-    runs |= {
-        PT_STEADY: (base, None, 0.0),
-        PT_ANNEALED: (annealed(base), None, 0.0),
-        PT_LONG: (constant(LONGER * base.steps, base.peak), None, 0.0),
-    }
+    # Whoever has a base of unknown pre-training has no other of its kind.
+    if not frame.spec.law.unknown_base:
+        if frame.spec.law.continual:
+            runs[REWARMED] = (approach(n, 0.0, peak, decays=True), ANNEALED, replay)
+        runs |= {
+            PT_STEADY: (base, None, 0.0),
+            PT_ANNEALED: (annealed(base), None, 0.0),
+            PT_LONG: (constant(LONGER * base.steps, base.peak), None, 0.0),
+        }
     skip = frame.spec.residuals.skip_pretraining
     return frame.curves(
         plan_of(frame, runs, measured=True),

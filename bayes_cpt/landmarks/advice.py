@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from bayes_cpt.landmarks.responses import Response
-    from bayes_cpt.landmarks.survey import Survey
+    from bayes_cpt.landmarks.survey import Choices, Survey
 
 type Floats = NDArray[np.float64]
 
@@ -27,27 +27,39 @@ def advise(survey: "Survey", interval: float = 0.9) -> list[str]:
     interval : float
         Mass of the central intervals in brackets.
     """
-    tables = survey.tables(interval)
+    tables, own = survey.tables(interval), survey.choices
+    peak = _peak(survey, tables["peak_learning_rate"], interval)
+    back = _coming_back(survey, tables["turning_length"])
+    outside = _outside(survey, tables["turning_length"])
+    if own is None:
+        return [text for text in (peak, back, _no_choice(survey), outside) if text]
     found = [
-        _base(survey, tables["bases"]),
-        _loss_potential(survey, interval),
-        _peak(survey, tables["peak_learning_rate"], interval),
-        _coming_back(survey, tables["turning_length"]),
-        _critical(survey, tables["critical_point"]),
-        _unknown(survey, interval),
-        _outside(survey, tables["turning_length"]),
+        _base(survey, own, tables["bases"]),
+        _loss_potential(survey, own, interval),
+        peak,
+        back,
+        _critical(survey, own, tables["critical_point"]),
+        _unknown(survey, own, interval),
+        outside,
     ]
     return [paragraph for paragraph in found if paragraph]
 
 
-def _base(survey: "Survey", table: "pd.DataFrame") -> str:
+def _no_choice(survey: "Survey") -> str:
+    return (
+        f"Base: the history of {survey.base.name} is not known. It counts as annealed to 0, and runs from "
+        "it alone tell nothing of its critical point, of other loss potentials or of other bases."
+    )
+
+
+def _base(survey: "Survey", own: "Choices", table: "pd.DataFrame") -> str:
     if table["value"].nunique() == 1:
         return ""
-    general, target = _domains(survey.bases)
+    general, target = _domains(own.bases)
     best, parts = {}, []
     for domain in (target, general):
-        own = table[table["domain"] == domain].sort_values("median")
-        first, second = own.iloc[0], own.iloc[1]
+        ends = table[table["domain"] == domain].sort_values("median")
+        first, second = ends.iloc[0], ends.iloc[1]
         best[domain] = first["value"]
         gap = second["median"] - first["median"]
         parts.append(
@@ -63,10 +75,10 @@ def _base(survey: "Survey", table: "pd.DataFrame") -> str:
     )
 
 
-def _loss_potential(survey: "Survey", interval: float) -> str:
-    general, target = _domains(survey.direct)
-    lowest, highest = survey.direct.draws["value"].to_numpy()[[0, -1]]
-    direct, again = _gaps(survey.direct)[:, 0], _gaps(survey.rewarmed)[:, 0]
+def _loss_potential(survey: "Survey", own: "Choices", interval: float) -> str:
+    general, target = _domains(own.direct)
+    lowest, highest = own.direct.draws["value"].to_numpy()[[0, -1]]
+    direct, again = _gaps(own.direct)[:, 0], _gaps(own.rewarmed)[:, 0]
     text = (
         f"Loss potential: without a re-warm-up a base annealed to {100 * lowest:g} % of its peak ends "
         f"{_moved(direct[:, 1], interval)} on {target} and {_moved(direct[:, 0], interval)} on {general} "
@@ -74,7 +86,7 @@ def _loss_potential(survey: "Survey", interval: float) -> str:
         f"annealed one ends {_moved(again[:, 1], interval)} on {target} and "
         f"{_moved(again[:, 0], interval)} on {general}. "
     )
-    worse, worse_again = (float(np.mean(own[:, 1] > 0)) for own in (direct, again))
+    worse, worse_again = (float(np.mean(gap[:, 1] > 0)) for gap in (direct, again))
     if worse < SURE:
         return f"{text}Annealing before CPT is no sure loss on {target}."
     if worse_again > SURE:
@@ -103,21 +115,22 @@ def _peak(survey: "Survey", table: "pd.DataFrame", interval: float) -> str:
         far = ", outside what was fitted" if row["outside"] else ""
         lowest.append(f"{row['value']:g} on {domain} ({chance(row['best'])}{far})")
     text += f"Of the peaks tried, the lowest end has {' and '.join(lowest)}."
-    before, after = survey.base.schedule, survey.run.schedule.peak
-    if before is None or before.final >= after:
+    schedule, after = survey.base.schedule, survey.run.schedule.peak
+    before = schedule.final if schedule else 0.0
+    if before >= after:
         return text
     lifts = [
         f"{_band(survey.lift.sel(domain=domain).to_numpy(), interval)} nats on {domain}"
         for domain in (target, general)
     ]
     return (
-        f"{text} Warming up from {before.final:g} to {after:g} lifts the loss by up to "
+        f"{text} Warming up from {before:g} to {after:g} lifts the loss by up to "
         f"{' and '.join(lifts)}, until annealing takes that back."
     )
 
 
 def _coming_back(survey: "Survey", table: "pd.DataFrame") -> str:
-    general, _ = _domains(survey.bases)
+    general, _ = _domains(survey.peaks)
     own = table[table["run"] == survey.run.name].set_index("course")
     parts = []
     for balance in own["balance"].unique():
@@ -147,8 +160,8 @@ def _becomes(row: Any) -> str:
     return " or ".join(text for probability, text in outcomes if probability >= 0.01)
 
 
-def _critical(survey: "Survey", table: "pd.DataFrame") -> str:
-    general, _ = _domains(survey.bases)
+def _critical(survey: "Survey", own: "Choices", table: "pd.DataFrame") -> str:
+    general, _ = _domains(own.bases)
     replay = survey.run.replay or 0.0
     row = table[table["replay"] == replay].iloc[0]
     head = f"Critical point: at replay {replay:g}"
@@ -157,8 +170,8 @@ def _critical(survey: "Survey", table: "pd.DataFrame") -> str:
             f"{head} there is none ({chance(1.0 - row['exists'])}): if the run is long enough, {general} "
             "comes back from any base."
         )
-    past = _past(survey)
-    rate = survey.critical.draws.attrs["learning_rate"]
+    past = _past(survey, own)
+    rate = own.critical.draws.attrs["learning_rate"]
     if row["lower"] > MANY:
         text = f"{head} it lies beyond a million PT steps at {rate:g}"
     else:
@@ -174,23 +187,23 @@ def _critical(survey: "Survey", table: "pd.DataFrame") -> str:
     return f"{text}; that {survey.base.name} is past it has probability {chance(past)}. {verdict}"
 
 
-def _past(survey: "Survey") -> float:
-    return float(survey.critical.past(survey.base).sel(replay=survey.run.replay or 0.0))
+def _past(survey: "Survey", own: "Choices") -> float:
+    return float(own.critical.past(survey.base).sel(replay=survey.run.replay or 0.0))
 
 
-def _unknown(survey: "Survey", interval: float) -> str:
-    general, target = _domains(survey.rewarmed)
+def _unknown(survey: "Survey", own: "Choices", interval: float) -> str:
+    general, target = _domains(own.rewarmed)
     whose = "If the history of a base is not known"
     if survey.unknown:
         whose = f"The history of {', '.join(survey.unknown)} is not known"
-    gap = _gaps(survey.rewarmed)[:, 0, 1]
+    gap = _gaps(own.rewarmed)[:, 0, 1]
     text = (
         f"{whose} (open weights): take it as annealed to 0, as released models are, and re-warm it; by "
         f"this fit that ends {_moved(gap, interval)} on {target} than a base left at its peak. Measure its "
         "loss on both validation sets before the first step, with a sample of a public crawl as general "
         "data, and write down an approximate PT schedule: steps times learning rate is what counts."
     )
-    if _past(survey) > 0.5:
+    if _past(survey, own) > 0.5:
         text += (
             f" {survey.base.name} is past its critical point, and a base trained for longer the more so: "
             f"do not wait for {general} to come back, choose replay."

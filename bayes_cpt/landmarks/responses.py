@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.landmarks.reshape import annealed_base, rewarmed, started_at
-from bayes_cpt.landmarks.trials import LawSample, Trial, base_losses, read_target
+from bayes_cpt.landmarks.trials import (
+    GIVE_SCHEDULE,
+    UNKNOWN,
+    LawSample,
+    Trial,
+    base_losses,
+    read_target,
+)
 from bayes_cpt.posterior import Posterior
 from bayes_cpt.ranges import outside_base, outside_span
 from bayes_cpt.runs import Base, Run
@@ -155,10 +163,15 @@ def loss_potential_response(
         raise ValueError(f"loss potentials are {list(potentials)}: give shares from 0 to 1")
     target, chosen = main_run(posterior, plan, run)
     own = Trial.of(posterior, target, chosen)
+    pretraining = own.pretraining
+    if pretraining is None:
+        raise StudyError(
+            [Problem(f"run {chosen.name}, base {chosen.base}", UNKNOWN, GIVE_SCHEDULE)]
+        )
     values = sorted(p for p in set(potentials) if p > 0 or rewarmed_to_peak)
 
     def trial(potential: float) -> Trial:
-        base = annealed_base(own.pretraining, potential)
+        base = annealed_base(pretraining, potential)
         schedule = (
             rewarmed(chosen.schedule, base.final, chosen.schedule.peak)
             if rewarmed_to_peak
@@ -209,7 +222,7 @@ def peak_response(
     attributes = {"choice": "peak learning rate", "run": chosen.name, "rewarmed": True}
 
     def trial(peak: float) -> Trial:
-        return own.with_schedule(rewarmed(chosen.schedule, own.pretraining.final, peak))
+        return own.with_schedule(rewarmed(chosen.schedule, own.initial, peak))
 
     return _response(posterior, values, trial, notes, attributes, nearest, draws)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from bayes_cpt.landmarks.critical import CriticalPoint, critical_point
 from bayes_cpt.landmarks.decomposition import decompose
@@ -13,7 +13,7 @@ from bayes_cpt.landmarks.responses import (
     main_run,
     peak_response,
 )
-from bayes_cpt.landmarks.trials import as_study, known_base
+from bayes_cpt.landmarks.trials import as_study, fitted_base
 from bayes_cpt.landmarks.turning import TurningLength, turning_length
 from bayes_cpt.posterior import Posterior
 from bayes_cpt.runs import Base, Run
@@ -24,6 +24,42 @@ if TYPE_CHECKING:
     import xarray as xr
 
 DRAWS = 500
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """What the choice of a base does, where the history of bases is known.
+
+    Parameters
+    ----------
+    critical : CriticalPoint
+        At the replay ratios of plan and fitted study.
+    direct, rewarmed : Response
+        Final losses against loss potential, without and with a re-warm-up to the run's peak.
+    bases : Response
+        Final losses from each known base.
+    """
+
+    critical: CriticalPoint
+    direct: Response
+    rewarmed: Response
+    bases: Response
+
+    @classmethod
+    def of(cls, posterior: Posterior, target: Study, run: Run, draws: int) -> Self:
+        """Return them for a run of a plan."""
+        runs = (*posterior.study.continual_runs, *target.continual_runs)
+        replays = sorted({own.replay or 0.0 for own in runs})
+        direct, rewarmed = (
+            loss_potential_response(posterior, target, run.name, rewarmed_to_peak=own, draws=draws)
+            for own in (False, True)
+        )
+        return cls(
+            critical=critical_point(posterior, replays, draws),
+            direct=direct,
+            rewarmed=rewarmed,
+            bases=base_response(posterior, target, run.name, draws=draws),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,27 +74,22 @@ class Survey:
         The run whose choices are varied, and its base.
     turning : TurningLength
         Of every run on a known base, for the general loss and for a balance.
-    critical : CriticalPoint
-        At the replay ratios of plan and fitted study.
-    direct, rewarmed : Response
-        Final losses against loss potential, without and with a re-warm-up to the run's peak.
-    peaks, bases : Response
-        Final losses against the peak learning rate, and from each known base.
+    peaks : Response
+        Final losses against the peak learning rate.
+    choices : Choices or None
+        What a fit of bases of known history says of them; None for one of unknown history.
     lift : xarray.DataArray
         How far the run's re-warm-up lifts the loss at most, dims draw, domain; 0 without one.
     unknown : tuple of str
-        Bases of the plan whose history is not known.
+        Bases of the plan whose history is not known, if the fit is of bases whose history is.
     """
 
     plan: Study
     run: Run
     base: Base
     turning: TurningLength
-    critical: CriticalPoint
-    direct: Response
-    rewarmed: Response
     peaks: Response
-    bases: Response
+    choices: Choices | None
     lift: "xr.DataArray"
     unknown: tuple[str, ...]
 
@@ -68,18 +99,19 @@ class Survey:
         Returns
         -------
         dict
-            ``turning_length``, ``critical_point``, ``loss_potential``, ``peak_learning_rate``, ``bases``.
+            ``turning_length``, ``peak_learning_rate``; and where bases are known ``critical_point``,
+            ``loss_potential``, ``bases``.
         """
         import pandas as pd
 
-        potentials = [response.table(interval) for response in (self.direct, self.rewarmed)]
-        return {
-            "turning_length": self.turning.table(interval),
-            "critical_point": self.critical.table(interval),
-            "loss_potential": pd.concat(potentials, ignore_index=True),
-            "peak_learning_rate": self.peaks.table(interval),
-            "bases": self.bases.table(interval),
-        }
+        own = self.choices
+        found = {"turning_length": self.turning.table(interval)}
+        if own is not None:
+            potentials = [response.table(interval) for response in (own.direct, own.rewarmed)]
+            found["critical_point"] = own.critical.table(interval)
+            found["loss_potential"] = pd.concat(potentials, ignore_index=True)
+        found["peak_learning_rate"] = self.peaks.table(interval)
+        return found if own is None else found | {"bases": own.bases.table(interval)}
 
     def sentences(self, interval: float = 0.9) -> list[str]:
         """Return what it comes to, in sentences to act on, each with its probability."""
@@ -119,28 +151,22 @@ def survey(
     target = as_study(posterior, plan)
     homes = [target.base(str(own.base)) for own in target.continual_runs]
     unknown = tuple(dict.fromkeys(base.name for base in homes if base.schedule is None))
-    if unknown and run is None and all(base.schedule is None for base in homes):
+    if posterior.frame.spec.law.unknown_base:
+        unknown = ()
+    elif unknown and run is None and all(base.schedule is None for base in homes):
         target = posterior.study
     _, chosen = main_run(posterior, target, run)
     turning = turning_length(posterior, target, balances=_balances(balance), draws=draws)
-    runs = (*posterior.study.continual_runs, *target.continual_runs)
-    replays = sorted({own.replay or 0.0 for own in runs})
+    is_known = not posterior.frame.spec.law.unknown_base
     annealing = decompose(posterior, target, [chosen.name], draws)["annealing_cpt"]
     name = chosen.name
     return Survey(
         plan=target,
         run=chosen,
-        base=known_base(target, chosen),
+        base=fitted_base(posterior, target, chosen),
         turning=turning,
-        critical=critical_point(posterior, replays, draws),
-        direct=loss_potential_response(
-            posterior, target, name, rewarmed_to_peak=False, draws=draws
-        ),
-        rewarmed=loss_potential_response(
-            posterior, target, name, rewarmed_to_peak=True, draws=draws
-        ),
         peaks=peak_response(posterior, target, name, draws=draws),
-        bases=base_response(posterior, target, name, draws=draws),
+        choices=Choices.of(posterior, target, chosen, draws) if is_known else None,
         lift=annealing.isel(run=0).max("step").clip(min=0.0),
         unknown=unknown,
     )

@@ -17,6 +17,7 @@ from bayes_cpt.runs import Base, Run
 from bayes_cpt.schedules import Schedule
 from bayes_cpt.setup import Frame
 from bayes_cpt.study import Study
+from bayes_cpt.unknown_base import check_base
 
 type Floats = NDArray[np.float64]
 
@@ -30,8 +31,8 @@ class Trial:
 
     Parameters
     ----------
-    pretraining : Schedule
-        The base's whole PT schedule.
+    pretraining : Schedule or None
+        The base's whole PT schedule; None where it is unknown.
     schedule : Schedule
         Of the CPT run.
     replay : float
@@ -41,7 +42,7 @@ class Trial:
         taken to lie on the law.
     """
 
-    pretraining: Schedule
+    pretraining: Schedule | None
     schedule: Schedule
     replay: float
     base_losses: tuple[float | None, ...]
@@ -53,15 +54,20 @@ class Trial:
         Raises
         ------
         StudyError
-            If the run has no base with a known schedule.
+            As `fitted_base`.
         """
-        base = known_base(plan, run)
+        base = fitted_base(posterior, plan, run)
         return cls(
-            pretraining=base.schedule,  # type: ignore[arg-type]
+            pretraining=base.schedule,
             schedule=run.schedule,
             replay=run.replay or 0.0,
             base_losses=base_losses(posterior, plan, base),
         )
+
+    @property
+    def initial(self) -> float:
+        """Learning rate of the base."""
+        return self.pretraining.final if self.pretraining else 0.0
 
     def with_schedule(self, schedule: Schedule) -> Self:
         """Return the trial with another CPT schedule."""
@@ -73,7 +79,7 @@ def read_target(
     plan: "Study | str | Path | None" = None,
     runs: Collection[str] | None = None,
 ) -> tuple[Study, list[Run]]:
-    """Return a plan and its CPT runs on bases whose schedules are known.
+    """Return a plan and its CPT runs on bases that the fit is about: of known schedule, or the unknown one.
 
     Parameters
     ----------
@@ -81,28 +87,35 @@ def read_target(
     plan : Study or path, optional
         As in `bayes_cpt.forecast.predict`: None takes the fitted study.
     runs : collection of str, optional
-        Names of the runs wanted; all CPT runs whose base is known unless given.
+        Names of the runs wanted; all CPT runs on such bases unless given.
 
     Raises
     ------
     PlanError, StudyError
-        If there is no such run, or one that is named has no known base.
+        If there is no such run, or one that is named has no such base.
     """
     target = as_study(posterior, plan)
     if runs is not None:
         chosen = [target.run(name) for name in runs]
         for run in chosen:
-            known_base(target, run)
+            fitted_base(posterior, target, run)
         return target, chosen
-    continual = target.continual_runs
-    chosen = [run for run in continual if target.base(str(run.base)).schedule is not None]
+    unknown = posterior.frame.spec.law.unknown_base
+    chosen = [
+        run
+        for run in target.continual_runs
+        if (target.base(str(run.base)).schedule is None) == unknown
+    ]
+    check_base(posterior.study, target, chosen)
     if not chosen:
         raise StudyError(
             [
                 Problem(
                     f"plan {target.name}",
-                    "it has no CPT run on a base whose schedule is known",
-                    GIVE_SCHEDULE,
+                    "it has no CPT run on the base that was fitted"
+                    if unknown
+                    else "it has no CPT run on a base whose schedule is known",
+                    "start a run from that base" if unknown else GIVE_SCHEDULE,
                 )
             ]
         )
@@ -128,21 +141,23 @@ def base_losses(posterior: Posterior, plan: Study, base: Base) -> tuple[float | 
     return tuple(found)
 
 
-def known_base(plan: Study, run: Run) -> Base:
-    """Return the base of a CPT run whose schedule is known.
+def fitted_base(posterior: Posterior, plan: Study, run: Run) -> Base:
+    """Return the base of a CPT run, which the fit must be about.
 
     Raises
     ------
     StudyError
-        If it is a PT run, or the schedule is not known.
+        If it is a PT run, or its base's schedule is known where that of the fit is not, or the other way
+        round.
     """
     place = f"run {run.name}"
     if run.phase != "cpt":
         problem = "this is a PT run, and landmarks are those of CPT"
         raise StudyError([Problem(place, problem, "name a CPT run")])
     base = plan.base(str(run.base))
-    if base.schedule is None:
+    if base.schedule is None and not posterior.frame.spec.law.unknown_base:
         raise StudyError([Problem(f"{place}, base {base.name}", UNKNOWN, GIVE_SCHEDULE)])
+    check_base(posterior.study, plan, [run])
     return base
 
 

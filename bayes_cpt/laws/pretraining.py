@@ -8,36 +8,62 @@ from bayes_cpt.laws.term import Parameter, Reference, Values
 
 @dataclass(frozen=True)
 class Power:
-    """``L0 + A·(S1_pt + S1_cpt)^-alpha`` (Eq. 1 and 4 of arXiv 2505.07796)."""
+    """``L0 + A·(S1_pt + S1_cpt)^-alpha`` (Eq. 1 and 4 of arXiv 2505.07796).
 
+    Parameters
+    ----------
+    unknown_base : bool
+        Whether S1_pt, of the one base that there is, is a parameter (App. G). The reference forward area
+        is then that of the base.
+    """
+
+    unknown_base: bool = False
     name: str = "power"
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return loss, slope and exponent at the reference forward area."""
-        return {
+        """Return loss, slope and exponent at the reference forward area, and S1_pt where it is free."""
+        found = {
             "reference_loss": Parameter(
                 "PT loss at the reference forward area, before annealing", "nats/token"
             ),
             "reference_slope": Parameter(
-                "fall of that loss per e-fold of forward area", "nats/token"
+                "fall of the PT loss per e-fold of forward area, at the reference", "nats/token"
             ),
             "exponent": Parameter("alpha, exponent of the forward area"),
         }
+        if self.unknown_base:
+            found["base_forward_area"] = Parameter(
+                "S1_pt of the unknown base, as a multiple of the reference CPT forward area",
+                dims=None,
+            )
+        return found
 
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
-        """Return L0, A and alpha."""
+        """Return L0, A and alpha, and S1_pt of the base where it is free."""
         alpha = parameters["exponent"]
         excess = parameters["reference_slope"] / alpha
-        return {
+        area = reference.forward_pt
+        if self.unknown_base:
+            multiple = last_axis(parameters["base_forward_area"])
+            area = reference.forward_cpt * multiple * xp.ones_like(alpha)
+        found = {
             "L0": parameters["reference_loss"] - excess,
-            "A": excess * xp.exp(alpha * xp.log(reference.forward_pt)),
+            "A": excess * xp.exp(alpha * xp.log(area)),
             "alpha": alpha,
         }
+        return found | {"S1_base": area} if self.unknown_base else found
 
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
         """Return the loss that a constant learning rate on general data would reach."""
-        area = xp.log(points.forward_pt + points.forward_cpt)
+        before = coefficients["S1_base"] if self.unknown_base else points.forward_pt
+        area = xp.log(before + points.forward_cpt)
         return coefficients["L0"] + coefficients["A"] * xp.exp(-coefficients["alpha"] * area)
+
+
+def power_gain(parameters: Values, xp: Any) -> Any:
+    """Return what the power takes off the loss from an unknown base to the reference CPT forward area."""
+    alpha, multiple = parameters["exponent"], last_axis(parameters["base_forward_area"])
+    return -parameters["reference_slope"] / alpha * xp.expm1(-alpha * xp.log1p(1.0 / multiple))
 
 
 @dataclass(frozen=True)

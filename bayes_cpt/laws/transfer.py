@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bayes_cpt.laws.pretraining import power_gain
 from bayes_cpt.laws.term import (
     Parameter,
     Reference,
@@ -39,12 +40,16 @@ class Shift:
         Whether omega is sampled.
     adaptation : bool
         Whether `Adaptation` has a share of the change.
+    unknown_base : bool
+        Whether S1_pt is a parameter (see `Power`). What more of it gains, which few runs tell from the
+        shift, is then sampled as a part of the change.
     """
 
     signs: tuple[float, ...]
     replay_factors: tuple[str, ...]
     replay_rate: bool = False
     adaptation: bool = False
+    unknown_base: bool = False
     name: str = "shift"
 
     def chosen(self, factor: str) -> list[int]:
@@ -53,9 +58,10 @@ class Shift:
 
     def parameters(self) -> dict[str, Parameter]:
         """Return size and shape of the shift at the reference, and of the replay factor."""
+        gain = " and what more forward area gains" if self.unknown_base else ""
         found = {
             "shift_size": Parameter(
-                "|shift| at replay 0 and the reference CPT forward area, with the transient",
+                f"|shift| at replay 0 and the reference CPT forward area, with the transient{gain}",
                 "nats/token",
             ),
             "shift_rate": Parameter("E times the reference CPT forward area"),
@@ -90,6 +96,8 @@ class Shift:
         size = parameters["shift_size"] * self.signs
         if self.adaptation:
             size = size * (1.0 - parameters["adaptation_share"])
+        if self.unknown_base:
+            size = size + power_gain(parameters, xp)
         found = {
             "B": size / progress,
             "E": rate / reference.forward_cpt,

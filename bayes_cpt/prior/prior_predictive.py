@@ -18,6 +18,7 @@ from bayes_cpt.simulate import expected_loss
 from bayes_cpt.spec import ModelSpec
 from bayes_cpt.study import Study
 from bayes_cpt.toml_files import read_toml
+from bayes_cpt.unknown_base import for_base
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,7 +73,7 @@ def frame_of(spec: ModelSpec, plan: Study) -> Frame:
     if spec.law.continual and plan.target is not None:
         domains.append(plan.target)
     roles = ("general", "target")[: len(domains)]
-    return Frame(spec, tuple(domains), roles, reference_of(plan))
+    return Frame(for_base(spec, plan), tuple(domains), roles, reference_of(plan))
 
 
 def expected_ends(

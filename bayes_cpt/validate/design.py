@@ -2,7 +2,8 @@
 
 What is simulated is just what a fit conditions on. A base's loss enters a fit as given, so it is known
 only where it lies on a simulated PT curve at a point that the fit sees too: then it adds nothing to what
-the curves say of the parameters, and the posterior is exact.
+the curves say of the parameters, and the posterior is exact. An unknown base has any loss: its law starts
+there whatever it is (`bayes_cpt.unknown_base`).
 """
 
 import warnings
@@ -180,7 +181,8 @@ def with_base_losses(curves: Curves, simulated: Curves, design: Study) -> Curves
     for i, curve in enumerate(curves.curves):
         if curve.continual and curve.base_known:
             base = design.base(str(design.run(curve.run).base))
-            losses[i] = found[str(base.run), curve.domain, int(base.steps or 0)]
+            if base.schedule is not None:
+                losses[i] = found[str(base.run), curve.domain, int(base.steps or 0)]
     return replace(curves, bases=replace(curves.bases, loss=losses))
 
 
@@ -195,7 +197,10 @@ def _fitted_runs(study: Study, spec: ModelSpec) -> tuple[Run, ...]:
 
 
 def _measured_steps(study: Study, run: Run, domain: str, spec: ModelSpec, points: int) -> list[int]:
-    """Return the steps of a curve that a fit sees: thinned, and at the bases that lie on the run."""
+    """Return the steps of a curve that a fit sees: thinned, and at the bases that lie on the run.
+
+    Step 0, which a fit conditions on, is among them where the run's base is unknown.
+    """
     skip = spec.residuals.skip_pretraining
     last = run.schedule.steps
     first = max(run.schedule.warmup_steps, skip * last) if run.phase == "pt" else 0.0
@@ -210,4 +215,6 @@ def _measured_steps(study: Study, run: Run, domain: str, spec: ModelSpec, points
         even = np.geomspace(max(1.0, FIRST_SHARE * last), last, points)
         chosen = {int(step) for step in even.round()}
     bases = {int(base.steps or 0) for base in study.bases if base.run == run.name}
-    return sorted(step for step in chosen | bases if first < step <= last)
+    unknown = run.base is not None and study.base(run.base).schedule is None
+    start = [0] if unknown and spec.law.base_offset else []
+    return start + sorted(step for step in chosen | bases if first < step <= last)

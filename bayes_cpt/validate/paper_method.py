@@ -40,7 +40,11 @@ class Ranges:
 
 
 def ranges_of(inputs: Inputs, losses: Floats) -> Ranges:
-    """Return ranges that fit the study's own areas: those of a lab study are not the paper's."""
+    """Return ranges that fit the study's own areas: those of a lab study are not the paper's.
+
+    Those of the forward area of an unknown base come last, where there is one.
+    """
+    unknown = bool(inputs.unknown.any())
     forward = float(np.median(inputs.forward_pt + inputs.forward_cpt))
     continual = inputs.forward_cpt[inputs.continual]
     forward_cpt = float(np.median(continual)) if continual.size else forward
@@ -59,7 +63,13 @@ def ranges_of(inputs: Inputs, losses: Floats) -> Ranges:
             [np.log(1.0 / forward_cpt), np.log(1e4 / forward_cpt), -np.log(1e8), np.log(1e8)],
             [np.log(0.05), np.log(1.0), np.log(1e-3), np.log(10.0)],
             [-6.0, 6.0, -30.0, 30.0],
-        ]
+            [
+                np.log(forward_cpt),
+                np.log(1e3 * forward_cpt),
+                np.log(1e-3 * forward_cpt),
+                np.log(1e8),
+            ],
+        ][: None if unknown else -1]
     ).T
     # A is what the power term is at S1 = 1; starts are drawn for its size at the median S1.
     table[:, 1] += 0.5 * np.log(forward)

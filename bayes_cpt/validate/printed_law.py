@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.study import Run, Study
 
 if TYPE_CHECKING:
@@ -39,6 +38,8 @@ PARAMETERS = (
     "log_shift_exponent",  # log beta
     "replay_bend",  # a2 on D_pt, -a2 on D_cpt
 )
+# One more where there is a base whose schedule is not known: log of its S1_pt (Sec. 6, App. G).
+UNKNOWN_AREA = "log_base_area"
 
 
 def forward_area(learning_rates: ArrayLike) -> Floats:
@@ -68,7 +69,8 @@ def _pretraining_annealing(rates: Floats, warmup_steps: int) -> Floats:
 class Inputs:
     """What the law needs of each point, one array per quantity, each of shape (points,).
 
-    Areas are in LR·steps, `target_share` is r_cpt and 0 in PT.
+    Areas are in LR·steps, `target_share` is r_cpt and 0 in PT. From an unknown base, which counts as
+    annealed, `forward_pt` and `annealing_pt` are 0.
     """
 
     forward_pt: Floats
@@ -77,6 +79,7 @@ class Inputs:
     annealing_cpt: Floats
     target_share: Floats
     continual: NDArray[np.bool_]
+    unknown: NDArray[np.bool_]
 
     @classmethod
     def join(cls, parts: list[Self]) -> Self:
@@ -86,13 +89,7 @@ class Inputs:
 
 
 def inputs_of(study: Study, run: Run, steps: ArrayLike) -> Inputs:
-    """Return what the law needs of a run at steps (0 is the base), in the order given.
-
-    Raises
-    ------
-    StudyError
-        If the schedule of the run's base is not known.
-    """
+    """Return what the law needs of a run at steps (0 is the base), in the order given."""
     points = np.asarray(steps, dtype=np.int64)
     rates = run.schedule.learning_rates()
     ones, nothing = np.ones(points.size), np.zeros(points.size)
@@ -100,26 +97,22 @@ def inputs_of(study: Study, run: Run, steps: ArrayLike) -> Inputs:
         forward = np.append(0.0, forward_area(rates))[points]
         annealing = _pretraining_annealing(rates, run.schedule.warmup_steps)
         area = np.append(0.0, annealing)[points]
-        return Inputs(forward, nothing, area, nothing, nothing, nothing.astype(bool))
+        no = nothing.astype(bool)
+        return Inputs(forward, nothing, area, nothing, nothing, no, no)
     base = study.base(str(run.base)).schedule
-    if base is None:
-        raise StudyError(
-            [
-                Problem(
-                    f"run {run.name}",
-                    f"the paper's method needs the schedule of its base {run.base}",
-                    "give the base's schedule, or leave the baseline out",
-                )
-            ]
-        )
-    base_rates = base.learning_rates()
+    area_pt, annealing_pt, initial_rate = 0.0, 0.0, 0.0
+    if base is not None:
+        base_rates = base.learning_rates()
+        area_pt, initial_rate = float(base_rates.sum()), base.final
+        annealing_pt = float(_pretraining_annealing(base_rates, base.warmup_steps)[-1])
     return Inputs(
-        forward_pt=base_rates.sum() * ones,
+        forward_pt=area_pt * ones,
         forward_cpt=np.append(0.0, forward_area(rates))[points],
-        annealing_pt=_pretraining_annealing(base_rates, base.warmup_steps)[-1] * ones,
-        annealing_cpt=np.append(0.0, annealing_area(rates, base.final))[points],
+        annealing_pt=annealing_pt * ones,
+        annealing_cpt=np.append(0.0, annealing_area(rates, initial_rate))[points],
         target_share=(1.0 - float(run.replay or 0.0)) * ones,
         continual=ones.astype(bool),
+        unknown=np.full(points.size, base is None),
     )
 
 
@@ -175,17 +168,22 @@ class PrintedLaw:
     is_target: bool
 
     def losses(self, parameters: ArrayLike, inputs: Inputs) -> Floats:
-        """Return the loss at each point, shape (points,), for `PARAMETERS` in their order."""
+        """Return the loss at each point, shape (points,), for `PARAMETERS` in their order.
+
+        With points from an unknown base `UNKNOWN_AREA` comes last.
+        """
         return self.losses_and_gradients(parameters, inputs)[0]
 
     def losses_and_gradients(self, parameters: ArrayLike, inputs: Inputs) -> tuple[Floats, Floats]:
         """Return the loss at each point and its gradient, shape (parameters, points)."""
         values = np.asarray(parameters, dtype=np.float64)
         floor, log_size, log_exponent, gain_pt, gain_cpt, gain_replay = values[:6]
-        shift, log_shift_rate, log_shift_exponent, replay_bend = values[6:]
+        shift, log_shift_rate, log_shift_exponent, replay_bend = values[6 : len(PARAMETERS)]
+        unknown_area = np.exp(values[len(PARAMETERS) :]).sum() * inputs.unknown
         exponent, shift_exponent = np.exp([log_exponent, log_shift_exponent])
 
-        log_forward = np.log(inputs.forward_pt + inputs.forward_cpt)
+        forward = inputs.forward_pt + unknown_area + inputs.forward_cpt
+        log_forward = np.log(forward)
         power = np.exp(log_size - exponent * log_forward)
 
         share = inputs.target_share if self.is_target else 1.0 - inputs.target_share
@@ -203,6 +201,7 @@ class PrintedLaw:
             - gain_cpt * annealing
             + shift * curve * replay_factor
         )
+        unknown_slope = -exponent * power * unknown_area / forward
         gradients = np.stack(
             [
                 np.ones_like(power),
@@ -215,6 +214,7 @@ class PrintedLaw:
                 shift * replay_factor * shift_exponent * left * progress / (1.0 + progress),
                 shift * replay_factor * shift_exponent * left * np.log1p(progress),
                 shift * curve * replay_slope,
+                *([unknown_slope] if values.size > len(PARAMETERS) else []),
             ]
         )
         return losses, gradients

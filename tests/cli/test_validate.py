@@ -246,10 +246,11 @@ def test_bad_input_of_a_forecast(options: tuple[Any, ...], words: str, call: Cal
     assert words in answer.err
 
 
-def test_what_the_baseline_cannot_use_is_said_before_any_fit(
+def test_what_cannot_be_fitted_is_said_before_any_fit(
     call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(held_out, "package_method", lambda *_, **__: pytest.fail("a fit ran"))
+    monkeypatch.setattr(held_out, "paper_answer", lambda *_, **__: pytest.fail("a fit ran"))
     logged = 'base = "open"\nreplay = 0.5'
     text = FILES["study.toml"].replace('base = "half"\nreplay = 0.5', logged)
     files: dict[str, str | bytes] = {
@@ -259,4 +260,6 @@ def test_what_the_baseline_cannot_use_is_said_before_any_fit(
     folder = write_files(tmp_path / "study", files)
     answer: Answer = call("validate", "forecast", folder, "--jobs", 1, "--tails", "none")
     assert answer.code == 2
-    assert "run logged: the paper's method needs the schedule of its base open" in answer.err
+    assert (
+        "base open: its pre-training is not known, and the study also has" in answer.err
+    )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from dense_residuals import curve_covariance
 from numpy.typing import NDArray
+from open_weights import open_study
 from printed import printed_posterior
 from synthetic import lab, lab_posterior, prior_as_posterior
 
@@ -112,6 +113,22 @@ def test_losses_are_those_of_a_plan(name: str, space: str) -> None:
     wanted = by_plan(posterior, candidates)
     np.testing.assert_allclose(model.losses(candidates), wanted, rtol=0, atol=1e-9)
     # What is fast is in single precision.
+    np.testing.assert_allclose(fused(model, candidates), wanted, rtol=0, atol=1e-5)
+
+
+def test_losses_from_an_unknown_base_are_those_of_a_plan() -> None:
+    posterior = prior_as_posterior(open_study())
+    space = read_space(
+        {
+            "replay": {"low": 0.0, "high": 1.0},
+            "steps": {"low": 200, "high": 12_000},
+            "warmup_share": 0.1,
+        }
+    )
+    candidates = SearchSpace.of(space, posterior.study).sample(32, 0)
+    model = FinalLosses.of(posterior, DRAWS)
+    wanted = by_plan(posterior, candidates)
+    np.testing.assert_allclose(model.losses(candidates), wanted, rtol=0, atol=1e-9)
     np.testing.assert_allclose(fused(model, candidates), wanted, rtol=0, atol=1e-5)
 
 

@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
+from open_weights import open_study
 from printed import COEFFICIENTS, PEAK, pretraining, printed_posterior, study
-from synthetic import lab, lab_posterior
+from synthetic import lab, lab_posterior, prior_as_posterior
 
 from bayes_cpt.errors import StudyError
-from bayes_cpt.landmarks import Survey, decompose, survey
+from bayes_cpt.landmarks import Survey, decompose, loss_potential_response, survey
 from bayes_cpt.runs import Base, Run
 from bayes_cpt.schedules import constant, cosine
 from bayes_cpt.study import Study
@@ -33,7 +34,8 @@ def test_the_tables_are_those_of_the_landmarks() -> None:
     ]
     assert tables["turning_length"]["balance"].unique().tolist() == [1.0, 0.75]
     assert tables["loss_potential"]["rewarmed"].unique().tolist() == [False, True]
-    assert tables["bases"].equals(found.bases.table(0.8))
+    assert found.choices is not None
+    assert tables["bases"].equals(found.choices.bases.table(0.8))
     assert found.run.name == "r25_cos"
 
 
@@ -90,8 +92,9 @@ def test_without_a_rewarmup_nothing_is_lifted() -> None:
 
 def test_the_best_base_is_named_for_each_validation_set() -> None:
     found = survey(lab_posterior(), runs_of("r25_cos"), draws=20)
-    loss = found.bases.draws["loss"].median("draw")
-    names = found.bases.draws["value"].to_numpy()
+    assert found.choices is not None
+    loss = found.choices.bases.draws["loss"].median("draw")
+    names = found.choices.bases.draws["value"].to_numpy()
     text = paragraph(found, "Base: start from")
     for domain in ("general", "kernel"):
         best = names[np.argmin(loss.sel(domain=domain).to_numpy())]
@@ -133,6 +136,20 @@ def test_where_no_base_of_the_plan_is_known_the_fitted_runs_stand_in() -> None:
     assert found.plan.name == "printed"
     assert found.unknown == ("open",)
     assert paragraph(found, "The history of open is not known")
+
+
+def test_a_fit_of_an_unknown_base_has_the_landmarks_that_need_no_other() -> None:
+    posterior = prior_as_posterior(open_study())
+    found = survey(posterior, run="quarter", draws=20)
+    assert found.choices is None
+    assert list(found.tables()) == ["turning_length", "peak_learning_rate"]
+    assert found.turning.draws["run"].to_numpy().tolist() == ["pure", "quarter", "half"]
+    assert "annealed to 0" in paragraph(found, "Base: the history of open is not known")
+    assert "Warming up from 0 to 0.001" in paragraph(found, "Peak learning rate")
+    with pytest.raises(StudyError, match="base open: the schedule of the base is not known"):
+        loss_potential_response(posterior, run="quarter", rewarmed_to_peak=True)
+    with pytest.raises(StudyError, match="no CPT run on the base that was fitted"):
+        survey(posterior, runs_of("r25_cos"))
 
 
 @pytest.mark.parametrize("shift", COEFFICIENTS)

@@ -70,7 +70,7 @@ def test_parameters_mean_what_the_priors_say(fit_study: Study, is_target: bool) 
         nothing = dict.fromkeys(
             ("forward_cpt", "annealing_pt", "annealing_cpt", "target_share"), 0.0
         )
-        point = {"forward_pt": reference.forward_pt} | nothing | changes
+        point = {"forward_pt": reference.forward_pt, "unknown": 0.0} | nothing | changes
         arrays = {name: np.array([value]) for name, value in point.items()}
         inputs = replace(posterior.inputs, **arrays)
         return float(posterior.law.losses(posterior.law_parameters(standard), inputs)[0])

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -57,7 +59,8 @@ def some_inputs() -> Inputs:
     generator = np.random.default_rng(4)
     forward_pt, forward_cpt, annealing_pt, annealing_cpt = generator.uniform(0.1, 5.0, size=(4, 9))
     share = np.linspace(0.0, 1.0, 9)
-    return Inputs(forward_pt, forward_cpt, annealing_pt, annealing_cpt, share, share > 0)
+    known = np.zeros(9, dtype=bool)
+    return Inputs(forward_pt, forward_cpt, annealing_pt, annealing_cpt, share, share > 0, known)
 
 
 @given(schedules(max_steps=20), st.floats(0, 1e-2))
@@ -164,12 +167,34 @@ def test_gradients_are_those_of_finite_differences(is_target: bool, bend: float)
     np.testing.assert_allclose(gradients, numeric.T, rtol=1e-4, atol=1e-6)
 
 
-def test_an_unknown_base_is_refused() -> None:
-    run = Run("cpt", "cpt", constant(10, 1e-3), base="base", replay=0.0)
-    base = Base("base", known=False)
-    study = Study("open", "general", "target", (base,), (run,), NO_LOSSES, is_plan=True)
-    with pytest.raises(ValueError, match="run cpt: the paper's method needs the schedule"):
-        inputs_of(study, run, [1])
+def test_the_forward_area_of_an_unknown_base_is_one_more_parameter() -> None:
+    run = Run("cpt", "cpt", linear(100, 0.0, 1e-3), base="open", replay=0.25)
+    open_base = Study(
+        "o", "general", "target", (Base("open", known=False),), (run,), NO_LOSSES, is_plan=True
+    )
+    pretraining = constant(800, 1e-3) + linear(200, 1e-3, 0.0)
+    known = study_of(pretraining, run.schedule, 0.25)
+    steps, law = [1, 50, 100], PrintedLaw(is_target=True)
+    inputs = inputs_of(open_base, run, steps)
+    parameters = paper_parameters(is_target=True)
+    # Its own annealing counts as nothing, for L0 takes it in.
+    parameters[3] = 0.0
+    expected = law.losses(parameters, inputs_of(known, known.run("cpt"), steps))
+    area = np.log(pretraining.learning_rates().sum())
+    np.testing.assert_allclose(law.losses([*parameters, area], inputs), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("is_target", [False, True])
+def test_gradients_are_those_of_finite_differences_with_an_unknown_base(is_target: bool) -> None:
+    inputs, law = some_inputs(), PrintedLaw(is_target)
+    inputs = replace(inputs, forward_pt=0.0 * inputs.forward_pt, unknown=np.ones(9, dtype=bool))
+    parameters = np.array([2.0, -0.3, -0.5, 0.1, 0.12, 0.3, -0.8, 1.5, -1.0, 2.0, 0.7])
+    _, gradients = law.log_losses_and_gradients(parameters, inputs)
+    numeric = approx_fprime(
+        parameters, lambda values: law.log_losses_and_gradients(values, inputs)[0], 1e-7
+    )
+    assert gradients.shape == (len(PARAMETERS) + 1, 9)
+    np.testing.assert_allclose(gradients, numeric.T, rtol=1e-4, atol=1e-6)
 
 
 def test_warm_up_and_the_first_tenth_of_pre_training_are_left_out() -> None:
