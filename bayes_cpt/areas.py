@@ -210,8 +210,8 @@ def continual_areas(
     Parameters
     ----------
     base : Schedule or None
-        The base's whole PT schedule, whose last learning rate is eta_0. None for an unknown base:
-        taken as annealed to 0, with S1_pt and S2_pt given as 0 (LAW.md section 3).
+        The base's whole PT schedule, whose last learning rate is eta_0. None for an unknown base: S1_pt,
+        S2_pt and eta_0 are then given as 0, and the law's own parameters stand for them.
     schedule : Schedule
         Of the CPT run.
     steps : array_like of int, shape (points,)

@@ -78,7 +78,7 @@ class Typical:
             steps=int(np.median([run.schedule.steps for run in runs])),
             peak=float(np.median([run.schedule.peak for run in runs])),
             replay=float(np.median([run.replay or 0.0 for run in runs])),
-            base="base annealed" if unknown_base(study) else cls.base,
+            base="base re-warmed from 0" if unknown_base(study) else cls.base,
         )
 
 
@@ -299,7 +299,7 @@ def effect_runs(frame: Frame, typical: Typical) -> Study:
 
 
 def start_rate(frame: Frame) -> float:
-    """Return the learning rate that typical CPT runs start from; an unknown base counts as annealed."""
+    """Return the learning rate that typical CPT runs start from: 0 where that of the base is unknown."""
     return 0.0 if frame.spec.law.unknown_base else frame.reference.learning_rate
 
 

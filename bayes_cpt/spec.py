@@ -31,6 +31,8 @@ from bayes_cpt.toml_files import read_toml
 ROLES = ("general", "target")
 SHORTEST_MEMORY, LONGEST_MEMORY = 2.0, 1e7
 MEMORIES = ("memory", "slow_memory")
+# Sampled for a base of unknown pre-training alone.
+UNKNOWN = ("base_forward_area", "base_potential")
 TermName = Literal["power", "annealing", "shift", "adaptation"]
 
 
@@ -86,7 +88,10 @@ class LawTable(Strict):
         terms: dict[str, Term] = {
             "power": Power(self.unknown_base),
             "annealing": Annealing(
-                continual=self.continual, replay=self.replay_gain, slow=self.slow_annealing
+                continual=self.continual,
+                replay=self.replay_gain,
+                slow=self.slow_annealing,
+                unknown_base=self.unknown_base,
             ),
             "shift": Shift(
                 shift_signs(roles),
@@ -167,8 +172,9 @@ class ModelSpec(Strict):
     residuals : ResidualTable
     priors : dict of str to Prior
         Just those of the parameters that the law and the residuals have.
-    unknown_base : Prior, optional
-        Of the forward area of a base with ``known = false``; without it such bases are refused.
+    unknown_base : dict of str to Prior
+        Of what is sampled beside these where the base has ``known = false``, `UNKNOWN`; without it such
+        bases are refused.
 
     Raises
     ------
@@ -181,7 +187,7 @@ class ModelSpec(Strict):
     law: LawTable
     residuals: ResidualTable = ResidualTable()
     priors: dict[str, Prior]
-    unknown_base: Prior | None = None
+    unknown_base: dict[str, Prior] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _priors_match_parameters(self) -> Self:
@@ -192,6 +198,12 @@ class ModelSpec(Strict):
             close = get_close_matches(name, names, 1)
             hint = f"; did you mean {close[0]}?" if close else "; take the table out"
             raise ValueError(f"priors.{name}: this model has no such parameter{hint}")
+        return self
+
+    @model_validator(mode="after")
+    def _unknown_base_has_its_parameters(self) -> Self:
+        if self.unknown_base and set(self.unknown_base) != set(UNKNOWN):
+            raise ValueError(f"unknown_base: give the priors of {' and '.join(UNKNOWN)}, or none")
         return self
 
     @model_validator(mode="after")
@@ -294,7 +306,7 @@ def _table(path: Path) -> dict[str, Any]:
     found = read_toml(path, SpecError)
     problems = [
         Problem(f"{path}, key {key}", f"{key} is {found[key]!r}", f"make it a table, [{key}]")
-        for key in ("law", "residuals", "priors")
+        for key in ("law", "residuals", "priors", "unknown_base")
         if not isinstance(found.get(key, {}), dict)
     ]
     if problems:
@@ -305,7 +317,7 @@ def _table(path: Path) -> dict[str, Any]:
 def _merged(parent: dict[str, Any], child: dict[str, Any], place: str) -> dict[str, Any]:
     """Return the parent with what the child names; inherited priors it has no use for are left out."""
     result = parent | child
-    for key in ("law", "residuals"):
+    for key in ("law", "residuals", "unknown_base"):
         result[key] = parent.get(key, {}) | child.get(key, {})
     names = parameter_names(
         _validated(LawTable, result["law"], place, ("law",)),

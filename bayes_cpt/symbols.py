@@ -13,7 +13,7 @@ SUMMANDS = {
 SLOW = (
     "S2 = (1 - slow_share)·S2(lambda) + slow_share·S2(lambda_slow)·(1 - lambda_slow)/(1 - lambda)"
 )
-FOLDED = "S2_pt = 0: the base counts as annealed, and what that gained is a part of L0"
+FOLDED = "S2_pt = 0: what annealing gained in PT is a part of L0"
 REPLAY_FACTORS = {
     "none": "1",
     "exponential": "expm1(-a·x)/expm1(-a)",
@@ -32,6 +32,7 @@ COEFFICIENTS = {
     "C2": "annealing gain in CPT, the same unit",
     "a1": "log change of the CPT annealing gain from full replay to none",
     "S1_base": "forward area of the base, whose schedule is not known, LR·steps",
+    "eta_0": "learning rate that the base was left at, from which S2_cpt counts",
     "B": "limit of the distribution shift at replay 0, nats/token: + forgets, - learns",
     "E": "rate of the shift per forward area",
     "beta": "exponent of the shift",

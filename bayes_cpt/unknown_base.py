@@ -1,6 +1,7 @@
 """Bases whose pre-training is not known: open weights (LAW.md section 3; arXiv 2505.07796, App. G).
 
-The forward area S1_pt of such a base is a parameter, and the base counts as annealed to learning rate 0.
+The forward area S1_pt of such a base is a parameter, and so is the learning rate that it was left at: the
+paper takes it as 0, as released models have it, and checkpoints from the middle of a run do not.
 Where curves start at the measured loss of their base, so does the law: of its level nothing else is known.
 """
 
@@ -48,7 +49,7 @@ def fitted_bases(study: Study) -> tuple[Base, ...]:
 
 
 def for_base(spec: ModelSpec, study: Study) -> ModelSpec:
-    """Return the specification for the base of a study: with S1_pt a parameter where that is unknown.
+    """Return the specification for the base of a study: with its pre-training as parameters if unknown.
 
     Parameters
     ----------
@@ -59,24 +60,21 @@ def for_base(spec: ModelSpec, study: Study) -> ModelSpec:
     Raises
     ------
     StudyError
-        If the specification has no prior for S1_pt, or the base's loss was not measured on a validation
+        If the specification has no priors for them, or the base's loss was not measured on a validation
         set; and as `unknown_base` does.
     """
     base = unknown_base(study) if spec.law.continual else None
     if base is None:
         return spec
-    area = spec.unknown_base
-    if area is None:
+    if not spec.unknown_base:
         problem = f"its pre-training is not known, and the model {spec.name} has no prior for it"
-        mend = f"add [unknown_base] to the model as models/cpt-replay.toml has it, or {SCHEDULE}"
+        mend = f"add [unknown_base] as in models/cpt-replay.toml, or {SCHEDULE}"
         raise StudyError([Problem(f"study {study.name}, base {base.name}", problem, mend)])
     law = spec.law.model_copy(update={"unknown_base": True, "base_offset": False})
     names = parameter_names(law, spec.residuals)
     priors = {name: prior for name, prior in spec.priors.items() if name in names}
-    priors |= {
-        "base_forward_area": area,
-        "gain_ratio": Prior(reason=RATIO, every=Fixed(distribution="fixed", value=1.0)),
-    }
+    priors |= {name: prior for name, prior in spec.unknown_base.items() if name in names}
+    priors["gain_ratio"] = Prior(reason=RATIO, every=Fixed(distribution="fixed", value=1.0))
     if spec.law.base_offset:
         priors |= _level(study, base)
     return spec.model_copy(update={"law": law, "priors": priors})

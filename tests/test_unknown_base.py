@@ -30,7 +30,7 @@ from bayes_cpt.study import Study
 from bayes_cpt.unknown_base import fitted_bases, for_base, unknown_base
 
 SPEC = read_spec("cpt-replay")
-PRETRAINING = constant(9_000, PEAK) + linear(1_000, PEAK, 0.0)
+PRETRAINING = constant(9_000, PEAK) + linear(1_000, PEAK, 0.3 * PEAK)
 
 
 def with_base(base: Base, **changes: Any) -> Study:
@@ -77,7 +77,8 @@ def test_the_forward_area_is_sampled_and_the_level_is_that_of_the_base() -> None
     level = frame.spec.priors["reference_loss"]
     for role in ("general", "target"):
         assert level.of(role) == Fixed(distribution="fixed", value=BASE_LOSSES[role])
-    assert frame.spec.priors["base_forward_area"] == SPEC.unknown_base
+    for name in ("base_forward_area", "base_potential"):
+        assert frame.spec.priors[name] == SPEC.unknown_base[name]
 
 
 def test_the_law_as_printed_leaves_its_level_free() -> None:
@@ -95,11 +96,12 @@ def test_curves_start_at_the_measured_losses_of_the_base() -> None:
 
 
 def test_the_law_is_that_of_a_known_base_of_the_same_forward_area() -> None:
-    """Annealed, whose C1·S2_pt is a part of L0; the sampled change holds what the power gains."""
+    """And of the same last learning rate; its C1·S2_pt is a part of L0."""
     frame = build_setup(SPEC, open_study()).frame
     values = draw_priors(frame, 20, seed=0)
     area = PRETRAINING.learning_rates().sum()
     values["base_forward_area"] = np.full(20, area / frame.reference.forward_cpt)
+    values["base_potential"] = np.full(20, PRETRAINING.final / frame.reference.learning_rate)
     curves = frame.curves(open_study(), lambda *_: [1, 30, 500, STEPS])
     coefficients = frame.law.coefficients(values, np)
     np.testing.assert_allclose(coefficients["S1_base"], area, rtol=1e-12)
@@ -144,10 +146,31 @@ def test_what_cannot_be_fitted(study: Callable[[], Study], message: str, mend: s
 
 
 def test_a_model_without_a_prior_for_it_says_what_to_add() -> None:
-    bare = SPEC.model_copy(update={"unknown_base": None})
+    bare = SPEC.model_copy(update={"unknown_base": {}})
     with pytest.raises(StudyError, match="the model cpt-replay has no prior for it") as caught:
         build_setup(bare, open_study())
     assert "[unknown_base]" in caught.value.problems[0].mend
+
+
+def test_a_file_that_extends_another_may_state_one_of_the_priors(tmp_path: Path) -> None:
+    text = """
+extends = "cpt-replay"
+name = "annealed"
+[unknown_base.base_potential]
+reason = "The model card says that it was annealed to 0, as the paper takes all such bases."
+every = { distribution = "fixed", value = 0.0 }
+"""
+    (tmp_path / "annealed.toml").write_text(text, encoding="utf-8")
+    spec = read_spec(tmp_path / "annealed.toml")
+    assert spec.unknown_base["base_forward_area"] == SPEC.unknown_base["base_forward_area"]
+    frame = build_setup(spec, open_study()).frame
+    values = draw_priors(frame, 3, seed=0)
+    np.testing.assert_array_equal(frame.law.coefficients(values, np)["eta_0"], 0.0)
+    (tmp_path / "half.toml").write_text(
+        text.replace("base_potential", "potential"), encoding="utf-8"
+    )
+    with pytest.raises(SpecError, match="give the priors of base_forward_area and base_potential"):
+        read_spec(tmp_path / "half.toml")
 
 
 def test_a_plan_may_leave_out_the_losses_of_the_base() -> None:

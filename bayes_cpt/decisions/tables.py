@@ -115,10 +115,10 @@ class Tables:
 
 
 def _in_tables(term: Term) -> bool:
-    """Return whether tables hold a term; S1_pt that differs by draw and not by candidate needs more."""
-    if isinstance(term, Power):
+    """Return whether tables hold a term: not if S1_pt and eta_0 differ by draw."""
+    if isinstance(term, Power | Annealing):
         return not term.unknown_base
-    return isinstance(term, Annealing | Shift | Adaptation)
+    return isinstance(term, Shift | Adaptation)
 
 
 def _forward(layout: Layout, rows: Ints) -> Floats:

@@ -265,8 +265,8 @@ def _cautions(decision: "Decision") -> str:
         notes.append(f"the loss of {name} was not measured: it is taken to lie on the law")
     if base.bases[base.base[0]].schedule is None:
         notes.append(
-            f"the pre-training of {name} is not known: it counts as annealed, and the annealing gain and "
-            "what more general data would gain rest on the CPT runs and the priors alone"
+            f"the pre-training of {name} is not known: how far it was annealed, and what more general data "
+            "would gain, rest on the CPT runs and the priors alone"
         )
     if decision.valuation.objective.reference == OWN and "base" in decision.space.searched:
         notes.append(

@@ -47,8 +47,8 @@ def advise(survey: "Survey", interval: float = 0.9) -> list[str]:
 
 def _no_choice(survey: "Survey") -> str:
     return (
-        f"Base: the history of {survey.base.name} is not known. It counts as annealed to 0, and runs from "
-        "it alone tell nothing of its critical point, of other loss potentials or of other bases."
+        f"Base: the history of {survey.base.name} is not known, and runs from it alone tell nothing of its "
+        "critical point, of other loss potentials or of other bases."
     )
 
 

@@ -83,11 +83,14 @@ class Annealing:
     slow : bool
         Whether a share of the gain comes at a second, slow pace (`bayes_cpt.momentum.annealing_basis`).
         Not in the printed law.
+    unknown_base : bool
+        Whether eta_0, the learning rate that the base was left at, is a parameter. Areas count from 0.
     """
 
     continual: bool = True
     replay: bool = True
     slow: bool = False
+    unknown_base: bool = False
     name: str = "annealing"
 
     def parameters(self) -> dict[str, Parameter]:
@@ -105,10 +108,14 @@ class Annealing:
             found["gain_ratio"] = Parameter("C2/C1, annealing gain of CPT against PT")
         if self.replay:
             found["gain_replay"] = Parameter("a1, log change of the CPT gain at replay 0")
+        if self.unknown_base:
+            found["base_potential"] = Parameter(
+                "last LR of the unknown base's PT, as a share of the reference LR", dims=None
+            )
         return found
 
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
-        """Return lambda, its slow companion and share, C1, C2 and a1."""
+        """Return lambda, its slow companion and share, C1, C2 and a1, and eta_0 where it is free."""
         memory = parameters["memory"]
         per_area = parameters["annealing_gain"] / reference.learning_rate
         found = {"lambda": 1.0 - 1.0 / memory, "C1": per_area / last_axis(memory)}
@@ -119,6 +126,9 @@ class Annealing:
             found["C2"] = found["C1"] * parameters["gain_ratio"]
         if self.replay:
             found["a1"] = parameters["gain_replay"]
+        if self.unknown_base:
+            rate = reference.learning_rate * last_axis(parameters["base_potential"])
+            found["eta_0"] = rate * xp.ones_like(per_area)
         return found
 
     def continual_gain(self, share: Any, coefficients: Values, xp: Any) -> Any:
@@ -131,10 +141,30 @@ class Annealing:
         """Return what annealing takes off the loss (a re-warm-up adds to it)."""
         annealing_pt, annealing_cpt = points.annealing_areas(coefficients, xp)
         loss = -coefficients["C1"] * annealing_pt
+        if self.unknown_base:
+            annealing_cpt = annealing_cpt + self._from_base(points.cpt_steps, coefficients, xp)
         if self.continual:
             gain = self.continual_gain(points.target_share, coefficients, xp)
             loss = loss - gain * annealing_cpt
         return loss
+
+    def _from_base(self, steps: Any, coefficients: Values, xp: Any) -> Any:
+        """Return the S2_cpt of a fall from eta_0 to 0 at the first step, at both paces."""
+        first = coefficients["eta_0"]
+        momentum = _beside(coefficients["lambda"], first)
+        taken = -xp.expm1(steps * xp.log(momentum))
+        if self.slow:
+            share = _beside(coefficients["slow_share"], first)
+            slow = _beside(coefficients["lambda_slow"], first)
+            taken = taken - share * (taken + xp.expm1(steps * xp.log(slow)))
+        return first * taken / (1.0 - momentum)
+
+
+def _beside(shared: Any, gathered: Any) -> Any:
+    """Return a shared value with the axis of points, where what is gathered has one."""
+    dimensions = getattr(shared, "ndim", None)
+    lacks = dimensions is not None and dimensions < getattr(gathered, "ndim", 0)
+    return shared[..., None] if lacks else shared
 
 
 def last_axis(shared: Any) -> Any:

@@ -48,7 +48,9 @@ def ranges_of(inputs: Inputs, losses: Floats) -> Ranges:
     forward = float(np.median(inputs.forward_pt + inputs.forward_cpt))
     continual = inputs.forward_cpt[inputs.continual]
     forward_cpt = float(np.median(continual)) if continual.size else forward
-    annealing = max(float(inputs.annealing_pt.max()), float(inputs.annealing_cpt.max()), 1e-12)
+    # A re-warm-up's is negative.
+    areas = np.abs([inputs.annealing_pt, inputs.annealing_cpt])
+    annealing = max(float(areas.max()), 1e-12)
     lowest = float(losses.min())
     table = np.array(
         [
@@ -63,12 +65,8 @@ def ranges_of(inputs: Inputs, losses: Floats) -> Ranges:
             [np.log(1.0 / forward_cpt), np.log(1e4 / forward_cpt), -np.log(1e8), np.log(1e8)],
             [np.log(0.05), np.log(1.0), np.log(1e-3), np.log(10.0)],
             [-6.0, 6.0, -30.0, 30.0],
-            [
-                np.log(forward_cpt),
-                np.log(1e3 * forward_cpt),
-                np.log(1e-3 * forward_cpt),
-                np.log(1e8),
-            ],
+            # As in the priors of models/cpt-replay.toml: a base has seen more than a run of CPT.
+            list(np.log(forward_cpt * np.array([1.0, 1e3, 1.0, 1e6]))),
         ][: None if unknown else -1]
     ).T
     # A is what the power term is at S1 = 1; starts are drawn for its size at the median S1.

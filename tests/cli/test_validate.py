@@ -260,6 +260,4 @@ def test_what_cannot_be_fitted_is_said_before_any_fit(
     folder = write_files(tmp_path / "study", files)
     answer: Answer = call("validate", "forecast", folder, "--jobs", 1, "--tails", "none")
     assert answer.code == 2
-    assert (
-        "base open: its pre-training is not known, and the study also has" in answer.err
-    )
+    assert "base open: its pre-training is not known, and the study also has" in answer.err

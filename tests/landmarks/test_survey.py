@@ -144,7 +144,7 @@ def test_a_fit_of_an_unknown_base_has_the_landmarks_that_need_no_other() -> None
     assert found.choices is None
     assert list(found.tables()) == ["turning_length", "peak_learning_rate"]
     assert found.turning.draws["run"].to_numpy().tolist() == ["pure", "quarter", "half"]
-    assert "annealed to 0" in paragraph(found, "Base: the history of open is not known")
+    assert "critical point" in paragraph(found, "Base: the history of open is not known")
     assert "Warming up from 0 to 0.001" in paragraph(found, "Peak learning rate")
     with pytest.raises(StudyError, match="base open: the schedule of the base is not known"):
         loss_potential_response(posterior, run="quarter", rewarmed_to_peak=True)
