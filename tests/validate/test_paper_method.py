@@ -1,10 +1,13 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from open_weights import open_study, rewarmed
 from testbench.simulation import NEW_RUNS, NOISE, RUNS, TRUTH, simulated
 
 from bayes_cpt.study import Study
 from bayes_cpt.validate import paper_method
-from bayes_cpt.validate.printed_law import PrintedLaw, observations
+from bayes_cpt.validate.printed_law import PrintedLaw, inputs_of, observations
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +28,24 @@ def test_many_starts_find_the_law_that_made_the_losses(is_target: bool) -> None:
     fit = paper_method.fit_from_many_starts(law, inputs, losses, np.random.default_rng(6))
     new, truth = observations(simulated(NEW_RUNS, noise=0.0), domain)
     np.testing.assert_allclose(law.losses(fit.parameters, new), truth, atol=0.002)
+
+
+def test_an_unknown_base_is_fitted_with_its_forward_area() -> None:
+    """From runs that only re-warm, whose annealing areas are below 0."""
+    study, law = open_study(), PrintedLaw(is_target=False)
+    long = replace(study, runs=(rewarmed(6000),), losses=study.losses.iloc[:0], is_plan=True)
+    inputs, _ = observations(study, "general")
+    new = inputs_of(long, long.runs[0], [50, 500, 3000, 6000])
+    truth = np.append(TRUTH[False], np.log(30.0))
+    # Gains are per area: those of the truth belong to learning rates of its own.
+    truth[3:5] *= 0.2
+    bounds = paper_method.ranges_of(inputs, np.full(inputs.forward_cpt.size, 3.0)).bounds
+    assert bounds.shape == (2, len(truth))
+    assert bounds[1, 4] == pytest.approx(5.0 / np.abs(inputs.annealing_cpt).max())
+    losses = law.losses(truth, inputs)
+    fit = paper_method.fit_from_many_starts(law, inputs, losses, np.random.default_rng(6))
+    np.testing.assert_allclose(law.losses(fit.parameters, inputs), losses, atol=0.001)
+    np.testing.assert_allclose(law.losses(fit.parameters, new), law.losses(truth, new), atol=0.01)
 
 
 def test_huber_loss_shrugs_off_outliers(fit_study: Study) -> None:
