@@ -35,7 +35,7 @@ class Effort:
     target_accept: float
 
 
-EFFORTS = (Effort(300, 1000, 0.9), Effort(600, 1000, 0.97), Effort(1500, 2000, 0.99))
+EFFORTS = (Effort(300, 1000, 0.9), Effort(600, 1000, 0.97), Effort(1500, 2000, 0.995))
 
 
 @dataclass(frozen=True, eq=False)

@@ -89,7 +89,7 @@ def _level(study: Study, base: Base) -> dict[str, Prior]:
     problems = [
         Problem(
             f"study {study.name}, base {base.name}, domain {domain}",
-            "its loss was not measured: neither that nor its pre-training says where its curves start",
+            "its loss was not measured, and its pre-training is not known: nothing says where curves start",
             f"add a row at step 0 of any of its runs, or {SCHEDULE}",
         )
         for domain, loss in losses.items()
@@ -118,7 +118,8 @@ def check_kind(study: Study, runs: Iterable[Run], *, unknown: bool) -> None:
         own, fitted = ("known", "not known") if unknown else ("not known", "known")
         problem = f"its pre-training is {own}, and that of what was fitted is {fitted}"
         mend = "start the run from the base that was fitted" if unknown else SCHEDULE
-        raise StudyError([Problem(f"run {run.name}, base {run.base}", problem, mend)])
+        place = f"run {run.name}" + (f", base {run.base}" if run.base else "")
+        raise StudyError([Problem(place, problem, mend)])
 
 
 def check_base(fitted: Study, plan: Study, runs: Iterable[Run]) -> None:
