@@ -1,7 +1,8 @@
 """Take the results of simulation-based calibration into the documentation.
 
-Run ``python docs/make_calibration.py FOLDER ...``, each filled by ``bayes-cpt validate sbc -o FOLDER``.
-Draws a figure and writes a table per model, and prints the summary of docs/calibration.md.
+Run ``python docs/make_calibration.py [NAME=]FOLDER ...``; ``bayes-cpt validate sbc -o FOLDER`` fills each.
+Draws a figure and writes a table per folder, under its name or that of its model, and prints the summary of
+docs/calibration.md.
 """
 
 import argparse
@@ -30,19 +31,22 @@ COLUMNS = (
 def main() -> None:
     """Write tables and figures, and print the summary."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("folders", type=Path, nargs="+", help="of bayes-cpt validate sbc -o")
+    parser.add_argument("folders", nargs="+", metavar="[NAME=]FOLDER", help="of validate sbc -o")
     lines = [f"| {' | '.join(COLUMNS)} |", "| --- " * len(COLUMNS) + "|"]
-    for folder in parser.parse_args().folders:
+    for given in parser.parse_args().folders:
+        name, _, place = given.rpartition("=")
+        folder = Path(place)
         model = json.loads((folder / "settings.json").read_text(encoding="utf-8"))["model"]
+        name = name or model
         ranks = pd.read_csv(folder / "ranks.csv").sort_values("task")
         found = verdict(ranks)
         target = ROOT / "docs" / "calibration"
         target.mkdir(exist_ok=True)
-        found.quantities.round(4).to_csv(target / f"{model}.csv", index=False)
+        found.quantities.round(4).to_csv(target / f"{name}.csv", index=False)
         figure = plots.calibration(quantity_ranks(ranks))
-        save(figure, ROOT / "docs" / "images" / f"calibration-{model}.png")
+        save(figure, ROOT / "docs" / "images" / f"calibration-{name}.png")
         counts = [int((found.quantities["verdict"] == own).sum()) for own in (HOLDS, EDGE, FAILS)]
-        cells = (model, found.simulations, sum(counts), *counts, found.untrusted + found.failed)
+        cells = (name, found.simulations, sum(counts), *counts, found.untrusted + found.failed)
         lines.append(f"| {' | '.join(str(cell) for cell in cells)} |")
     sys.stdout.write("\n".join(lines) + "\n")
 
