@@ -32,7 +32,7 @@ ROLES = ("general", "target")
 SHORTEST_MEMORY, LONGEST_MEMORY = 2.0, 1e7
 MEMORIES = ("memory", "slow_memory")
 # Sampled for a base of unknown pre-training alone.
-UNKNOWN = ("base_forward_area", "base_potential")
+UNKNOWN_BASE = ("base_forward_area", "base_potential")
 TermName = Literal["power", "annealing", "shift", "adaptation"]
 
 
@@ -63,6 +63,15 @@ class LawTable(Strict):
         if "power" not in self.terms:
             raise ValueError(
                 "there is no term power, and the others change a level that it alone gives; add the term"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _schedules_act_by_annealing(self) -> Self:
+        if "annealing" not in self.terms:
+            raise ValueError(
+                "there is no term annealing, whose memory every schedule is reduced by; add the term, and "
+                "fix annealing_gain at 0 to do without its gain"
             )
         return self
 
@@ -173,7 +182,7 @@ class ModelSpec(Strict):
     priors : dict of str to Prior
         Just those of the parameters that the law and the residuals have.
     unknown_base : dict of str to Prior
-        Of what is sampled beside these where the base has ``known = false``, `UNKNOWN`; without it such
+        Of `UNKNOWN_BASE`, sampled beside these where the base has ``known = false``; without it such
         bases are refused.
 
     Raises
@@ -202,8 +211,10 @@ class ModelSpec(Strict):
 
     @model_validator(mode="after")
     def _unknown_base_has_its_parameters(self) -> Self:
-        if self.unknown_base and set(self.unknown_base) != set(UNKNOWN):
-            raise ValueError(f"unknown_base: give the priors of {' and '.join(UNKNOWN)}, or none")
+        if self.unknown_base and set(self.unknown_base) != set(UNKNOWN_BASE):
+            raise ValueError(
+                f"unknown_base: give the priors of {' and '.join(UNKNOWN_BASE)}, or none"
+            )
         return self
 
     @model_validator(mode="after")

@@ -247,6 +247,12 @@ MALFORMED = {
         "no term power",
         "add the term",
     ),
+    "law without annealing": (
+        EXTENDED + '[law]\nterms = ["power", "shift"]\n',
+        "key law",
+        "no term annealing",
+        "add the term",
+    ),
     "law is no table": (EXTENDED + 'law = "cpt"\n', "key law", "law", "table"),
     "priors are no table": (EXTENDED + "priors = 3\n", "key priors", "priors", "table"),
 }
