@@ -13,7 +13,7 @@ from bayes_cpt.runs import Base, Run
 from bayes_cpt.spec import ModelSpec, parameter_names
 from bayes_cpt.study import Study
 
-SCHEDULE = "give the base's PT schedule; an approximate one is better than none"
+GIVE_SCHEDULE = "give the base's PT schedule; an approximate one is better than none"
 LEVEL = "The law starts at the measured loss of its base, of whose pre-training nothing is known."
 RATIO = "Without pre-training there is no other annealing gain to compare that of CPT with."
 
@@ -35,7 +35,7 @@ def unknown_base(study: Study) -> Base | None:
     others += [f"PT run {run.name}" for run in study.pretraining_runs]
     if others:
         problem = f"its pre-training is not known, and the study also has {', '.join(others[:3])}"
-        mend = f"keep to the runs that start from it, or {SCHEDULE}"
+        mend = f"keep to the runs that start from it, or {GIVE_SCHEDULE}"
         raise StudyError([Problem(place, problem, mend)])
     return unknown[0]
 
@@ -68,7 +68,7 @@ def for_base(spec: ModelSpec, study: Study) -> ModelSpec:
         return spec
     if not spec.unknown_base:
         problem = f"its pre-training is not known, and the model {spec.name} has no prior for it"
-        mend = f"add [unknown_base] as in models/cpt-replay.toml, or {SCHEDULE}"
+        mend = f"add [unknown_base] as in models/cpt-replay.toml, or {GIVE_SCHEDULE}"
         raise StudyError([Problem(f"study {study.name}, base {base.name}", problem, mend)])
     law = spec.law.model_copy(update={"unknown_base": True, "base_offset": False})
     names = parameter_names(law, spec.residuals)
@@ -90,7 +90,7 @@ def _level(study: Study, base: Base) -> dict[str, Prior]:
         Problem(
             f"study {study.name}, base {base.name}, domain {domain}",
             "its loss was not measured, and its pre-training is not known: nothing says where curves start",
-            f"add a row at step 0 of any of its runs, or {SCHEDULE}",
+            f"add a row at step 0 of any of its runs, or {GIVE_SCHEDULE}",
         )
         for domain, loss in losses.items()
         if loss is None
@@ -117,7 +117,7 @@ def check_kind(study: Study, runs: Iterable[Run], *, unknown: bool) -> None:
             continue
         own, fitted = ("known", "not known") if unknown else ("not known", "known")
         problem = f"its pre-training is {own}, and that of what was fitted is {fitted}"
-        mend = "start the run from the base that was fitted" if unknown else SCHEDULE
+        mend = "start the run from the base that was fitted" if unknown else GIVE_SCHEDULE
         place = f"run {run.name}" + (f", base {run.base}" if run.base else "")
         raise StudyError([Problem(place, problem, mend)])
 

@@ -91,7 +91,7 @@ class Affordable:
         Raises
         ------
         SpecError
-            If no base has a known schedule, or there are no steps.
+            If there are no steps.
         """
         typical = Typical.of(study)
         length = max(round(LENGTH * typical.steps), 1) if steps is None else steps
@@ -100,10 +100,6 @@ class Affordable:
             raise SpecError(
                 [Problem("steps", f"{length} steps are asked for", "ask for 1 or more")]
             )
-        if not bases:
-            problem = "no base of the study has a known PT schedule"
-            mend = "give the base's PT schedule; an approximate one is better than none"
-            raise SpecError([Problem("runs", problem, mend)])
         replays = REPLAYS if frame.spec.law.uses_replay else (typical.replay,)
         runs = [
             Run(

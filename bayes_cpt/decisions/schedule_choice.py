@@ -8,21 +8,19 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.checks import suggestion
 from bayes_cpt.closed_areas import ScheduleBatch
 from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.evaluate import FinalLosses
 from bayes_cpt.decisions.free_schedule import Shapes
+from bayes_cpt.decisions.named_base import named_base
 from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.schedule_end import TERMS, Criterion, ScheduleEnd, terms_of
 from bayes_cpt.errors import Problem, SpecError
-from bayes_cpt.landmarks.trials import GIVE_SCHEDULE, UNKNOWN
 from bayes_cpt.posterior import Posterior
 from bayes_cpt.ranges import outside_range
-from bayes_cpt.runs import HIGHEST_LEARNING_RATE, Base, Run
+from bayes_cpt.runs import HIGHEST_LEARNING_RATE, Run
 from bayes_cpt.schedules import Schedule
 from bayes_cpt.study import Study
-from bayes_cpt.unknown_base import fitted_bases
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -252,7 +250,7 @@ def choose_schedule(
         raise ValueError(f"criterion is {criterion!r}: give one of {', '.join(CRITERIA)}")
     goal = read_objective(objective)
     model = FinalLosses.of(posterior, draws)
-    start = _base(posterior.study, base)
+    start = named_base(posterior.study, base, "base")
     highest = max(run.schedule.peak for run in posterior.study.runs) if cap is None else cap
     _check(replay, steps, highest)
     end = ScheduleEnd.of(model, start, replay, steps, goal.combination(model.domains))
@@ -272,17 +270,6 @@ def choose_schedule(
         coords={"criterion": list(CRITERIA), "family": list(FAMILIES), "term": list(TERMS)},
     )
     return ScheduleChoice(end, goal, highest, criterion, schedules, named)
-
-
-def _base(study: Study, name: str) -> Base:
-    names = [base.name for base in study.bases]
-    if name not in names:
-        problem = f"there is no base {name!r}{suggestion(name, names)}"
-        raise SpecError([Problem("base", problem, f"name one of {', '.join(names)}")])
-    base = study.base(name)
-    if base not in fitted_bases(study):
-        raise SpecError([Problem(f"base {name}", UNKNOWN, GIVE_SCHEDULE)])
-    return base
 
 
 def _check(replay: float, steps: int, cap: float) -> None:

@@ -8,9 +8,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.checks import suggestion
 from bayes_cpt.closed_areas import DECAYS, ScheduleBatch
 from bayes_cpt.decisions.candidates import Candidates
+from bayes_cpt.decisions.named_base import named_base
 from bayes_cpt.decisions.space import LIMITS, Quantity, Space
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.runs import Base
@@ -282,20 +282,7 @@ def _bases(space: Space, study: Study) -> tuple[tuple[Base, ...], list[str]]:
             if base not in fitted and base.schedule is None
         ]
         return fitted, notes
-    names = [base.name for base in study.bases]
-    for name in space.bases:
-        if name not in names:
-            problem = f"there is no base {name!r}{suggestion(name, names)}"
-            mend = f"name one of {', '.join(names)}"
-            raise SpecError([Problem("space, key bases", problem, mend)])
-        if study.base(name) not in fitted:
-            known = (
-                "not known" if study.base(name).schedule is None else "known, and the fit's is not"
-            )
-            problem = f"the PT schedule of the base {name} is {known}"
-            mend = f"name one of {', '.join(base.name for base in fitted)}, or fit runs that start from it"
-            raise SpecError([Problem("space, key bases", problem, mend)])
-    return tuple(study.base(name) for name in space.bases), []
+    return tuple(named_base(study, name, "space, key bases") for name in space.bases), []
 
 
 def _peaks(space: Space, study: Study, bases: Sequence[Base]) -> dict[str, Quantity | None]:

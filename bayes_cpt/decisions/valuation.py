@@ -11,11 +11,11 @@ from bayes_cpt.checks import suggestion
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.evaluate import FinalLosses
+from bayes_cpt.decisions.named_base import named_base
 from bayes_cpt.decisions.objective import Objective
 from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.runs import Base
-from bayes_cpt.unknown_base import fitted_bases
 
 type Floats = NDArray[np.floating]
 
@@ -167,21 +167,8 @@ def _weighted(weights: Floats, losses: Floats) -> Floats:
 def _reference(model: FinalLosses, objective: Objective, space: SearchSpace) -> Base | None:
     if objective.reference == OWN:
         return None
-    study = model.study
     if objective.reference is not None:
-        names = [base.name for base in study.bases]
-        if objective.reference not in names:
-            problem = f"there is no base {objective.reference!r}"
-            mend = f"name one of {', '.join(names)}, or {OWN}"
-            place = f"objective {objective.name}, key reference"
-            raise SpecError(
-                [Problem(place, problem + suggestion(objective.reference, names), mend)]
-            )
-        base = study.base(objective.reference)
-        if base not in fitted_bases(study):
-            problem = f"the PT schedule of the base {base.name} is not known"
-            place = f"objective {objective.name}, key reference"
-            raise SpecError([Problem(place, problem, "name another base, or give its schedule")])
-        return base
+        place = f"objective {objective.name}, key reference"
+        return named_base(model.study, objective.reference, place, also=(OWN,))
     general = model.bases(space.bases).loss[0].mean(axis=-1)
     return space.bases[int(np.argmin(general))]

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.landmarks.reshape import annealed_base, rewarmed, started_at
 from bayes_cpt.landmarks.trials import (
-    GIVE_SCHEDULE,
     UNKNOWN,
     LawSample,
     Trial,
@@ -22,6 +21,7 @@ from bayes_cpt.posterior import Posterior
 from bayes_cpt.ranges import outside_base, outside_span
 from bayes_cpt.runs import Base, Run
 from bayes_cpt.study import Study
+from bayes_cpt.unknown_base import GIVE_SCHEDULE
 
 if TYPE_CHECKING:
     import pandas as pd

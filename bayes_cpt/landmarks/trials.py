@@ -17,12 +17,11 @@ from bayes_cpt.runs import Base, Run
 from bayes_cpt.schedules import Schedule
 from bayes_cpt.setup import Frame
 from bayes_cpt.study import Study
-from bayes_cpt.unknown_base import check_base
+from bayes_cpt.unknown_base import GIVE_SCHEDULE, check_base
 
 type Floats = NDArray[np.float64]
 
 UNKNOWN = "the schedule of the base is not known"
-GIVE_SCHEDULE = "give the base's PT schedule; an approximate one is better than none"
 
 
 @dataclass(frozen=True)
