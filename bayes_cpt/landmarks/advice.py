@@ -201,7 +201,8 @@ def _unknown(survey: "Survey", own: "Choices", interval: float) -> str:
         f"{whose} (open weights): take it as annealed to 0, as released models are, and re-warm it; by "
         f"this fit that ends {_moved(gap, interval)} on {target} than a base left at its peak. Measure its "
         "loss on both validation sets before the first step, with a sample of a public crawl as general "
-        "data, and write down an approximate PT schedule: steps times learning rate is what counts."
+        "data, and write down an approximate PT schedule: steps times learning rate is what counts. Or fit "
+        "short runs from it by themselves, with known = false."
     )
     if _past(survey, own) > 0.5:
         text += (
