@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bayes_cpt.bundled import bundled_study
     from bayes_cpt.decisions.decision import decide
-    from bayes_cpt.fitting import fit
-    from bayes_cpt.posterior import Posterior, load
-    from bayes_cpt.readers.folder import read_plan, read_study
-    from bayes_cpt.readers.writer import write_study
-    from bayes_cpt.study import Base, Run, Study
+    from bayes_cpt.inference.fitting import fit
+    from bayes_cpt.inference.posterior import Posterior, load
+    from bayes_cpt.study.readers.folder import read_plan, read_study
+    from bayes_cpt.study.study import Base, Run, Study
+    from bayes_cpt.study.writer import write_study
 
 # Names are looked up when they are first used: reading a study must not import PyMC.
 _HOMES = {
-    "Base": "bayes_cpt.study",
-    "Posterior": "bayes_cpt.posterior",
-    "Run": "bayes_cpt.study",
-    "Study": "bayes_cpt.study",
+    "Base": "bayes_cpt.study.study",
+    "Posterior": "bayes_cpt.inference.posterior",
+    "Run": "bayes_cpt.study.study",
+    "Study": "bayes_cpt.study.study",
     "bundled_study": "bayes_cpt.bundled",
     "decide": "bayes_cpt.decisions.decision",
-    "fit": "bayes_cpt.fitting",
-    "load": "bayes_cpt.posterior",
-    "read_plan": "bayes_cpt.readers.folder",
-    "read_study": "bayes_cpt.readers.folder",
-    "write_study": "bayes_cpt.readers.writer",
+    "fit": "bayes_cpt.inference.fitting",
+    "load": "bayes_cpt.inference.posterior",
+    "read_plan": "bayes_cpt.study.readers.folder",
+    "read_study": "bayes_cpt.study.readers.folder",
+    "write_study": "bayes_cpt.study.writer",
 }
 
 __version__ = "0.1.0"

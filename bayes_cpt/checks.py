@@ -36,9 +36,9 @@ class Check:
     def __init__(self) -> None:
         self.problems: list[Problem] = []
 
-    def add(self, place: str, problem: str, mend: str) -> None:
+    def add(self, place: str, problem: str, fix: str) -> None:
         """Note one problem."""
-        self.problems.append(Problem(place, problem, mend))
+        self.problems.append(Problem(place, problem, fix))
 
     def run[**P, T](
         self, place: str, build: Callable[P, T], *args: P.args, **kwargs: P.kwargs
@@ -66,8 +66,8 @@ class Check:
         """Note a problem unless `value` is a finite learning rate of at least 0."""
         if is_number(value) and float(value) >= 0:  # type: ignore[arg-type]
             return True
-        mend = "give a raw learning rate, a number not below 0, such as 2e-4"
-        self.add(f"key {key}", f"{key} is {value!r}", mend)
+        fix = "give a raw learning rate, a number not below 0, such as 2e-4"
+        self.add(f"key {key}", f"{key} is {value!r}", fix)
         return False
 
     def positive(self, key: str, value: object, unit: str) -> bool:
@@ -110,6 +110,6 @@ class Check:
             return False
         if str(value) == str(value).strip() and str(value).isprintable():
             return True
-        mend = "leave out blanks at the ends, line breaks and control characters"
-        self.add(f"key {key}", f"{key} is {value!r}", mend)
+        fix = "leave out blanks at the ends, line breaks and control characters"
+        self.add(f"key {key}", f"{key} is {value!r}", fix)
         return False

@@ -1,4 +1,4 @@
-"""What `bayes_cpt` raises and warns about: every problem names its place and the mend."""
+"""What `bayes_cpt` raises and warns about: every problem names its place and the fix."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Problem:
         File, table, run, step or key, from the outermost inwards, joined by commas.
     problem : str
         What is wrong, as a sentence without a full stop.
-    mend : str
+    fix : str
         What the reader can do, as a sentence without a full stop.
 
     Examples
@@ -31,17 +31,17 @@ class Problem:
 
     place: str
     problem: str
-    mend: str
+    fix: str
 
     def __str__(self) -> str:
         """Return the problem as one paragraph."""
-        mend = self.mend[:1].upper() + self.mend[1:]
-        return " ".join(f"{self.place}: {self.problem}. {mend}.".split())
+        fix = self.fix[:1].upper() + self.fix[1:]
+        return " ".join(f"{self.place}: {self.problem}. {fix}.".split())
 
     def within(self, place: str) -> "Problem":
         """Return the same problem, its place named from further out."""
         places = ", ".join(part for part in (place, self.place) if part)
-        return Problem(places, self.problem, self.mend)
+        return Problem(places, self.problem, self.fix)
 
 
 class StudyError(BayesCPTError, ValueError):

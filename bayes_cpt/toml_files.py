@@ -30,13 +30,13 @@ def read_toml(path: Path, raised: type[StudyError] = StudyError) -> dict[str, An
             raise ValueError(f"{key} is a whole number of more than 64 bits")
         return found
     except UnicodeDecodeError as error:
-        said, mend = f"byte {error.start} is not UTF-8", "save the file as UTF-8"
+        said, fix = f"byte {error.start} is not UTF-8", "save the file as UTF-8"
     except RecursionError:
-        said, mend = "its tables are nested too deeply", "take out what no table should hold"
+        said, fix = "its tables are nested too deeply", "take out what no table should hold"
     # Beside its own errors: numbers with more digits than Python turns into a number.
     except ValueError as error:
-        said, mend = str(error), "mend the line or key named"
-    raise raised([Problem(str(path), f"this is not TOML: {said}", mend)])
+        said, fix = str(error), "fix the line or key named"
+    raise raised([Problem(str(path), f"this is not TOML: {said}", fix)])
 
 
 def _too_large(table: dict[str, Any]) -> str | None:

@@ -15,13 +15,13 @@ from PIL import Image
 
 import bayes_cpt
 from bayes_cpt import plots
-from bayes_cpt.quality import STAGES, residuals, systematic
+from bayes_cpt.forecast.quality import STAGES, residuals, systematic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from bayes_cpt.posterior import Posterior
-    from bayes_cpt.study import Study
+    from bayes_cpt.inference.posterior import Posterior
+    from bayes_cpt.study.study import Study
 
 ROOT = Path(__file__).parent.parent
 PRACTICE = ROOT / "tests" / "data" / "cpt-lab-practice"

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayes_cpt.spec import ModelSpec
+from bayes_cpt.model.spec import ModelSpec
 
 type Floats = NDArray[np.float64]
 

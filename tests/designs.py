@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 from synthetic import CHAINS, as_posterior
 
-from bayes_cpt.identifiability.information import FreeParameters, information
-from bayes_cpt.posterior import Posterior
-from bayes_cpt.runs import Base, Run
-from bayes_cpt.schedules import Schedule, constant, cosine, linear
-from bayes_cpt.setup import build_setup
-from bayes_cpt.spec import read_spec
-from bayes_cpt.study import Study
+from bayes_cpt.identify.information import FreeParameters, information
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.setup import build_setup
+from bayes_cpt.model.spec import read_spec
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
+from bayes_cpt.study.study import Study
 
 PEAK, LOW = 2e-3, 6e-4
 STEPS = 3000

@@ -13,7 +13,7 @@ import h5netcdf  # noqa: F401
 import pandas  # noqa: F401
 import xarray  # noqa: F401
 
-from bayes_cpt.posterior import Posterior, load
+from bayes_cpt.inference.posterior import Posterior, load
 
 WATCHED = ("compile", "exec", "os.", "pickle.", "subprocess.", "socket.", "ctypes.", "shutil.")
 # Opening and listing files is what loading is.

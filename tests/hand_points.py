@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayes_cpt.areas import MomentumRange
-from bayes_cpt.points import Curve, Curves, Points
+from bayes_cpt.laws.areas import MomentumRange
+from bayes_cpt.model.points import Curve, Curves, Points
 
 type Floats = NDArray[np.float64]
 

@@ -18,7 +18,7 @@ import numpyro.distributions as dist
 from dense_residuals import misfit_covariance
 from numpy.typing import NDArray
 
-from bayes_cpt.study import Run, Study
+from bayes_cpt.study.study import Run, Study
 
 jax.config.update("jax_enable_x64", True)
 

@@ -1,7 +1,7 @@
 """A small valid study folder, and a table of edits that each make it malformed.
 
 Each row is (id, write, fragments): `write(folder)` writes the malformed study and returns the
-path to read; the error must contain every fragment: places first, then what is wrong and the mend.
+path to read; the error must contain every fragment: places first, then what is wrong and the fix.
 """
 
 from collections.abc import Callable
@@ -167,7 +167,7 @@ TABLE: list[Malformed] = [
     Malformed(
         "not-toml",
         settings('general = "prose"', "general = prose"),
-        ("study.toml", "not TOML", "line 3", "Mend the line"),
+        ("study.toml", "not TOML", "line 3", "Fix the line"),
     ),
     Malformed(
         "key-twice",

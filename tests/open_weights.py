@@ -4,9 +4,9 @@ import math
 
 import pandas as pd
 
-from bayes_cpt.runs import Base, Run
-from bayes_cpt.schedules import cosine
-from bayes_cpt.study import Study
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.schedules import cosine
+from bayes_cpt.study.study import Study
 
 STEPS, PEAK, WARMUP = 2000, 1e-3, 100
 BASE_LOSSES = {"general": 2.94, "target": 1.84}

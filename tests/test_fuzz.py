@@ -19,9 +19,9 @@ from synthetic import lab
 
 from bayes_cpt.cli import run
 from bayes_cpt.errors import BayesCPTError, StudyWarning
-from bayes_cpt.prior.statements import read_statements
-from bayes_cpt.readers.folder import read_plan
-from bayes_cpt.spec import read_spec
+from bayes_cpt.identify.statements import read_statements
+from bayes_cpt.model.spec import read_spec
+from bayes_cpt.study.readers.folder import read_plan
 
 LONGEST_SECONDS = 60
 QUICK = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
@@ -67,7 +67,7 @@ def check_answer(code: int, out: str, err: str) -> None:
     assert ("error" in found) == (code == 2)
     if code == 2:
         assert err.strip()
-        assert all(problem["mend"] for problem in found["problems"])
+        assert all(problem["fix"] for problem in found["problems"])
 
 
 def check_study(files: dict[str, bytes]) -> None:
@@ -170,7 +170,7 @@ def test_a_schedule_of_a_trillion_steps_is_refused(key: str, tmp_path: Path) -> 
     assert code == 2
     assert "more than the 10000000 that any run has" in err
     assert "count optimiser steps" in err.lower()
-    assert json.loads(out)["problems"][0]["mend"]
+    assert json.loads(out)["problems"][0]["fix"]
 
 
 def test_a_log_of_a_trillion_steps_is_refused(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ With no study at hand, see all of that on a bundled one: bayes-cpt demo
 Exit codes:
 0  done
 1  done, but the posterior falls short of its diagnostics: do not trust the result
-2  bad input: what is wrong, where, and the mend are on stderr; nothing was written
+2  bad input: what is wrong, where, and the fix are on stderr; nothing was written
 """
 
 
@@ -161,7 +161,7 @@ def _report(output: Output, paragraphs: list[str], error: Exception | None = Non
     for index, paragraph in enumerate(paragraphs):
         output.error(paragraph if index == 0 else f"\n{paragraph}")
     problems = getattr(error, "problems", ())
-    parts = [{"place": p.place, "problem": p.problem, "mend": p.mend} for p in problems]
+    parts = [{"place": p.place, "problem": p.problem, "fix": p.fix} for p in problems]
     output.result({"error": "\n\n".join(paragraphs), "problems": parts})
 
 

@@ -11,7 +11,7 @@ from bayes_cpt.cli.options import Json, Quiet, StudyFolder
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayes_cpt.study import Study
+    from bayes_cpt.study.study import Study
 
 
 def check(
@@ -29,7 +29,7 @@ def check(
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
-    r"""Say what is in a study, every problem with its place and mend, and what its runs can tell.
+    r"""Say what is in a study, every problem with its place and fix, and what its runs can tell.
 
     Prints the bases, the runs, the ranges they cover, what looks suspicious, which parameters of the law
     these runs can and cannot identify, how well they will tell what moves a typical run, and what run
@@ -44,8 +44,8 @@ def check(
     0  the study can be fitted
     2  it cannot: all its problems are on stderr, one paragraph each
     """
-    from bayes_cpt.describe import describe
-    from bayes_cpt.readers.folder import read_study
+    from bayes_cpt.study.describe import describe
+    from bayes_cpt.study.readers.folder import read_study
 
     output = Output(quiet, json)
     with output.cautions():
@@ -65,8 +65,8 @@ def check(
 
 
 def _identifiability(study: "Study", model: str | None) -> tuple[str, "pd.DataFrame"]:
-    from bayes_cpt.identifiability.identify import identifiability
-    from bayes_cpt.spec import read_spec
+    from bayes_cpt.identify.identify import identifiability
+    from bayes_cpt.model.spec import read_spec
 
     spec = read_spec(model or ("cpt-replay" if study.continual_runs else "pretrain"))
     return spec.name, identifiability(study, spec)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from bayes_cpt.decisions.decision import Decision
-    from bayes_cpt.posterior import Posterior
+    from bayes_cpt.inference.posterior import Posterior
 
 
 class Kind(StrEnum):
@@ -119,7 +119,7 @@ def decide(
     2  bad input: nothing is written
     """
     from bayes_cpt.decisions.decision import decide as choose
-    from bayes_cpt.posterior import load
+    from bayes_cpt.inference.posterior import load
 
     written = Output(quiet, json)
     check_new_folder(output)
@@ -258,7 +258,7 @@ def _write(
     sentences: list[str],
 ) -> dict[str, str]:
     """Write tables, figure, words and plan, and return what was written."""
-    from bayes_cpt.readers.writer import settings_text
+    from bayes_cpt.study.writer import settings_text
 
     results = Results(folder)
     results.tables(tables)

@@ -51,7 +51,7 @@ def demo(
     2  the folder cannot be written
     """
     from bayes_cpt.bundled import bundled_study
-    from bayes_cpt.readers.folder import read_study
+    from bayes_cpt.study.readers.folder import read_study
 
     written = Output(quiet, json)
     make_folder(output)
@@ -61,7 +61,7 @@ def demo(
         partial.write_bytes((bundled_study() / "plan-example.toml").read_bytes())
     posterior, fitted = fit_and_save(written, study, MODEL, seed, output / "fit.nc", draws)
     from bayes_cpt import plots
-    from bayes_cpt.bands import bands
+    from bayes_cpt.forecast.bands import bands
 
     written.text()
     plan = output / "plan-example.toml"

@@ -7,7 +7,7 @@ from bayes_cpt.cli.console import Output, columns
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayes_cpt.study import Study
+    from bayes_cpt.study.study import Study
 
 # A run that raises the contraction by less is hardly worth its cost.
 WORTH = 0.1
@@ -21,7 +21,7 @@ def show_undetermined(written: Output, table: "pd.DataFrame", kinds: tuple[str, 
     ----------
     written : Output
     table : DataFrame
-        Of `bayes_cpt.identifiability`: from `identify.identifiability` or `determination.determination`.
+        Of `bayes_cpt.identify`: from `identify.identifiability` or `determination.determination`.
     kinds : tuple of str
         Kinds of quantities to name.
     """
@@ -50,7 +50,7 @@ def show_effects(
     written: Output, study: "Study", effects: "pd.DataFrame", heading: str, after: bool
 ) -> None:
     """Print the effects of a study's typical run: how well they will be, or are, known."""
-    from bayes_cpt.derived import MEANINGS, Typical
+    from bayes_cpt.forecast.derived import MEANINGS, Typical
 
     written.heading(heading)
     if study.continual_runs:
@@ -84,7 +84,7 @@ def _strongest(row: dict[Any, Any]) -> str:
 
 
 def _advice(row: dict[Any, Any]) -> str:
-    from bayes_cpt.identifiability.identify import IDENTIFIED
+    from bayes_cpt.identify.identify import IDENTIFIED
 
     before, after = row["contraction"], row["with_advice"]
     rise = f"({before:.2f} -> {after:.2f})"

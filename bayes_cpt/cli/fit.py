@@ -14,8 +14,8 @@ from bayes_cpt.cli.targets import check_target, writing
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayes_cpt.posterior import Posterior
-    from bayes_cpt.study import Study
+    from bayes_cpt.inference.posterior import Posterior
+    from bayes_cpt.study.study import Study
 
 
 def fit(
@@ -67,7 +67,7 @@ def fit(
     2  bad input: nothing is written
     130  interrupted: nothing is written
     """
-    from bayes_cpt.readers.folder import read_study
+    from bayes_cpt.study.readers.folder import read_study
 
     written = Output(quiet, json)
     check_target(output, (".nc",))
@@ -88,15 +88,15 @@ def fit_and_save(
     cores: int | None = None,
 ) -> tuple["Posterior", dict[str, Any]]:
     """Fit, save and show; return the posterior and what machines are told of it."""
-    from bayes_cpt.setup import build_setup
-    from bayes_cpt.spec import read_spec
+    from bayes_cpt.model.setup import build_setup
+    from bayes_cpt.model.spec import read_spec
 
     spec = read_spec(model)
     started = time.monotonic()
     with written.cautions():
         # What the study lacks is said before the sampler is imported.
         build_setup(spec, study)
-        from bayes_cpt.fitting import fit as fit_study
+        from bayes_cpt.inference.fitting import fit as fit_study
 
         with written.progress() as tell, explained(tell) as clock:
             posterior = fit_study(study, spec, seed, draws=draws, progress=clock, cores=cores)
@@ -110,7 +110,7 @@ def fit_and_save(
 
 
 def _content(posterior: "Posterior", target: Path, seconds: float) -> dict[str, Any]:
-    from bayes_cpt.quality import fit_quality
+    from bayes_cpt.forecast.quality import fit_quality
 
     table = posterior.summary()
     sampled = table[table["kind"] == "parameter"]
@@ -157,7 +157,7 @@ def _show(written: Output, posterior: "Posterior", content: dict[str, Any], repl
 
 
 def _prior_bound(posterior: "Posterior", rows: list[dict[str, Any]]) -> Any:
-    from bayes_cpt.symbols import meaning
+    from bayes_cpt.report.equation import meaning
 
     found: dict[str, list[str]] = {}
     for row in rows:
@@ -195,6 +195,6 @@ def show_verdict(written: Output, posterior: "Posterior") -> None:
 
 def weakly_determined(table: "pd.DataFrame") -> "pd.DataFrame":
     """Return the rows of a summary whose quantities rest on their priors."""
-    from bayes_cpt.posterior import LOWEST_CONTRACTION
+    from bayes_cpt.inference.posterior import LOWEST_CONTRACTION
 
     return table[table["contraction"] < LOWEST_CONTRACTION]

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from bayes_cpt.inference.posterior import Posterior
     from bayes_cpt.landmarks import Survey
-    from bayes_cpt.posterior import Posterior
 
 COURSES = {"stretched": "drawn out", "held": "held at peak"}
 
@@ -83,8 +83,8 @@ def landmarks(
     1  done, but the fit falls short of its diagnostics
     2  bad input: nothing is written
     """
+    from bayes_cpt.inference.posterior import load
     from bayes_cpt.landmarks import survey
-    from bayes_cpt.posterior import load
 
     written = Output(quiet, json)
     check_new_folder(output)

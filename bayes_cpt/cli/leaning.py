@@ -23,11 +23,11 @@ def show_sensitivity(written: Output, table: "pd.DataFrame", kinds: tuple[str, .
     ----------
     written : Output
     table : DataFrame
-        Of `bayes_cpt.prior.sensitivity.sensitivity`.
+        Of `bayes_cpt.identify.sensitivity.sensitivity`.
     kinds : tuple of str
         Kinds of quantities to print beside the conclusions.
     """
-    from bayes_cpt.prior.sensitivity import CONFLICT, STRONG
+    from bayes_cpt.identify.sensitivity import CONFLICT, STRONG
 
     written.heading(HEADING)
     losses = table[table["kind"] == "last loss"]

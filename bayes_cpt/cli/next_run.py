@@ -13,8 +13,8 @@ from bayes_cpt.cli.targets import Results, check_new_folder
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayes_cpt.decisions.run_values import RunValues
-    from bayes_cpt.posterior import Posterior
+    from bayes_cpt.decisions.next_run.run_values import RunValues
+    from bayes_cpt.inference.posterior import Posterior
 
 # Runs that are printed; all are written.
 SHOWN = 12
@@ -111,8 +111,8 @@ def next_run(
     1  done, but the fit falls short of its diagnostics
     2  bad input: nothing is written
     """
-    from bayes_cpt.decisions.next_run import next_run as value
-    from bayes_cpt.posterior import load
+    from bayes_cpt.decisions.next_run.next_run import next_run as value
+    from bayes_cpt.inference.posterior import load
 
     written = Output(quiet, json)
     check_new_folder(output)

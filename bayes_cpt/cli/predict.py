@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-    from bayes_cpt.posterior import Posterior
+    from bayes_cpt.inference.posterior import Posterior
 
 SUFFIXES = (".csv", ".parquet", ".nc")
 
@@ -95,9 +95,9 @@ def predict(
     1  done, but the fit falls short of its diagnostics
     2  bad input: nothing is written
     """
-    from bayes_cpt.bands import bands
-    from bayes_cpt.forecast import table
-    from bayes_cpt.posterior import load
+    from bayes_cpt.forecast.bands import bands
+    from bayes_cpt.forecast.predict import table
+    from bayes_cpt.inference.posterior import load
 
     written = Output(quiet, json)
     check_target(output, SUFFIXES, inputs=tuple(path for path in (fit, plan, at) if path))

@@ -13,9 +13,9 @@ from bayes_cpt.files import replacing
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayes_cpt.prior_tables import Prior
-    from bayes_cpt.setup import Frame
-    from bayes_cpt.study import Study
+    from bayes_cpt.model.prior_tables import Prior
+    from bayes_cpt.model.setup import Frame
+    from bayes_cpt.study.study import Study
 
 MODEL_SUFFIX = ".toml"
 FIGURES = (".png", ".pdf", ".svg")
@@ -99,9 +99,9 @@ def prior(
     0  done
     2  bad input: nothing is written
     """
-    from bayes_cpt.prior.prior_predictive import expected_ends, read_prior_plan
-    from bayes_cpt.prior.priors import prior_table
-    from bayes_cpt.spec import read_spec
+    from bayes_cpt.identify.prior_predictive import expected_ends, read_prior_plan
+    from bayes_cpt.model.prior_draws import prior_table
+    from bayes_cpt.model.spec import read_spec
 
     written = Output(quiet, json)
     suffixes = FIGURES if elicit is None else (MODEL_SUFFIX,)
@@ -175,9 +175,9 @@ def _elicit(
     written: Output, frame: "Frame", plan: "Study", model: str, statements: Path, target: Path
 ) -> int:
     """Write a model whose priors say what is stated, and show how they moved."""
-    from bayes_cpt.prior.elicitation import elicit, model_text
-    from bayes_cpt.prior.statements import read_statements
-    from bayes_cpt.spec import read_spec, shipped_models
+    from bayes_cpt.identify.elicitation import elicit, model_text
+    from bayes_cpt.identify.statements import read_statements
+    from bayes_cpt.model.spec import read_spec, shipped_models
 
     name, stated = read_statements(statements)
     found = elicit(frame, plan, stated)
@@ -220,7 +220,7 @@ def _elicit(
 
 def _pairs(frame: "Frame", prior: "Prior", parameter: str) -> list[tuple[tuple[str, str], str]]:
     """Return validation set and words of a prior as it was, and as it is, where the two differ."""
-    from bayes_cpt.prior.distributions import words
+    from bayes_cpt.model.distributions import words
 
     own = frame.spec.priors[parameter]
     dims = frame.parameters()[parameter].dims

@@ -14,8 +14,8 @@ from bayes_cpt.cli.targets import Results, check_new_folder
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayes_cpt.decisions.schedule_choice import ScheduleChoice
-    from bayes_cpt.posterior import Posterior
+    from bayes_cpt.decisions.schedule.schedule_choice import ScheduleChoice
+    from bayes_cpt.inference.posterior import Posterior
 
 NAMES = {"annealing": "annealing", "multi_power": "multi-power", "both": "both"}
 
@@ -94,8 +94,8 @@ def schedule(
     1  done, but the fit falls short of its diagnostics
     2  bad input: nothing is written
     """
-    from bayes_cpt.decisions.schedule_choice import choose_schedule
-    from bayes_cpt.posterior import load
+    from bayes_cpt.decisions.schedule.schedule_choice import choose_schedule
+    from bayes_cpt.inference.posterior import load
 
     written = Output(quiet, json)
     check_new_folder(output)
@@ -186,7 +186,7 @@ def _write(
 ) -> dict[str, str]:
     """Write plan, gains, figure and words, and return what was written."""
     from bayes_cpt import plots
-    from bayes_cpt.readers.writer import runs_text
+    from bayes_cpt.study.writer import runs_text
 
     results = Results(folder)
     results.tables({"lr": found.rates(), "gains": table})

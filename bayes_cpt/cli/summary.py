@@ -16,7 +16,7 @@ from bayes_cpt.files import replacing
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayes_cpt.posterior import Posterior
+    from bayes_cpt.inference.posterior import Posterior
 
 KINDS = ("coefficient", "parameter")
 
@@ -71,8 +71,8 @@ def summary(
     1  done, but the fit falls short of its diagnostics
     2  bad input: nothing is written
     """
-    from bayes_cpt.identifiability.determination import determination
-    from bayes_cpt.posterior import load
+    from bayes_cpt.identify.determination import determination
+    from bayes_cpt.inference.posterior import load
 
     written = Output(quiet, json)
     if csv is not None:
@@ -111,7 +111,7 @@ def summary(
 
 
 def _sensitivity(written: Output, posterior: "Posterior", plan: Path | None) -> "pd.DataFrame":
-    from bayes_cpt.prior.sensitivity import sensitivity
+    from bayes_cpt.identify.sensitivity import sensitivity
 
     with written.cautions():
         return sensitivity(posterior, plan)
@@ -124,7 +124,7 @@ def _show(
     interval: float,
     kinds: list[str],
 ) -> None:
-    from bayes_cpt.symbols import equation
+    from bayes_cpt.report.equation import equation
 
     written.text(f"Study {posterior.study.name}, model {posterior.frame.spec.name}", "bold")
     show_verdict(written, posterior)
@@ -181,7 +181,7 @@ def _quantities(rows: "pd.DataFrame") -> Any:
 
 
 def _meanings(posterior: "Posterior", rows: "pd.DataFrame") -> Any:
-    from bayes_cpt.symbols import meaning
+    from bayes_cpt.report.equation import meaning
 
     table = columns("quantity", "what it is")
     for quantity in rows["quantity"].unique():

@@ -165,9 +165,9 @@ def writing(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         reason = error.strerror or str(error).splitlines()[0]
-        mend = "make room or ask for the right to write there, or choose another place"
-        _fail(path, f"this cannot be written: {reason}", mend)
+        fix = "make room or ask for the right to write there, or choose another place"
+        _fail(path, f"this cannot be written: {reason}", fix)
 
 
-def _fail(path: Path, problem: str, mend: str) -> None:
-    raise OutputError(Problem(str(path), problem, mend)) from None
+def _fail(path: Path, problem: str, fix: str) -> None:
+    raise OutputError(Problem(str(path), problem, fix)) from None

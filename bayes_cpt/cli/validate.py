@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from bayes_cpt.spec import ModelSpec
+    from bayes_cpt.model.spec import ModelSpec
 
 HELP = r"""See whether posteriors and forecasts are as sure as they should be.
 

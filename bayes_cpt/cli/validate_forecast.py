@@ -18,8 +18,8 @@ from bayes_cpt.files import replacing
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayes_cpt.spec import ModelSpec
-    from bayes_cpt.study import Study
+    from bayes_cpt.model.spec import ModelSpec
+    from bayes_cpt.study.study import Study
     from bayes_cpt.validate.folds import Fold
 
 SCORES = ("in 50/\n80/90 %", "±", "CRPS", "mean\nerror", "bias", "90 %\nwidth")
@@ -106,10 +106,10 @@ def forecast(
     Exit codes:
     0  done
     1  done, but a refit falls short of its diagnostics
-    2  bad input: what is wrong, where, and the mend are on stderr
+    2  bad input: what is wrong, where, and the fix are on stderr
     """
-    from bayes_cpt.readers.folder import read_study
-    from bayes_cpt.spec import read_spec
+    from bayes_cpt.model.spec import read_spec
+    from bayes_cpt.study.readers.folder import read_study
     from bayes_cpt.validate.parallel import Pool
 
     written = Output(quiet, json)
@@ -147,7 +147,7 @@ def _folds(
     shares: Sequence[float],
 ) -> "list[Fold]":
     from bayes_cpt.errors import StudyWarning
-    from bayes_cpt.setup import build_setup
+    from bayes_cpt.model.setup import build_setup
     from bayes_cpt.validate.folds import leave_run_out, leave_tail_out, other_study
 
     if other is not None:

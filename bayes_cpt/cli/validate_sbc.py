@@ -14,8 +14,8 @@ from bayes_cpt.files import replacing
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayes_cpt.spec import ModelSpec
-    from bayes_cpt.study import Study
+    from bayes_cpt.model.spec import ModelSpec
+    from bayes_cpt.study.study import Study
     from bayes_cpt.validate.calibration import Verdict
 
 FEWEST = 10
@@ -72,10 +72,10 @@ def sbc(
     Exit codes:
     0  the model is calibrated as far as so many simulations can tell
     1  it is not, or more than 5 % of the refits fall short of their diagnostics
-    2  bad input: what is wrong, where, and the mend are on stderr
+    2  bad input: what is wrong, where, and the fix are on stderr
     """
     from bayes_cpt.bundled import bundled_study
-    from bayes_cpt.spec import read_spec
+    from bayes_cpt.model.spec import read_spec
     from bayes_cpt.validate import calibration
     from bayes_cpt.validate.design import design_study, read_design
     from bayes_cpt.validate.parallel import Pool
@@ -122,7 +122,7 @@ def sbc(
 
 def _with_plan(design: "Study", plan: Path | None) -> "tuple[Study, tuple[str, ...]]":
     """Return the design with the runs to predict, and their names."""
-    from bayes_cpt.readers.folder import read_plan
+    from bayes_cpt.study.readers.folder import read_plan
     from bayes_cpt.validate.design import held_out_run, with_runs
 
     if plan is None:

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.decisions import risk
-from bayes_cpt.decisions.candidates import Candidates
-from bayes_cpt.decisions.search import Search
+from bayes_cpt.decisions.search.candidates import Candidates
+from bayes_cpt.decisions.search.search import Search
 from bayes_cpt.decisions.valuation import Valuation
 
 type Floats = NDArray[np.floating]

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.contenders import Contenders, separated
-from bayes_cpt.decisions.evaluate import DRAWS, FinalLosses
 from bayes_cpt.decisions.frontier import Front
 from bayes_cpt.decisions.measures import RiskMeasure
 from bayes_cpt.decisions.objective import Objective, read_objective
-from bayes_cpt.decisions.search import Search, Trait, search
-from bayes_cpt.decisions.search_space import SearchSpace
+from bayes_cpt.decisions.search.candidates import Candidates
+from bayes_cpt.decisions.search.evaluate import DRAWS, FinalLosses
+from bayes_cpt.decisions.search.search import Search, Trait, search
+from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.slices import Slice
 from bayes_cpt.decisions.space import Space, read_space
 from bayes_cpt.decisions.valuation import Valuation
-from bayes_cpt.posterior import Posterior
-from bayes_cpt.ranges import outside_range
-from bayes_cpt.study import Study
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.study.ranges import outside_range
+from bayes_cpt.study.study import Study
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -129,7 +129,7 @@ class Decision:
 
     def sentences(self, interval: float = 0.9) -> list[str]:
         """Return what to do and why, in sentences, each with its probability."""
-        from bayes_cpt.decisions.words import advise
+        from bayes_cpt.report.decision_words import advise
 
         return advise(self, interval)
 

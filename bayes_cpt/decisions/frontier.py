@@ -6,8 +6,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.decisions.candidates import Candidates
-from bayes_cpt.decisions.search import Search, nondominated
+from bayes_cpt.decisions.search.candidates import Candidates
+from bayes_cpt.decisions.search.search import Search, nondominated
 from bayes_cpt.decisions.valuation import Valuation
 
 type Floats = NDArray[np.floating]

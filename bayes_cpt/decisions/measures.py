@@ -157,5 +157,5 @@ def _level(name: str, text: str) -> float:
     if (name in SHARES and 0 < level < 1) or (name not in SHARES and np.isfinite(level)):
         return level
     percent = name in SHARES and 1 <= level < 100
-    mend = f"write {name}:{level / 100:g} for {level:g} %" if percent else f"as in {name}:0.9"
-    raise SpecError([Problem("risk", f"{text!r} is no level of {name}", mend)])
+    fix = f"write {name}:{level / 100:g} for {level:g} %" if percent else f"as in {name}:0.9"
+    raise SpecError([Problem("risk", f"{text!r} is no level of {name}", fix)])

@@ -2,9 +2,9 @@
 
 from bayes_cpt.checks import suggestion
 from bayes_cpt.errors import Problem, SpecError
-from bayes_cpt.runs import Base
-from bayes_cpt.study import Study
-from bayes_cpt.unknown_base import fitted_bases
+from bayes_cpt.model.unknown_base import fitted_bases
+from bayes_cpt.study.runs import Base
+from bayes_cpt.study.study import Study
 
 
 def named_base(study: Study, name: str, place: str, *, also: tuple[str, ...] = ()) -> Base:
@@ -33,8 +33,6 @@ def named_base(study: Study, name: str, place: str, *, also: tuple[str, ...] = (
             "not known" if base.schedule is None else "known, and that of what was fitted is not"
         )
         problem = f"the PT schedule of the base {name} is {known}"
-        mend = (
-            f"name one of {', '.join(own.name for own in fitted)}, or fit runs that start from it"
-        )
-        raise SpecError([Problem(place, problem, mend)])
+        fix = f"name one of {', '.join(own.name for own in fitted)}, or fit runs that start from it"
+        raise SpecError([Problem(place, problem, fix)])
     return base

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from bayes_cpt.checks import suggestion
 from bayes_cpt.decisions.reading import checked, read_table
 from bayes_cpt.errors import Problem, SpecError
-from bayes_cpt.spec import ROLES
+from bayes_cpt.model.spec import ROLES
 from bayes_cpt.strict import Strict
 
 type Floats = NDArray[np.float64]
@@ -193,9 +193,9 @@ class Objective(Strict):
             return cost
         if tokens_per_step is None:
             problem = "tokens have a price, but neither study nor space says how many a step takes"
-            mend = "add tokens_per_step to the space, or use cost_per_1000_steps"
+            fix = "add tokens_per_step to the space, or use cost_per_1000_steps"
             key = "cost_per_billion_tokens"
-            raise SpecError([Problem(f"objective {self.name}, key {key}", problem, mend)])
+            raise SpecError([Problem(f"objective {self.name}, key {key}", problem, fix)])
         return cost + self.cost_per_billion_tokens * count * tokens_per_step / 1e9
 
 
@@ -210,7 +210,7 @@ def read_objective(source: "str | Path | dict[str, Any] | Objective") -> Objecti
     Raises
     ------
     SpecError
-        With every problem, naming file, key and mend.
+        With every problem, naming file, key and fix.
 
     Examples
     --------
@@ -239,7 +239,7 @@ def _from_table(table: dict[str, Any], place: str, name: str) -> Objective:
     preset = chosen.pop("preset", None)
     if preset is not None and preset not in PRESETS:
         problem = f"there is no preset {preset!r}{suggestion(preset, PRESETS)}"
-        mend = f"name one of {', '.join(PRESETS)}"
-        raise SpecError([Problem(f"{place}, key preset", problem, mend)])
+        fix = f"name one of {', '.join(PRESETS)}"
+        raise SpecError([Problem(f"{place}, key preset", problem, fix)])
     whole = {"name": name} | PRESETS.get(preset or "", {}) | chosen
     return checked(Objective, whole, place, MEND)

@@ -25,12 +25,12 @@ def read_table(path: str | Path) -> dict[str, Any]:
         reason = error.strerror or str(error)
         problem = Problem(str(source), f"this cannot be read: {reason}", "check the path")
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        mend = "mend the file at that place"
-        problem = Problem(str(source), f"this is not TOML: {error}", mend)
+        fix = "fix the file at that place"
+        problem = Problem(str(source), f"this is not TOML: {error}", fix)
     raise SpecError([problem])
 
 
-def checked[T: BaseModel](kind: type[T], table: dict[str, Any], place: str, mend: str) -> T:
+def checked[T: BaseModel](kind: type[T], table: dict[str, Any], place: str, fix: str) -> T:
     """Return the model that a table describes.
 
     Parameters
@@ -39,7 +39,7 @@ def checked[T: BaseModel](kind: type[T], table: dict[str, Any], place: str, mend
     table : dict
     place : str
         What errors call the table.
-    mend : str
+    fix : str
         What to do about a wrong value.
 
     Raises
@@ -51,10 +51,10 @@ def checked[T: BaseModel](kind: type[T], table: dict[str, Any], place: str, mend
         return kind.model_validate(table)
     except ValidationError as error:
         details = error.errors(include_url=False)
-    raise SpecError(_problem(kind, detail, place, mend) for detail in details)
+    raise SpecError(_problem(kind, detail, place, fix) for detail in details)
 
 
-def _problem(kind: type[BaseModel], detail: Any, place: str, mend: str) -> Problem:
+def _problem(kind: type[BaseModel], detail: Any, place: str, fix: str) -> Problem:
     # Of a value that may be one of several forms, Pydantic names the form it tried as well.
     names = [
         str(part) for part in detail["loc"] if str(part).isidentifier() or isinstance(part, int)
@@ -65,11 +65,11 @@ def _problem(kind: type[BaseModel], detail: Any, place: str, mend: str) -> Probl
         word = names[-1]
         hint = suggestion(word, kind.model_fields) if len(names) == 1 else ""
         message = f"the key {word!r} is unknown{hint}"
-        mend = "take the key out or correct its name"
+        fix = "take the key out or correct its name"
     elif detail["type"] == "missing":
         message = f"the key {names[-1]!r} is missing"
-        mend = "add the key"
+        fix = "add the key"
     elif detail["type"] == "literal_error":
         message = message.replace("Input should be", "this is none of")
-        mend = "write one of them"
-    return Problem(f"{place}{', key ' + key if key else ''}", message, mend)
+        fix = "write one of them"
+    return Problem(f"{place}{', key ' + key if key else ''}", message, fix)

@@ -6,8 +6,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.decisions.candidates import Candidates
-from bayes_cpt.decisions.search_space import SearchSpace
+from bayes_cpt.decisions.search.candidates import Candidates
+from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.valuation import Valuation
 
 type Floats = NDArray[np.floating]

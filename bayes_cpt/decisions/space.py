@@ -9,8 +9,8 @@ from pydantic import Field, field_validator, model_validator
 
 from bayes_cpt.checks import is_number
 from bayes_cpt.decisions.reading import checked, read_table
-from bayes_cpt.runs import HIGHEST_LEARNING_RATE
 from bayes_cpt.strict import Strict
+from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE
 
 type Floats = NDArray[np.float64]
 
@@ -216,7 +216,7 @@ def read_space(source: "str | Path | dict[str, Any] | Space | None") -> Space:
     Raises
     ------
     SpecError
-        With every problem, naming file, key and mend.
+        With every problem, naming file, key and fix.
     """
     if source is None:
         return Space()

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.decisions.candidates import Candidates
+from bayes_cpt.decisions.search.candidates import Candidates
 
 if TYPE_CHECKING:
     import pandas as pd

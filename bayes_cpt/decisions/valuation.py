@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from bayes_cpt.checks import suggestion
 from bayes_cpt.decisions import risk
-from bayes_cpt.decisions.candidates import Candidates
-from bayes_cpt.decisions.evaluate import FinalLosses
 from bayes_cpt.decisions.named_base import named_base
 from bayes_cpt.decisions.objective import Objective
-from bayes_cpt.decisions.search_space import SearchSpace
+from bayes_cpt.decisions.search.candidates import Candidates
+from bayes_cpt.decisions.search.evaluate import FinalLosses
+from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.errors import Problem, SpecError
-from bayes_cpt.runs import Base
+from bayes_cpt.study.runs import Base
 
 type Floats = NDArray[np.floating]
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.hidden import PRETRAINING_TERMS, at_limit
 from bayes_cpt.landmarks.trials import LawSample, Trial
 from bayes_cpt.laws.law import gather
-from bayes_cpt.posterior import Posterior
-from bayes_cpt.ranges import outside_span
-from bayes_cpt.runs import Base
-from bayes_cpt.schedules import constant
-from bayes_cpt.study import Study
+from bayes_cpt.study.ranges import outside_span
+from bayes_cpt.study.runs import Base
+from bayes_cpt.study.schedules import constant
+from bayes_cpt.study.study import Study
 
 if TYPE_CHECKING:
     import pandas as pd

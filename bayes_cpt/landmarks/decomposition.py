@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.forecast import planned_curves
+from bayes_cpt.forecast.predict import planned_curves
+from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.law import gather
-from bayes_cpt.points import Curves
-from bayes_cpt.posterior import Posterior
-from bayes_cpt.study import Study
+from bayes_cpt.model.points import Curves
+from bayes_cpt.study.study import Study
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -33,7 +33,7 @@ def decompose(
     ----------
     posterior : Posterior
     plan : Study or path, optional
-        As in `bayes_cpt.forecast.predict`: None takes the study's own runs.
+        As in `bayes_cpt.forecast.predict.predict`: None takes the study's own runs.
     runs : collection of str, optional
         Names of the runs wanted; all unless given.
     draws : int

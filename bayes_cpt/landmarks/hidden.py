@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayes_cpt.forecast import planned_curves
+from bayes_cpt.forecast.predict import planned_curves
+from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.decomposition import ANNEALING, curve_dataset
 from bayes_cpt.laws.law import gather
-from bayes_cpt.points import Points
-from bayes_cpt.posterior import Posterior
-from bayes_cpt.study import Study
+from bayes_cpt.model.points import Points
+from bayes_cpt.study.study import Study
 
 if TYPE_CHECKING:
     import xarray as xr

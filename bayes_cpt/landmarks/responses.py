@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.reshape import annealed_base, rewarmed, started_at
 from bayes_cpt.landmarks.trials import (
     UNKNOWN,
@@ -17,11 +18,10 @@ from bayes_cpt.landmarks.trials import (
     base_losses,
     read_target,
 )
-from bayes_cpt.posterior import Posterior
-from bayes_cpt.ranges import outside_base, outside_span
-from bayes_cpt.runs import Base, Run
-from bayes_cpt.study import Study
-from bayes_cpt.unknown_base import GIVE_SCHEDULE
+from bayes_cpt.model.unknown_base import GIVE_SCHEDULE
+from bayes_cpt.study.ranges import outside_base, outside_span
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.study import Study
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -143,7 +143,7 @@ def loss_potential_response(
     ----------
     posterior : Posterior
     plan : Study or path, optional
-        As in `bayes_cpt.forecast.predict`: None takes the study's own runs.
+        As in `bayes_cpt.forecast.predict.predict`: None takes the study's own runs.
     run : str, optional
         The CPT run that is varied; see `main_run`.
     rewarmed_to_peak : bool

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.critical import CriticalPoint, critical_point
 from bayes_cpt.landmarks.decomposition import decompose
 from bayes_cpt.landmarks.responses import (
@@ -15,9 +16,8 @@ from bayes_cpt.landmarks.responses import (
 )
 from bayes_cpt.landmarks.trials import as_study, fitted_base
 from bayes_cpt.landmarks.turning import TurningLength, turning_length
-from bayes_cpt.posterior import Posterior
-from bayes_cpt.runs import Base, Run
-from bayes_cpt.study import Study
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.study import Study
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,7 +115,7 @@ class Survey:
 
     def sentences(self, interval: float = 0.9) -> list[str]:
         """Return what it comes to, in sentences to act on, each with its probability."""
-        from bayes_cpt.landmarks.advice import advise
+        from bayes_cpt.report.landmark_words import advise
 
         return advise(self, interval)
 
@@ -134,8 +134,8 @@ def survey(
     ----------
     posterior : Posterior
     plan : Study or path, optional
-        As in `bayes_cpt.forecast.predict`: None takes the fitted study. So does a plan none of whose
-        bases is known.
+        As in `bayes_cpt.forecast.predict.predict`: None takes the fitted study. So does a plan none of
+        whose bases is known.
     run : str, optional
         The run whose choices are varied; see `bayes_cpt.landmarks.responses.main_run`.
     balance : float

@@ -9,15 +9,15 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayes_cpt.areas import MomentumRange, PhaseAreas, continual_areas
 from bayes_cpt.errors import Problem, StudyError
-from bayes_cpt.points import Points
-from bayes_cpt.posterior import Posterior
-from bayes_cpt.runs import Base, Run
-from bayes_cpt.schedules import Schedule
-from bayes_cpt.setup import Frame
-from bayes_cpt.study import Study
-from bayes_cpt.unknown_base import GIVE_SCHEDULE, check_base
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.laws.areas import MomentumRange, PhaseAreas, continual_areas
+from bayes_cpt.model.points import Points
+from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.unknown_base import GIVE_SCHEDULE, check_base
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.schedules import Schedule
+from bayes_cpt.study.study import Study
 
 type Floats = NDArray[np.float64]
 
@@ -84,7 +84,7 @@ def read_target(
     ----------
     posterior : Posterior
     plan : Study or path, optional
-        As in `bayes_cpt.forecast.predict`: None takes the fitted study.
+        As in `bayes_cpt.forecast.predict.predict`: None takes the fitted study.
     runs : collection of str, optional
         Names of the runs wanted; all CPT runs on such bases unless given.
 
@@ -125,7 +125,7 @@ def as_study(posterior: Posterior, plan: "Study | str | Path | None") -> Study:
     """Return a plan, read if it is a path; the fitted study where there is none."""
     if plan is None or isinstance(plan, Study):
         return plan or posterior.study
-    from bayes_cpt.readers.folder import read_plan
+    from bayes_cpt.study.readers.folder import read_plan
 
     return read_plan(plan, posterior.study)
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.reshape import held
 from bayes_cpt.landmarks.trials import LawSample, Trial, read_target
-from bayes_cpt.posterior import Posterior
-from bayes_cpt.ranges import outside_range
-from bayes_cpt.study import Study
+from bayes_cpt.study.ranges import outside_range
+from bayes_cpt.study.study import Study
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,7 +130,7 @@ def turning_length(
     ----------
     posterior : Posterior
     plan : Study or path, optional
-        As in `bayes_cpt.forecast.predict`: None takes the study's own runs.
+        As in `bayes_cpt.forecast.predict.predict`: None takes the study's own runs.
     runs : collection of str, optional
         Names of the CPT runs wanted; all whose base is known unless given.
     balances : sequence of float

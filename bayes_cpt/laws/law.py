@@ -7,7 +7,7 @@ The CPT law of arXiv 2505.07796, Eq. 4 with the replay factors of Eq. 8, reads h
         + B·h(r_cpt)·(1 - (1 + E·S1_cpt)^-beta)              shift        (transfer.py)
         + D·r_cpt·(1 - exp(-t/tau))                          adaptation   (transfer.py; ours)
 
-where S2 may come at two paces (`bayes_cpt.momentum.annealing_basis`; ours).
+where S2 may come at two paces (`bayes_cpt.laws.momentum.annealing_basis`; ours).
 """
 
 from dataclasses import dataclass

@@ -81,8 +81,8 @@ class Annealing:
     replay : bool
         Whether the CPT gain depends on replay (a1).
     slow : bool
-        Whether a share of the gain comes at a second, slow pace (`bayes_cpt.momentum.annealing_basis`).
-        Not in the printed law.
+        Whether a share of the gain comes at a second, slow pace
+        (`bayes_cpt.laws.momentum.annealing_basis`). Not in the printed law.
     unknown_base : bool
         Whether eta_0, the learning rate that the base was left at, is a parameter. Areas count from 0.
     """

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks import decompose
 from bayes_cpt.landmarks.trials import as_study
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import BAND, GREY, INK, LOSS, PALETTE, colour, dress, new_figure, styled
-from bayes_cpt.posterior import Posterior
-from bayes_cpt.study import Study
+from bayes_cpt.study.study import Study
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -38,7 +38,7 @@ def decomposition(
     ----------
     posterior : Posterior
     plan : Study or path, optional
-        As in `bayes_cpt.forecast.predict`: None takes the fitted study.
+        As in `bayes_cpt.forecast.predict.predict`: None takes the fitted study.
     run : str, optional
         A run of the plan; its first CPT run unless given.
 

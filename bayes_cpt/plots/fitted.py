@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import BAND, GREY, INK, WIDE_BAND, colour, styled
-from bayes_cpt.posterior import Posterior
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import (
     BAND,
@@ -19,8 +20,7 @@ from bayes_cpt.plots.style import (
     new_figure,
     styled,
 )
-from bayes_cpt.posterior import Posterior
-from bayes_cpt.study import Study
+from bayes_cpt.study.study import Study
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.decisions.run_values import RunValues
-from bayes_cpt.derived import MEANINGS
+from bayes_cpt.decisions.next_run.run_values import RunValues
+from bayes_cpt.forecast.derived import MEANINGS
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import GREY, INK, PALETTE, SMALL, dress, new_figure, styled
 

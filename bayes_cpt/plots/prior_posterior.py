@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.inference.posterior import LOWEST_CONTRACTION, Posterior
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import BAND, GREY, INK, SMALL, colour, dress, new_figure, styled
-from bayes_cpt.posterior import LOWEST_CONTRACTION, Posterior
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,8 +45,8 @@ def prior_posterior(
     matplotlib.figure.Figure
         One block of panels per validation set; quantities that validation sets share come last in one
         of them. A panel covers the central 99 % of the posterior; the share of the prior in the same range
-        and the contraction (see `bayes_cpt.posterior.contraction`) stand over it, in red where the
-        quantity rests on its prior.
+        and the contraction (see `bayes_cpt.inference.posterior.contraction`) stand over it, in red where
+        the quantity rests on its prior.
     """
     import pandas as pd
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.forecast import default_grid, planned_curves
+from bayes_cpt.forecast.predict import default_grid, planned_curves
+from bayes_cpt.forecast.simulate import expected_loss
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.prior_draws import draw_priors
+from bayes_cpt.model.setup import Frame
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import GREY, INK, WIDE_BAND, colour, styled
-from bayes_cpt.posterior import Posterior
-from bayes_cpt.prior.priors import draw_priors
-from bayes_cpt.setup import Frame
-from bayes_cpt.simulate import expected_loss
-from bayes_cpt.study import Study
+from bayes_cpt.study.study import Study
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,8 +38,8 @@ def prior_predictive(
     Parameters
     ----------
     source : Frame or Posterior
-        What is to be shown of a posterior are its priors alone. `bayes_cpt.setup.build_setup` gives the
-        frame of a specification and a study that was not fitted.
+        What is to be shown of a posterior are its priors alone. `bayes_cpt.model.setup.build_setup` gives
+        the frame of a specification and a study that was not fitted.
     plan : Study, optional
         Runs to draw curves of; the fitted study unless given, which a Frame does not have. Measured
         losses, where it has them, are drawn over the curves.

@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayes_cpt.bands import bands
+from bayes_cpt.forecast.bands import bands
+from bayes_cpt.forecast.quality import STAGES, systematic
+from bayes_cpt.forecast.quality import residuals as residual_table
+from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import GREY, INK, colour, dress, new_figure, styled
-from bayes_cpt.posterior import Posterior
-from bayes_cpt.quality import STAGES, systematic
-from bayes_cpt.quality import residuals as residual_table
-from bayes_cpt.ranges import SLACK
-from bayes_cpt.study import Study
+from bayes_cpt.study.ranges import SLACK
+from bayes_cpt.study.study import Study
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,7 +3,7 @@
 What is simulated is just what a fit conditions on. A base's loss enters a fit as given, so it is known
 only where it lies on a simulated PT curve at a point that the fit sees too: then it adds nothing to what
 the curves say of the parameters, and the posterior is exact. An unknown base has any loss: its law starts
-there whatever it is (`bayes_cpt.unknown_base`).
+there whatever it is (`bayes_cpt.model.unknown_base`).
 """
 
 import warnings
@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
-from bayes_cpt.points import Curves, observed_steps
-from bayes_cpt.setup import Setup
-from bayes_cpt.simulate import simulate
-from bayes_cpt.spec import ModelSpec
-from bayes_cpt.study import Base, Run, Study
+from bayes_cpt.forecast.simulate import simulate
+from bayes_cpt.model.points import Curves, observed_steps
+from bayes_cpt.model.setup import Setup
+from bayes_cpt.model.spec import ModelSpec
+from bayes_cpt.study.study import Base, Run, Study
 
 type Floats = NDArray[np.float64]
 
@@ -110,7 +110,7 @@ def read_design(path: str | Path) -> Study:
     StudyError
         With every problem of it.
     """
-    from bayes_cpt.readers.folder import read_plan, read_study
+    from bayes_cpt.study.readers.folder import read_plan, read_study
 
     folder = Path(path)
     measured = any(folder.glob("losses.*")) if folder.is_dir() else False

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayes_cpt.errors import Problem, StudyError
-from bayes_cpt.points import observed_steps
-from bayes_cpt.spec import ModelSpec
-from bayes_cpt.study import Run, Study
+from bayes_cpt.model.points import observed_steps
+from bayes_cpt.model.spec import ModelSpec
+from bayes_cpt.study.study import Run, Study
 
 if TYPE_CHECKING:
     import pandas as pd

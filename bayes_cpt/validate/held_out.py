@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.spec import ModelSpec
+from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.validate.folds import Fold, Question
 from bayes_cpt.validate.parallel import Pool, task_seed
 from bayes_cpt.validate.records import Records, in_words
@@ -50,8 +50,8 @@ def package_method(
     cores: int | None = None,
 ) -> Answer:
     """Answer by a fit of this package: a new run's curve, or that of a run seen part-way."""
-    from bayes_cpt.fitting import fit
-    from bayes_cpt.forecast import draws_at
+    from bayes_cpt.forecast.predict import draws_at
+    from bayes_cpt.inference.fitting import fit
 
     posterior = fit(question.study, spec, seed, draws=draws, cores=cores)
     kind = "known_run" if question.known else "new_run"
@@ -135,8 +135,8 @@ def score_folds(
 def _outcome(task: _Task) -> _Outcome:
     import pandas as pd
 
+    from bayes_cpt.inference.whitening import SamplingError
     from bayes_cpt.validate.paper_method import BaselineError
-    from bayes_cpt.whitening import SamplingError
 
     fold = task.fold
     labels = {"method": task.method, "fold": fold.label, "seen": fold.seen}

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.errors import BayesCPTError
-from bayes_cpt.study import Study
+from bayes_cpt.study.study import Study
 from bayes_cpt.validate.printed_law import Floats, Inputs, PrintedLaw, inputs_at, observations
 
 if TYPE_CHECKING:

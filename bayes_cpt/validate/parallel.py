@@ -129,16 +129,16 @@ def _client(address: str) -> Any:
     try:
         from distributed import Client
     except ImportError:
-        mend = "pip install 'bayes-cpt[dask]', or use local processes"
-        raise ClusterError(Problem(place, "the package distributed is missing", mend)) from None
+        fix = "pip install 'bayes-cpt[dask]', or use local processes"
+        raise ClusterError(Problem(place, "the package distributed is missing", fix)) from None
     try:
         client = _started(lambda: Client(address, timeout=CONNECTION_SECONDS))
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
-        mend = "give the address that the scheduler printed, as in tcp://host:8786"
-        raise ClusterError(Problem(place, f"no scheduler answers: {reason}", mend)) from None
+        fix = "give the address that the scheduler printed, as in tcp://host:8786"
+        raise ClusterError(Problem(place, f"no scheduler answers: {reason}", fix)) from None
     if not client.scheduler_info()["workers"]:
         client.close()
-        mend = f"start one with dask worker {address}"
-        raise ClusterError(Problem(place, "the cluster has no worker", mend))
+        fix = f"start one with dask worker {address}"
+        raise ClusterError(Problem(place, "the cluster has no worker", fix))
     return client

@@ -1,7 +1,7 @@
 """Eq. 8 of arXiv 2505.07796 as printed, in plain NumPy with gradients by hand.
 
-The law of the baselines. Written apart from `bayes_cpt.laws` and `bayes_cpt.areas`, so that the two can
-check each other: only studies and schedules are shared.
+The law of the baselines. Written apart from `bayes_cpt.laws` and `bayes_cpt.laws.areas`, so that the two
+can check each other: only studies and schedules are shared.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayes_cpt.study import Run, Study
+from bayes_cpt.study.study import Run, Study
 
 if TYPE_CHECKING:
     import pandas as pd

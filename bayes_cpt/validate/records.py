@@ -120,8 +120,8 @@ def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
     except (ValueError, UnicodeDecodeError):
         found = None
     if not isinstance(found, dict):
-        mend = "choose another folder"
-        raise RecordsError(Problem(str(path), "this is not what an earlier run wrote", mend))
+        fix = "choose another folder"
+        raise RecordsError(Problem(str(path), "this is not what an earlier run wrote", fix))
     wanted = json.loads(json.dumps(settings))
     changed = [key for key in wanted if found.get(key) != wanted[key]]
     if changed:

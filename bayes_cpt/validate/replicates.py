@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.prior.priors import draw_priors
-from bayes_cpt.prior_tables import Fixed
-from bayes_cpt.setup import Frame, Setup, build_setup
-from bayes_cpt.simulate import simulate
-from bayes_cpt.spec import ModelSpec
-from bayes_cpt.study import Study
+from bayes_cpt.forecast.simulate import simulate
+from bayes_cpt.model.prior_draws import draw_priors
+from bayes_cpt.model.prior_tables import Fixed
+from bayes_cpt.model.setup import Frame, Setup, build_setup
+from bayes_cpt.model.spec import ModelSpec
+from bayes_cpt.study.study import Study
 from bayes_cpt.validate.design import simulate_setup, with_base_losses
 
 type Floats = NDArray[np.float64]
@@ -77,9 +77,9 @@ class ModelReplicates:
 
     def __call__(self, seed: int) -> Replicate:
         """Return the replicate of a seed."""
-        from bayes_cpt.density import build_density
-        from bayes_cpt.sampling import Effort, sample
-        from bayes_cpt.whitening import SamplingError
+        from bayes_cpt.inference.sampling import Effort, sample
+        from bayes_cpt.inference.whitening import SamplingError
+        from bayes_cpt.model.density import build_density
 
         for_prior, for_data, for_fit, for_end = np.random.SeedSequence(seed).generate_state(4)
         blank = build_setup(self.spec, self.design)

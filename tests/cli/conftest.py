@@ -55,5 +55,5 @@ def quick_fit(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         posterior.tree.attrs["seed"] = seed
         return posterior
 
-    monkeypatch.setattr("bayes_cpt.fitting.fit", fit)
+    monkeypatch.setattr("bayes_cpt.inference.fitting.fit", fit)
     return problems

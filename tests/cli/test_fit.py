@@ -85,7 +85,7 @@ def test_an_interrupted_fit_says_that_it_cannot_be_resumed_and_leaves_nothing(
         progress("compiling", 0.0)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("bayes_cpt.fitting.fit", interrupted)
+    monkeypatch.setattr("bayes_cpt.inference.fitting.fit", interrupted)
     answer = call("fit", "data/cpt-lab", "-o", tmp_path / "fit.nc", "-q")
     assert (answer.code, answer.out) == (130, "")
     assert answer.err.count("\n") == 1

@@ -10,9 +10,9 @@ from malformed import TABLE, Malformed
 from synthetic import lab_posterior
 
 import bayes_cpt
-from bayes_cpt.bands import bands
 from bayes_cpt.bundled import bundled_study
-from bayes_cpt.forecast import table
+from bayes_cpt.forecast.bands import bands
+from bayes_cpt.forecast.predict import table
 
 PLAN = bundled_study() / "plan-example.toml"
 COLUMNS = ["run", "step", "domain", "mean", "median", "sd", "lower", "upper", "kind", "outside"]
@@ -105,7 +105,7 @@ def test_malformed_plans(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Any fit will do, and reading one every time takes longer than all the rest.
-    monkeypatch.setattr("bayes_cpt.posterior.load", lambda path: lab_posterior())
+    monkeypatch.setattr("bayes_cpt.inference.posterior.load", lambda path: lab_posterior())
     path = case.write(tmp_path / "study")
     answer = call("predict", fit_file, "--plan", path, "-o", tmp_path / "out.csv")
     check_refusal(answer, ())

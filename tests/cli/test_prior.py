@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from command_line import Call, check_refusal
 
-from bayes_cpt.spec import read_spec
+from bayes_cpt.model.spec import read_spec
 
 PLAN = "data/cpt-lab/plan-example.toml"
 

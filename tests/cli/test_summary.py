@@ -9,10 +9,10 @@ from synthetic import lab
 
 import bayes_cpt
 from bayes_cpt.cli import console
-from bayes_cpt.prior.priors import draw_priors
-from bayes_cpt.setup import build_setup
-from bayes_cpt.spec import read_spec, shipped_models
-from bayes_cpt.symbols import COEFFICIENTS, equation, meaning
+from bayes_cpt.model.prior_draws import draw_priors
+from bayes_cpt.model.setup import build_setup
+from bayes_cpt.model.spec import read_spec, shipped_models
+from bayes_cpt.report.equation import COEFFICIENTS, equation, meaning
 
 
 def test_the_table_is_that_of_the_posterior(call: Call, fit_file: Path) -> None:
@@ -57,7 +57,7 @@ def test_an_untrustworthy_fit_gives_exit_code_1(call: Call, weak_fit_file: Path)
 def test_what_rests_on_the_prior_is_marked(
     call: Call, fit_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bayes_cpt.posterior.LOWEST_CONTRACTION", 1.1)
+    monkeypatch.setattr("bayes_cpt.inference.posterior.LOWEST_CONTRACTION", 1.1)
     answer = call("summary", fit_file, "--coefficients")
     assert next(line for line in answer.out.splitlines() if line.startswith(" L0")).endswith("*")
     assert "the quantity rests on its prior" in answer.out
@@ -93,7 +93,7 @@ def test_effects_of_a_typical_run_and_what_is_left_open(
     assert "What moves a typical run, with central 90 % intervals" in answer.out
     assert "last loss at replay 0.5 less that at replay 0" in answer.out
     assert "All of them can be identified." in answer.out
-    monkeypatch.setattr("bayes_cpt.identifiability.determination.IDENTIFIED", 0.96)
+    monkeypatch.setattr("bayes_cpt.identify.determination.IDENTIFIED", 0.96)
     told = call("summary", fit_file, "--json").json()["determination"]
     weak = {row["quantity"] for row in told if row["kind"] != "parameter" and not row["identified"]}
     named = call("summary", fit_file).out.split("Not identified, and what run would change that")[1]
@@ -106,8 +106,8 @@ def test_sensitivity_names_what_leans_on_the_prior(
     call: Call, fit_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A hundred draws of what is no posterior of these data tell nothing from noise.
-    monkeypatch.setattr("bayes_cpt.prior.sensitivity.NOISE", 0.0)
-    monkeypatch.setattr("bayes_cpt.prior.sensitivity.THRESHOLD", 0.0)
+    monkeypatch.setattr("bayes_cpt.identify.sensitivity.NOISE", 0.0)
+    monkeypatch.setattr("bayes_cpt.identify.sensitivity.THRESHOLD", 0.0)
     line = ("summary", fit_file, "--sensitivity", "--plan", "data/cpt-lab/plan-example.toml")
     told = call(*line, "--json").json()["sensitivity"]
     answer = call(*line)

@@ -4,9 +4,9 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from bayes_cpt.closed_areas import DECAYS
 from bayes_cpt.decisions.space import Quantity, Space, read_space
 from bayes_cpt.errors import SpecError
+from bayes_cpt.laws.closed_areas import DECAYS
 
 TEXT = """
 bases = "annealed_0pct"

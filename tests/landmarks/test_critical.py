@@ -4,8 +4,8 @@ from printed import COEFFICIENTS, PEAK, printed_posterior, stepwise_losses
 from synthetic import lab, lab_posterior
 
 from bayes_cpt.landmarks import critical_point
-from bayes_cpt.runs import Base
-from bayes_cpt.schedules import constant
+from bayes_cpt.study.runs import Base
+from bayes_cpt.study.schedules import constant
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from printed import COEFFICIENTS, PEAK, pretraining, printed_posterior, stepwise
 from synthetic import lab_posterior, practice
 
 from bayes_cpt.landmarks import hidden_curves
-from bayes_cpt.schedules import cosine
+from bayes_cpt.study.schedules import cosine
 
 
 @pytest.mark.parametrize("shift", COEFFICIENTS)

@@ -19,7 +19,7 @@ from bayes_cpt.landmarks import (
     peak_response,
     turning_length,
 )
-from bayes_cpt.schedules import constant, cosine, linear
+from bayes_cpt.study.schedules import constant, cosine, linear
 
 type Floats = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from bayes_cpt.landmarks.reshape import (
     rewarmup_steps,
     started_at,
 )
-from bayes_cpt.schedules import Schedule, constant, cosine, linear
+from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
 
 
 @given(schedules())

@@ -13,7 +13,7 @@ from bayes_cpt.landmarks import (
     peak_response,
 )
 from bayes_cpt.landmarks.responses import main_run
-from bayes_cpt.schedules import cosine, linear
+from bayes_cpt.study.schedules import cosine, linear
 
 
 def final(response: Response, domain: int) -> np.ndarray:

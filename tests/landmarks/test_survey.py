@@ -6,9 +6,9 @@ from synthetic import lab, lab_posterior, prior_as_posterior
 
 from bayes_cpt.errors import StudyError
 from bayes_cpt.landmarks import Survey, decompose, loss_potential_response, survey
-from bayes_cpt.runs import Base, Run
-from bayes_cpt.schedules import constant, cosine
-from bayes_cpt.study import Study
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.schedules import constant, cosine
+from bayes_cpt.study.study import Study
 
 
 def printed_survey(shift: str, base_steps: int = 40_000, loss_potential: float = 1.0) -> Survey:

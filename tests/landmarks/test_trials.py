@@ -5,9 +5,9 @@ from synthetic import lab, lab_posterior, practice
 
 from bayes_cpt.errors import StudyError
 from bayes_cpt.landmarks.trials import LawSample, Trial, base_losses, read_target
-from bayes_cpt.runs import Base, Run
-from bayes_cpt.schedules import Schedule, constant, cosine, linear
-from bayes_cpt.study import Study
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
+from bayes_cpt.study.study import Study
 
 NOWHERE = (None, None)
 DOMAINS = ("general", "kernel")

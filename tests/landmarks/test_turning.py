@@ -8,7 +8,7 @@ from synthetic import lab_posterior, practice
 from bayes_cpt.errors import StudyError
 from bayes_cpt.landmarks import turning_length
 from bayes_cpt.landmarks.turning import first_return
-from bayes_cpt.schedules import Schedule, constant, cosine
+from bayes_cpt.study.schedules import Schedule, constant, cosine
 
 # Between two lengths that are evaluated the answer is interpolated.
 CLOSE = 5e-3

@@ -4,12 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_cpt.areas import MomentumRange
 from bayes_cpt.laws import Annealing, Law, Power, Reference, Shift
-from bayes_cpt.points import build_curves
-from bayes_cpt.runs import Base, Run
-from bayes_cpt.schedules import Schedule, constant, cosine, linear
-from bayes_cpt.study import Study
+from bayes_cpt.laws.areas import MomentumRange
+from bayes_cpt.model.points import build_curves
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
+from bayes_cpt.study.study import Study
 
 PEAK = 2e-4
 TRUNK = constant(32_000, PEAK)

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.laws import Annealing, BaseOffset, Law, Power, Reference, Shift
 from bayes_cpt.laws.law import gather
-from bayes_cpt.prior.priors import draw_priors
-from bayes_cpt.readers.folder import read_study
-from bayes_cpt.setup import Frame, Setup, build_setup
-from bayes_cpt.spec import read_spec
+from bayes_cpt.model.prior_draws import draw_priors
+from bayes_cpt.model.setup import Frame, Setup, build_setup
+from bayes_cpt.model.spec import read_spec
+from bayes_cpt.study.readers.folder import read_study
 
 REFERENCE = Reference(learning_rate=2e-4, forward_pt=8.0, forward_cpt=4.0, steps=20_000.0)
 COEFFICIENTS = {

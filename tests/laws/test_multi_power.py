@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from bayes_cpt.areas import annealing_area
 from bayes_cpt.laws import Reference
+from bayes_cpt.laws.areas import annealing_area
 from bayes_cpt.laws.multi_power import Falls, MultiPower, reduced_at_end
-from bayes_cpt.schedules import Schedule, constant, cosine, linear, warmup_stable_decay
+from bayes_cpt.study.schedules import Schedule, constant, cosine, linear, warmup_stable_decay
 
 type Floats = NDArray[np.float64]
 

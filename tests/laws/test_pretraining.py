@@ -6,8 +6,8 @@ from hand_points import MOMENTUM, RANGE, hand_points
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayes_cpt.areas import MomentumInterpolant
 from bayes_cpt.laws import Annealing, Power, Reference
+from bayes_cpt.laws.areas import MomentumInterpolant
 
 REFERENCE = Reference(learning_rate=2e-4, forward_pt=8.0, forward_cpt=4.0, steps=20_000.0)
 

@@ -15,7 +15,7 @@ from bayes_cpt.landmarks import (
     peak_response,
     turning_length,
 )
-from bayes_cpt.schedules import constant, cosine
+from bayes_cpt.study.schedules import constant, cosine
 
 
 @cache

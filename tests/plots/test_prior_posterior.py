@@ -4,8 +4,8 @@ from figures import check_figure, drawn_texts
 from synthetic import lab, lab_posterior, prior_as_posterior
 
 from bayes_cpt import plots
+from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.plots.prior_posterior import density
-from bayes_cpt.posterior import Posterior
 
 
 @pytest.mark.parametrize("kind", ["parameters", "coefficients"])

@@ -8,17 +8,17 @@ from conjugate import NormalMean
 from scipy.stats import kstest
 from synthetic import lab
 
-from bayes_cpt.prior.priors import draw_priors
-from bayes_cpt.prior_tables import Fixed
-from bayes_cpt.sampling import CHAINS, Diagnostics, Sample
-from bayes_cpt.setup import build_setup
-from bayes_cpt.spec import read_spec, shipped_models
+from bayes_cpt.inference.sampling import CHAINS, Diagnostics, Sample
+from bayes_cpt.inference.whitening import SamplingError
+from bayes_cpt.model.prior_draws import draw_priors
+from bayes_cpt.model.prior_tables import Fixed
+from bayes_cpt.model.setup import build_setup
+from bayes_cpt.model.spec import read_spec, shipped_models
 from bayes_cpt.validate.calibration import TABLES, quantity_ranks, simulated_ranks, verdict
 from bayes_cpt.validate.design import HELD_OUT, design_study, held_out_run, with_runs
 from bayes_cpt.validate.parallel import Pool
 from bayes_cpt.validate.records import Records
 from bayes_cpt.validate.replicates import RANKED, ModelReplicates, Replicate
-from bayes_cpt.whitening import SamplingError
 
 HERE = Pool(jobs=1)
 MANY = 300
@@ -136,8 +136,8 @@ def test_every_sampled_parameter_and_the_held_out_run_are_ranked(
     model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = replicates(model)
-    monkeypatch.setattr("bayes_cpt.sampling.sample", partial(prior_sample, frame_of=own))
-    monkeypatch.setattr("bayes_cpt.density.build_density", lambda setup: setup)
+    monkeypatch.setattr("bayes_cpt.inference.sampling.sample", partial(prior_sample, frame_of=own))
+    monkeypatch.setattr("bayes_cpt.model.density.build_density", lambda setup: setup)
     found = own(3)
     frame = build_setup(own.spec, own.design).frame
     expected = set()
@@ -165,8 +165,8 @@ def test_the_prior_in_place_of_the_posterior_has_uniform_ranks(
 ) -> None:
     # SBC is blind to it by design; it shows that truths are draws of the prior that is ranked against.
     own = replicates("pretrain")
-    monkeypatch.setattr("bayes_cpt.sampling.sample", partial(prior_sample, frame_of=own))
-    monkeypatch.setattr("bayes_cpt.density.build_density", lambda setup: setup)
+    monkeypatch.setattr("bayes_cpt.inference.sampling.sample", partial(prior_sample, frame_of=own))
+    monkeypatch.setattr("bayes_cpt.model.density.build_density", lambda setup: setup)
     found = verdict(simulated_ranks(own, 30, seed=1, pool=HERE))
     assert found.passed
 
@@ -178,8 +178,8 @@ def test_a_fit_that_cannot_be_sampled_is_a_failed_replicate(
         raise SamplingError("The density is not finite.")
 
     own = replicates("pretrain")
-    monkeypatch.setattr("bayes_cpt.sampling.sample", fails)
-    monkeypatch.setattr("bayes_cpt.density.build_density", lambda setup: setup)
+    monkeypatch.setattr("bayes_cpt.inference.sampling.sample", fails)
+    monkeypatch.setattr("bayes_cpt.model.density.build_density", lambda setup: setup)
     found = own(1)
     assert found.draws == {}
     assert found.problems == ("The density is not finite.",)

@@ -6,7 +6,7 @@ import pytest
 from synthetic import lab, practice
 
 from bayes_cpt.errors import StudyError
-from bayes_cpt.spec import read_spec
+from bayes_cpt.model.spec import read_spec
 from bayes_cpt.validate.folds import leave_run_out, leave_tail_out, other_study
 
 SPEC = read_spec("cpt-replay")

@@ -10,8 +10,9 @@ from synthetic import lab, practice, prior_as_posterior
 from testbench.simulation import NOISE, RUNS, simulated
 
 from bayes_cpt.errors import StudyError
-from bayes_cpt.spec import ModelSpec, read_spec
-from bayes_cpt.study import Study
+from bayes_cpt.inference.whitening import SamplingError
+from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.study.study import Study
 from bayes_cpt.validate import paper_method
 from bayes_cpt.validate.folds import Fold, Question, leave_run_out, leave_tail_out, other_study
 from bayes_cpt.validate.held_out import (
@@ -27,7 +28,6 @@ from bayes_cpt.validate.held_out import (
 from bayes_cpt.validate.parallel import Pool
 from bayes_cpt.validate.records import Records
 from bayes_cpt.validate.scores import crps_ratios, summarize
-from bayes_cpt.whitening import SamplingError
 
 SPEC = read_spec("cpt-replay")
 PRETRAIN = read_spec("pretrain")
@@ -177,7 +177,7 @@ def asked_fit(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         asked.append({"study": study, "spec": spec, "seed": seed} | options)
         return prior_as_posterior(study, spec, spread=0.02)
 
-    monkeypatch.setattr("bayes_cpt.fitting.fit", fit)
+    monkeypatch.setattr("bayes_cpt.inference.fitting.fit", fit)
     return asked
 
 

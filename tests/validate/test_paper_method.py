@@ -5,7 +5,7 @@ import pytest
 from open_weights import open_study, rewarmed
 from testbench.simulation import NEW_RUNS, NOISE, RUNS, TRUTH, simulated
 
-from bayes_cpt.study import Study
+from bayes_cpt.study.study import Study
 from bayes_cpt.validate import paper_method
 from bayes_cpt.validate.printed_law import PrintedLaw, inputs_of, observations
 

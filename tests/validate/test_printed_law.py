@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 from strategies import schedules
 
-from bayes_cpt import areas
-from bayes_cpt.runs import Base, Run
-from bayes_cpt.schedules import Schedule, constant, cosine, linear
-from bayes_cpt.study import Study
+from bayes_cpt.laws import areas
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
+from bayes_cpt.study.study import Study
 from bayes_cpt.validate.printed_law import (
     MOMENTUM,
     PARAMETERS,

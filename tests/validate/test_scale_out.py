@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from synthetic import lab
 
-from bayes_cpt.spec import read_spec
+from bayes_cpt.model.spec import read_spec
 from bayes_cpt.validate.calibration import simulated_ranks
 from bayes_cpt.validate.design import HELD_OUT, design_study, held_out_run, with_runs
 from bayes_cpt.validate.folds import leave_tail_out

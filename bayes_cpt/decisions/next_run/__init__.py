@@ -1,0 +1,1 @@
+"""Which short run is worth most to a decision."""

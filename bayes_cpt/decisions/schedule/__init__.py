@@ -1,0 +1,1 @@
+"""The best falling learning rate."""

@@ -1,0 +1,287 @@
+"""The best falling schedule of a run: what it gains over cosine and WSD, and by which term."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.decisions.named_base import named_base
+from bayes_cpt.decisions.objective import Objective, read_objective
+from bayes_cpt.decisions.schedule.free_schedule import Shapes
+from bayes_cpt.decisions.schedule.schedule_end import TERMS, Criterion, ScheduleEnd, terms_of
+from bayes_cpt.decisions.search.candidates import Candidates
+from bayes_cpt.decisions.search.evaluate import FinalLosses
+from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.laws.closed_areas import ScheduleBatch
+from bayes_cpt.study.ranges import outside_range
+from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE, Run
+from bayes_cpt.study.schedules import Schedule
+from bayes_cpt.study.study import Study
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+type Floats = NDArray[np.floating]
+
+DRAWS = 400
+SHORTEST_RUN = 100
+CRITERIA: tuple[Criterion, ...] = ("annealing", "multi_power", "both")
+FREE, COSINE, WSD = FAMILIES = ("free", "cosine", "wsd")
+
+
+@dataclass(frozen=True, eq=False)
+class ScheduleChoice:
+    """Falling schedules of a run beside cosine and WSD, under both terms for what annealing gains.
+
+    Parameters
+    ----------
+    end : ScheduleEnd
+        Base, replay ratio, length and weights of the objective.
+    objective : Objective
+    cap : float
+        The highest learning rate allowed, raw.
+    criterion : {"annealing", "multi_power", "both"}
+        Under which term the schedule that is recommended was optimised; both is the mean of the two.
+    schedules : dict of (str, str) to Schedule
+        The best of each family, ``free``, ``cosine`` or ``wsd``, by criterion and family.
+    values : xarray.DataArray
+        Weighted loss (criterion, family, term, draw) of each under each term, nats/token.
+    """
+
+    end: ScheduleEnd
+    objective: Objective
+    cap: float
+    criterion: Criterion
+    schedules: dict[tuple[Criterion, str], Schedule]
+    values: "xr.DataArray"
+
+    @property
+    def warmup(self) -> int:
+        """Steps of the line from the base's learning rate."""
+        return Shapes(self.end, self.cap).warmup
+
+    @property
+    def schedule(self) -> Schedule:
+        """The free schedule that is recommended."""
+        return self.schedules[self.criterion, FREE]
+
+    def gains(self, criterion: Criterion, against: str, term: Criterion) -> Floats:
+        """Return by how much the free schedule ends below another, nats, draw by draw.
+
+        Parameters
+        ----------
+        criterion : {"annealing", "multi_power", "both"}
+            Under which both were optimised.
+        against : {"cosine", "wsd"}
+        term : {"annealing", "multi_power", "both"}
+            Under which they are compared; both holds the draws under one term and then the other.
+        """
+        own = self.values.sel(criterion=criterion, term=list(terms_of(term)))
+        return (own.sel(family=against) - own.sel(family=FREE)).to_numpy().ravel()
+
+    def table(self, interval: float = 0.9) -> "pd.DataFrame":
+        """Return what the free schedules gain, under the term they were optimised for and the other.
+
+        Parameters
+        ----------
+        interval : float
+            Mass of the central intervals.
+
+        Returns
+        -------
+        DataFrame
+            Columns optimised (under which term), against, term (under which they are compared), mean,
+            median, lower, upper (nats; positive where the free schedule ends lower), probability of that,
+            recommended.
+        """
+        import pandas as pd
+
+        marks = [0.5, 0.5 - interval / 2, 0.5 + interval / 2]
+        rows = []
+        for criterion in CRITERIA:
+            for against in (COSINE, WSD):
+                for term in TERMS:
+                    gains = self.gains(criterion, against, term)
+                    median, lower, upper = np.quantile(gains, marks)
+                    rows.append(
+                        {
+                            "optimised": criterion,
+                            "against": against,
+                            "term": term,
+                            "mean": float(gains.mean()),
+                            "median": median,
+                            "lower": lower,
+                            "upper": upper,
+                            "probability": float(np.mean(gains > 0)),
+                            "recommended": criterion == self.criterion,
+                        }
+                    )
+        return pd.DataFrame(rows)
+
+    def rates(self) -> "pd.DataFrame":
+        """Return the learning rate of every step, columns run, step, lr as in an lr.csv."""
+        import pandas as pd
+
+        parts = []
+        for run in self.plan.runs:
+            if run.schedule.is_logged:
+                rates = run.schedule.learning_rates()
+                steps = np.arange(1, rates.size + 1)
+                parts.append(pd.DataFrame({"run": run.name, "step": steps, "lr": rates}))
+        return pd.concat(parts, ignore_index=True)
+
+    @cached_property
+    def plan(self) -> Study:
+        """The free schedule, the best cosine and the best WSD as runs of a plan."""
+        import pandas as pd
+
+        end = self.end
+        runs = tuple(
+            Run(
+                name=family,
+                phase="cpt",
+                schedule=self.schedules[self.criterion, family],
+                base=end.base.name,
+                replay=end.replay,
+                model_size=end.base.model_size,
+            )
+            for family in FAMILIES
+        )
+        study = end.model.study
+        return Study(
+            name=f"{study.name}-schedule",
+            general=study.general,
+            target=study.target,
+            bases=(replace(end.base, run=None),),
+            runs=runs,
+            losses=pd.DataFrame(columns=["run", "step", "domain", "loss"]),
+            is_plan=True,
+        )
+
+    @property
+    def outside(self) -> list[str]:
+        """Where the run leaves what was fitted, in words."""
+        return outside_range(self.end.model.study, self.plan, self.plan.run(FREE))
+
+    @cached_property
+    def noise(self) -> float:
+        """Median over draws of the sd of a single run's objective about the law's, nats."""
+        end, last = self.end, np.array([self.schedule.final])
+        none, whole = np.zeros(1, dtype=np.int64), np.array([end.steps])
+        # Only the last learning rate counts: a run held there stands for all that end there.
+        held = ScheduleBatch(last, last, last, none, none, whole, none)
+        one = Candidates((end.base,), none, np.array([end.replay]), held, np.zeros((1, 0)), none)
+        sd = end.model.layout(one).noise(none)[:, 0]
+        return float(np.median(np.sqrt(end.weights**2 @ sd**2)))
+
+    @property
+    def misfit(self) -> float:
+        """How far apart the two terms are on the study's own runs: median root mean square, nats."""
+        misfit = sum(
+            weight * self.end.match.at(momenta)[2] / (1.0 - momenta)
+            for momenta, weight in self.end.parts
+        )
+        reference = max(run.schedule.peak for run in self.end.model.study.runs)
+        return float(np.median(misfit * self.end.gain) * reference)
+
+    def sentences(self, interval: float = 0.9) -> list[str]:
+        """Return what to do and how far to trust it, in sentences."""
+        from bayes_cpt.report.schedule_words import advise
+
+        return advise(self, interval)
+
+
+def choose_schedule(
+    posterior: Posterior,
+    base: str,
+    replay: float,
+    steps: int,
+    objective: "str | Path | dict[str, Any] | Objective" = "balanced",
+    *,
+    cap: float | None = None,
+    criterion: Criterion = "both",
+    draws: int = DRAWS,
+) -> ScheduleChoice:
+    r"""Return the falling schedule with the lowest expected loss, beside the best cosine and WSD.
+
+    Each is optimised three times: under the law's own annealing term; under the multi-power term of Luo et
+    al. (arXiv 2503.12811), matched to the posterior on the study's own schedules; and under the mean of
+    the two. Then all are compared under both terms, draw by draw: a gain that only the term it was
+    optimised for promises is that term's doing.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    base : str
+        Of the study, with a known PT schedule.
+    replay : float
+        Share of general data, 0 to 1.
+    steps : int
+    objective : str, path, dict or Objective
+        Its weights are used; every schedule is as long, so that costs cancel, and constraints are not
+        looked at.
+    cap : float, optional
+        Highest learning rate; the highest that any run of the study was trained at unless given.
+    criterion : {"annealing", "multi_power", "both"}
+        Which of the three free schedules to recommend.
+    draws : int
+        Posterior draws, spread evenly over the chains.
+
+    Raises
+    ------
+    SpecError
+        If there is no such base, its schedule is not known, or a number is impossible.
+
+    Examples
+    --------
+    >>> import bayes_cpt                                              # doctest: +SKIP
+    >>> posterior = bayes_cpt.load("fit.nc")                          # doctest: +SKIP
+    >>> found = choose_schedule(posterior, "stable_12k", 0.25, 12_000)  # doctest: +SKIP
+    >>> print(*found.sentences(), sep="\n")                           # doctest: +SKIP
+    """
+    import xarray as xr
+
+    if criterion not in get_args(Criterion.__value__):
+        raise ValueError(f"criterion is {criterion!r}: give one of {', '.join(CRITERIA)}")
+    goal = read_objective(objective)
+    model = FinalLosses.of(posterior, draws)
+    start = named_base(posterior.study, base, "base")
+    highest = max(run.schedule.peak for run in posterior.study.runs) if cap is None else cap
+    _check(replay, steps, highest)
+    end = ScheduleEnd.of(model, start, replay, steps, goal.combination(model.domains))
+    shapes = Shapes(end, highest)
+    schedules: dict[tuple[Criterion, str], Schedule] = {}
+    for own in CRITERIA:
+        cosine, wsd = shapes.best_cosine(own), shapes.best_wsd(own)
+        schedules |= {(own, COSINE): cosine, (own, WSD): wsd}
+        schedules[own, FREE] = shapes.best_free(own, [wsd, shapes.held()])
+    values = [
+        [[end.values(schedules[own, family], term) for term in TERMS] for family in FAMILIES]
+        for own in CRITERIA
+    ]
+    named = xr.DataArray(
+        np.array(values),
+        dims=("criterion", "family", "term", "draw"),
+        coords={"criterion": list(CRITERIA), "family": list(FAMILIES), "term": list(TERMS)},
+    )
+    return ScheduleChoice(end, goal, highest, criterion, schedules, named)
+
+
+def _check(replay: float, steps: int, cap: float) -> None:
+    problems = []
+    if not 0 <= replay <= 1:
+        hint = f"write {replay / 100:g} for {replay:g} %" if 1 < replay <= 100 else "as in 0.25"
+        problems.append(Problem("replay", f"{replay:g} is no share between 0 and 1", hint))
+    if steps < SHORTEST_RUN:
+        problem = f"{steps} steps are too few for a schedule"
+        problems.append(Problem("steps", problem, f"give at least {SHORTEST_RUN}"))
+    if not 0 < cap <= HIGHEST_LEARNING_RATE:
+        problem = f"{cap:g} is no raw learning rate"
+        problems.append(Problem("cap", problem, "give one such as 2e-4"))
+    if problems:
+        raise SpecError(problems)

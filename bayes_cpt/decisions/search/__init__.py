@@ -1,0 +1,1 @@
+"""Candidates, their losses in every draw, and the search among them."""

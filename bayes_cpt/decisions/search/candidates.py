@@ -1,0 +1,154 @@
+"""Configurations of CPT runs as plain arrays, each of which can become a run of the study format."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.laws.closed_areas import DECAYS, ScheduleBatch
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.study import Study
+
+type Floats = NDArray[np.float64]
+type Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Configurations of CPT runs, one per row.
+
+    Parameters
+    ----------
+    bases : tuple of Base
+        Those in use.
+    base : ndarray of int, shape (candidates,)
+        Place in `bases`.
+    replay : ndarray, shape (candidates,)
+        Share of general data.
+    schedules : ScheduleBatch
+    places : ndarray, shape (candidates, ranges)
+        Where each lies in the ranges of its space, 0...1.
+    cells : ndarray of int, shape (candidates,)
+        Which combination of listed values each has.
+    """
+
+    bases: tuple[Base, ...]
+    base: Ints
+    replay: Floats
+    schedules: ScheduleBatch
+    places: Floats
+    cells: Ints
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return int(self.base.size)
+
+    def take(self, rows: "Ints | slice") -> Self:
+        """Return some of them."""
+        schedules = {name: values[rows] for name, values in vars(self.schedules).items()}
+        return replace(
+            self,
+            base=self.base[rows],
+            replay=self.replay[rows],
+            schedules=ScheduleBatch(**schedules),
+            places=self.places[rows],
+            cells=self.cells[rows],
+        )
+
+    def joined(self, other: "Candidates") -> Self:
+        """Return these and others of the same space."""
+        known = {base.name: index for index, base in enumerate(self.bases)}
+        new = tuple(base for base in other.bases if base.name not in known)
+        known |= {base.name: len(self.bases) + index for index, base in enumerate(new)}
+        moved = np.array([known[base.name] for base in other.bases])[other.base]
+        pairs = zip(vars(self.schedules).items(), vars(other.schedules).values(), strict=True)
+        schedules = {name: np.concatenate([mine, theirs]) for (name, mine), theirs in pairs}
+        return replace(
+            self,
+            bases=self.bases + new,
+            base=np.concatenate([self.base, moved]),
+            replay=np.concatenate([self.replay, other.replay]),
+            schedules=ScheduleBatch(**schedules),
+            places=np.concatenate([self.places, other.places]),
+            cells=np.concatenate([self.cells, other.cells]),
+        )
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return a quantity of all candidates, shape (candidates,).
+
+        Parameters
+        ----------
+        name : str
+            ``base``, ``loss_potential``, ``replay``, ``peak``, ``relative_peak``, ``warmup_steps``,
+            ``warmup_share``, ``decay_shape``, ``decay_steps``, ``decay_share``, ``final``,
+            ``relative_final`` or ``steps``.
+        """
+        return np.asarray(self._column(name))
+
+    def _column(self, name: str) -> Any:
+        batch = self.schedules
+        match name:
+            case "base":
+                return np.array([base.name for base in self.bases])[self.base]
+            case "loss_potential":
+                return np.array([base.loss_potential for base in self.bases], float)[self.base]
+            case "replay":
+                return self.replay
+            case "relative_peak":
+                return batch.peak / self._pretraining_peaks[self.base]
+            case "warmup_share":
+                return batch.warmup_steps / batch.steps
+            case "decay_shape":
+                return np.array(DECAYS)[batch.shape]
+            case "decay_share":
+                return batch.decay_steps / np.maximum(batch.steps - batch.warmup_steps, 1)
+            case "final":
+                return batch.last_rate
+            case "relative_final":
+                return batch.last_rate / batch.peak
+        return getattr(batch, name)
+
+    @cached_property
+    def _pretraining_peaks(self) -> Floats:
+        return np.array([base.schedule.peak if base.schedule else np.nan for base in self.bases])
+
+    def run(self, row: int, name: str) -> Run:
+        """Return one as a run of the study format."""
+        base = self.bases[self.base[row]]
+        return Run(
+            name=name,
+            phase="cpt",
+            schedule=self.schedules.schedule(row),
+            base=base.name,
+            replay=float(self.replay[row]),
+            model_size=base.model_size,
+        )
+
+    def plan(self, study: Study, rows: Sequence[int], names: Sequence[str]) -> Study:
+        """Return some as a plan, to be predicted or written to a file.
+
+        Parameters
+        ----------
+        study : Study
+            The fitted one, for its validation sets.
+        rows : sequence of int
+        names : sequence of str
+            Of the runs.
+        """
+        import pandas as pd
+
+        used = sorted({int(self.base[row]) for row in rows})
+        return Study(
+            name=f"{study.name}-decision",
+            general=study.general,
+            target=study.target,
+            # The PT run that a base lies on is no part of a plan.
+            bases=tuple(replace(self.bases[index], run=None) for index in used),
+            runs=tuple(self.run(row, name) for row, name in zip(rows, names, strict=True)),
+            losses=pd.DataFrame(columns=["run", "step", "domain", "loss"]),
+            tokens_per_step=study.tokens_per_step,
+            is_plan=True,
+        )

@@ -1,0 +1,264 @@
+"""The search of a space: every candidate scored, every draw's own best found."""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.decisions.measures import RiskMeasure
+from bayes_cpt.decisions.search.candidates import Candidates
+from bayes_cpt.decisions.search.search_space import SearchSpace
+from bayes_cpt.decisions.search.tables import Block
+from bayes_cpt.decisions.valuation import Valuation
+
+type Floats = NDArray[np.floating]
+type Ints = NDArray[np.int64]
+type Flags = NDArray[np.bool_]
+
+# After a first look at the whole space, nearer ones about what was best: width of each look, as a multiple
+# of the distance between the places of the first.
+LOOKS = (2.0, 0.5)
+# Equally probable fortunes of a single run, in standard deviations: those of the normal distribution in the
+# middle of each eighth, stretched to a standard deviation of 1.
+_EIGHTHS = np.array([-1.5341, -0.8871, -0.4888, -0.1573, 0.1573, 0.4888, 0.8871, 1.5341])
+FORTUNES = _EIGHTHS / _EIGHTHS.std()
+# How many of the best scores are looked at more closely, beside each draw's own best.
+CENTRES = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Trait:
+    """How a search is judged.
+
+    Parameters
+    ----------
+    measure : RiskMeasure
+    new_run : bool
+        Whether a measure of loss is about what a new run would show, not the expected loss.
+    tolerance : float
+        Regret that is no regret, nats.
+    seed : int
+        Of the places that are looked at.
+    """
+
+    measure: RiskMeasure
+    new_run: bool
+    tolerance: float
+    seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """Candidates with their scores, and the best of each draw.
+
+    Parameters
+    ----------
+    candidates : Candidates
+    losses : ndarray, shape (domains, candidates)
+        Mean over draws.
+    means, scores : ndarray, shape (candidates,)
+        Expected value of the objective, and its risk measure: the lower, the better.
+    breaches : ndarray, shape (constraints, candidates)
+        How probably each constraint is broken.
+    excess : ndarray, shape (candidates,)
+        By how much that exceeds what is allowed, at most; 0 or below is feasible.
+    best : ndarray, shape (draws,)
+        The lowest value of each draw over the feasible candidates (over all where none is).
+    optimum : ndarray of int, shape (draws,)
+        Which candidate that is.
+    """
+
+    candidates: Candidates
+    losses: Floats
+    means: Floats
+    scores: Floats
+    breaches: Floats
+    excess: Floats
+    best: Floats
+    optimum: Ints
+
+    @property
+    def feasible(self) -> Flags:
+        """Whether each candidate keeps all constraints."""
+        return self.excess <= 0.0
+
+    @property
+    def chosen(self) -> int:
+        """The candidate of the lowest score that is feasible; without one, the nearest to being so."""
+        return int(self.order()[0])
+
+    def order(self) -> Ints:
+        """Return the candidates from the best on: feasible ones, then the others by their excess."""
+        return np.lexsort((self.scores, np.maximum(self.excess, 0.0)))
+
+    def joined(self, other: "Search") -> Self:
+        """Return both, each draw's best the better of the two."""
+        takes = self._beaten_by(other)
+        pairs = {
+            name: np.concatenate([getattr(self, name), getattr(other, name)], axis=-1)
+            for name in ("losses", "means", "scores", "breaches", "excess")
+        }
+        return replace(
+            self,
+            candidates=self.candidates.joined(other.candidates),
+            best=np.where(takes, other.best, self.best),
+            optimum=np.where(takes, other.optimum + len(self.candidates), self.optimum),
+            **pairs,
+        )
+
+    def _beaten_by(self, other: "Search") -> Flags:
+        mine, theirs = self.feasible.any(), other.feasible.any()
+        if mine != theirs:
+            return np.full(self.best.size, theirs)
+        return np.asarray(other.best < self.best)
+
+
+def search(valuation: Valuation, space: SearchSpace, trait: Trait, count: int) -> Search:
+    """Return the candidates of a space, what is best and the front of losses looked at more closely.
+
+    Parameters
+    ----------
+    valuation : Valuation
+    space : SearchSpace
+    trait : Trait
+    count : int
+        Candidates of the first look; each further one has half as many.
+    """
+    found = _look(valuation, space.sample(count, trait.seed), trait)
+    dimensions = len(space.ranges)
+    if dimensions:
+        spacing = (len(found.candidates) / space.combinations) ** (-1.0 / dimensions)
+        for number, width in enumerate(LOOKS, start=1):
+            front = nondominated(*np.where(found.excess <= 0.0, found.losses, np.inf))
+            rows = np.unique(np.r_[found.optimum, found.order()[:CENTRES], front])
+            centres = found.candidates.take(rows)
+            near = space.around(centres, width * spacing, count // 2, trait.seed + number)
+            found = found.joined(_look(valuation, near, trait))
+    if trait.measure.name in RiskMeasure.RELATIVE:
+        # How far each is from each draw's best is known only when all have been seen.
+        return replace(found, scores=_scores(valuation, found.candidates, trait, found.best))
+    return found
+
+
+def nondominated(first: Floats, second: Floats) -> Ints:
+    """Return which points no other beats in both of two losses, by rising first loss.
+
+    Examples
+    --------
+    >>> nondominated(np.array([1.0, 3.0, 2.0, 2.5]), np.array([5.0, 1.0, 2.0, 3.0])).tolist()
+    [0, 2, 1]
+    """
+    order = np.lexsort((second, first))
+    lowest = np.minimum.accumulate(second[order])
+    return np.asarray(order[np.r_[True, lowest[1:] < lowest[:-1]]])
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """What is kept of a block: as in `Search`, with each draw's best among the feasible and among all."""
+
+    rows: Ints
+    losses: Floats
+    means: Floats
+    scores: Floats
+    breaches: Floats
+    excess: Floats
+    best: tuple[Floats, Floats]
+    optimum: tuple[Ints, Ints]
+
+
+def _look(valuation: Valuation, candidates: Candidates, trait: Trait) -> Search:
+    """Return the scores of candidates and each draw's best among them."""
+
+    def examined(block: Block) -> _Part:
+        return _examine(valuation, candidates.take(block.rows), trait, block)
+
+    parts = valuation.model.map(candidates, examined)
+    places = np.argsort(np.concatenate([part.rows for part in parts]))
+    whole = {
+        name: np.concatenate([getattr(part, name) for part in parts], axis=-1)[..., places]
+        for name in ("losses", "means", "scores", "breaches", "excess")
+    }
+    # With no candidate that keeps the constraints, the best of all stand in for the best feasible ones.
+    kind = 0 if (whole["excess"] <= 0.0).any() else 1
+    lowest = np.stack([part.best[kind] for part in parts])
+    owners = np.stack([part.optimum[kind] for part in parts])
+    first = lowest.argmin(axis=0)
+    draws = np.arange(first.size)
+    return Search(candidates, best=lowest[first, draws], optimum=owners[first, draws], **whole)
+
+
+def _examine(valuation: Valuation, candidates: Candidates, trait: Trait, block: Block) -> _Part:
+    measure = trait.measure
+    noisy = trait.new_run or valuation.needs_noise or measure.name == "beat"
+    noise = block.noise() if noisy else None
+    values = valuation.changes(candidates, block.losses)
+    breaches = valuation.breaches(candidates, block.losses, noise)
+    excess = (breaches - valuation.allowed[:, None]).max(axis=0, initial=-np.inf)
+    means = values.mean(axis=1)
+    scores = means
+    if measure.name not in RiskMeasure.RELATIVE:
+        scores = _score(valuation, candidates, block.losses, values, noise, trait)
+    feasible = np.flatnonzero(excess <= 0.0)
+    return _Part(
+        rows=block.rows,
+        losses=block.losses.mean(axis=2),
+        means=means,
+        scores=scores,
+        breaches=breaches,
+        excess=excess,
+        best=(_lowest(values[feasible]), _lowest(values)),
+        optimum=(
+            block.rows[feasible[_first(values[feasible])]] if feasible.size else _nobody(values),
+            block.rows[_first(values)],
+        ),
+    )
+
+
+def _score(
+    valuation: Valuation,
+    candidates: Candidates,
+    losses: Floats,
+    values: Floats,
+    noise: Floats | None,
+    trait: Trait,
+) -> Floats:
+    measure = trait.measure
+    spread = None if noise is None else valuation.spread(noise)
+    if measure.run is not None:
+        plain = valuation.values(candidates, losses)
+        found = measure.score(
+            plain.T, noise=None if spread is None else spread.T,
+            reference=valuation.of_run(measure.run),
+        )  # fmt: skip
+    elif trait.new_run and spread is not None:
+        # Every draw meets the same few fortunes, which stand for the normal distribution.
+        runs = values[..., None] + spread[..., None] * FORTUNES.astype(values.dtype)
+        found = measure.score(runs.reshape(len(values), -1).T)
+    else:
+        found = measure.score(values.T)
+    return found
+
+
+def _scores(valuation: Valuation, candidates: Candidates, trait: Trait, best: Floats) -> Floats:
+    found = np.empty(len(candidates))
+
+    def keep(block: Block) -> None:
+        values = valuation.changes(candidates.take(block.rows), block.losses)
+        found[block.rows] = trait.measure.score(values.T, best, tolerance=trait.tolerance)
+
+    valuation.model.map(candidates, keep)
+    return found
+
+
+def _lowest(values: Floats) -> Floats:
+    return values.min(axis=0, initial=np.inf)
+
+
+def _first(values: Floats) -> Ints:
+    return values.argmin(axis=0)
+
+
+def _nobody(values: Floats) -> Ints:
+    return np.zeros(values.shape[1], dtype=np.int64)

@@ -1,0 +1,343 @@
+"""A space on a study: names resolved, defaults filled in, candidates sampled."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.decisions.named_base import named_base
+from bayes_cpt.decisions.search.candidates import Candidates
+from bayes_cpt.decisions.space import LIMITS, Quantity, Space
+from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.laws.closed_areas import DECAYS, ScheduleBatch
+from bayes_cpt.model.unknown_base import fitted_bases
+from bayes_cpt.study.runs import Base
+from bayes_cpt.study.segments import Segment
+from bayes_cpt.study.study import Study
+
+type Floats = NDArray[np.float64]
+type Ints = NDArray[np.int64]
+
+REPLAY = Quantity(low=0.0, high=0.8, scale="linear")
+LOWEST_PEAK, HIGHEST_PEAK = 0.1, 2.0
+WARMUP_SHARE, RELATIVE_FINAL = 0.02, 0.1
+# Corners of more ranges than this are too many to be tried one by one.
+MOST_CORNERS = 8
+# Nobody sets a learning rate to seven digits; and few distinct ratios are quickly evaluated.
+DECIMALS = {
+    "replay": 3,
+    "loss_potential": 2,
+    "warmup_share": 3,
+    "decay_share": 2,
+    "relative_final": 3,
+}
+DIGITS, DERIVED_DIGITS = 3, 9
+
+
+@dataclass(frozen=True, eq=False)
+class SearchSpace:
+    """A space on a study: names resolved, defaults filled in.
+
+    Parameters
+    ----------
+    bases : tuple of Base
+        To start from; with a loss potential, the one whose anneal is varied.
+    quantities : dict of str to Quantity
+        By their names in `Space`, in a fixed order.
+    shapes : tuple of str
+        Shapes of the decay.
+    tokens_per_step : float or None
+    notes : tuple of str
+        What the user should know of it.
+    """
+
+    bases: tuple[Base, ...]
+    quantities: dict[str, Quantity]
+    shapes: tuple[str, ...]
+    tokens_per_step: float | None
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, space: Space, study: Study) -> Self:
+        """Return the space on a study.
+
+        Raises
+        ------
+        SpecError
+            If there is no such base or the fit is not of it, the PT peak is needed and not known, an anneal
+            cannot be varied, or tokens cannot be counted.
+        """
+        bases, notes = _bases(space, study)
+        tokens_per_step = space.tokens_per_step or study.tokens_per_step
+        if space.tokens is not None and tokens_per_step is None:
+            problem = "a budget in tokens needs to know how many a step takes"
+            fix = "add tokens_per_step to the space or the study, or give steps"
+            raise SpecError([Problem("space, key tokens", problem, fix)])
+        longest = max(run.schedule.steps for run in study.continual_runs)
+        quantities = {
+            "loss_potential": space.loss_potential,
+            "replay": space.replay or REPLAY,
+            **_peaks(space, study, bases),
+            **_either(space, "warmup_steps", "warmup_share", Quantity(values=(WARMUP_SHARE,))),
+            "decay_share": space.decay_share,
+            **_either(space, "final", "relative_final", Quantity(values=(RELATIVE_FINAL,))),
+            **_either(space, "tokens", "steps", Quantity(values=(longest,))),
+        }
+        if space.loss_potential is not None:
+            _annealed(bases[0], space.loss_potential.lowest)
+        present = {name: own for name, own in quantities.items() if own is not None}
+        return cls(bases, present, space.decay_shape, tokens_per_step, tuple(notes))
+
+    @property
+    def ranges(self) -> tuple[str, ...]:
+        """The quantities that have a range."""
+        return tuple(name for name, own in self.quantities.items() if own.is_range)
+
+    @property
+    def searched(self) -> tuple[str, ...]:
+        """What is to be chosen, by the names of `Candidates.column`."""
+        several = [name for name, own in self.quantities.items() if own.lowest < own.highest]
+        names = ["steps" if name == "tokens" else name for name in several]
+        return (
+            *(["base"] if len(self.bases) > 1 else []),
+            *names,
+            *(["decay_shape"] if len(self.shapes) > 1 else []),
+        )
+
+    @property
+    def _lists(self) -> dict[str, int]:
+        """How many values each listed quantity has."""
+        listed = {name: len(own.values) for name, own in self.quantities.items() if own.values}
+        return {"base": len(self.bases), "decay_shape": len(self.shapes)} | listed
+
+    @property
+    def combinations(self) -> int:
+        """Number of combinations of listed values."""
+        return int(np.prod(list(self._lists.values())))
+
+    def sample(self, count: int, seed: int) -> Candidates:
+        """Return about `count` candidates: all combinations of listed values at the same places.
+
+        Places in the ranges are a scrambled Sobol sequence and the corners. Without a range every
+        combination is there once.
+
+        Raises
+        ------
+        SpecError
+            If the lists have more combinations than `count`.
+        """
+        if self.combinations > count:
+            problem = f"the lists have {self.combinations} combinations, and {count} candidates are wanted"
+            raise SpecError(
+                [Problem("space", problem, "shorten them, use ranges, or ask for more")]
+            )
+        dimensions = len(self.ranges)
+        places = np.zeros((1, 0))
+        if dimensions:
+            from scipy.stats.qmc import Sobol
+
+            power = int(np.ceil(np.log2(max(count / self.combinations, 2))))
+            corners = np.zeros((0, dimensions))
+            if dimensions <= MOST_CORNERS:
+                corners = np.array(list(itertools.product((0.0, 1.0), repeat=dimensions)))
+            sequence = Sobol(dimensions, rng=np.random.default_rng(seed)).random_base2(power)
+            places = np.concatenate([sequence, corners])
+        cells = np.arange(self.combinations)
+        return self.build(np.tile(places, (cells.size, 1)), np.repeat(cells, len(places)))
+
+    def around(self, centres: Candidates, width: float, count: int, seed: int) -> Candidates:
+        """Return `count` candidates near others, with the same listed values.
+
+        Parameters
+        ----------
+        centres : Candidates
+        width : float
+            Largest distance along each range, as a share of it.
+        count, seed : int
+        """
+        from scipy.stats.qmc import Sobol
+
+        power = int(np.ceil(np.log2(count)))
+        sequence = Sobol(len(self.ranges) + 1, rng=np.random.default_rng(seed))
+        points = sequence.random_base2(power)[:count]
+        rows = (points[:, 0] * len(centres)).astype(np.int64)
+        places = centres.places[rows] + width * (2.0 * points[:, 1:] - 1.0)
+        return self.build(np.clip(places, 0.0, 1.0), centres.cells[rows])
+
+    def along(self, centre: Candidates, name: str, count: int) -> Candidates:
+        """Return candidates that differ from one in a single quantity.
+
+        Parameters
+        ----------
+        centre : Candidates
+            A single one.
+        name : str
+            One of `searched`.
+        count : int
+            How many, over a whole range; of a list all values are taken.
+        """
+        key = "tokens" if name == "steps" and "tokens" in self.quantities else name
+        if key in self.ranges:
+            places = np.repeat(centre.places, count, axis=0)
+            places[:, self.ranges.index(key)] = np.linspace(0.0, 1.0, count)
+            return self.build(places, np.repeat(centre.cells, count))
+        sizes = self._lists
+        position = [
+            np.repeat(own, sizes[key])
+            for own in np.unravel_index(centre.cells, list(sizes.values()))
+        ]
+        position[list(sizes).index(key)] = np.arange(sizes[key])
+        cells = np.ravel_multi_index(tuple(position), tuple(sizes.values()))
+        return self.build(np.repeat(centre.places, cells.size, axis=0), cells)
+
+    def build(self, places: Floats, cells: Ints) -> Candidates:
+        """Return the candidates at places of the ranges and combinations of the listed values."""
+        lists = self._lists
+        listed = dict(zip(lists, np.unravel_index(cells, list(lists.values())), strict=True))
+        values = {}
+        for name, own in self.quantities.items():
+            if own.is_range:
+                rough = own.at(places[:, self.ranges.index(name)])
+                values[name] = np.clip(_rounded(name, rough), own.lowest, own.highest)
+            else:
+                values[name] = np.array(own.values)[listed[name]]
+        bases, base = self.bases, np.asarray(listed["base"])
+        if "loss_potential" in values:
+            potentials, base = np.unique(values["loss_potential"], return_inverse=True)
+            bases = tuple(_annealed(self.bases[0], float(own)) for own in potentials)
+        shapes = np.array([DECAYS.index(shape) for shape in self.shapes])[listed["decay_shape"]]
+        schedules = self._schedules(values, bases, base, shapes)
+        return Candidates(bases, base, values["replay"], schedules, places, cells)
+
+    def _schedules(
+        self, values: dict[str, Floats], bases: tuple[Base, ...], base: Ints, shapes: Ints
+    ) -> ScheduleBatch:
+        initial = np.array([own.schedule.final if own.schedule else 0.0 for own in bases])[base]
+        peak = values.get("peak")
+        if peak is None:
+            peaks = np.array([own.schedule.peak if own.schedule else np.nan for own in bases])
+            share = values["relative_peak"] * peaks[base]
+            peak = _derived(share, self.quantities["relative_peak"])
+        if "tokens" in values:
+            steps = values["tokens"] / float(self.tokens_per_step or 1.0)
+        else:
+            steps = values["steps"]
+        steps = np.maximum(np.round(steps), 1.0)
+        warmup = values.get("warmup_steps")
+        if warmup is None:
+            warmup = values["warmup_share"] * steps
+        warmup = np.minimum(np.round(warmup), steps - 1.0)
+        # What starts at its peak needs no line there.
+        warmup = np.where(np.isclose(initial, peak, rtol=1e-9, atol=0.0), 0.0, warmup)
+        final = values.get("final")
+        if final is None:
+            final = _derived(values["relative_final"] * peak, self.quantities["relative_final"])
+        return ScheduleBatch(
+            initial=initial,
+            peak=peak,
+            final=np.minimum(final, peak),
+            warmup_steps=warmup.astype(np.int64),
+            decay_steps=np.round(values["decay_share"] * (steps - warmup)).astype(np.int64),
+            steps=steps.astype(np.int64),
+            shape=shapes,
+        )
+
+    def edges(self, candidates: Candidates, row: int) -> list[str]:
+        """Return in words where a candidate lies at an end of its space that could be moved."""
+        found = []
+        for name, own in self.quantities.items():
+            if own.lowest == own.highest:
+                continue
+            column = "steps" if name == "tokens" else name
+            value = float(candidates.column(column)[row])
+            place = value if name != "tokens" else value * float(self.tokens_per_step or 1.0)
+            near = 0.01 * (own.highest - own.lowest)
+            for end, word, natural in (
+                (own.lowest, "lowest", LIMITS[name][0]),
+                (own.highest, "highest", LIMITS[name][1]),
+            ):
+                if abs(place - end) <= near and end != natural:
+                    found.append(
+                        f"{column.replace('_', ' ')} {value:g} is the {word} that is allowed"
+                    )
+        return found
+
+
+def _either(space: Space, one: str, other: str, default: Quantity) -> dict[str, Quantity | None]:
+    """Return whichever of two quantities is given; the second has the default."""
+    given = getattr(space, one)
+    return {one: given} if given is not None else {other: getattr(space, other) or default}
+
+
+def _bases(space: Space, study: Study) -> tuple[tuple[Base, ...], list[str]]:
+    fitted = fitted_bases(study)
+    if space.bases is None:
+        notes = [
+            f"base {base.name} is left out, for its PT schedule is not known: give an approximate one, "
+            "annealed to 0 where nothing is said about it"
+            for base in study.bases
+            if base not in fitted and base.schedule is None
+        ]
+        return fitted, notes
+    return tuple(named_base(study, name, "space, key bases") for name in space.bases), []
+
+
+def _peaks(space: Space, study: Study, bases: Sequence[Base]) -> dict[str, Quantity | None]:
+    """Return the peak LR; by default none beyond where anybody trained, since losses do not tell."""
+    trained = max(run.schedule.peak for run in study.runs)
+    pretrained = [base.schedule.peak for base in bases if base.schedule is not None]
+    if pretrained:
+        highest = min(HIGHEST_PEAK, max(trained, *pretrained) / max(pretrained))
+        default = Quantity(low=LOWEST_PEAK, high=highest, scale="log")
+        return _either(space, "peak", "relative_peak", default)
+    if space.relative_peak is not None:
+        problem = "it is a share of the PT peak, and that is not known"
+        fix = f"give peak, raw: the runs of the study go up to {trained:g}"
+        raise SpecError([Problem("space, key relative_peak", problem, fix)])
+    default = Quantity(low=LOWEST_PEAK * trained, high=trained, scale="log")
+    return {"peak": space.peak or default}
+
+
+def _annealed(base: Base, loss_potential: float) -> Base:
+    """Return the base with the same PT but another end of its anneal."""
+    schedule = base.schedule
+    last = schedule.segments[-1] if schedule else None
+    varies = isinstance(last, Segment) and last.shape != "constant" and last.start >= last.end
+    if schedule is None or not isinstance(last, Segment) or not varies:
+        problem = f"the base {base.name} does not end in an anneal, so that it cannot be varied"
+        fix = "name a base whose last segment falls, or leave loss_potential out and list bases"
+        raise SpecError([Problem("space, key loss_potential", problem, fix)])
+    if last.shape == "exponential" and loss_potential == 0:
+        problem = f"the anneal of the base {base.name} is exponential and cannot end at 0"
+        raise SpecError([Problem("space, key loss_potential", problem, "let it start above 0")])
+    end = min(loss_potential * schedule.peak, last.start)
+    segments = (*schedule.segments[:-1], replace(last, end=end))
+    return replace(
+        base,
+        name=f"{base.name}@{loss_potential:g}",
+        schedule=replace(schedule, segments=segments),
+        run=None,
+    )
+
+
+def _rounded(name: str, values: Floats) -> Floats:
+    if name in DECIMALS:
+        return np.round(values, DECIMALS[name])
+    if name.endswith("steps"):
+        return np.round(_to_digits(values, DIGITS))
+    return _to_digits(values, DIGITS)
+
+
+def _derived(values: Floats, source: Quantity) -> Floats:
+    """Return a learning rate that is a share of another: in few digits where the share is sampled."""
+    return _to_digits(values, DIGITS if source.is_range else DERIVED_DIGITS)
+
+
+def _to_digits(values: Floats, digits: int) -> Floats:
+    exponent = np.floor(np.log10(np.where(values == 0.0, 1.0, np.abs(values)))) - digits + 1
+    # Only whole powers of ten are exact: with them the decimal number is met that is meant.
+    up, down = 10.0 ** np.maximum(-exponent, 0.0), 10.0 ** np.maximum(exponent, 0.0)
+    return np.asarray(np.round(values * up / down) / up * down)

@@ -1,0 +1,1 @@
+"""From a posterior and a plan to predictive curves and bands."""

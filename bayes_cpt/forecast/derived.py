@@ -1,0 +1,360 @@
+"""Quantities that follow from the parameters: what a study's typical run comes to, and what moves it.
+
+Coefficients are seldom what anybody wants to know. These are: the change of the loss over a typical run,
+and how its last loss differs when one thing about the run is another. All are of the law's curve, in
+nats/token, and need no measured loss.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.forecast.simulate import expected_loss
+from bayes_cpt.laws import Reference
+from bayes_cpt.laws.law import gather
+from bayes_cpt.model.points import Curves
+from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.unknown_base import unknown_base
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
+from bayes_cpt.study.study import Study
+
+type Floats = NDArray[np.float64]
+
+STABLE, ANNEALED = "stable", "annealed"
+# Runs that a study could be given, in words.
+AT_REPLAY = "a CPT run at replay {:g}"
+DECAYING = "a CPT run that decays to learning rate 0"
+STEADY = "a CPT run that stays at its peak learning rate"
+SLOWER = "a CPT run at a third of the peak learning rate"
+REWARMED = "a CPT run from a base annealed to learning rate 0"
+LONG = "a CPT run 4 times as long"
+LONG_PURE = f"{LONG}, at replay 0"
+PT_STEADY = "a PT run at a constant learning rate"
+PT_ANNEALED = "a PT run that anneals to learning rate 0"
+PT_LONG = "a PT run 4 times as long"
+# Shares of a run's steps: its way from the base's learning rate to its own, and a base's anneal.
+APPROACH, ANNEAL = 0.05, 0.2
+LONGER = 4
+ANY_LOSS = 3.0
+# How far apart runs must lie to show what a difference between them does.
+REPLAY_APART, RATES_APART, POTENTIALS_APART, LENGTHS_APART = 0.1, 1.5, 0.5, 2.0
+
+
+@dataclass(frozen=True)
+class Typical:
+    """What is typical of the CPT runs of a study (of its PT runs where there are no others).
+
+    Parameters
+    ----------
+    steps : int
+    peak : float
+        Raw learning rate.
+    replay : float
+        0 where there are no CPT runs.
+    base : str
+        What is taken of its base, in words.
+    """
+
+    steps: int
+    peak: float
+    replay: float
+    base: str = "base not annealed"
+
+    @property
+    def words(self) -> str:
+        """What it is, for the reader of a table."""
+        shape = f"half-cosine from learning rate {self.peak:g} to 0"
+        return f"{self.steps} steps, {shape}, replay {self.replay:g}, {self.base}"
+
+    @classmethod
+    def of(cls, study: Study) -> "Typical":
+        """Return the medians over the runs of a study."""
+        runs = study.continual_runs or study.pretraining_runs
+        return cls(
+            steps=int(np.median([run.schedule.steps for run in runs])),
+            peak=float(np.median([run.schedule.peak for run in runs])),
+            replay=float(np.median([run.replay or 0.0 for run in runs])),
+            base="base re-warmed from 0" if unknown_base(study) else cls.base,
+        )
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A difference between the last losses of two runs, or between the two ends of one.
+
+    Parameters
+    ----------
+    name, meaning : str
+    run : str
+        Whose last loss it is ...
+    against : str or None
+        ... less that of this one; None for its own loss at the start.
+    trial : str
+        The run that would show it, one of `bayes_cpt.identify.candidates`.
+    """
+
+    name: str
+    meaning: str
+    run: str
+    against: str | None
+    trial: str
+
+
+CONTINUAL_EFFECTS = (
+    Effect("run_change", "change of the loss over a typical run", "typical", None, DECAYING),
+    Effect(
+        "replay_effect",
+        "last loss at replay 0.5 less that at replay 0",
+        "half",
+        "pure",
+        AT_REPLAY.format(0.5),
+    ),
+    Effect(
+        "rate_effect",
+        "last loss at half the peak learning rate less that of a typical run",
+        "slower",
+        "typical",
+        SLOWER,
+    ),
+    Effect(
+        "decay_effect",
+        "last loss after a decay to 0 less that without",
+        "typical",
+        "constant",
+        DECAYING,
+    ),
+    Effect(
+        "base_effect",
+        "last loss from a base annealed to 0 less that from one that is not",
+        "rewarmed",
+        "typical",
+        REWARMED,
+    ),
+    Effect(
+        "length_effect",
+        "last loss of a run 4 times as long less that of a typical run",
+        "long",
+        "typical",
+        LONG,
+    ),
+)
+PRETRAINING_EFFECTS = (
+    Effect(
+        "anneal_effect",
+        "last PT loss after a decay to 0 less that without",
+        "annealed",
+        "run",
+        PT_ANNEALED,
+    ),
+    Effect(
+        "length_effect",
+        "last loss of a run 4 times as long less that of a typical run",
+        "long",
+        "run",
+        PT_LONG,
+    ),
+)
+MEANINGS = {effect.name: effect.meaning for effect in CONTINUAL_EFFECTS + PRETRAINING_EFFECTS}
+
+
+def effects_of(frame: Frame) -> tuple[Effect, ...]:
+    """Return the effects that a law knows."""
+    if not frame.spec.law.continual:
+        return PRETRAINING_EFFECTS
+    law = frame.spec.law
+    known = {"replay_effect": law.uses_replay, "base_effect": not law.unknown_base}
+    return tuple(effect for effect in CONTINUAL_EFFECTS if known.get(effect.name, True))
+
+
+def tried(frame: Frame, study: Study) -> dict[str, bool]:
+    """Return for each effect whether a study's runs differ in what it is about.
+
+    Where they do not, the law's form alone says what the effect is, however sure it sounds.
+    """
+    if not frame.spec.law.continual:
+        runs = study.pretraining_runs
+        found = {"anneal_effect": any(_decays(run.schedule) for run in runs)}
+    else:
+        runs = study.continual_runs
+        replays = [run.replay or 0.0 for run in runs]
+        rates = [_level(run.schedule) for run in runs]
+        potentials = [study.base(str(run.base)).loss_potential or 0.0 for run in runs]
+        found = {
+            "run_change": True,
+            "replay_effect": max(replays) - min(replays) >= REPLAY_APART,
+            "rate_effect": max(rates) >= RATES_APART * min(rates),
+            "decay_effect": any(_decays(run.schedule) for run in runs),
+            "base_effect": max(potentials) - min(potentials) >= POTENTIALS_APART,
+        }
+    names = [run.name for run in runs]
+    steps = study.losses.loc[study.losses["run"].isin(names), "step"]
+    typical = Typical.of(study).steps
+    found["length_effect"] = bool(len(steps)) and int(steps.max()) >= LENGTHS_APART * typical
+    return {effect.name: found[effect.name] for effect in effects_of(frame)}
+
+
+def _level(schedule: Schedule) -> float:
+    """Return the highest learning rate once a run has left that of its base behind."""
+    rates = schedule.learning_rates()
+    return float(rates[rates.size // 10 :].max())
+
+
+def _decays(schedule: Schedule) -> bool:
+    return schedule.final <= schedule.peak / 2
+
+
+def derived_quantities(
+    frame: Frame, study: Study, parameters: dict[str, Floats]
+) -> dict[str, Floats]:
+    """Return the effects of a study's typical run, by name, shape (draws, domains), nats/token.
+
+    Parameters
+    ----------
+    frame : Frame
+    study : Study
+        Says what is typical.
+    parameters : dict of str to ndarray
+        Sampled parameters, shape (draws, ...).
+
+    Examples
+    --------
+    >>> from bayes_cpt import bundled_study, read_study
+    >>> from bayes_cpt.model.prior_draws import draw_priors
+    >>> from bayes_cpt.model.setup import build_setup
+    >>> from bayes_cpt.model.spec import read_spec
+    >>> study = read_study(bundled_study())
+    >>> frame = build_setup(read_spec("cpt-replay"), study).frame
+    >>> found = derived_quantities(frame, study, draw_priors(frame, 500, seed=0))
+    >>> found["run_change"].shape, bool(np.median(found["run_change"][:, 1]) < 0)
+    ((500, 2), True)
+    """
+    curves = _effect_curves(frame, Typical.of(study))
+    last = expected_loss(frame, parameters, curves)
+    first = start_loss(frame, parameters, curves)
+    places = {(curve.run, curve.domain): i for i, curve in enumerate(curves.curves)}
+
+    def of(values: Floats, run: str) -> Floats:
+        return values[:, [places[run, domain] for domain in frame.domains]]
+
+    return {
+        effect.name: of(last, effect.run)
+        - (of(first, effect.run) if effect.against is None else of(last, effect.against))
+        for effect in effects_of(frame)
+    }
+
+
+@lru_cache(maxsize=4)
+def _effect_curves(frame: Frame, typical: Typical) -> Curves:
+    """Return the last points of the runs that effects compare: prior and posterior ask for the same."""
+    return last_points(frame, effect_runs(frame, typical))
+
+
+def last_points(frame: Frame, plan: Study, runs: Iterable[Run] | None = None) -> Curves:
+    """Return the curves of a plan's runs at their last steps alone, a point per validation set each."""
+    return frame.curves(plan, lambda run, _: [run.schedule.steps], runs)
+
+
+def start_loss(frame: Frame, parameters: dict[str, Floats], curves: Curves) -> Floats:
+    """Return the loss that each curve starts from, shape (draws, curves), nats/token.
+
+    The base's measured loss where the law starts from it, else the law's.
+    """
+    bases = curves.bases
+    coefficients = frame.law.coefficients(parameters, np)
+    law = np.asarray(frame.law.loss(bases, gather(bases, coefficients), np))
+    if frame.law.base_offset is None:
+        return law
+    return np.where(bases.base_known > 0, bases.loss, law)
+
+
+def effect_runs(frame: Frame, typical: Typical) -> Study:
+    """Return the runs that the effects compare."""
+    base = base_schedule(frame.reference)
+    if not frame.spec.law.continual:
+        runs = {
+            "run": (base, None, 0.0),
+            "annealed": (annealed(base), None, 0.0),
+            "long": (constant(LONGER * base.steps, base.peak), None, 0.0),
+        }
+        return plan_of(frame, runs)
+    n, peak, replay = typical.steps, typical.peak, typical.replay
+    rate = start_rate(frame)
+    decayed = approach(n, rate, peak, decays=True)
+    return plan_of(
+        frame,
+        {
+            "typical": (decayed, STABLE, replay),
+            "pure": (decayed, STABLE, 0.0),
+            "half": (decayed, STABLE, 0.5),
+            "slower": (approach(n, rate, peak / 2, decays=True), STABLE, replay),
+            "constant": (approach(n, rate, peak, decays=False), STABLE, replay),
+            "rewarmed": (approach(n, 0.0, peak, decays=True), ANNEALED, replay),
+            "long": (approach(LONGER * n, rate, peak, decays=True), STABLE, replay),
+        },
+    )
+
+
+def start_rate(frame: Frame) -> float:
+    """Return the learning rate that typical CPT runs start from: 0 where that of the base is unknown."""
+    return 0.0 if frame.spec.law.unknown_base else frame.reference.learning_rate
+
+
+def base_schedule(reference: Reference) -> Schedule:
+    """Return a PT schedule of the reference forward area at the reference learning rate."""
+    steps = max(1, round(reference.forward_pt / reference.learning_rate))
+    return constant(steps, reference.learning_rate)
+
+
+def annealed(base: Schedule) -> Schedule:
+    """Return a constant schedule whose last fifth falls to 0."""
+    fall = max(1, round(ANNEAL * base.steps))
+    tail = linear(fall, base.peak, 0.0)
+    return constant(base.steps - fall, base.peak) + tail if fall < base.steps else tail
+
+
+def approach(steps: int, start: float, peak: float, *, decays: bool) -> Schedule:
+    """Return a CPT schedule that goes from the base's rate to its own peak, then stays or decays."""
+    first = 0 if start == peak or steps < 2 else max(1, round(APPROACH * steps))
+    rest = cosine(steps - first, peak) if decays else constant(steps - first, peak)
+    return linear(first, start, peak) + rest if first else rest
+
+
+def plan_of(
+    frame: Frame,
+    runs: Mapping[str, tuple[Schedule, str | None, float]],
+    *,
+    measured: bool = False,
+) -> Study:
+    """Return a plan of runs given as schedule, base (None for a PT run) and replay, by name.
+
+    Parameters
+    ----------
+    frame : Frame
+    runs : mapping
+    measured : bool
+        Whether the bases count as measured: with a loss that stands for any.
+    """
+    import pandas as pd
+
+    if frame.spec.law.unknown_base:
+        bases = (Base(STABLE, known=False), Base(ANNEALED, known=False))
+    else:
+        base = base_schedule(frame.reference)
+        bases = (Base(STABLE, base.steps, base), Base(ANNEALED, base.steps, annealed(base)))
+    built = tuple(
+        Run(name, "pt", schedule) if own is None else Run(name, "cpt", schedule, own, replay)
+        for name, (schedule, own, replay) in runs.items()
+    )
+    rows = [
+        (run.name, 0, domain, ANY_LOSS)
+        for run in built
+        for domain in frame.domains
+        if measured and run.phase == "cpt"
+    ]
+    losses = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
+    target = frame.domains[1] if len(frame.domains) > 1 else None
+    return Study("typical runs", frame.domains[0], target, bases, built, losses, is_plan=True)

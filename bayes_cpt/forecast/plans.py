@@ -1,0 +1,234 @@
+"""Plans: which runs to predict, from which bases, and at which steps."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.laws.momentum import MomentumRange
+from bayes_cpt.model.points import Curves
+from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.unknown_base import check_base
+from bayes_cpt.study.study import Run, Study
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+GRID = 200
+# The first steps of a run move fastest: the grid is even in the square root of the step.
+GRID_POWER = 2.0
+
+
+class PlanError(StudyError):
+    """A plan, or points to predict at, that the fit cannot serve."""
+
+
+def default_grid(steps: int) -> list[int]:
+    """Return about 200 steps of a run of that length, denser early, the last one always.
+
+    Examples
+    --------
+    >>> grid = default_grid(3000)
+    >>> grid[0], grid[-1], len(grid) <= 200
+    (1, 3000, True)
+    """
+    share = np.linspace(0.0, 1.0, min(GRID, steps) + 1)[1:] ** GRID_POWER
+    return [int(step) for step in np.unique(np.ceil(share * steps))]
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Runs to predict, and where on them losses are wanted.
+
+    Parameters
+    ----------
+    study : Study
+        The plan, with the losses of its bases filled in.
+    runs : tuple of Run
+    steps : mapping of (str, str) to collection of int
+        By run and validation set.
+    """
+
+    study: Study
+    runs: tuple[Run, ...]
+    steps: Mapping[tuple[str, str], Collection[int]]
+
+    def curves(
+        self, frame: Frame, runs: Iterable[Run], momentum_range: MomentumRange | None = None
+    ) -> Curves:
+        """Return the curves of some of the runs (see `bayes_cpt.model.points.build_curves`)."""
+        return frame.curves(
+            self.study, lambda run, domain: self.steps[run.name, domain], runs, momentum_range
+        )
+
+
+def prepare(
+    posterior: Posterior,
+    plan: "Study | str | Path | None" = None,
+    *,
+    at: "pd.DataFrame | str | Path | None" = None,
+    known: bool = False,
+    runs: Collection[str] | None = None,
+) -> Prepared:
+    """Return a plan with its base losses filled in, and where losses are wanted.
+
+    Parameters, errors: see `planned_curves`.
+    """
+    own = plan is None or known
+    target = posterior.study if plan is None else _as_plan(posterior, plan)
+    if own:
+        target = _own_runs(posterior, target)
+    target = with_base_losses(posterior.study, posterior.frame.domains, target)
+    if runs is None:
+        chosen = [run for run in target.runs if run.phase == "cpt" or own] or list(target.runs)
+    else:
+        chosen = [target.run(name) for name in runs]
+    check_base(posterior.study, target, chosen)
+    return Prepared(target, tuple(chosen), _wanted_steps(posterior, chosen, at))
+
+
+def planned_curves(
+    posterior: Posterior,
+    plan: "Study | str | Path | None" = None,
+    *,
+    at: "pd.DataFrame | str | Path | None" = None,
+    known: bool = False,
+    runs: Collection[str] | None = None,
+) -> tuple[Study, Curves]:
+    """Return a plan with its base losses filled in, and its curves where losses are wanted.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    plan, at
+        As in `predict`.
+    known : bool
+        Whether the plan's runs are runs of the fitted study, which then gives schedules and losses.
+    runs : collection of str, optional
+        Names of the runs wanted; all unless given.
+
+    Raises
+    ------
+    PlanError
+        Naming run and step of what cannot be predicted.
+    StudyError
+        If a run wanted is not in the plan.
+    """
+    prepared = prepare(posterior, plan, at=at, known=known, runs=runs)
+    return prepared.study, prepared.curves(posterior.frame, prepared.runs)
+
+
+def _as_plan(posterior: Posterior, plan: "Study | str | Path") -> Study:
+    if isinstance(plan, Study):
+        return plan
+    from bayes_cpt.study.readers.folder import read_plan
+
+    return read_plan(plan, posterior.study)
+
+
+def _own_runs(posterior: Posterior, target: Study) -> Study:
+    """Return the fitted study with the runs named, its own schedules and losses."""
+    names = {run.name for run in posterior.study.runs}
+    unknown = [run.name for run in target.runs if run.name not in names]
+    if unknown:
+        raise PlanError(
+            [
+                Problem(
+                    f"run {name}",
+                    "known_run is asked for, and the fitted study has no such run",
+                    "use kind new_run, or name a run of the study",
+                )
+                for name in unknown
+            ]
+        )
+    continual = posterior.frame.spec.law.continual
+    chosen = [run.name for run in target.runs if continual or run.phase == "pt"]
+    return posterior.study.subset(chosen)
+
+
+def with_base_losses(study: Study, domains: Iterable[str], plan: Study) -> Study:
+    """Return the plan with losses of its bases at step 0 from the fitted study, where it has none."""
+    import pandas as pd
+
+    fitted = {base.name: base for base in study.bases}
+    users: dict[str | None, str] = {}
+    for run in plan.continual_runs:
+        users.setdefault(run.base, run.name)
+    rows = []
+    for base in plan.bases:
+        same = base.name in fitted and fitted[base.name].schedule == base.schedule
+        for domain in domains:
+            if base.name not in users or not same or plan.base_loss(base.name, domain) is not None:
+                continue
+            loss = study.base_loss(base.name, domain)
+            if loss is not None:
+                rows.append({"run": users[base.name], "step": 0, "domain": domain, "loss": loss})
+    if not rows:
+        return plan
+    losses = pd.concat([plan.losses, pd.DataFrame(rows)], ignore_index=True)
+    return replace(plan, losses=losses)
+
+
+def _wanted_steps(
+    posterior: Posterior, runs: list[Run], at: "pd.DataFrame | str | Path | None"
+) -> dict[tuple[str, str], Collection[int]]:
+    domains = posterior.frame.domains
+    if at is None:
+        grids = {run.name: default_grid(run.schedule.steps) for run in runs}
+        return {(run.name, domain): grids[run.name] for run in runs for domain in domains}
+    points = _points_table(at)
+    lengths = {run.name: run.schedule.steps for run in runs}
+    found: dict[tuple[str, str], set[int]] = {(r.name, d): set() for r in runs for d in domains}
+    problems = []
+    for run, domain, step in points[["run", "domain", "step"]].itertuples(index=False):
+        if run not in lengths:
+            problems.append(
+                Problem(
+                    f"run {run}", "the plan has no such run", f"name one of {', '.join(lengths)}"
+                )
+            )
+        elif domain not in domains:
+            problems.append(
+                Problem(
+                    f"run {run}, domain {domain}",
+                    "the fit has no such validation set",
+                    f"name one of {', '.join(domains)}",
+                )
+            )
+        elif not 1 <= step <= lengths[run]:
+            problems.append(
+                Problem(
+                    f"run {run}, step {step}",
+                    f"the run has steps 1 to {lengths[run]}",
+                    "ask inside it, or lengthen its schedule",
+                )
+            )
+        else:
+            found[run, domain].add(int(step))
+    if problems:
+        raise PlanError(list(dict.fromkeys(problems)))
+    return dict(found)
+
+
+def _points_table(at: "pd.DataFrame | str | Path") -> "pd.DataFrame":
+    import pandas as pd
+
+    place = "points" if isinstance(at, pd.DataFrame) else str(at)
+    try:
+        points = at if isinstance(at, pd.DataFrame) else pd.read_csv(at)
+    except (OSError, ValueError) as error:
+        raise PlanError(
+            [Problem(place, f"the points cannot be read: {error}", "give a CSV: run,domain,step")]
+        ) from None
+    missing = [name for name in ("run", "domain", "step") if name not in points.columns]
+    if missing or points.empty:
+        what = f"there is no column {missing[0]}" if missing else "there is no point"
+        raise PlanError([Problem(place, what, "give columns run, domain and step")])
+    steps = pd.to_numeric(points["step"], errors="coerce")
+    if steps.isna().any() or (steps % 1 != 0).any():
+        raise PlanError([Problem(place, "a step is not a whole number", "count steps from 1")])
+    return points.assign(step=steps.astype(int), run=points["run"].astype(str))

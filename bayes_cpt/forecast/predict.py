@@ -1,0 +1,261 @@
+"""Posterior x plan -> predictive curves and bands.
+
+`kind` says what a band is about: ``expected`` the uncertainty of the law's curve alone, ``new_run``
+what a validation curve of a run that was never trained would show, ``known_run`` the curve of a run
+in the study, given its measured points.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.errors import Problem
+from bayes_cpt.forecast.plans import PlanError, default_grid, planned_curves, with_base_losses
+from bayes_cpt.forecast.simulate import expected_loss, simulate
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.points import Curves
+from bayes_cpt.study.ranges import outside_range
+from bayes_cpt.study.study import Study
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+__all__ = [
+    "PlanError",
+    "default_grid",
+    "observed_curves",
+    "planned_curves",
+    "predict",
+    "table",
+    "with_base_losses",
+]
+
+type Floats = NDArray[np.float64]
+type Kind = Literal["expected", "new_run", "known_run"]
+
+KINDS = ("expected", "new_run", "known_run")
+DRAWS = 1000
+
+
+def check_kind(kind: str) -> None:
+    """Raise ValueError unless a kind of forecast is known."""
+    if kind not in KINDS:
+        raise ValueError(f"kind is {kind!r}: give one of {', '.join(KINDS)}")
+
+
+def check_interval(interval: float) -> None:
+    """Raise ValueError unless the mass of an interval lies between 0 and 1."""
+    if not 0 < interval < 1:
+        raise ValueError(f"interval is {interval}: give a mass between 0 and 1, as in 0.9")
+
+
+def predict(
+    posterior: Posterior,
+    plan: "Study | str | Path | None" = None,
+    kind: Kind = "new_run",
+    *,
+    at: "pd.DataFrame | str | Path | None" = None,
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> "xr.Dataset":
+    """Return draws of the loss curves of a plan.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    plan : Study or path, optional
+        Runs to predict: a study folder or one TOML file. Of its losses only the base's own, at step 0,
+        are used; where it has none they come from the fitted study. None predicts the study's own runs.
+    kind : {"new_run", "expected", "known_run"}
+        See the module. ``known_run`` takes runs of the fitted study.
+    at : DataFrame or path of a CSV, optional
+        Columns run, domain, step: where losses are wanted. About 200 steps a run unless given.
+    draws : int
+        Posterior draws to use, spread evenly over the chains.
+    seed : int
+        Of what is random beyond the posterior.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``loss`` and ``expected``, dims chain, draw, run, domain, step, nats/token; NaN at steps that a
+        run has not. ``outside`` (run) says where a run leaves what was fitted, empty inside;
+        ``phase``, ``base`` and ``replay`` (run) and ``learning_rate`` (run, step) say what was predicted.
+
+    Raises
+    ------
+    PlanError
+        Naming run and step of what cannot be predicted.
+    """
+    check_kind(kind)
+    target, curves = planned_curves(posterior, plan, at=at, known=kind == "known_run")
+    parameters = posterior.parameters(draws)
+    generator = np.random.default_rng(seed)
+    if kind == "expected":
+        expected = expected_loss(posterior.frame, parameters, curves)
+        loss = expected
+    else:
+        observed = observed_curves(posterior, curves) if kind == "known_run" else None
+        found = simulate(posterior.frame, parameters, curves, observed, generator)
+        expected, loss = found.expected, found.loss
+    chains = posterior.tree["posterior"].sizes["chain"]
+    return _dataset(posterior, target, curves, expected, loss, chains, kind)
+
+
+def draws_at(curves: "xr.DataArray", points: "pd.DataFrame") -> Floats:
+    """Return draws at some points of the grid of `predict`, shape (draws, points).
+
+    Parameters
+    ----------
+    curves : xarray.DataArray
+        ``loss`` or ``expected`` of `predict`.
+    points : DataFrame
+        Columns run, domain, step.
+    """
+    import xarray as xr
+
+    labels = {
+        name: xr.DataArray(points[name].to_numpy(), dims="point")
+        for name in ("run", "domain", "step")
+    }
+    chosen = curves.sel(labels).stack(sample=("chain", "draw"))
+    return np.asarray(chosen.transpose("sample", "point"))
+
+
+def table(dataset: "xr.Dataset", interval: float = 0.9) -> "pd.DataFrame":
+    """Return the bands of `predict` as a table.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        From `predict`.
+    interval : float
+        Mass of the central interval between lower and upper.
+
+    Returns
+    -------
+    DataFrame
+        Columns run, step, domain, mean, median, sd, lower, upper, kind, outside; the mass of the
+        interval is in ``attrs["interval"]``.
+    """
+    import pandas as pd
+
+    check_interval(interval)
+    loss = dataset["loss"].stack(sample=("chain", "draw")).transpose("sample", ...)
+    values = loss.to_numpy()
+    quantiles = np.array([0.5, 0.5 - interval / 2, 0.5 + interval / 2])
+    rows = []
+    for i, run in enumerate(dataset["run"].to_numpy()):
+        for j, domain in enumerate(dataset["domain"].to_numpy()):
+            kept = np.isfinite(values[0, i, j])
+            draws = values[:, i, j, kept]
+            median, lower, upper = np.quantile(draws, quantiles, axis=0)
+            rows.append(
+                pd.DataFrame(
+                    {
+                        "run": run,
+                        "step": dataset["step"].to_numpy()[kept],
+                        "domain": domain,
+                        "mean": draws.mean(axis=0),
+                        "median": median,
+                        "sd": draws.std(axis=0, ddof=1),
+                        "lower": lower,
+                        "upper": upper,
+                        "kind": dataset.attrs["kind"],
+                        "outside": str(dataset["outside"].to_numpy()[i]),
+                    }
+                )
+            )
+    found = pd.concat(rows, ignore_index=True)
+    found.attrs["interval"] = interval
+    return found
+
+
+def observed_curves(posterior: Posterior, curves: Curves) -> Curves:
+    """Return the fitted points of the same curves, in their order.
+
+    Raises
+    ------
+    PlanError
+        If a curve has none.
+    """
+    study = posterior.study
+    names = list(dict.fromkeys(curve.run for curve in curves.curves))
+    wanted = {(curve.run, curve.domain) for curve in curves.curves}
+    found = posterior.frame.curves(
+        study,
+        lambda run, domain: (
+            posterior.frame.fitted_steps(study, run, domain) if (run.name, domain) in wanted else []
+        ),
+        [study.run(name) for name in names],
+    )
+    if [(c.run, c.domain) for c in found.curves] != [(c.run, c.domain) for c in curves.curves]:
+        lost = wanted - {(curve.run, curve.domain) for curve in found.curves}
+        raise PlanError(
+            [
+                Problem(f"run {run}, domain {domain}", "it has no measured points", "use new_run")
+                for run, domain in sorted(lost)
+            ]
+        )
+    return found
+
+
+def _dataset(
+    posterior: Posterior,
+    target: Study,
+    curves: Curves,
+    expected: Floats,
+    loss: Floats,
+    chains: int,
+    kind: str,
+) -> "xr.Dataset":
+    import xarray as xr
+
+    runs = list(dict.fromkeys(curve.run for curve in curves.curves))
+    run_place = {name: place for place, name in enumerate(runs)}
+    domains = list(posterior.frame.domains)
+    steps = np.unique(curves.points.steps).astype(np.int64)
+    shape = (loss.shape[0], len(runs), len(domains), steps.size)
+    arrays = {"loss": np.full(shape, np.nan), "expected": np.full(shape, np.nan)}
+    index = curves.points.curve_index
+    ends = np.searchsorted(index, np.arange(len(curves.curves)), side="right")
+    for curve, first, last in zip(curves.curves, np.r_[0, ends[:-1]], ends, strict=True):
+        here = (run_place[curve.run], domains.index(curve.domain))
+        place = np.searchsorted(steps, curves.points.steps[first:last])
+        for name, values in (("loss", loss), ("expected", expected)):
+            arrays[name][:, *here, place] = values[:, first:last]
+    planned = [target.run(name) for name in runs]
+    rates = np.full((len(runs), steps.size), np.nan)
+    for rate, run in zip(rates, planned, strict=True):
+        inside = steps <= run.schedule.steps
+        rate[inside] = run.schedule.learning_rates()[steps[inside] - 1]
+    dims = ("chain", "draw", "run", "domain", "step")
+    split = (chains, loss.shape[0] // chains, *shape[1:])
+    notes = [outside_range(posterior.study, target, run) for run in planned]
+    return xr.Dataset(
+        {
+            name: (dims, array.reshape(split), {"units": "nats/token"})
+            for name, array in arrays.items()
+        }
+        | {
+            "outside": ("run", np.array(["; ".join(note) for note in notes], dtype=object)),
+            "phase": ("run", np.array([run.phase for run in planned], dtype=object)),
+            "base": ("run", np.array([run.base or "" for run in planned], dtype=object)),
+            "replay": (
+                "run",
+                np.array([np.nan if run.replay is None else run.replay for run in planned]),
+            ),
+            "learning_rate": (("run", "step"), rates),
+        },
+        coords={
+            "chain": np.arange(chains),
+            "draw": np.arange(split[1]),
+            "run": runs,
+            "domain": domains,
+            "step": steps,
+        },
+        attrs={"kind": kind, "study": posterior.study.name, "model": posterior.frame.spec.name},
+    )

@@ -1,0 +1,74 @@
+"""Runs that a study could be given, to find out which of them would tell what it does not."""
+
+import numpy as np
+
+from bayes_cpt.forecast.derived import (
+    ANNEALED,
+    AT_REPLAY,
+    DECAYING,
+    LONG,
+    LONG_PURE,
+    LONGER,
+    PT_ANNEALED,
+    PT_LONG,
+    PT_STEADY,
+    REWARMED,
+    SLOWER,
+    STABLE,
+    STEADY,
+    Typical,
+    annealed,
+    approach,
+    base_schedule,
+    plan_of,
+    start_rate,
+)
+from bayes_cpt.model.points import Curves
+from bayes_cpt.model.setup import Frame
+from bayes_cpt.study.schedules import Schedule, constant
+
+POINTS = 30
+LOWER = 3
+REPLAYS = (0.0, 0.03, 0.25, 0.5, 0.75, 0.9)
+
+
+def candidate_runs(frame: Frame, typical: Typical) -> Curves:
+    """Return the curves of runs named in words: typical ones, but for what the name says.
+
+    The losses of their bases count as measured, theirs at about 30 checkpoints, more of them early.
+    """
+    runs: dict[str, tuple[Schedule, str | None, float]] = {}
+    base, rate = base_schedule(frame.reference), start_rate(frame)
+    if frame.spec.law.continual:
+        n, peak, replay = typical.steps, typical.peak, typical.replay
+        decayed = approach(n, rate, peak, decays=True)
+        longer = approach(LONGER * n, rate, peak, decays=True)
+        if frame.spec.law.uses_replay:
+            runs |= {AT_REPLAY.format(r): (decayed, STABLE, r) for r in REPLAYS}
+            runs[LONG_PURE] = (longer, STABLE, 0.0)
+        slower = approach(n, rate, peak / LOWER, decays=True)
+        runs |= {
+            DECAYING: (decayed, STABLE, replay),
+            STEADY: (approach(n, rate, peak, decays=False), STABLE, replay),
+            SLOWER: (slower, STABLE, replay),
+            LONG: (longer, STABLE, replay),
+        }
+    # Whoever has a base of unknown pre-training has no other of its kind.
+    if not frame.spec.law.unknown_base:
+        if frame.spec.law.continual:
+            runs[REWARMED] = (approach(n, 0.0, peak, decays=True), ANNEALED, replay)
+        runs |= {
+            PT_STEADY: (base, None, 0.0),
+            PT_ANNEALED: (annealed(base), None, 0.0),
+            PT_LONG: (constant(LONGER * base.steps, base.peak), None, 0.0),
+        }
+    skip = frame.spec.residuals.skip_pretraining
+    return frame.curves(
+        plan_of(frame, runs, measured=True),
+        lambda run, _: _checkpoints(run.schedule.steps, skip if run.phase == "pt" else 0.0),
+    )
+
+
+def _checkpoints(steps: int, skipped: float) -> list[int]:
+    share = np.linspace(0.0, 1.0, POINTS + 1)[1:] ** 2
+    return [int(step) for step in np.unique(np.ceil(share * steps)) if step > skipped * steps]

@@ -1,0 +1,175 @@
+"""How much points tell about the parameters of a law, in the Laplace approximation.
+
+Parameters are counted in prior standard deviations on the scale where their prior is normal, so that the
+prior's precision is the identity. Around one place the law's curves are straight lines in them, and the
+information of some curves is ``S' C^-1 S`` with their slopes S and the covariance C of their residuals.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.forecast.simulate import expected_loss
+from bayes_cpt.laws.law import gather
+from bayes_cpt.model.distributions import center_and_spread, scale_of
+from bayes_cpt.model.points import Curves
+from bayes_cpt.model.prior_tables import Distribution, Fixed, LogNormal
+from bayes_cpt.model.residuals import ResidualDesign, Scales
+from bayes_cpt.model.setup import Frame
+
+type Floats = NDArray[np.float64]
+
+STEP = 1e-4
+STEEPEST = 1e50
+# Share of a residual's variance that is its own at every point: points alike to rounding tell one thing.
+SMALLEST_SHARE = 1e-10
+# Information from more points of one curve than this adds next to nothing: neighbours are correlated.
+POINTS_PER_CURVE = 60
+# Nats between a base and the PT law, as in the lab's studies.
+TYPICAL_OFFSET = 0.03
+
+
+@dataclass(frozen=True, eq=False)
+class FreeParameters:
+    """Everything that is sampled under a frame, one entry per validation set.
+
+    Parameters
+    ----------
+    frame : Frame
+    """
+
+    frame: Frame
+
+    @cached_property
+    def priors(self) -> dict[tuple[str, str], Distribution]:
+        """The prior of each, by parameter and validation set (``all`` where it is shared)."""
+        roles = dict(zip(self.frame.domains, self.frame.roles, strict=True))
+        found: dict[tuple[str, str], Distribution] = {}
+        for name, info in self.frame.parameters().items():
+            for member in self.frame.coords()[info.dims] if info.dims else ("all",):
+                prior = self.frame.spec.priors[name].of(roles.get(member))
+                if not isinstance(prior, Fixed):
+                    found[name, member] = prior
+        return found
+
+    @property
+    def labels(self) -> list[tuple[str, str]]:
+        """Parameter and validation set of each."""
+        return list(self.priors)
+
+    def values(self, places: Floats) -> dict[str, Floats]:
+        """Return parameters, fixed ones too, from places of shape (places, free)."""
+        return self.assembled(
+            {
+                label: _value(prior, places[:, i])
+                for i, (label, prior) in enumerate(self.priors.items())
+            }
+        )
+
+    def assembled(self, columns: dict[tuple[str, str], Floats]) -> dict[str, Floats]:
+        """Return parameters, fixed ones too, shape (draws, ...), from a column of each free one."""
+        draws = len(next(iter(columns.values())))
+        roles = dict(zip(self.frame.domains, self.frame.roles, strict=True))
+        found = {}
+        for name, info in self.frame.parameters().items():
+            filled = []
+            for member in self.frame.coords()[info.dims] if info.dims else ("all",):
+                prior = self.frame.spec.priors[name].of(roles.get(member))
+                fixed = np.full(draws, prior.value) if isinstance(prior, Fixed) else None
+                filled.append(columns[name, member] if fixed is None else fixed)
+            found[name] = np.stack(filled, axis=1) if info.dims else filled[0]
+        return found
+
+    def places(self, values: dict[str, Floats]) -> Floats:
+        """Return places, shape (draws, free), from parameters of shape (draws, ...)."""
+        coords = self.frame.coords()
+        columns = []
+        for (name, member), prior in self.priors.items():
+            dims = self.frame.parameters()[name].dims
+            own = values[name][:, coords[dims].index(member)] if dims else values[name]
+            center, spread = center_and_spread(prior)
+            columns.append((scale_of(prior).there(own) - center) / spread)
+        return np.stack(columns, axis=1)
+
+
+def _value(prior: Distribution, place: Floats) -> Floats:
+    center, spread = center_and_spread(prior)
+    value = np.asarray(scale_of(prior).back(center + spread * place))
+    if isinstance(prior, LogNormal) and prior.lower and prior.upper:
+        return np.clip(value, prior.lower, prior.upper)
+    return value
+
+
+def information(free: FreeParameters, curves: Curves, place: Floats) -> dict[str, Floats]:
+    """Return what the curves of each run tell at one place, shape (free, free), by run.
+
+    Parameters
+    ----------
+    free : FreeParameters
+    curves : Curves
+        Where losses are, or would be, measured.
+    place : ndarray, shape (free,)
+        In prior standard deviations from the priors' medians.
+    """
+    frame, size = free.frame, place.size
+    shifts = np.concatenate([place + STEP * np.eye(size), place - STEP * np.eye(size), place[None]])
+    values = free.values(shifts)
+    here = {name: value[-1:] for name, value in values.items()}
+    # A law far outside its range may overflow, and then tells nothing there.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        losses = expected_loss(frame, values, _typical_bases(frame, curves, here))
+        slopes = finite((losses[:size] - losses[size : 2 * size]).T / (2 * STEP))
+        coefficients = frame.law.coefficients(here, np)
+    design = frame.residual_design(curves)
+    scales = frame.residual_scales(curves.points, design.pretraining, here, coefficients, np)
+    found: dict[str, Floats] = {}
+    for index, curve in enumerate(curves.curves):
+        first, last = int(design.first[index]), int(design.last[index])
+        count = min(POINTS_PER_CURVE, last - first)
+        rows = np.unique(np.linspace(first, last - 1, count).astype(np.int64))
+        told = _told(slopes[rows], _covariance(rows, curves, design, scales))
+        found[curve.run] = found.get(curve.run, 0.0) + told
+    return found
+
+
+def finite(slopes: Floats) -> Floats:
+    """Return slopes with those that are too steep for a number, or none, as nothing."""
+    return np.where(np.abs(slopes) < STEEPEST, slopes, 0.0)
+
+
+def _told(slopes: Floats, covariance: Floats) -> Floats:
+    """Return ``S' C^-1 S``; sizes are divided out first, as they may differ by many orders."""
+    sd = np.sqrt(np.diag(covariance))
+    alike = covariance / (sd[:, None] * sd) + SMALLEST_SHARE * np.eye(sd.size)
+    root = np.linalg.solve(np.linalg.cholesky(alike), slopes / sd[:, None])
+    return np.asarray(root.T @ root)
+
+
+def _typical_bases(frame: Frame, curves: Curves, values: dict[str, Floats]) -> Curves:
+    """Return curves with bases as far from the law as bases are, whatever was measured.
+
+    The law at its prior's medians may lie a nat from these losses; taken as a base's own offset, that
+    would seem to say everything about how offsets are kept.
+    """
+    coefficients = gather(curves.bases, frame.law.coefficients(values, np))
+    loss = frame.law.loss(curves.bases, coefficients, np)[0] + TYPICAL_OFFSET
+    return replace(curves, bases=replace(curves.bases, loss=loss))
+
+
+def _covariance(
+    rows: NDArray[np.int64], curves: Curves, design: ResidualDesign, scales: Scales
+) -> Floats:
+    """Return the covariance of the residuals at some points of one curve."""
+    steps = curves.points.steps[rows]
+    memory = scales.memory[0, rows[0]]
+    fluctuation = np.exp(-np.abs(steps[:, None] - steps) / memory)
+    if design.floating[rows[0]] == 0:
+        fluctuation -= np.exp(-(steps[:, None] + steps) / memory)
+    size = scales.fluctuation[0, rows]
+    misfit = scales.misfit[0, rows, None] * design.ramps[rows]
+    level = scales.offset[0, rows] * design.floating[rows]
+    return np.asarray(
+        fluctuation * size[:, None] * size + misfit @ misfit.T + level[:, None] * level
+    )

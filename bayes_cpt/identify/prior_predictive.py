@@ -1,0 +1,134 @@
+"""What a specification expects of runs before any loss is seen: the frame, the plan, and where runs end."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayes_cpt.bundled import bundled_study
+from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.forecast.derived import last_points, start_loss
+from bayes_cpt.forecast.predict import with_base_losses
+from bayes_cpt.forecast.simulate import expected_loss
+from bayes_cpt.model.points import reference_of
+from bayes_cpt.model.prior_draws import draw_priors
+from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.spec import ModelSpec
+from bayes_cpt.model.unknown_base import for_base
+from bayes_cpt.study.readers.folder import read_plan, read_study
+from bayes_cpt.study.readers.tables import find_table
+from bayes_cpt.study.study import Study
+from bayes_cpt.toml_files import read_toml
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DRAWS = 4000
+
+
+def read_prior_plan(
+    spec: ModelSpec, plan: str | Path | None = None, study: str | Path | None = None
+) -> tuple[Frame, Study]:
+    """Return the frame and the runs that a specification's priors are to be looked at on.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    plan : path, optional
+        A study folder, whose losses may be missing, or one TOML file; the bundled study unless given.
+    study : path, optional
+        Study whose typical run sets the units of the priors, and which supplies validation sets, bases
+        and their losses that a plan leaves out. The plan itself unless given; for a TOML file without a
+        [study] table the bundled study.
+
+    Raises
+    ------
+    StudyError
+        If a file cannot be read, or the plan has no run that the law is about.
+    """
+    place = bundled_study() if plan is None else Path(plan)
+    if study is None and place.is_file() and "study" not in read_toml(place):
+        study = bundled_study()
+    if study is not None:
+        home = read_study(study)
+        wanted = read_plan(place, home)
+        _check_phase(spec, wanted)
+        frame = frame_of(spec, home)
+        return frame, with_base_losses(home, frame.domains, wanted)
+    measured = place.is_dir() and find_table(place, "losses") is not None
+    wanted = read_study(place) if measured else read_plan(place)
+    return frame_of(spec, wanted), wanted
+
+
+def frame_of(spec: ModelSpec, plan: Study) -> Frame:
+    """Return a specification's frame on a study or plan; it needs no losses.
+
+    Raises
+    ------
+    StudyError
+        If there is no run that the law is about.
+    """
+    _check_phase(spec, plan)
+    domains = [plan.general]
+    if spec.law.continual and plan.target is not None:
+        domains.append(plan.target)
+    roles = ("general", "target")[: len(domains)]
+    return Frame(for_base(spec, plan), tuple(domains), roles, reference_of(plan))
+
+
+def expected_ends(
+    frame: Frame, plan: Study, interval: float = 0.9, draws: int = DRAWS, seed: int = 0
+) -> "pd.DataFrame":
+    """Return where the priors expect the runs of a plan to end.
+
+    Parameters
+    ----------
+    frame : Frame
+    plan : Study
+    interval : float
+        Mass of the central intervals.
+    draws, seed : int
+        Of the priors.
+
+    Returns
+    -------
+    DataFrame
+        One row per run and validation set. Columns run, domain, step (the last), quantity, lower, median,
+        upper (nats/token). In CPT the quantity is ``change``, of the law's curve from the run's start; in
+        PT, which has no start to compare with, it is ``loss``.
+    """
+    import pandas as pd
+
+    continual = frame.spec.law.continual
+    runs = plan.continual_runs if continual else plan.pretraining_runs
+    curves = last_points(frame, plan, runs)
+    parameters = draw_priors(frame, draws, seed)
+    # Far in the tails of wide priors a curve may overflow, which quantiles do not mind.
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = expected_loss(frame, parameters, curves)
+        if continual:
+            values = values - start_loss(frame, parameters, curves)
+    ends = np.quantile(values, [0.5 - interval / 2, 0.5, 0.5 + interval / 2], axis=0)
+    return pd.DataFrame(
+        {
+            "run": [curve.run for curve in curves.curves],
+            "domain": [curve.domain for curve in curves.curves],
+            "step": curves.points.steps.astype(np.int64),
+            "quantity": "change" if continual else "loss",
+            "lower": ends[0],
+            "median": ends[1],
+            "upper": ends[2],
+        }
+    )
+
+
+def _check_phase(spec: ModelSpec, plan: Study) -> None:
+    continual = spec.law.continual
+    if not (plan.continual_runs if continual else plan.pretraining_runs):
+        phase = "cpt" if continual else "pt"
+        problem = Problem(
+            f"plan {plan.name}, model {spec.name}",
+            f"there is no {phase.upper()} run, and the law is about such runs",
+            f'add a run of phase = "{phase}", or choose another model',
+        )
+        raise StudyError([problem])

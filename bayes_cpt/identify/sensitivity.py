@@ -1,0 +1,260 @@
+"""Which conclusions lean on the prior: power-scaling sensitivity of a posterior (Kallioinen et al. 2024).
+
+Prior and likelihood are raised to powers near 1 by weighting the draws anew, and it is measured how far
+that moves each quantity. What moves with the prior alone rests on it; what moves with both is pulled two
+ways. Source: doi 10.1007/s11222-023-10366-5; computed by `arviz_stats`.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.forecast.derived import derived_quantities
+from bayes_cpt.forecast.predict import planned_curves
+from bayes_cpt.forecast.simulate import expected_loss
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.distributions import log_density, scale_of
+from bayes_cpt.model.prior_tables import Fixed
+from bayes_cpt.study.study import Study
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+type Floats = NDArray[np.float64]
+
+# Of Kallioinen et al.: what moves by less is of no account.
+THRESHOLD = 0.05
+POWERS = (0.99, 1.01)
+DRAWS = 4000
+# Quantities that have nothing to do with the density, and the share of them that is taken for noise.
+UNRELATED, NOISE = 100, 0.95
+SEED = 0
+PART = 200
+CONFLICT = "prior-data conflict"
+STRONG = "strong prior or weak likelihood"
+# Priors named for one quantity.
+NAMED = 2
+
+
+def sensitivity(
+    posterior: Posterior, plan: "Study | str | Path | None" = None, draws: int = DRAWS
+) -> "pd.DataFrame":
+    """Return how sensitive every quantity of a fit is to its prior and to its data.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    plan : Study or path, optional
+        Runs whose last losses are conclusions; the fitted runs unless given.
+    draws : int
+        Posterior draws to use, spread evenly over the chains.
+
+    Returns
+    -------
+    DataFrame
+        One row per quantity and validation set. Columns quantity, domain, kind (``parameter``,
+        ``coefficient``, ``effect`` of a typical run, see `bayes_cpt.forecast.derived`, or ``last loss`` of
+        a run, whose name is the quantity), mean, sd, prior and likelihood (sensitivities), if_doubled (to
+        first order, the change of the mean if the prior counted twice), diagnosis (empty, ``prior-data
+        conflict`` or ``strong prior or weak likelihood``) and leans_on (the priors that move it most,
+        where there is a diagnosis).
+    """
+    import pandas as pd
+
+    parameters = posterior.parameters(draws)
+    chains = posterior.tree["posterior"].sizes["chain"]
+    asked = _quantities(posterior, parameters, plan)
+    quantities = _by_chain(np.stack(list(asked.values())), chains)
+    single = {name: v.sum(axis=1) for name, v in log_priors(posterior, parameters).items()}
+    total = np.sum(list(single.values()), axis=0)
+    likelihood = log_likelihoods(posterior, parameters).sum(axis=1)
+    scores = normal_scores(quantities)
+    noise = _noise(scores, [_by_chain(values, chains) for values in (total, likelihood)])
+    table = pd.DataFrame(list(asked), columns=["kind", "quantity", "domain"])
+    table = table[["quantity", "domain", "kind"]]
+    table["mean"] = quantities.mean(axis=(1, 2))
+    table["sd"] = quantities.std(axis=(1, 2), ddof=1)
+    table["prior"] = power_scaling(scores, _by_chain(total, chains))
+    table["likelihood"] = power_scaling(scores, _by_chain(likelihood, chains))
+    deviations = total - total.mean()
+    table["if_doubled"] = np.log(2.0) * quantities.reshape(len(table), -1) @ deviations / total.size
+    table["diagnosis"] = [
+        _diagnosis(*row) for row in zip(table["prior"], table["likelihood"], *noise, strict=True)
+    ]
+    leaning = np.flatnonzero(table["diagnosis"] != "")
+    moved = {
+        name: power_scaling(scores[leaning], _by_chain(values, chains))
+        for name, values in single.items()
+    }
+    table["leans_on"] = ""
+    table.loc[leaning, "leans_on"] = _strongest(moved)
+    return table
+
+
+def power_scaling(quantities: Floats, log_density: Floats) -> Floats:
+    """Return how far quantities move as a density is raised to a power near 1.
+
+    Parameters
+    ----------
+    quantities : ndarray, shape (quantities, chains, draws)
+    log_density : ndarray, shape (chains, draws)
+        Of the part of the posterior that is scaled.
+
+    Returns
+    -------
+    ndarray, shape (quantities,)
+        Cumulative Jensen-Shannon distance per doubling of the power; 0.05 where a mean moves by about a
+        tenth of its sd.
+    """
+    from arviz_stats.base import array_stats
+
+    if np.ptp(log_density) == 0:
+        return np.zeros(len(quantities))
+    weights = []
+    for power in POWERS:
+        log_weights = array_stats.power_scale_lw(log_density, alpha=power, axis=(-2, -1))
+        weights.append(np.broadcast_to(np.exp(log_weights), quantities.shape))
+    return np.asarray(array_stats.power_scale_sense(quantities, *weights, *POWERS))
+
+
+def log_priors(posterior: Posterior, parameters: dict[str, Floats]) -> dict[str, Floats]:
+    """Return the log prior density of every sampled parameter, shape (draws, members).
+
+    Densities are per unit of the scale on which the prior is normal (a lognormal's log), as a sampler has
+    them: raised to a power such a prior gets narrower around its median. Per unit of the value it would
+    move as well. Fixed parameters are left out.
+    """
+    frame = posterior.frame
+    roles = dict(zip(frame.domains, frame.roles, strict=True))
+    found = {}
+    for name, info in frame.parameters().items():
+        members = frame.coords()[info.dims] if info.dims else ("all",)
+        priors = [frame.spec.priors[name].of(roles.get(member)) for member in members]
+        if all(isinstance(prior, Fixed) for prior in priors):
+            continue
+        values = parameters[name].reshape(-1, len(members))
+        found[name] = np.stack(
+            [
+                log_density(prior, values[:, i]) - scale_of(prior).log_slope(values[:, i])
+                for i, prior in enumerate(priors)
+            ],
+            axis=1,
+        )
+    return found
+
+
+def log_likelihoods(posterior: Posterior, parameters: dict[str, Floats]) -> Floats:
+    """Return the log likelihood of every fitted curve, shape (draws, curves)."""
+    from bayes_cpt.model.compiled.likelihood import curve_log_likelihoods
+
+    frame, study = posterior.frame, posterior.study
+    runs = study.runs if frame.spec.law.continual else study.pretraining_runs
+    curves = frame.curves(study, lambda run, d: frame.fitted_steps(study, run, d), runs)
+    design = frame.residual_design(curves)
+    fixed = design.for_likelihood()
+    draws = next(iter(parameters.values())).shape[0]
+    values = np.empty((draws, len(curves.curves)))
+    # By parts: values of all draws at all points, for each coefficient, would not fit into any cache.
+    for start in range(0, draws, PART):
+        own = {name: value[start : start + PART] for name, value in parameters.items()}
+        coefficients = frame.law.coefficients(own, np)
+        scales = frame.residual_scales(curves.points, design.pretraining, own, coefficients, np)
+        residual = curves.points.loss - expected_loss(frame, own, curves)
+        varying = [
+            np.ascontiguousarray(np.broadcast_to(part, residual.shape))
+            for part in (residual, scales.fluctuation, scales.memory, scales.misfit, scales.offset)
+        ]
+        for draw in range(residual.shape[0]):
+            found = curve_log_likelihoods(*(part[draw] for part in varying), *fixed)
+            values[start + draw] = found[0]
+    return values
+
+
+def _quantities(
+    posterior: Posterior, parameters: dict[str, Floats], plan: "Study | str | Path | None"
+) -> dict[tuple[str, str, str], Floats]:
+    """Return draws of everything asked about, by kind, quantity and validation set."""
+    frame = posterior.frame
+    found: dict[tuple[str, str, str], Floats] = {}
+    for kind, values in (
+        ("parameter", parameters),
+        ("coefficient", frame.law.coefficients(parameters, np)),
+        ("effect", derived_quantities(frame, posterior.study, parameters)),
+    ):
+        for name, value in values.items():
+            members = posterior.members(name) if kind != "effect" else frame.domains
+            for i, member in enumerate(members):
+                found[kind, name, member] = value[:, i] if value.ndim == 2 else value
+    at = _last_steps(posterior, plan)
+    _, curves = planned_curves(posterior, plan, at=at)
+    losses = expected_loss(frame, parameters, curves)
+    for i, curve in enumerate(curves.curves):
+        found["last loss", curve.run, curve.domain] = losses[:, i]
+    # A fixed value, or a coefficient that the law does not use, is as it is.
+    return {key: value for key, value in found.items() if np.ptp(value) > 0}
+
+
+def _last_steps(posterior: Posterior, plan: "Study | str | Path | None") -> "pd.DataFrame":
+    import pandas as pd
+
+    from bayes_cpt.study.readers.folder import read_plan
+
+    if plan is None:
+        target = posterior.study
+    else:
+        target = plan if isinstance(plan, Study) else read_plan(plan, posterior.study)
+    runs = target.continual_runs if posterior.frame.spec.law.continual else target.pretraining_runs
+    rows = [(run.name, d, run.schedule.steps) for run in runs for d in posterior.frame.domains]
+    return pd.DataFrame(rows, columns=["run", "domain", "step"])
+
+
+def normal_scores(quantities: Floats) -> Floats:
+    """Return draws by their ranks, spread as a normal distribution's, shape as given.
+
+    So a quantity and any rising function of it are equally sensitive, and so is noise in all of them.
+    """
+    from scipy.special import ndtri
+    from scipy.stats import rankdata
+
+    ranks = rankdata(quantities.reshape(len(quantities), -1), axis=1)
+    return np.asarray(ndtri((ranks - 0.375) / (ranks.shape[1] + 0.25)).reshape(quantities.shape))
+
+
+def _by_chain(values: Floats, chains: int) -> Floats:
+    return np.asarray(values.reshape(*values.shape[:-1], chains, -1))
+
+
+def _noise(quantities: Floats, log_densities: list[Floats]) -> list[Floats]:
+    """Return what scaling each density would seem to move quantities by that have nothing to do with it.
+
+    The log density of many parameters varies by several units over the draws, so that weights from it
+    move even what they are independent of. Normal quantities show by how much at this number of draws; a
+    quantity of fewer effective draws is moved by more.
+    """
+    from bayes_cpt.inference.sampling import convergence
+
+    generator = np.random.default_rng(SEED)
+    unrelated = generator.standard_normal((UNRELATED, *quantities.shape[1:]))
+    effective = np.array([convergence(values)[1] for values in quantities])
+    fewer = np.sqrt(np.maximum(quantities[0].size / effective, 1.0))
+    return [
+        fewer * np.quantile(power_scaling(unrelated, values), NOISE) for values in log_densities
+    ]
+
+
+def _diagnosis(prior: float, likelihood: float, prior_noise: float, data_noise: float) -> str:
+    if prior < max(THRESHOLD, prior_noise):
+        return ""
+    return CONFLICT if likelihood >= max(THRESHOLD, data_noise) else STRONG
+
+
+def _strongest(moved: dict[str, Floats]) -> list[str]:
+    """Return the priors that move each quantity most when they are scaled alone."""
+    names, values = list(moved), np.stack(list(moved.values()), axis=1)
+    found = []
+    for own in values:
+        order = np.argsort(own)[::-1][:NAMED]
+        found.append(", ".join(names[i] for i in order if own[i] >= THRESHOLD / 2))
+    return found

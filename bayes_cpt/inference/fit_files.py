@@ -1,0 +1,189 @@
+"""Reading the file of a fit: nothing in it is executed, and what is not a fit is refused in words."""
+
+import json
+import math
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayes_cpt.errors import BayesCPTError, StudyError, StudyWarning
+from bayes_cpt.laws import Reference
+from bayes_cpt.model.points import last_pretraining_step
+from bayes_cpt.model.prior_draws import draw_priors
+from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.spec import ROLES, parse_spec
+from bayes_cpt.study.study import Study
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+FORMAT = 1
+GROUPS = ("posterior", "sample_stats", "study")
+STUDY_FILES = ("study.toml", "losses.csv", "lr.csv")
+# A fit is megabytes; a file that claims more is made to fill the memory.
+LARGEST = 4 * 2**30
+
+
+class FitFileError(BayesCPTError, ValueError):
+    """A file that is not a fit, or a fit that this version cannot read."""
+
+
+def read_fit(path: str | Path) -> "tuple[xr.DataTree, Study, Frame]":
+    """Return the draws, the study and the frame that a fit's file holds.
+
+    Raises
+    ------
+    FitFileError
+        If there is no such file, or it is not a fit.
+    """
+    source = Path(path)
+    tree = _tree(source)
+    try:
+        if missing := [name for name in GROUPS if name not in tree.children]:
+            raise ValueError(f"it has no {missing[0]}")
+        spec = parse_spec(_table(tree, "spec"), str(source))
+        reference = Reference(**_table(tree, "reference"))
+        domains, roles = _texts(tree, "domains"), _texts(tree, "roles")
+        if not all(_positive(value) for value in vars(reference).values()):
+            raise ValueError("the reference is not four positive numbers")
+        if roles != ROLES[: len(domains)] or len(set(domains)) != len(roles) or not domains:
+            raise ValueError("validation sets and roles do not belong together")
+        study = _study(tree, source)
+        frame = Frame(spec, domains, roles, reference, last_pretraining_step(study))
+        _check_draws(tree, frame)
+        _texts(tree, "problems")
+        int(tree.attrs["seed"])
+        if domains != (study.general, study.target)[: len(domains)]:
+            raise ValueError("its study has other validation sets")
+    # The study's files are written to a temporary folder, which may be full.
+    except (BayesCPTError, OSError):
+        raise
+    # Whatever else a damaged or forged file makes the libraries say.
+    except Exception as error:
+        raise _damaged(source, error) from None
+    return tree, study, frame
+
+
+def _tree(source: Path) -> "xr.DataTree":
+    if not source.is_file():
+        raise FitFileError(
+            f"{source}: there is no such fit. Write one with bayes-cpt fit STUDY -o {source}."
+        )
+    with _quiet_ends():
+        opened = _opened(source)
+    if isinstance(opened, FitFileError):
+        raise opened
+    format_number = int(opened.attrs["bayes_cpt_format"])
+    if format_number > FORMAT:
+        raise FitFileError(
+            f"{source}: the fit has format {format_number}, and this version reads up to {FORMAT}. "
+            "Upgrade bayes-cpt."
+        )
+    return opened
+
+
+def _opened(source: Path) -> "xr.DataTree | FitFileError":
+    """Return what is in a file, or what is wrong with it; either way the file is done with."""
+    import xarray as xr
+
+    try:
+        with xr.open_datatree(source, engine="h5netcdf", phony_dims="access") as tree:
+            int(tree.attrs["bayes_cpt_format"])
+            if sum(node.dataset.nbytes for node in tree.subtree) > LARGEST:
+                raise ValueError("it claims to hold more than any fit")
+            return tree.load()
+    except Exception as error:
+        return _damaged(source, error)
+
+
+@contextmanager
+def _quiet_ends() -> Iterator[None]:
+    """Keep h5netcdf from complaining at the end of a file object that it could not open to the full."""
+    usual = sys.unraisablehook
+
+    def quiet(unraisable: Any) -> None:
+        if not isinstance(unraisable.exc_value, AttributeError):
+            usual(unraisable)
+
+    sys.unraisablehook = quiet
+    try:
+        yield
+    finally:
+        sys.unraisablehook = usual
+
+
+def _damaged(source: Path, error: Exception) -> FitFileError:
+    said = " ".join(str(error).split())[:200] or type(error).__name__
+    return FitFileError(
+        f"{source}: this is not a fit of bayes_cpt ({said.rstrip('.')}). "
+        "Name a file that bayes-cpt fit wrote; if this is one, it is damaged: fit again."
+    )
+
+
+def _table(tree: "xr.DataTree", name: str) -> dict[str, Any]:
+    found = json.loads(tree.attrs[name])
+    if not isinstance(found, dict):
+        raise TypeError(f"its {name} is no table")
+    return found
+
+
+def _texts(tree: "xr.DataTree", name: str) -> tuple[str, ...]:
+    found = json.loads(tree.attrs[name])
+    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+        raise TypeError(f"its {name} is no list of texts")
+    return tuple(found)
+
+
+def _positive(value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and math.isfinite(value) and value > 0
+
+
+def _check_draws(tree: "xr.DataTree", frame: Frame) -> None:
+    """Raise unless the draws are those of the frame's parameters and coefficients."""
+    draws = tree["posterior"].to_dataset()
+    if min(draws.sizes["chain"], draws.sizes["draw"]) < 1:
+        raise ValueError("it has no draws")
+    one = draw_priors(frame, 1, seed=0)
+    with np.errstate(all="ignore"):
+        wanted = set(one) | set(frame.law.coefficients(one, np))
+    if strange := sorted(wanted ^ {str(name) for name in draws.data_vars}):
+        raise ValueError(f"its draws are not those of its law: {strange[0]}")
+    coords = frame.coords()
+    for name, values in draws.data_vars.items():
+        along = tuple(str(dim) for dim in values.dims)
+        if along[:2] != ("chain", "draw") or not np.issubdtype(values.dtype, np.floating):
+            raise ValueError(f"its draws of {name} have another form")
+        if name in one:
+            dims = frame.parameters()[str(name)].dims
+            if along[2:] != ((dims,) if dims else ()):
+                raise ValueError(f"its draws of {name} are of other validation sets")
+        for dim in along[2:]:
+            if dim not in coords or tuple(draws[dim].to_numpy().tolist()) != coords[dim]:
+                raise ValueError(f"its draws of {name} are of other validation sets")
+
+
+def _study(tree: "xr.DataTree", source: Path) -> Study:
+    """Return the study that was fitted, from the texts of its files."""
+    from bayes_cpt.study.readers.folder import read_study
+
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        # The user was warned when the study was fitted.
+        warnings.simplefilter("ignore", StudyWarning)
+        for name in STUDY_FILES:
+            if name in tree["study"]:
+                text = str(tree["study"][name].item())
+                (Path(folder) / name).write_text(text, encoding="utf-8")
+        try:
+            return read_study(folder)
+        except StudyError as error:
+            first = str(error.problems[0]).replace(folder, "its study")
+            raise FitFileError(
+                f"{source}: the study in this fit is damaged: {first} Fit again."
+            ) from None

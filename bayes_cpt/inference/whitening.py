@@ -1,0 +1,143 @@
+"""A metric for NUTS: the posterior in coordinates in which it is nearly a standard normal.
+
+The law's posterior has ridges (LAW.md section 5). It is taken to ``position = center + factor·z`` over
+the coordinates of `bayes_cpt.model.density`, with center and factor from a Laplace approximation at the
+mode, or from the draws of an earlier attempt.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.errors import BayesCPTError
+
+type Floats = NDArray[np.float64]
+type Evaluate = Callable[[Floats], tuple[float, Floats]]
+
+# Directions the data leave to the prior have a spread of order 1; more than this is a numerical mirage.
+WIDEST = 2.0
+STARTS = 3
+# Rounds of a climb at the most, iterations in each, and the slope in white coordinates that ends it.
+CLIMBS, ITERATIONS, FLAT = 12, 120, 0.02
+
+
+class SamplingError(BayesCPTError):
+    """The posterior could not be sampled at all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Metric:
+    """A linear map from white coordinates to those of a density.
+
+    Parameters
+    ----------
+    center : ndarray, shape (dimensions,)
+        Where z = 0 lies.
+    factor : ndarray, shape (dimensions, dimensions)
+        What a unit step of each z does.
+    """
+
+    center: Floats
+    factor: Floats
+
+
+class Whitened(Protocol):
+    """A log density that can be put in white coordinates."""
+
+    @property
+    def start(self) -> Floats:
+        """Where to look first, shape (dimensions,)."""
+
+    def in_metric(self, metric: Metric) -> Evaluate:
+        """Return the function of white coordinates: log density and gradient."""
+
+
+def laplace(model: Whitened, seed: int) -> Metric:
+    """Return the metric of a Laplace approximation at the best mode found.
+
+    Parameters
+    ----------
+    model : Whitened
+        A `bayes_cpt.model.density.Density`.
+    seed : int
+        Of the starting points: the model's own and random ones around it.
+
+    Raises
+    ------
+    SamplingError
+        If the log density is not finite anywhere near the prior's centre.
+    """
+    best: tuple[float, Metric] | None = None
+    generator = np.random.default_rng(seed)
+    for start in range(STARTS):
+        jitter = 0.5 * generator.standard_normal(model.start.size) * (start > 0)
+        found = _climb(model, Metric(model.start + jitter, np.eye(model.start.size)))
+        if found is not None and (best is None or found[0] > best[0]):
+            best = found
+    if best is None:
+        raise SamplingError(
+            "The posterior density is not finite near the centre of the priors. "
+            "Check that the priors allow the losses of this study."
+        )
+    return best[1]
+
+
+def _climb(model: Whitened, metric: Metric) -> tuple[float, Metric] | None:
+    """Return the log evidence of a mode and the metric there, or None where it is not finite.
+
+    Each round climbs in the metric of the last one's curvature: the first only has to come near the
+    ridge, the next find it straight. The evidence, not the height, tells modes apart: it counts how
+    much of the posterior lies around them.
+    """
+    from scipy.optimize import minimize
+
+    reached = -np.inf
+    for climb in range(CLIMBS):
+        density = model.in_metric(metric)
+        if climb and np.abs(density(np.zeros_like(model.start))[1]).max() < FLAT:
+            break
+
+        def negative(white: Floats, density: Any = density) -> tuple[float, Floats]:
+            value, gradient = density(white)
+            finite = np.isfinite(value) and bool(np.isfinite(gradient).all())
+            return (-value, -gradient) if finite else (1e300, np.zeros_like(white))
+
+        found = minimize(
+            negative,
+            np.zeros_like(model.start),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": ITERATIONS, "maxcor": 30},
+        )
+        if found.fun >= 1e300:
+            return None
+        reached = -float(found.fun)
+        metric = _curvature_metric(density, metric, found.x)
+    return reached + float(np.linalg.slogdet(metric.factor)[1]), metric
+
+
+def _curvature_metric(density: Any, metric: Metric, mode: Floats) -> Metric:
+    """Return the metric of the log density's curvature at the mode, from its gradient."""
+    size, step = mode.size, 1e-4
+    hessian = np.empty((size, size))
+    for i in range(size):
+        shift = np.zeros(size)
+        shift[i] = step
+        hessian[i] = (density(mode - shift)[1] - density(mode + shift)[1]) / (2 * step)
+    inverse = np.linalg.inv(metric.factor)
+    precision = inverse.T @ (0.5 * (hessian + hessian.T)) @ inverse
+    values, vectors = np.linalg.eigh(precision)
+    spread = 1.0 / np.sqrt(np.maximum(np.abs(values), WIDEST**-2))
+    return Metric(metric.center + metric.factor @ mode, vectors * spread)
+
+
+def empirical_metric(positions: Floats) -> Metric:
+    """Return the metric of draws, shape (draws, dimensions), shrunk towards their variances."""
+    count, size = positions.shape
+    covariance = np.cov(positions, rowvar=False)
+    weight = count / (count + 5.0 * size)
+    shrunk = weight * covariance + (1.0 - weight) * np.diag(np.diag(covariance))
+    return Metric(positions.mean(axis=0), np.linalg.cholesky(shrunk))

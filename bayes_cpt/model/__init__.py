@@ -1,0 +1,1 @@
+"""From a specification and a study to the PyMC model: priors, points, residuals."""

@@ -1,0 +1,81 @@
+"""The coordinates of a sampler: the two paces of annealing as their mean and their ratio.
+
+What an anneal has gained tells the mean pace, (1 - share)·memory + share·slow_memory. It tells little of
+each pace alone, and nothing of one whose share is small: over the paces themselves the posterior has two
+arms that narrow where they meet. Mean and ratio are nearly independent of each other there. The logarithms
+change by a shear, so that densities stay what they are. Where one of the three is fixed, nothing changes.
+"""
+
+import math
+
+import numba
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _sampled(paces, size):  # type: ignore[no-untyped-def]
+    return 0 <= paces[0] < size and 0 <= paces[1] < size and 0 <= paces[2] < size
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _share(position, paces):  # type: ignore[no-untyped-def]
+    return 1.0 / (1.0 + math.exp(-position[paces[2]]))
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _log_mean(share, ratio):  # type: ignore[no-untyped-def]
+    """Return the logarithm of the mean of 1 and exp(ratio)."""
+    if ratio > 0.0:
+        return ratio + math.log((1.0 - share) * math.exp(-ratio) + share)
+    return math.log(1.0 - share + share * math.exp(ratio))
+
+
+@numba.njit(cache=True, error_model="numpy")
+def separate_paces(position, paces, offset):  # type: ignore[no-untyped-def]
+    """Turn mean and ratio into the two paces, in place.
+
+    Parameters
+    ----------
+    position : ndarray, shape (dimensions,)
+        Unconstrained values, but for the mean in place of `memory` and the ratio in place of `slow_memory`.
+    paces : ndarray of int, shape (3,)
+        Where those of `bayes_cpt.model.compiled.kernels.PACES` stand: -1 or past the end if not sampled.
+    offset : float
+        Unconstrained slow memory less unconstrained memory where the two are equal.
+    """
+    if _sampled(paces, position.size):
+        ratio = position[paces[1]]
+        position[paces[0]] -= _log_mean(_share(position, paces), ratio)
+        position[paces[1]] = position[paces[0]] + ratio + offset
+
+
+@numba.njit(cache=True, error_model="numpy")
+def join_paces(position, paces, offset):  # type: ignore[no-untyped-def]
+    """Turn the two paces into mean and ratio, in place: what `separate_paces` undoes."""
+    if _sampled(paces, position.size):
+        ratio = position[paces[1]] - position[paces[0]] - offset
+        position[paces[0]] += _log_mean(_share(position, paces), ratio)
+        position[paces[1]] = ratio
+
+
+@numba.njit(cache=True, error_model="numpy")
+def join_slopes(slopes, position, paces, offset):  # type: ignore[no-untyped-def]
+    """Turn slopes by the two paces into slopes by mean and ratio, in place.
+
+    Parameters
+    ----------
+    slopes, position : ndarray, shape (dimensions,)
+        The slopes and where they were taken, with the paces apart.
+    paces, offset
+        As in `separate_paces`.
+    """
+    if not _sampled(paces, position.size):
+        return
+    share = _share(position, paces)
+    ratio = position[paces[1]] - position[paces[0]] - offset
+    both = slopes[paces[0]] + slopes[paces[1]]
+    mean = _log_mean(share, ratio)
+    slow = share * math.exp(ratio - mean)
+    fast = share * math.exp(-mean)
+    slopes[paces[0]] = both
+    slopes[paces[1]] -= both * slow
+    slopes[paces[2]] -= both * (1.0 - share) * (slow - fast)

@@ -1,0 +1,400 @@
+"""The likelihood of curves, and its derivatives in the same pass: O(points).
+
+The residual model of `bayes_cpt.model.residuals` needs a recursion along each curve and a small elimination
+per curve, written out here with the derivative of each.
+"""
+
+from typing import Any
+
+import numba
+import numpy as np
+
+# Sums may be taken in any order, and products contracted into them: twice as fast, and no less exact.
+COMPILED: dict[str, Any] = {
+    "cache": True,
+    "error_model": "numpy",
+    "fastmath": {"reassoc", "contract", "nsz"},
+}
+
+
+@numba.njit(**COMPILED)
+def _factor(matrix, lowest):  # type: ignore[no-untyped-def]
+    """Take a positive definite matrix to its Cholesky root; return half the log of its determinant.
+
+    Left of column ``lowest[a]`` a row of the matrix has nothing, and neither has the root: O(size·width²).
+    """
+    total = 0.0
+    for a in range(matrix.shape[0]):
+        for b in range(lowest[a], a + 1):
+            left = matrix[a, b]
+            for c in range(max(lowest[a], lowest[b]), b):
+                left -= matrix[a, c] * matrix[b, c]
+            matrix[a, b] = np.sqrt(left) if a == b else left / matrix[b, b]
+        total += np.log(matrix[a, a])
+    return total
+
+
+@numba.njit(**COMPILED)
+def _solve(root, lowest, values):  # type: ignore[no-untyped-def]
+    """Solve with the matrix of a Cholesky root in place; return the values' square under its inverse."""
+    size = root.shape[0]
+    square = 0.0
+    for a in range(size):
+        for b in range(lowest[a], a):
+            values[a] -= root[a, b] * values[b]
+        values[a] /= root[a, a]
+        square += values[a] ** 2
+    for a in range(size - 1, -1, -1):
+        values[a] /= root[a, a]
+        for b in range(lowest[a], a):
+            values[b] -= root[a, b] * values[a]
+    return square
+
+
+@numba.njit(**COMPILED)
+def _invert(root, lowest, levels, inverse):  # type: ignore[no-untyped-def]
+    """Fill in the inverse of a Cholesky root's matrix where the root is not 0: Takahashi's recursion.
+
+    The last of the rows reaches all columns if there is a level.
+    """
+    size = root.shape[0]
+    knots = size - levels
+    for b in range(size - 1, -1, -1):
+        per_root = 1.0 / root[b, b]
+        top = b
+        while top + 1 < knots and lowest[top + 1] <= b:
+            top += 1
+        reached = top - b + (levels if b < knots else 0)
+        for m in range(reached):
+            a = b + 1 + m if b + 1 + m <= top else size - 1
+            left = 0.0
+            for c in range(b + 1, top + 1):
+                left -= root[c, b] * inverse[a, c]
+            if levels and b < knots:
+                left -= root[size - 1, b] * inverse[a, size - 1]
+            inverse[a, b] = left * per_root
+            inverse[b, a] = inverse[a, b]
+        own = per_root
+        for m in range(reached):
+            a = b + 1 + m if b + 1 + m <= top else size - 1
+            own -= root[a, b] * inverse[a, b]
+        inverse[b, b] = own * per_root
+
+
+@numba.njit(**COMPILED)
+def _expect(place, levels, carried, precision, lowest, projection):  # type: ignore[no-untyped-def]
+    """Fill in the precision of a curve's weights before its data, whose determinant is 1.
+
+    The misfit at the knots, each in units of its innovation, is an autoregression; the level is a standard
+    normal.
+    Room is made for the knots that the data couple: those beside a point and beside the one before it.
+    """
+    size = precision.shape[0]
+    for a in range(size):
+        lowest[a] = max(a - 1, 0)
+        projection[a] = 0.0
+    for k in range(1, place.shape[0]):
+        first = max(int(place[k - 1]), 1) - 1
+        for a in range(first, int(place[k]) + 1):
+            lowest[a] = min(lowest[a], first)
+    if levels:
+        lowest[size - 1] = 0
+    for a in range(size):
+        for b in range(lowest[a], a):
+            precision[a, b] = 0.0
+        precision[a, a] = 1.0
+    for a in range(1, size - levels):
+        precision[a - 1, a - 1] += carried[a] ** 2
+        precision[a, a - 1] = -carried[a]
+
+
+# What a pass along a curve keeps of a point. Scaled, divided by the fluctuation's sd: the residual and the
+# columns of the level and of the knots below and above. White, with the point before taken off: residual,
+# level, and the knots from the one below the point before to the one above, four at the most. Then the
+# correlation with the point before, and the spread about it.
+RESIDUAL, LEVEL, BELOW, ABOVE, WHITE, WHITE_LEVEL, HATS, RHO, SPREAD, KEPT = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    10,
+    11,
+    12,
+)
+# Factors of a determinant that are multiplied before a logarithm is taken.
+FACTORS = 16
+
+
+@numba.njit(**COMPILED)
+def _whiten(  # type: ignore[no-untyped-def]
+    residual, fluctuation, memory, misfit, offset, gap, place, levels, innovation,
+    kept, precision, projection,
+):  # fmt: skip
+    """Fill in the white columns of one curve and their products; return its log density without misfit.
+
+    Products of points between the same knots are summed up before they enter the precision. Knot 0, where
+    the misfit is 0, has no column.
+    """
+    count, last = residual.shape[0], precision.shape[0] - 1
+    total = -0.5 * count * np.log(2.0 * np.pi)
+    determinant = 1.0
+    below_below, below_above, above_above = 0.0, 0.0, 0.0
+    below_white, above_white, below_level, above_level = 0.0, 0.0, 0.0, 0.0
+    level_level, level_white = 0.0, 0.0
+    current = int(place[0])
+    for k in range(count):
+        earlier = k - 1 if k > 0 else 0
+        knot = int(place[k])
+        share = place[k] - knot
+        per_sd = 1.0 / fluctuation[k]
+        size = misfit[k] * per_sd
+        kept[k, RESIDUAL] = residual[k] * per_sd
+        kept[k, LEVEL] = offset[k] * per_sd if levels else 0.0
+        kept[k, BELOW] = innovation[knot - 1] * size * (1.0 - share) if knot > 0 else 0.0
+        kept[k, ABOVE] = innovation[knot] * size * share
+        if k > 0 and gap[k] == gap[k - 1] and memory[k] == memory[k - 1]:
+            kept[k, RHO], kept[k, SPREAD] = kept[earlier, RHO], kept[earlier, SPREAD]
+        else:
+            fall = np.expm1(-gap[k] / memory[k])
+            kept[k, RHO] = 1.0 + fall
+            kept[k, SPREAD] = np.sqrt(-fall * (2.0 + fall))
+        determinant *= fluctuation[k] * kept[k, SPREAD]
+        if k % FACTORS == FACTORS - 1:
+            total -= np.log(determinant)
+            determinant = 1.0
+        per_spread = 1.0 / kept[k, SPREAD]
+        carried = kept[k, RHO] if k > 0 else 0.0
+        white = (kept[k, RESIDUAL] - carried * kept[earlier, RESIDUAL]) * per_spread
+        level = (kept[k, LEVEL] - carried * kept[earlier, LEVEL]) * per_spread
+        kept[k, WHITE], kept[k, WHITE_LEVEL] = white, level
+        total -= 0.5 * white**2
+        level_level += level**2
+        level_white += level * white
+        if knot == current:
+            below = (kept[k, BELOW] - carried * kept[earlier, BELOW]) * per_spread
+            above = (kept[k, ABOVE] - carried * kept[earlier, ABOVE]) * per_spread
+            kept[k, HATS], kept[k, HATS + 1] = below, above
+            below_below += below**2
+            below_above += below * above
+            above_above += above**2
+            below_white += below * white
+            above_white += above * white
+            below_level += below * level
+            above_level += above * level
+            continue
+        _add_pair(
+            current, levels, precision, projection, below_below, below_above, above_above,
+            below_white, above_white, below_level, above_level,
+        )  # fmt: skip
+        below_below, below_above, above_above = 0.0, 0.0, 0.0
+        below_white, above_white, below_level, above_level = 0.0, 0.0, 0.0, 0.0
+        # Between this point and the last there are no knots but those beside them.
+        beyond = knot - current
+        for m in range(4):
+            kept[k, HATS + m] = 0.0
+        kept[k, HATS] = -carried * kept[earlier, BELOW] * per_spread
+        kept[k, HATS + 1] = -carried * kept[earlier, ABOVE] * per_spread
+        kept[k, HATS + beyond] += kept[k, BELOW] * per_spread
+        kept[k, HATS + beyond + 1] += kept[k, ABOVE] * per_spread
+        for m in range(1 if current == 0 else 0, beyond + 2):
+            a = current + m - 1
+            projection[a] += kept[k, HATS + m] * white
+            if levels:
+                precision[last, a] += kept[k, HATS + m] * level
+            for other in range(1 if current == 0 else 0, m + 1):
+                precision[a, current + other - 1] += kept[k, HATS + m] * kept[k, HATS + other]
+        current = knot
+    _add_pair(
+        current, levels, precision, projection, below_below, below_above, above_above,
+        below_white, above_white, below_level, above_level,
+    )  # fmt: skip
+    if levels:
+        precision[last, last] += level_level
+        projection[last] += level_white
+    return total - np.log(determinant)
+
+
+@numba.njit(**COMPILED)
+def _add_pair(  # type: ignore[no-untyped-def]
+    knot, levels, precision, projection, below_below, below_above, above_above,
+    below_white, above_white, below_level, above_level,
+):  # fmt: skip
+    """Add sums of products of the columns of a knot, and of the one above it, to all products."""
+    last = precision.shape[0] - 1
+    precision[knot, knot] += above_above
+    projection[knot] += above_white
+    if levels:
+        precision[last, knot] += above_level
+    if knot > 0:
+        precision[knot - 1, knot - 1] += below_below
+        precision[knot, knot - 1] += below_above
+        projection[knot - 1] += below_white
+        if levels:
+            precision[last, knot - 1] += below_level
+
+
+@numba.njit(**COMPILED)
+def _slopes(  # type: ignore[no-untyped-def]
+    fluctuation, memory, gap, place, levels, innovation, kept, inverse, weights,
+    d_residual, d_fluctuation, d_memory, d_misfit, d_offset,
+):  # fmt: skip
+    """Fill in the slopes of one curve's log density, from its last point to its first."""
+    count, last = d_residual.shape[0], inverse.shape[0] - 1
+    level_weight = weights[last] if levels else 0.0
+    # Of the knots below and above: weights, their covariances with each other and with the level.
+    loaded = -1
+    weight, covariance, with_level = np.zeros(4), np.zeros((4, 4)), np.zeros(4)
+    level_variance = inverse[last, last] if levels else 0.0
+    d_hats = np.zeros(4)
+    # What the point after passes back to residual, level, and knots below and above.
+    back, back_level, back_below, back_above = 0.0, 0.0, 0.0, 0.0
+    for k in range(count - 1, -1, -1):
+        earlier = k - 1 if k > 0 else 0
+        knot = int(place[k])
+        share = place[k] - knot
+        lowest = int(place[k - 1]) if k > 0 else knot
+        beyond = knot - lowest
+        if beyond > 0 or loaded != knot:
+            for m in range(beyond + 2):
+                a = lowest + m - 1
+                weight[m] = weights[a] if a >= 0 else 0.0
+                with_level[m] = inverse[a, last] if levels and a >= 0 else 0.0
+                for other in range(beyond + 2):
+                    b = lowest + other - 1
+                    covariance[m, other] = inverse[a, b] if a >= 0 and b >= 0 else 0.0
+            loaded = knot if beyond == 0 else -1
+        white, level = kept[k, WHITE], kept[k, WHITE_LEVEL]
+        unexplained = white - level_weight * level
+        for m in range(beyond + 2):
+            unexplained -= weight[m] * kept[k, HATS + m]
+        d_level = level_weight * unexplained - level_variance * level
+        d_spread = -1.0 + unexplained * white
+        for m in range(beyond + 2):
+            along = weight[m] * unexplained - with_level[m] * level
+            for other in range(beyond + 2):
+                along -= covariance[m, other] * kept[k, HATS + other]
+            d_hats[m] = along
+            d_level -= with_level[m] * kept[k, HATS + m]
+            d_spread -= along * kept[k, HATS + m]
+        if not levels:
+            d_level = 0.0
+        d_spread -= d_level * level
+        per_spread, per_sd = 1.0 / kept[k, SPREAD], 1.0 / fluctuation[k]
+        d_scaled = -unexplained * per_spread + back
+        d_level_scaled = d_level * per_spread + back_level
+        d_below = d_hats[beyond] * per_spread + back_below
+        d_above = d_hats[beyond + 1] * per_spread + back_above
+        d_rho, carried = 0.0, 0.0
+        if k > 0:
+            carried = kept[k, RHO] * per_spread
+            d_rho = unexplained * kept[earlier, RESIDUAL] - d_level * kept[earlier, LEVEL]
+            d_rho -= d_hats[0] * kept[earlier, BELOW] + d_hats[1] * kept[earlier, ABOVE]
+        back, back_level = carried * unexplained, -carried * d_level
+        back_below, back_above = -carried * d_hats[0], -carried * d_hats[1]
+        d_rho = d_rho * per_spread - d_spread * per_spread * kept[k, RHO] * per_spread
+        d_columns = 1.0 + d_scaled * kept[k, RESIDUAL] + d_level_scaled * kept[k, LEVEL]
+        d_columns += d_below * kept[k, BELOW] + d_above * kept[k, ABOVE]
+        d_size = innovation[knot] * d_above * share
+        if knot > 0:
+            d_size += innovation[knot - 1] * d_below * (1.0 - share)
+        d_residual[k] = d_scaled * per_sd
+        d_offset[k] = d_level_scaled * per_sd
+        d_misfit[k] = d_size * per_sd
+        d_fluctuation[k] = -d_columns * per_sd
+        d_memory[k] = d_rho * kept[k, RHO] * gap[k] / memory[k] ** 2 if gap[k] < np.inf else 0.0
+
+
+@numba.njit(**COMPILED)
+def workspace(place, first, last):  # type: ignore[no-untyped-def]
+    """Return the arrays that `curve_log_likelihood` needs, large enough for each of some curves."""
+    longest, knots = 0, 0
+    for curve in range(first.shape[0]):
+        longest = max(longest, last[curve] - first[curve])
+        knots = max(knots, int(place[last[curve] - 1]) + 1)
+    width = knots + 1
+    return (
+        np.zeros((longest, KEPT)),
+        np.empty((width, width)),
+        np.empty((width, width)),
+        np.empty(width),
+        np.empty(width, dtype=np.int64),
+    )
+
+
+@numba.njit(**COMPILED)
+def curve_log_likelihood(  # type: ignore[no-untyped-def]
+    residual, fluctuation, memory, misfit, offset, gap, place, floating, carried, innovation, room,
+    d_residual, d_fluctuation, d_memory, d_misfit, d_offset,
+):  # fmt: skip
+    """Return the log likelihood of one curve, and fill in its derivatives by the five varying inputs.
+
+    Along a curve, ``white_i = (scaled_i - rho_i·scaled_{i-1})/q_i`` turns residual, offset column and
+    misfit columns (divided by the fluctuation's sd) into independent ones. With p and P the products
+    of the white columns with the white residual and with each other, and Q the precision of the columns'
+    normal weights (of determinant 1), integrating the weights out leaves the square
+    ``white·white - p'(Q + P)^-1 p`` and the factor ``det(Q + P)``.
+    """
+    kept, every_root, every_inverse, sums, reach = room
+    levels = 1 if floating > 0.0 else 0
+    # Steps rise along a curve, so its last point has the last knots.
+    size = int(place[-1]) + 1 + levels
+    root, inverse = every_root[:size, :size], every_inverse[:size, :size]
+    weights, lowest = sums[:size], reach[:size]
+    _expect(place, levels, carried, root, lowest, weights)
+    total = _whiten(
+        residual, fluctuation, memory, misfit, offset, gap, place, levels, innovation,
+        kept, root, weights,
+    )  # fmt: skip
+    total -= _factor(root, lowest)
+    total += 0.5 * _solve(root, lowest, weights)
+    _invert(root, lowest, levels, inverse)
+    _slopes(
+        fluctuation, memory, gap, place, levels, innovation, kept, inverse, weights,
+        d_residual, d_fluctuation, d_memory, d_misfit, d_offset,
+    )  # fmt: skip
+    return total
+
+
+@numba.njit(**COMPILED)
+def curve_log_likelihoods(  # type: ignore[no-untyped-def]
+    residual,
+    fluctuation,
+    memory,
+    misfit,
+    offset,
+    gap,
+    place,
+    floating,
+    first,
+    last,
+    knot_first,
+    knot_carried,
+    knot_innovation,
+):
+    """Return the log likelihood of each curve and its derivatives by the five varying inputs."""
+    curves, points = first.shape[0], residual.shape[0]
+    value, slopes = np.zeros(curves), np.zeros((5, points))
+    room = workspace(place, first, last)
+    for curve in range(curves):
+        own = slice(first[curve], last[curve])
+        knots = slice(knot_first[curve], knot_first[curve + 1])
+        value[curve] = curve_log_likelihood(
+            residual[own], fluctuation[own], memory[own], misfit[own], offset[own], gap[own],
+            place[own], floating[first[curve]], knot_carried[knots], knot_innovation[knots],
+            room,
+            slopes[0, own], slopes[1, own], slopes[2, own], slopes[3, own], slopes[4, own],
+        )  # fmt: skip
+    return value, slopes[0], slopes[1], slopes[2], slopes[3], slopes[4]
+
+
+@numba.njit(**COMPILED)
+def total_log_likelihood(*arguments):  # type: ignore[no-untyped-def]
+    """Return the sum of `curve_log_likelihoods` over the curves, and its derivatives."""
+    values, d_residual, d_fluctuation, d_memory, d_misfit, d_offset = curve_log_likelihoods(
+        *arguments
+    )
+    total = np.asarray(values.sum())
+    return total, d_residual, d_fluctuation, d_memory, d_misfit, d_offset

@@ -1,0 +1,287 @@
+"""The law of one validation set as source code: values at a point and their slopes.
+
+The terms of `bayes_cpt.laws` and the residual scales are evaluated on symbols, differentiated by SymPy, and
+written out as one loop over the points of a curve: one for CPT, and a short one for PT, where nothing has
+been transferred. So the law has one definition, and its gradient costs little more than the law itself.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy
+from sympy.printing.pycode import PythonCodePrinter
+
+from bayes_cpt.laws import Reference
+from bayes_cpt.laws.law import gather
+from bayes_cpt.model.compiled.kernels import PACES
+from bayes_cpt.model.prior_tables import Distribution, Fixed, Normal
+from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.spec import ModelSpec
+
+# What differs between the points of a curve, in the order of the columns; S2 comes with its slopes.
+AREAS = ("annealing_pt", "annealing_cpt")
+POINT = ("cpt_steps", "learning_rate", "forward_pt", "forward_cpt", *AREAS,
+         *(f"{area}_by_{pace}" for pace in PACES for area in AREAS))  # fmt: skip
+# What a whole curve shares.
+CURVE = ("target_share",)
+# What is 0 in PT.
+TRANSFER = {"target_share", *(own for own in POINT if "cpt" in own)}
+REFERENCE = ("learning_rate", "forward_pt", "forward_cpt", "steps")
+# What is computed at each point.
+OUTPUTS = ("law", "kept", "fluctuation", "memory", "misfit", "offset")
+
+
+class Exp(sympy.Function):  # type: ignore[misc]
+    """exp, left as it was written: SymPy would turn exp(a log x) into a slower power."""
+
+    @classmethod
+    def eval(cls, argument: Any) -> Any:
+        """Return the value where it is known."""
+        return sympy.Integer(1) if argument == 0 else None
+
+    def fdiff(self, argindex: int = 1) -> Any:
+        """Return the derivative."""
+        return self
+
+
+class Log(sympy.Function):  # type: ignore[misc]
+    """log, left as it was written."""
+
+    def fdiff(self, argindex: int = 1) -> Any:
+        """Return the derivative."""
+        return 1 / self.args[0]
+
+
+class Expm1(sympy.Function):  # type: ignore[misc]
+    """expm1; its derivative costs no second exponential."""
+
+    @classmethod
+    def eval(cls, argument: Any) -> Any:
+        """Return the value where it is known."""
+        return sympy.Integer(0) if argument == 0 else None
+
+    def fdiff(self, argindex: int = 1) -> Any:
+        """Return the derivative."""
+        return 1 + self
+
+
+class Log1p(sympy.Function):  # type: ignore[misc]
+    """log1p."""
+
+    @classmethod
+    def eval(cls, argument: Any) -> Any:
+        """Return the value where it is known."""
+        return sympy.Integer(0) if argument == 0 else None
+
+    def fdiff(self, argindex: int = 1) -> Any:
+        """Return the derivative."""
+        return 1 / (1 + self.args[0])
+
+
+class Sqrt(sympy.Function):  # type: ignore[misc]
+    """sqrt."""
+
+    def fdiff(self, argindex: int = 1) -> Any:
+        """Return the derivative."""
+        return 1 / (2 * self)
+
+
+def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
+    vectorised = np.vectorize(function, otypes=[object])
+    # An index of () takes a lone symbol out of its array and leaves other arrays as they are.
+    return lambda *arguments: vectorised(*arguments)[()]
+
+
+class Symbols:
+    """The part of NumPy that the law uses, on arrays of symbols."""
+
+    exp = staticmethod(_elementwise(Exp))
+    log = staticmethod(_elementwise(Log))
+    expm1 = staticmethod(_elementwise(Expm1))
+    log1p = staticmethod(_elementwise(Log1p))
+    sqrt = staticmethod(_elementwise(Sqrt))
+    abs = staticmethod(_elementwise(sympy.Abs))
+    ones_like = staticmethod(_elementwise(lambda _: sympy.Integer(1)))
+    zeros_like = staticmethod(_elementwise(lambda _: sympy.Integer(0)))
+    where = staticmethod(
+        _elementwise(lambda which, yes, no: sympy.Piecewise((yes, which), (no, True)))
+    )
+    maximum = staticmethod(
+        _elementwise(lambda one, two: sympy.Piecewise((one, one > two), (two, True)))
+    )
+
+
+class _Points:
+    """Stands in for `Points`: one point, its attributes symbols."""
+
+    domain_index = 0
+
+    def __init__(self, pretraining: bool) -> None:
+        names = (*POINT, *CURVE)
+        self.__dict__ |= {name: sympy.Symbol(name, real=True) for name in names}
+        if pretraining:
+            self.__dict__ |= dict.fromkeys(TRANSFER, sympy.Integer(0))
+
+    def annealing_areas(self, coefficients: Any, xp: Any) -> tuple[Any, Any]:
+        return self.annealing_pt, self.annealing_cpt  # type: ignore[attr-defined]
+
+
+class _Printer(PythonCodePrinter):  # type: ignore[misc]
+    def _print_Function(self, expr: Any) -> str:  # noqa: N802
+        arguments = ", ".join(self._print(argument) for argument in expr.args)
+        return f"{type(expr).__name__.lower()}({arguments})"
+
+    def _print_Pow(self, expr: Any, rational: bool = False) -> str:  # noqa: N802
+        base, power = expr.args
+        product = "*".join([f"({self._print(base)})"] * abs(int(power)))
+        return f"({product})" if power > 0 else f"(1.0/({product}))"
+
+    def _print_Abs(self, expr: Any) -> str:  # noqa: N802
+        return f"abs({self._print(expr.args[0])})"
+
+
+@dataclass(frozen=True)
+class RoleSource:
+    """Code for the curves of one validation set, of CPT or of PT.
+
+    Parameters
+    ----------
+    source : str
+        Of a function that fills columns of values and slopes, one per point.
+    parameters : tuple of str
+        Names in the order in which the function takes their values.
+    slopes : tuple of (int, int)
+        For each row of slopes the output and the parameter it belongs to.
+    """
+
+    source: str
+    parameters: tuple[str, ...]
+    slopes: tuple[tuple[int, int], ...]
+
+
+def role_source(spec: ModelSpec, role: str, name: str, *, pretraining: bool) -> RoleSource:
+    """Return the code of a function `name` for validation sets of a role, in CPT or in PT."""
+    reference = Reference(**{k: sympy.Symbol(f"reference_{k}", positive=True) for k in REFERENCE})
+    frame = Frame(spec, (role,), (role,), reference)
+    names = parameters_of(spec, role)
+    symbols = {own: _parameter_symbol(own, spec.priors[own].of(role)) for own in names}
+    outputs = _outputs(frame, symbols, pretraining=pretraining)
+    slopes, expressions = [], []
+    for i, output in enumerate(outputs):
+        for j, own in enumerate(names):
+            slope = _slope(output, own, symbols[own])
+            if slope != 0:
+                slopes.append((i, j))
+                expressions.append(slope)
+    source = _source(name, [*symbols.values()], outputs, expressions)
+    return RoleSource(source, names, tuple(slopes))
+
+
+def _parameter_symbol(name: str, prior: Distribution) -> Any:
+    # A known sign settles which branch the law takes.
+    sign = {"real": True} if isinstance(prior, Normal | Fixed) else {"positive": True}
+    return sympy.Symbol(f"p_{name}", **sign)
+
+
+def parameters_of(spec: ModelSpec, role: str) -> tuple[str, ...]:
+    """Return the names of the parameters that validation sets of a role depend on."""
+    frame = Frame(spec, (role,), (role,), Reference(1.0, 1.0, 1.0, 1.0))
+    return tuple(frame.parameters())
+
+
+def _outputs(frame: Frame, symbols: dict[str, Any], *, pretraining: bool = False) -> list[Any]:
+    """Return the expressions of `OUTPUTS`, in CPT or in PT."""
+    infos = frame.parameters()
+    values = {
+        name: symbol if infos[name].dims is None else np.array([symbol], dtype=object)
+        for name, symbol in symbols.items()
+    }
+    points = _Points(pretraining)
+    coefficients = frame.law.coefficients(values, Symbols)
+    gathered = gather(points, coefficients)
+    offset = frame.law.base_offset
+    phase = sympy.Integer(int(pretraining))
+    scales = frame.residual_scales(points, phase, values, coefficients, Symbols)  # type: ignore[arg-type]
+    found = [
+        frame.law.loss(points, gathered, Symbols),
+        offset.kept(points, gathered, Symbols) if offset else 0,
+        scales.fluctuation,
+        scales.memory,
+        scales.misfit,
+        scales.offset,
+    ]
+    return [sympy.sympify(np.asarray(value, dtype=object).item()) for value in found]
+
+
+def _slope(output: Any, name: str, parameter: Any) -> Any:
+    slope = sympy.diff(output, parameter)
+    if name in PACES:
+        for area in AREAS:
+            rate = sympy.Symbol(f"{area}_by_{name}", real=True)
+            slope += sympy.diff(output, sympy.Symbol(area, real=True)) * rate
+    return slope
+
+
+def _source(name: str, parameters: list[Any], outputs: list[Any], slopes: list[Any]) -> str:
+    """Write the function: what the whole curve shares before the loop, the rest inside."""
+    shared, results = sympy.cse([*outputs, *slopes], symbols=sympy.numbered_symbols("x"))
+    varying = {sympy.Symbol(own, real=True) for own in POINT}
+    once: list[tuple[Any, Any]] = []
+    inside: list[tuple[Any, Any]] = []
+    hoist = _Hoist(varying, once)
+    for symbol, expression in shared:
+        if expression.free_symbols & varying:
+            varying.add(symbol)
+            inside.append((symbol, hoist(expression)))
+        else:
+            once.append((symbol, expression))
+    rows = [hoist(result) for result in results]
+    used = {own for _, e in inside for own in e.free_symbols} | {
+        own for row in rows for own in row.free_symbols
+    }
+    show = _Printer({"fully_qualified_modules": False}).doprint
+    lines = [f"def {name}(parameters, reference, curve, columns, values, slopes):"]
+    lines += _unpacked("parameters", [str(symbol) for symbol in parameters])
+    lines += _unpacked("reference", [f"reference_{own}" for own in REFERENCE])
+    lines += _unpacked("curve", list(CURVE))
+    lines += [f"    {symbol} = {show(expression)}" for symbol, expression in once]
+    lines += ["    for i in range(columns.shape[0]):"]
+    lines += [
+        f"        {own} = columns[i, {k}]"
+        for k, own in enumerate(POINT)
+        if sympy.Symbol(own, real=True) in used
+    ]
+    lines += [f"        {symbol} = {show(expression)}" for symbol, expression in inside]
+    for k, row in enumerate(rows):
+        place = f"values[{k}, i]" if k < len(outputs) else f"slopes[{k - len(outputs)}, i]"
+        lines.append(f"        {place} = {show(row)}")
+    return "\n".join(lines) + "\n"
+
+
+def _unpacked(array: str, names: Iterable[str]) -> list[str]:
+    return [f"    {name} = {array}[{k}]" for k, name in enumerate(names)]
+
+
+class _Hoist:
+    """Takes what does not vary along a curve out of an expression, and notes it in `once`."""
+
+    def __init__(self, varying: set[Any], once: list[tuple[Any, Any]]) -> None:
+        self.varying, self.once = varying, once
+        self.known: dict[Any, Any] = {}
+
+    def __call__(self, expression: Any) -> Any:
+        if expression.is_Atom or expression.is_Relational:
+            return expression
+        if not expression.free_symbols & self.varying:
+            if expression not in self.known:
+                self.known[expression] = sympy.Symbol(f"c{len(self.known)}", real=True)
+                self.once.append((self.known[expression], expression))
+            return self.known[expression]
+        if expression.is_Add or expression.is_Mul:
+            moving = [a for a in expression.args if a.free_symbols & self.varying]
+            still = [a for a in expression.args if not a.free_symbols & self.varying]
+            kept = [self(expression.func(*still))] if still else []
+            return expression.func(*kept, *map(self, moving))
+        return expression.func(*map(self, expression.args))

@@ -1,0 +1,315 @@
+"""From a study or plan to points: all that law and residuals need, as flat arrays.
+
+A *curve* is one run on one validation set. Points are ordered by curve and rise in step inside it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.laws.areas import (
+    MomentumRange,
+    PhaseAreas,
+    annealing_basis,
+    continual_areas,
+    pretraining_areas,
+)
+from bayes_cpt.laws.term import Reference
+from bayes_cpt.study.study import Run, Study
+
+type Floats = NDArray[np.float64]
+type IntArray = NDArray[np.int64]
+
+# Points of one curve that enter a fit: see `thinned`.
+MOST_POINTS = 500
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Points along curves, one entry per point (NumPy arrays, or PyTensor data inside a model).
+
+    Parameters
+    ----------
+    curve_index, domain_index : ndarray of int, shape (points,)
+        Which curve, and which validation set, a point belongs to.
+    steps : ndarray, shape (points,)
+        Step inside the run's phase.
+    cpt_steps : ndarray, shape (points,)
+        The same in CPT runs, 0 in PT runs.
+    learning_rate : ndarray, shape (points,)
+        As a share of the reference learning rate.
+    forward_pt, forward_cpt : ndarray, shape (points,)
+        S1_pt and S1_cpt, LR·steps.
+    annealing_pt, annealing_cpt : ndarray, shape (points, nodes)
+        Coefficients of S2_pt and S2_cpt in `annealing_basis`.
+    target_share : ndarray, shape (points,)
+        r_cpt = 1 - replay ratio; 0 in PT runs.
+    loss : ndarray, shape (points,)
+        Measured loss, nats/token; NaN where there is none.
+    base_known : ndarray, shape (points,)
+        1 in CPT curves whose base's loss was measured, else 0.
+    momentum_range : MomentumRange
+        Where the annealing coefficients hold.
+    """
+
+    curve_index: Any
+    domain_index: Any
+    steps: Any
+    cpt_steps: Any
+    learning_rate: Any
+    forward_pt: Any
+    forward_cpt: Any
+    annealing_pt: Any
+    annealing_cpt: Any
+    target_share: Any
+    loss: Any
+    base_known: Any
+    momentum_range: MomentumRange
+
+    def annealing_areas(self, coefficients: Mapping[str, Any], xp: Any) -> tuple[Any, Any]:
+        """Return S2_pt and S2_cpt at coefficients of shape (...), each (..., points)."""
+        basis = annealing_basis(coefficients, self.momentum_range, xp)
+        return basis @ self.annealing_pt.T, basis @ self.annealing_cpt.T
+
+    def arrays(self) -> dict[str, Any]:
+        """Return the arrays by name."""
+        names = [field.name for field in fields(self) if field.name != "momentum_range"]
+        return {name: getattr(self, name) for name in names}
+
+    def map(self, function: Callable[[str, Any], Any]) -> Self:
+        """Return the points with every array replaced by ``function(name, array)``."""
+        changed: dict[str, Any] = {n: function(n, value) for n, value in self.arrays().items()}
+        return replace(self, **changed)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One run on one validation set: its name and what belongs to the whole curve."""
+
+    run: str
+    domain: str
+    continual: bool
+    base_known: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """Curves of a study or plan, their points, and the bases they start from.
+
+    Parameters
+    ----------
+    curves : tuple of Curve
+        In the order of `Points.curve_index`.
+    points : Points
+        Where losses are modelled or wanted. Step 0 of a CPT run is not among the points of a fit:
+        it is given, not modelled.
+    bases : Points
+        One row per curve, at step 0 of its CPT run.
+    """
+
+    curves: tuple[Curve, ...]
+    points: Points
+    bases: Points
+
+
+def reference_of(study: Study) -> Reference:
+    """Return the reference points of a study (see `Reference`): medians over its bases and runs."""
+    cpt = study.continual_runs
+    known_bases = [base.schedule for base in study.bases if base.schedule is not None]
+    pretraining = [run.schedule for run in study.pretraining_runs] or known_bases
+    sources = pretraining or [run.schedule for run in cpt]
+    forward = [float(s.learning_rates().sum()) for s in (known_bases or sources)]
+    forward_cpt = [float(run.schedule.learning_rates().sum()) for run in cpt]
+    return Reference(
+        learning_rate=max(schedule.peak for schedule in sources),
+        forward_pt=float(np.median(forward)),
+        forward_cpt=float(np.median(forward_cpt)) if cpt else float(np.median(forward)),
+        steps=float(np.median([run.schedule.steps for run in (cpt or study.pretraining_runs)])),
+    )
+
+
+def last_pretraining_step(study: Study) -> float:
+    """Return the last step at which a study measured a PT run; inf where it measured none."""
+    names = [run.name for run in study.pretraining_runs]
+    steps = study.losses.loc[study.losses["run"].isin(names), "step"]
+    return float(steps.max()) if len(steps) else float("inf")
+
+
+def observed_steps(study: Study, run: Run, domain: str, skip_pretraining: float) -> list[int]:
+    """Return the measured steps of a curve that enter a fit.
+
+    In CPT all but step 0. In PT those past the warm-up and past the first `skip_pretraining` of the run,
+    where the power of the forward area does not hold yet.
+    """
+    steps, _ = study.curve(run.name, domain)
+    if run.phase == "cpt":
+        return [int(step) for step in steps[steps > 0]]
+    first = max(run.schedule.warmup_steps, skip_pretraining * run.schedule.steps)
+    return [int(step) for step in steps[steps > first]]
+
+
+def thinned(steps: Sequence[int], onset: float, most: int = MOST_POINTS) -> list[int]:
+    """Return at most so many steps of a curve: half evenly spread, half evenly in ``log(1 + t/onset)``.
+
+    Along a curve residuals are correlated over a memory tau, so points much closer than tau tell the same.
+    With gaps of at most g between those kept, no quantity of the law is known with more than
+    ``sqrt(x/tanh(x))`` times the sd that all points would give, ``x = g/(2·tau)``: 1 % more at gaps of half
+    the memory, 4 % at gaps of the memory itself (tested). The size of the fluctuation itself is
+    known to a relative ``1/sqrt(2·most)``. Where fluctuations last much shorter than the gaps, bands are
+    right but wider than they had to be.
+
+    Parameters
+    ----------
+    steps : sequence of int
+        Rising.
+    onset : float
+        Where the logarithm sets in, steps: the law moves fastest early.
+    most : int
+        How many are kept at most; a curve with no more of them keeps all.
+
+    Examples
+    --------
+    >>> thinned(range(1, 10_001), onset=10.0, most=8)
+    [1, 97, 1023, 3334, 6667, 10000]
+    """
+    if len(steps) <= most:
+        return list(steps)
+    every = np.asarray(steps, dtype=np.float64)
+    first, last = np.log1p(every[[0, -1]] / onset)
+    wanted = np.concatenate(
+        [
+            np.linspace(every[0], every[-1], most // 2),
+            onset * np.expm1(np.linspace(first, last, most - most // 2)),
+        ]
+    )
+    nearest = np.searchsorted(0.5 * (every[1:] + every[:-1]), wanted)
+    return [int(step) for step in every[np.unique(nearest)]]
+
+
+def build_curves(
+    study: Study,
+    domains: Sequence[str],
+    steps_of: Callable[[Run, str], Iterable[int]],
+    reference: Reference,
+    momentum_range: MomentumRange,
+    *,
+    carry_memory: bool = False,
+    runs: Iterable[Run] | None = None,
+) -> Curves:
+    """Return the curves of a study or plan at chosen steps.
+
+    Parameters
+    ----------
+    study : Study
+        Runs and bases; losses are looked up where they were measured.
+    domains : sequence of str
+        Validation sets, in the order of the coefficients.
+    steps_of : callable
+        Steps wanted of a run on a domain; a curve without any is left out.
+    reference : Reference
+        Of the fitted study.
+    momentum_range : MomentumRange
+        Momenta at which the annealing areas will be wanted.
+    carry_memory : bool
+        Whether the annealing memory is carried across the transfer.
+    runs : iterable of Run, optional
+        All of the study's unless given.
+    """
+    curves: list[Curve] = []
+    columns: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
+    for run in study.runs if runs is None else runs:
+        wanted = {domain: _rising(steps_of(run, domain)) for domain in domains}
+        union = np.unique(np.concatenate([[0], *wanted.values()]))
+        areas = _areas(study, run, union, momentum_range, carry_memory)
+        for domain_index, domain in enumerate(domains):
+            if not wanted[domain].size:
+                continue
+            base_loss = _base_loss(study, run, domain)
+            curve = Curve(run.name, domain, run.phase == "cpt", base_loss is not None)
+            shared = (len(curves), domain_index, run, curve, reference)
+            losses = _measured(study, run, domain, wanted[domain])
+            columns.append(_columns(areas, np.searchsorted(union, wanted[domain]), losses, *shared))
+            start = np.array([0]) if curve.continual else np.array([union.size - 1])
+            rows.append(_columns(areas, start, np.array([base_loss or 0.0]), *shared))
+            curves.append(curve)
+    return Curves(tuple(curves), _points(columns, momentum_range), _points(rows, momentum_range))
+
+
+def _rising(steps: Iterable[int]) -> IntArray:
+    return np.unique(np.fromiter(steps, dtype=np.int64))
+
+
+def _areas(
+    study: Study, run: Run, steps: IntArray, momentum_range: MomentumRange, carry_memory: bool
+) -> PhaseAreas:
+    if run.phase == "pt":
+        return pretraining_areas(run.schedule, steps, momentum_range)
+    base = study.base(str(run.base))
+    return continual_areas(
+        base.schedule, run.schedule, steps, carry_memory=carry_memory, momentum_range=momentum_range
+    )
+
+
+def _base_loss(study: Study, run: Run, domain: str) -> float | None:
+    return study.base_loss(str(run.base), domain) if run.phase == "cpt" else None
+
+
+def _measured(study: Study, run: Run, domain: str, wanted: IntArray) -> Floats:
+    """Return the losses of a curve at rising steps, NaN where there is none."""
+    found = np.full(wanted.size, np.nan)
+    if run.name in study:
+        steps, losses = study.curve(run.name, domain)
+        _, here, there = np.intersect1d(wanted, steps, assume_unique=True, return_indices=True)
+        found[here] = losses[there]
+    return found
+
+
+def _columns(
+    areas: PhaseAreas,
+    rows: IntArray,
+    losses: Floats,
+    curve_index: int,
+    domain_index: int,
+    run: Run,
+    curve: Curve,
+    reference: Reference,
+) -> dict[str, Any]:
+    steps = areas.steps[rows].astype(np.float64)
+    ones = np.ones(rows.size)
+    return {
+        "curve_index": np.full(rows.size, curve_index),
+        "domain_index": np.full(rows.size, domain_index),
+        "steps": steps,
+        "cpt_steps": steps if curve.continual else 0.0 * ones,
+        "learning_rate": areas.learning_rates[rows] / reference.learning_rate,
+        "forward_pt": areas.forward_pt[rows],
+        "forward_cpt": areas.forward_cpt[rows],
+        "annealing_pt": areas.annealing_pt.coefficients[rows],
+        "annealing_cpt": areas.annealing_cpt.coefficients[rows],
+        "target_share": (1.0 - (run.replay or 0.0) if curve.continual else 0.0) * ones,
+        "loss": losses,
+        "base_known": float(curve.base_known) * ones,
+    }
+
+
+def _points(columns: list[dict[str, Any]], momentum_range: MomentumRange) -> Points:
+    if not columns:
+        raise StudyError(
+            [
+                Problem(
+                    "losses",
+                    "no loss is left to work on",
+                    "measure the general and target validation sets in at least one run",
+                )
+            ]
+        )
+    # The parts go as the whole grows: the areas of long logs are large.
+    arrays: dict[str, Any] = {
+        name: np.concatenate([column.pop(name) for column in columns]) for name in list(columns[0])
+    }
+    return Points(**arrays, momentum_range=momentum_range)

@@ -1,0 +1,106 @@
+"""The priors of a specification, without PyMC: draws of them, and a table."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.model.distributions import quantiles, words
+from bayes_cpt.model.prior_tables import Distribution, Fixed, LogitNormal, LogNormal, Normal
+from bayes_cpt.model.setup import Frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+type Floats = NDArray[np.float64]
+
+
+def draw_priors(frame: Frame, draws: int, seed: int) -> dict[str, Floats]:
+    """Return draws of every parameter, shape (draws, members of its dims) or (draws,).
+
+    Parameters
+    ----------
+    frame : Frame
+    draws : int
+    seed : int
+
+    Examples
+    --------
+    >>> from bayes_cpt.laws import Reference
+    >>> from bayes_cpt.model.spec import read_spec
+    >>> reference = Reference(2e-3, 24.0, 3.0, 3000.0)
+    >>> frame = Frame(read_spec("pretrain"), ("general",), ("general",), reference)
+    >>> draw_priors(frame, 100, seed=0)["memory"].shape
+    (100,)
+    """
+    generator = np.random.default_rng(seed)
+    roles = dict(zip(frame.domains, frame.roles, strict=True))
+    found = {}
+    for name, info in frame.parameters().items():
+        prior = frame.spec.priors[name]
+        if info.dims is None:
+            found[name] = _draw(prior.of(None), draws, generator)
+        else:
+            members = frame.coords()[info.dims]
+            columns = [_draw(prior.of(roles[domain]), draws, generator) for domain in members]
+            found[name] = np.stack(columns, axis=1)
+    return found
+
+
+def prior_table(frame: Frame, interval: float = 0.9) -> "pd.DataFrame":
+    """Return one row per parameter and validation set.
+
+    Parameters
+    ----------
+    frame : Frame
+    interval : float
+        Mass of the central interval.
+
+    Returns
+    -------
+    DataFrame
+        Columns parameter, domain (``all`` where it is shared), distribution (in words), lower, median,
+        upper, unit, meaning, reason.
+    """
+    import pandas as pd
+
+    probabilities = [0.5 - interval / 2, 0.5, 0.5 + interval / 2]
+    roles = dict(zip(frame.domains, frame.roles, strict=True))
+    rows = []
+    for name, info in frame.parameters().items():
+        prior = frame.spec.priors[name]
+        for member in frame.coords()[info.dims] if info.dims else ("all",):
+            own = prior.of(roles.get(member))
+            ends = zip(("lower", "median", "upper"), quantiles(own, probabilities), strict=True)
+            rows.append(
+                {"parameter": name, "domain": member, "distribution": words(own)}
+                | {end: float(value) for end, value in ends}
+                | {"unit": info.unit, "meaning": info.meaning, "reason": prior.reason}
+            )
+    return pd.DataFrame(rows)
+
+
+def _draw(prior: Distribution, draws: int, generator: np.random.Generator) -> Floats:
+    match prior:
+        case Fixed(value=value):
+            return np.full(draws, value)
+        case Normal(mean=mean, sd=sd):
+            return mean + sd * generator.standard_normal(draws)
+        case LogitNormal(median=median, sigma=sigma):
+            logit = np.log(median / (1 - median)) + sigma * generator.standard_normal(draws)
+            return np.asarray(1.0 / (1.0 + np.exp(-logit)))
+        case LogNormal():
+            return _draw_log_normal(prior, draws, generator)
+
+
+def _draw_log_normal(prior: LogNormal, draws: int, generator: np.random.Generator) -> Floats:
+    """Return draws by inversion, so that bounds cost no rejections."""
+    from scipy.special import ndtr, ndtri
+
+    def standard(bound: float | None, otherwise: float) -> Any:
+        return otherwise if bound is None else np.log(bound / prior.median) / prior.sigma
+
+    low, high = ndtr(standard(prior.lower, -np.inf)), ndtr(standard(prior.upper, np.inf))
+    return np.asarray(
+        prior.median * np.exp(prior.sigma * ndtri(generator.uniform(low, high, draws)))
+    )

@@ -1,0 +1,262 @@
+"""Residuals of a curve: what the law leaves, its likelihood in O(points), and draws of it.
+
+Along each curve the measured loss is the law's curve plus
+
+- *fluctuation*: an Ornstein-Uhlenbeck process in steps (continuous-time AR(1)) whose size follows the
+  learning rate. Validation sets are the same at every measurement, so this is the model moving about,
+  not measurement noise: it is correlated over neighbouring checkpoints and shrinks as the run anneals.
+- *misfit*: the law is an approximation, and its error changes on the scale of the run itself. An
+  autoregression over evenly spread values of ``log(1 + t/t0)``, interpolated between them, starts at 0 at
+  the base's measured loss. Its size is learnt from all runs and is larger where the shift is larger.
+- *extrapolation*: beyond the last PT step that was measured the law's slope is off by a share of itself,
+  drawn anew for each curve. Nothing that was measured tells of it.
+- *offset*: the unknown level of a curve that does not start at a measured loss (PT runs).
+
+Misfit and offset are linear in Gaussian weights, which the likelihood integrates out (Woodbury).
+"""
+
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from bayes_cpt.model.points import Curves
+
+# Misfit is counted from this share of the reference CPT steps: the law is worst in the first per cents of
+# a run, so its walk must have taken several steps by then.
+ONSET_SHARE = 0.002
+# Knots of the misfit per e-fold of steps. Between knots it is straight: with few, the bends of a PT curve,
+# which is smooth to a thousandth of a nat, would be the law's alone to explain, and would fix its
+# coefficients more firmly than the law deserves. CPT curves fluctuate more than they bend.
+KNOTS_PT, KNOTS_CPT = 8, 1
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualDesign:
+    """What the residual likelihood needs beside the law's curve.
+
+    Parameters
+    ----------
+    gap : ndarray, shape (points,)
+        Steps since the previous point of the curve, or since the measured base; inf at the first
+        point of a curve that starts nowhere.
+    position : ndarray, shape (points,)
+        Where a point lies among the knots of the misfit; 0 at the start, 1 at the first knot.
+    floating : ndarray, shape (points,)
+        1 in curves with an unknown level.
+    pretraining : ndarray, shape (points,)
+        1 in PT curves.
+    beyond : ndarray, shape (points,)
+        E-folds of steps beyond the last PT step that was measured, in PT curves; 0 up to there.
+    first, last : ndarray of int, shape (curves,)
+        Range of the points of each curve, `last` exclusive.
+    carried, innovation : ndarray, shape (curves,)
+        Share of the misfit at one knot that is carried to the next, and the sd of what is added there as
+        a share of the misfit's size.
+    place : ndarray, shape (points,)
+        Where a point lies among the knots beside points of its curve: the others tell the likelihood
+        nothing. 0 at the start, 1 at the first of them.
+    knot_first : ndarray of int, shape (curves + 1,)
+        Range of these knots of each curve in the next two.
+    knot_carried, knot_innovation : ndarray, shape (knots beside points,)
+        Like `carried` and `innovation` from one of these knots to the next, the misfit at each in units of
+        its own innovation.
+    knots : int
+        Of the misfit.
+    """
+
+    gap: Any
+    position: Any
+    floating: Any
+    pretraining: Any
+    beyond: Any
+    first: Any
+    last: Any
+    carried: Any
+    innovation: Any
+    place: Any
+    knot_first: Any
+    knot_carried: Any
+    knot_innovation: Any
+    knots: int
+
+    @cached_property
+    def ramps(self) -> Any:
+        """What each innovation of the misfit's autoregression adds at a point, shape (points, knots)."""
+        counts = self.last - self.first
+        innovation, carried = (np.repeat(own, counts) for own in (self.innovation, self.carried))
+        return innovation[:, None] * misfit_ramps(self.position, self.knots, carried)
+
+    def for_likelihood(self) -> tuple[Any, ...]:
+        """Return what `bayes_cpt.model.compiled.likelihood` takes of the design, in its order."""
+        return (
+            self.gap,
+            self.place,
+            self.floating,
+            self.first,
+            self.last,
+            self.knot_first,
+            self.knot_carried,
+            self.knot_innovation,
+        )
+
+    def arrays(self) -> dict[str, Any]:
+        """Return the arrays by name."""
+        names = [field.name for field in fields(self) if field.name != "knots"]
+        return {name: getattr(self, name) for name in names}
+
+    def map(self, function: Any) -> Self:
+        """Return the design with every array replaced by ``function(name, array)``."""
+        changed: dict[str, Any] = {n: function(n, value) for n, value in self.arrays().items()}
+        return replace(self, **changed)
+
+
+def misfit_position(steps: Any, onset: float, per_fold: Any) -> Any:
+    """Return where steps lie among the knots of the misfit, so many of them per e-fold."""
+    return per_fold * np.log1p(np.asarray(steps, dtype=np.float64) / onset)
+
+
+def misfit_walk(memory: float, per_fold: int) -> tuple[float, float]:
+    """Return `carried` and `innovation` of `ResidualDesign`.
+
+    Parameters
+    ----------
+    memory : float
+        Share of the misfit that is carried over an e-fold of steps; 1 is a random walk. Over an e-fold the
+        innovations of a misfit of size 1 add up to the variance 1.
+    per_fold : int
+        Knots per e-fold.
+    """
+    carried = memory ** (1.0 / per_fold)
+    lags = carried ** (2.0 * np.arange(per_fold))
+    return carried, float(1.0 / np.sqrt(lags.sum()))
+
+
+def misfit_ramps(position: Any, knots: int, carried: Any) -> Any:
+    """Return what unit innovations add at positions among the knots, shape (points, knots).
+
+    Hats, which interpolate between the knots, of the autoregression's response: `carried` for each knot
+    between, shape (points,) or ().
+    """
+    lags = np.floor(position)[:, None] - np.arange(1, knots + 1)
+    kept = np.asarray(carried, dtype=np.float64)[..., None]
+    below = np.where(lags >= 0, kept ** np.maximum(lags, 0), 0.0)
+    above = np.where(lags >= -1, kept ** np.maximum(lags + 1, 0), 0.0)
+    share = (position - np.floor(position))[:, None]
+    return (1.0 - share) * below + share * above
+
+
+def misfit_variance(steps: Any, onset: float, memory: float, per_fold: int = KNOTS_CPT) -> Any:
+    """Return the variance of a misfit of size 1 after some steps, shape (points,)."""
+    carried, innovation = misfit_walk(memory, per_fold)
+    position = misfit_position(steps, onset, per_fold)
+    ramps = innovation * misfit_ramps(position, knot_count(position), carried)
+    return (ramps**2).sum(axis=1)
+
+
+def knots_beside(position: Any, carried: float, innovation: float) -> tuple[Any, Any, Any]:
+    """Return `place`, `knot_carried` and `knot_innovation` of `ResidualDesign` for one curve."""
+    below = np.floor(position).astype(np.int64)
+    beside = np.unique(np.r_[below, below + 1])
+    beside = beside[beside > 0]
+    apart = np.diff(beside, prepend=0)
+    added = np.cumsum(carried ** (2.0 * np.arange(apart.max())))
+    size = innovation * np.sqrt(added[apart - 1])
+    link = carried**apart * np.r_[0.0, size[:-1]] / size
+    return np.searchsorted(beside, below, side="right") + (position - below), link, size
+
+
+def knot_count(position: Any) -> int:
+    """Return how many knots lie below the last position, or at it."""
+    return int(np.ceil(np.max(position)))
+
+
+def residual_design(
+    curves: Curves,
+    reference_steps: float,
+    misfit_memory: float,
+    misfit_memory_pt: float | None = None,
+    *,
+    last_step: float | None = None,
+    studied_pt: float = np.inf,
+) -> ResidualDesign:
+    """Return the design of the residuals of some curves.
+
+    Parameters
+    ----------
+    curves : Curves
+        Points in order.
+    reference_steps : float
+        Typical length of a CPT run.
+    misfit_memory, misfit_memory_pt : float
+        Share of the misfit that is carried over an e-fold of steps, in CPT and in PT; alike unless given.
+    last_step : float, optional
+        Knots reach up to here; to the last of the points unless given.
+    studied_pt : float
+        Last PT step that was measured.
+    """
+    points = curves.points
+    onset = ONSET_SHARE * reference_steps
+    follows = np.r_[False, np.diff(points.curve_index) == 0]
+    before = np.where(follows, np.r_[0.0, points.steps[:-1]], 0.0)
+    anchored = np.array([curve.continual and curve.base_known for curve in curves.curves])
+    gap = np.where(follows | anchored[points.curve_index], points.steps - before, np.inf)
+    count = len(curves.curves)
+    pretraining = np.array([not curve.continual for curve in curves.curves])
+    per_fold = np.where(pretraining, KNOTS_PT, KNOTS_CPT)
+    in_cpt = misfit_walk(misfit_memory, KNOTS_CPT)
+    in_pt = misfit_walk(misfit_memory if misfit_memory_pt is None else misfit_memory_pt, KNOTS_PT)
+    walks = np.where(pretraining[:, None], in_pt, in_cpt)
+    reach = float(points.steps.max()) if last_step is None else last_step
+    position = misfit_position(points.steps, onset, per_fold[points.curve_index])
+    first, last = (
+        np.searchsorted(points.curve_index, np.arange(count), side=side)
+        for side in ("left", "right")
+    )
+    beside = [
+        knots_beside(position[start:stop], *walk)
+        for start, stop, walk in zip(first, last, walks, strict=True)
+    ]
+    places, links, sizes = (np.concatenate(own) for own in zip(*beside, strict=True))
+    return ResidualDesign(
+        gap=gap,
+        position=position,
+        floating=(~anchored)[points.curve_index].astype(np.float64),
+        pretraining=pretraining[points.curve_index].astype(np.float64),
+        beyond=pretraining[points.curve_index] * np.log(np.maximum(points.steps / studied_pt, 1.0)),
+        first=first,
+        last=last,
+        carried=walks[:, 0],
+        innovation=walks[:, 1],
+        place=places,
+        knot_first=np.cumsum([0, *(own[1].size for own in beside)], dtype=np.int64),
+        knot_carried=links,
+        knot_innovation=sizes,
+        knots=knot_count(misfit_position(reach, onset, per_fold)),
+    )
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Sizes of the residual parts at each point, shape (..., points) each.
+
+    Parameters
+    ----------
+    fluctuation : array
+        Sd of the fluctuation, nats/token.
+    memory : array
+        Its correlation time, steps.
+    misfit : array
+        Sd of an innovation of the misfit's autoregression, nats/token.
+    offset : array
+        Sd of the unknown level, nats/token; 0 where the level is known.
+    extrapolation : array
+        Sd of the extrapolation's error per e-fold of steps, nats/token.
+    """
+
+    fluctuation: Any
+    memory: Any
+    misfit: Any
+    offset: Any
+    extrapolation: Any

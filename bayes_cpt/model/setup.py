@@ -1,0 +1,293 @@
+"""What a specification makes of a study, before any PyMC: law, points, residual design and scales."""
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bayes_cpt.errors import Problem, SpecError, StudyError, StudyWarning
+from bayes_cpt.laws import Law, Parameter, Reference, Shift
+from bayes_cpt.laws.areas import MomentumRange
+from bayes_cpt.laws.law import gather
+from bayes_cpt.model.lone_bases import with_lone_bases
+from bayes_cpt.model.points import (
+    MOST_POINTS,
+    Curves,
+    Points,
+    build_curves,
+    last_pretraining_step,
+    observed_steps,
+    reference_of,
+    thinned,
+)
+from bayes_cpt.model.prior_tables import memory_ends
+from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales, residual_design
+from bayes_cpt.model.spec import MEMORIES, ModelSpec
+from bayes_cpt.model.unknown_base import check_kind, for_base
+from bayes_cpt.study.study import Run, Study
+
+# Correlation time, in steps, that makes errors independent.
+NO_MEMORY = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """A specification applied to named validation sets at reference points.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    domains, roles : tuple of str
+        Validation sets and what each is: ``general`` or ``target``.
+    reference : Reference
+    studied_pt : float
+        Last PT step that the study measured: beyond it the law extrapolates.
+    """
+
+    spec: ModelSpec
+    domains: tuple[str, ...]
+    roles: tuple[str, ...]
+    reference: Reference
+    studied_pt: float = np.inf
+
+    @cached_property
+    def law(self) -> Law:
+        """The law of these validation sets."""
+        return self.spec.law.build(self.roles, self.reference)
+
+    @property
+    def momentum_range(self) -> MomentumRange:
+        """The momenta that the priors of the memories allow."""
+        names = [name for name in MEMORIES if name in self.spec.priors]
+        ends = [end for name in names for end in self._memory_range(name)]
+        shortest, longest = 1.0 - 1.0 / min(ends), 1.0 - 1.0 / max(ends)
+        if shortest == longest:
+            shortest -= 1e-3 * (1.0 - shortest)
+        return MomentumRange(shortest, longest)
+
+    def _memory_range(self, name: str) -> tuple[float, float]:
+        if ends := memory_ends(self.spec.priors[name].of(None)):
+            return ends
+        raise SpecError(
+            [
+                Problem(
+                    f"key priors.{name}",
+                    "a memory needs bounds: annealing areas are tabulated between them",
+                    "use a lognormal with lower and upper, or fix it",
+                )
+            ]
+        )
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Return all sampled parameters, of the law and of the residuals."""
+        residual = self.spec.residuals.parameters(self.spec.law)
+        return self.law.parameters() | residual
+
+    def coords(self) -> dict[str, tuple[str, ...]]:
+        """Return the coordinates that parameters run along."""
+        factors = [getattr(self.spec.law.replay_factor, role) for role in self.roles]
+        found = {"domain": self.domains}
+        for factor in ("exponential", "saturating", "power"):
+            chosen = zip(self.domains, factors, strict=True)
+            if names := tuple(name for name, own in chosen if own == factor):
+                found[f"{factor}_domain"] = names
+        return found
+
+    def curves(
+        self,
+        study: Study,
+        steps_of: Any,
+        runs: Iterable[Run] | None = None,
+        momentum_range: MomentumRange | None = None,
+    ) -> Curves:
+        """Return curves of a study or plan on these validation sets (see `build_curves`).
+
+        Momenta are those that the prior allows unless a range is given: a narrower one costs less.
+
+        Raises
+        ------
+        StudyError
+            If a run starts from an unknown base and the law is of known ones, or the other way round.
+        """
+        runs = study.runs if runs is None else tuple(runs)
+        check_kind(study, runs, unknown=self.spec.law.unknown_base)
+        return build_curves(
+            study,
+            self.domains,
+            steps_of,
+            self.reference,
+            momentum_range or self.momentum_range,
+            carry_memory=self.spec.law.carry_memory,
+            runs=runs,
+        )
+
+    def fitted_steps(self, study: Study, run: Run, domain: str) -> list[int]:
+        """Return the measured steps of a curve that enter a fit (see `observed_steps`), long logs thinned.
+
+        Neighbouring points tell the same wherever residuals are correlated (see `thinned`); independent
+        errors are not thinned.
+        """
+        residuals = self.spec.residuals
+        steps = observed_steps(study, run, domain, residuals.skip_pretraining)
+        if residuals.kind == "independent":
+            return steps
+        return thinned(steps, ONSET_SHARE * self.reference.steps)
+
+    def residual_scales(
+        self, points: Points, pretraining: Any, parameters: Any, coefficients: Any, xp: Any
+    ) -> Scales:
+        """Return the sizes of the residual parts at the points, shape (..., points).
+
+        The fluctuation falls with the learning rate to a floor. The variance of the misfit of a CPT run is
+        ``misfit_cpt²·(1 - misfit_replay·(1 - h))``: replay takes away a part of it with the run's replay
+        factor h, more slowly than it takes away the shift itself.
+
+        Parameters
+        ----------
+        points : Points
+        pretraining : array, shape (points,)
+            1 in PT curves, else 0.
+        parameters, coefficients : mapping
+            Sampled values, and the law's coefficients from them.
+        xp : module
+            `numpy` or `pytensor.tensor`.
+        """
+        law = self.spec.law
+        residuals = self.spec.residuals
+        names = [*residuals.parameters(law), "reference_slope"]
+        own = gather(points, {name: parameters[name] for name in names} | coefficients)
+        extrapolation = residuals.extrapolation_pt * own["reference_slope"]
+        if residuals.kind == "independent":
+            nothing = xp.zeros_like(own["error"])
+            return Scales(own["error"], NO_MEMORY + nothing, nothing, nothing, extrapolation)
+        floor = own["fluctuation_floor"]
+        heat = floor + (1.0 - floor) * points.learning_rate
+        # From an unknown base there are no curves of PT, nor any whose start was not measured.
+        absent = xp.zeros_like(floor)
+        fluctuation, misfit, offset = (
+            own.get(name, absent) for name in ("fluctuation_pt", "misfit_pt", "offset_pt")
+        )
+        if law.continual:
+            misfit_cpt = own["misfit_cpt"]
+            if law.uses_replay:
+                factor = self._shift.replay_factor(points.target_share, own, xp)
+                misfit_cpt = misfit_cpt * xp.sqrt(1.0 - own["misfit_replay"] * (1.0 - factor))
+            fluctuation = _chosen(pretraining, fluctuation, own["fluctuation_cpt"])
+            misfit = _chosen(pretraining, misfit, misfit_cpt)
+        return Scales(
+            fluctuation=fluctuation * heat,
+            memory=own["fluctuation_memory"] * self.reference.steps,
+            misfit=misfit,
+            offset=offset,
+            extrapolation=extrapolation,
+        )
+
+    def residual_design(self, curves: Curves, last_step: float | None = None) -> ResidualDesign:
+        """Return the residual design of some curves (see `residual_design`)."""
+        own = self.spec.residuals
+        return residual_design(
+            curves,
+            self.reference.steps,
+            own.misfit_memory,
+            own.misfit_memory_pt,
+            last_step=last_step,
+            studied_pt=self.studied_pt,
+        )
+
+    @property
+    def _shift(self) -> Shift:
+        return next(term for term in self.law.terms if isinstance(term, Shift))
+
+
+def _chosen(indicator: Any, where_one: Any, where_zero: Any) -> Any:
+    return indicator * where_one + (1.0 - indicator) * where_zero
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """A frame with the points and the residual design of a study.
+
+    Parameters
+    ----------
+    frame : Frame
+    curves : Curves
+        The points that enter the likelihood.
+    design : ResidualDesign
+        Of those points.
+    """
+
+    frame: Frame
+    curves: Curves
+    design: ResidualDesign
+
+
+def build_setup(spec: ModelSpec, study: Study) -> Setup:
+    """Return law, points and residual design of a study under a specification.
+
+    Raises
+    ------
+    StudyError
+        If the study lacks what the law needs, or has what it has no term for.
+
+    Warns
+    -----
+    StudyWarning
+        If a log is so long that it is thinned (see `bayes_cpt.model.points.thinned`).
+    """
+    continual = spec.law.continual
+    _check_fits(spec, study)
+    spec = for_base(spec, study)
+    domains: tuple[str, ...] = (study.general,)
+    if continual and study.target is not None:
+        domains = (study.general, study.target)
+    roles = ("general", "target")[: len(domains)]
+    frame = Frame(spec, domains, roles, reference_of(study), last_pretraining_step(study))
+    fitted = with_lone_bases(study, domains) if continual else study
+    curves = frame.curves(
+        fitted,
+        lambda run, domain: frame.fitted_steps(fitted, run, domain),
+        runs=fitted.runs if continual else fitted.pretraining_runs,
+    )
+    _note_thinned(frame, fitted, curves)
+    return Setup(frame, curves, frame.residual_design(curves))
+
+
+def _note_thinned(frame: Frame, study: Study, curves: Curves) -> None:
+    """Say which long logs enter with a part of their points."""
+    kept = np.bincount(curves.points.curve_index).tolist()
+    skip = frame.spec.residuals.skip_pretraining
+    thin = []
+    for curve, count in zip(curves.curves, kept, strict=True):
+        if count < study.curve(curve.run, curve.domain)[0].size > MOST_POINTS:
+            measured = len(observed_steps(study, study.run(curve.run), curve.domain, skip))
+            thin += [(measured, count, curve)] if measured > count else []
+    if thin:
+        measured, count, curve = max(thin, key=lambda own: own[0])
+        problem = Problem(
+            f"study {study.name}, run {curve.run}, domain {curve.domain}",
+            f"{count} of its {measured} losses enter the fit, and {len(thin) - 1} more long logs are "
+            "thinned: neighbouring losses of a curve tell the same",
+            "log less often, or leave it so",
+        )
+        warnings.warn(str(problem), StudyWarning, stacklevel=3)
+
+
+def _check_fits(spec: ModelSpec, study: Study) -> None:
+    runs = study.continual_runs
+    replays = sorted({run.replay for run in runs if run.replay is not None})
+    problem = None
+    if spec.law.continual and not runs:
+        problem = ("there is no CPT run", "use --model pretrain, or add CPT runs")
+    elif not spec.law.continual and not study.pretraining_runs:
+        problem = ("there is no PT run", "use --model cpt or cpt-replay, or add PT runs")
+    elif spec.law.continual and len(replays) > 1 and not spec.law.uses_replay:
+        problem = (
+            f"the runs have replay ratios {replays[0]:g} to {replays[-1]:g}, and the law {spec.name} "
+            "has no term for them",
+            "use --model cpt-replay, or keep runs of one replay ratio",
+        )
+    if problem:
+        raise StudyError([Problem(f"study {study.name}, model {spec.name}", *problem)])

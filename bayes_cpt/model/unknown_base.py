@@ -1,0 +1,141 @@
+"""Bases whose pre-training is not known: open weights (LAW.md section 3; arXiv 2505.07796, App. G).
+
+The forward area S1_pt of such a base is a parameter, and so is the learning rate that it was left at: the
+paper takes it as 0, as released models have it, and checkpoints from the middle of a run do not.
+Where curves start at the measured loss of their base, so does the law: of its level nothing else is known.
+"""
+
+from collections.abc import Iterable
+
+from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.model.prior_tables import Distribution, Fixed, Prior
+from bayes_cpt.model.spec import ModelSpec, parameter_names
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.study import Study
+
+GIVE_SCHEDULE = "give the base's PT schedule; an approximate one is better than none"
+LEVEL = "The law starts at the measured loss of its base, of whose pre-training nothing is known."
+RATIO = "Without pre-training there is no other annealing gain to compare that of CPT with."
+
+
+def unknown_base(study: Study) -> Base | None:
+    """Return the base with unknown pre-training that CPT runs of a study start from, None if there is none.
+
+    Raises
+    ------
+    StudyError
+        If the runs start from further bases, or there are PT runs: those are of other models.
+    """
+    used = {str(run.base): study.base(str(run.base)) for run in study.continual_runs}
+    unknown = [base for base in used.values() if base.schedule is None]
+    if not unknown:
+        return None
+    place = f"study {study.name}, base {unknown[0].name}"
+    others = [f"base {name}" for name in used if name != unknown[0].name]
+    others += [f"PT run {run.name}" for run in study.pretraining_runs]
+    if others:
+        problem = f"its pre-training is not known, and the study also has {', '.join(others[:3])}"
+        fix = f"keep to the runs that start from it, or {GIVE_SCHEDULE}"
+        raise StudyError([Problem(place, problem, fix)])
+    return unknown[0]
+
+
+def fitted_bases(study: Study) -> tuple[Base, ...]:
+    """Return the bases that the law of a fit is about: the unknown one, else all that are known."""
+    own = unknown_base(study)
+    if own is not None:
+        return (own,)
+    return tuple(base for base in study.bases if base.schedule is not None)
+
+
+def for_base(spec: ModelSpec, study: Study) -> ModelSpec:
+    """Return the specification for the base of a study: with its pre-training as parameters if unknown.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    study : Study
+        Of a plan without any loss of the base, the level is left to its prior.
+
+    Raises
+    ------
+    StudyError
+        If the specification has no priors for them, or the base's loss was not measured on a validation
+        set; and as `unknown_base` does.
+    """
+    base = unknown_base(study) if spec.law.continual else None
+    if base is None:
+        return spec
+    if not spec.unknown_base:
+        problem = f"its pre-training is not known, and the model {spec.name} has no prior for it"
+        fix = f"add [unknown_base] as in models/cpt-replay.toml, or {GIVE_SCHEDULE}"
+        raise StudyError([Problem(f"study {study.name}, base {base.name}", problem, fix)])
+    law = spec.law.model_copy(update={"unknown_base": True, "base_offset": False})
+    names = parameter_names(law, spec.residuals)
+    priors = {name: prior for name, prior in spec.priors.items() if name in names}
+    priors |= {name: prior for name, prior in spec.unknown_base.items() if name in names}
+    priors["gain_ratio"] = Prior(reason=RATIO, every=Fixed(distribution="fixed", value=1.0))
+    if spec.law.base_offset:
+        priors |= _level(study, base)
+    return spec.model_copy(update={"law": law, "priors": priors})
+
+
+def _level(study: Study, base: Base) -> dict[str, Prior]:
+    """Return the level of the law: that of the base; nothing where a plan does not say it."""
+    domains = [study.general] + ([study.target] if study.target else [])
+    losses = {domain: study.base_loss(base.name, domain) for domain in domains}
+    if study.is_plan and all(loss is None for loss in losses.values()):
+        return {}
+    problems = [
+        Problem(
+            f"study {study.name}, base {base.name}, domain {domain}",
+            "its loss was not measured, and its pre-training is not known: nothing says where curves start",
+            f"add a row at step 0 of any of its runs, or {GIVE_SCHEDULE}",
+        )
+        for domain, loss in losses.items()
+        if loss is None
+    ]
+    if problems:
+        raise StudyError(problems)
+    fixed: list[Distribution] = [
+        Fixed(distribution="fixed", value=loss) for loss in losses.values() if loss is not None
+    ]
+    return {"reference_loss": Prior(reason=LEVEL, general=fixed[0], target=fixed[-1])}
+
+
+def check_kind(study: Study, runs: Iterable[Run], *, unknown: bool) -> None:
+    """Check that runs start from an unknown base just where the law is of one.
+
+    Raises
+    ------
+    StudyError
+        Naming the first run that does not.
+    """
+    for run in runs:
+        schedule = study.base(run.base).schedule if run.base is not None else None
+        if (run.phase == "cpt" and schedule is None) == unknown:
+            continue
+        own, fitted = ("known", "not known") if unknown else ("not known", "known")
+        problem = f"its pre-training is {own}, and that of what was fitted is {fitted}"
+        fix = "start the run from the base that was fitted" if unknown else GIVE_SCHEDULE
+        place = f"run {run.name}" + (f", base {run.base}" if run.base else "")
+        raise StudyError([Problem(place, problem, fix)])
+
+
+def check_base(fitted: Study, plan: Study, runs: Iterable[Run]) -> None:
+    """Check that runs of a plan that start from an unknown base start from the one that was fitted.
+
+    Raises
+    ------
+    StudyError
+        Naming the first run that does not.
+    """
+    own = unknown_base(fitted)
+    for run in runs:
+        if own is None or run.base in (None, own.name):
+            continue
+        problem = (
+            f"the fit is of the base {own.name}, whose pre-training is not known, and of no other"
+        )
+        fix = f"start the run from {own.name}, or fit runs that start from this one"
+        raise StudyError([Problem(f"run {run.name}, base {run.base}", problem, fix)])

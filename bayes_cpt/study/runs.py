@@ -1,0 +1,218 @@
+"""Training runs and the bases they start from: the parts of a study, each checked by itself."""
+
+from dataclasses import dataclass
+
+from bayes_cpt.checks import Check, is_number
+from bayes_cpt.errors import StudyError
+from bayes_cpt.study.schedules import Schedule
+
+OPTIMIZER_STATES = ("carried", "reset")
+# No optimiser in use trains a language model faster; 2.0 is a 2e-4 without its unit.
+HIGHEST_LEARNING_RATE = 0.1
+# Below this nothing is learnt in any number of steps.
+LOWEST_LEARNING_RATE = 1e-12
+
+
+def _check_schedule(check: Check, schedule: object) -> None:
+    if not isinstance(schedule, Schedule):
+        check.add("key schedule", f"the schedule is {schedule!r}", "give the schedule's segments")
+    elif schedule.peak > HIGHEST_LEARNING_RATE:
+        check.add(
+            "key schedule",
+            f"the peak learning rate is {schedule.peak:g}, above {HIGHEST_LEARNING_RATE:g}",
+            "write raw learning rates, 2e-4 and not 2.0 (or say lr_unit = 1e-4 in [study])",
+        )
+    elif not schedule.learning_rates().any():
+        check.add(
+            "key schedule",
+            "the learning rate is 0 throughout",
+            "give the learning rates that were trained with",
+        )
+    elif schedule.peak < LOWEST_LEARNING_RATE:
+        check.add(
+            "key schedule",
+            f"the peak learning rate is {schedule.peak:g}, below {LOWEST_LEARNING_RATE:g}",
+            "write raw learning rates, 2e-4 for 0.0002 (and correct lr_unit in [study])",
+        )
+
+
+def _make_floats(item: "Base | Run", keys: tuple[str, ...]) -> None:
+    """Make integers floats, so that equal studies have equal digests."""
+    for key in keys:
+        if getattr(item, key) is not None:
+            object.__setattr__(item, key, float(getattr(item, key)))
+
+
+@dataclass(frozen=True)
+class Base:
+    """A pre-trained checkpoint that CPT runs start from.
+
+    Parameters
+    ----------
+    name : str
+    steps : int, optional
+        PT steps behind it; needed unless `known` is false.
+    schedule : Schedule, optional
+        Learning rates of just those steps; needed unless `known` is false.
+    run : str, optional
+        The PT run it lies on.
+    model_size : float, optional
+        Non-embedding parameters in millions.
+    known : bool
+        False for an open-weights base whose PT schedule is not known (LAW.md section 3).
+
+    Raises
+    ------
+    StudyError
+        With every problem of the base, named by key.
+
+    Examples
+    --------
+    >>> from bayes_cpt.study.schedules import constant, linear
+    >>> Base("half", 2000, constant(1000, 2e-3) + linear(1000, 2e-3, 1e-3)).loss_potential
+    0.5
+    """
+
+    name: str
+    steps: int | None = None
+    schedule: Schedule | None = None
+    run: str | None = None
+    model_size: float | None = None
+    known: bool = True
+
+    def __post_init__(self) -> None:
+        check = Check()
+        check.name("name", self.name)
+        if not isinstance(self.known, bool):
+            check.add(
+                "key known", f"known is {self.known!r}", "write true or false, without quotes"
+            )
+        if self.run is not None:
+            check.name("run", self.run)
+        if self.model_size is not None:
+            check.positive("model_size", self.model_size, "millions of parameters")
+        steps_fine = self.steps is not None and check.count("steps", self.steps)
+        if self.schedule is not None:
+            _check_schedule(check, self.schedule)
+        if self.known is True:
+            self._check_known(check, steps_fine)
+        if check.problems:
+            raise StudyError(check.problems).within(f"base {self.name}")
+        _make_floats(self, ("model_size",))
+
+    def _check_known(self, check: Check, steps_fine: bool) -> None:
+        for key in ("steps", "schedule"):
+            if getattr(self, key) is None:
+                check.add(
+                    f"key {key}",
+                    f"the key {key!r} is missing",
+                    f"add {key} = ..., or known = false for an open-weights base",
+                )
+        if steps_fine and isinstance(self.schedule, Schedule) and self.steps != self.schedule.steps:
+            check.add(
+                "key steps",
+                f"steps is {self.steps} but the segments of the schedule sum to "
+                f"{self.schedule.steps}",
+                "make both the number of PT steps behind the checkpoint",
+            )
+
+    @property
+    def loss_potential(self) -> float | None:
+        """Final over peak PT learning rate: 0 fully annealed, 1 not annealed; None if not known."""
+        return self.schedule.final / self.schedule.peak if self.schedule else None
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training run: a PT run from its first step, or a CPT run from a base.
+
+    Parameters
+    ----------
+    name : str
+    phase : {"pt", "cpt"}
+    schedule : Schedule
+        Learning rates of the run's own phase.
+    base : str, optional
+        Name of the base; CPT runs only, and needed there.
+    replay : float, optional
+        Share of general data in the CPT batches, 0 to 1; CPT runs only, and needed there.
+    model_size : float, optional
+        Non-embedding parameters in millions.
+    batch_tokens : float, optional
+        Tokens per optimiser step.
+    sequence_length : int, optional
+        Tokens per sequence.
+    optimizer_state : {"carried", "reset"}, optional
+        What became of the optimiser state at the transfer.
+
+    Raises
+    ------
+    StudyError
+        With every problem of the run, named by key.
+    """
+
+    name: str
+    phase: str
+    schedule: Schedule
+    base: str | None = None
+    replay: float | None = None
+    model_size: float | None = None
+    batch_tokens: float | None = None
+    sequence_length: int | None = None
+    optimizer_state: str | None = None
+
+    def __post_init__(self) -> None:
+        check = Check()
+        check.name("name", self.name)
+        _check_schedule(check, self.schedule)
+        if self.phase == "cpt":
+            self._check_continual(check)
+        elif self.phase == "pt":
+            self._check_pretraining(check)
+        else:
+            check.add("key phase", f"phase is {self.phase!r}", 'write "pt" or "cpt"')
+        if self.model_size is not None:
+            check.positive("model_size", self.model_size, "millions of parameters")
+        if self.batch_tokens is not None:
+            check.positive("batch_tokens", self.batch_tokens, "tokens per step")
+        if self.sequence_length is not None:
+            check.count("sequence_length", self.sequence_length)
+        if self.optimizer_state is not None and self.optimizer_state not in OPTIMIZER_STATES:
+            check.add(
+                "key optimizer_state",
+                f"optimizer_state is {self.optimizer_state!r}",
+                'write "carried" or "reset", or leave it out',
+            )
+        if check.problems:
+            raise StudyError(check.problems).within(f"run {self.name}")
+        _make_floats(self, ("replay", "model_size", "batch_tokens"))
+
+    def _check_pretraining(self, check: Check) -> None:
+        for key in ("base", "replay"):
+            if getattr(self, key) is not None:
+                check.add(
+                    f"key {key}",
+                    f"a PT run has no {key}",
+                    f'leave {key} out, or write phase = "cpt"',
+                )
+
+    def _check_continual(self, check: Check) -> None:
+        if self.base is None:
+            check.add("key base", "a CPT run needs a base", "name the checkpoint it starts from")
+        else:
+            check.name("base", self.base)
+        if self.replay is None:
+            check.add(
+                "key replay",
+                "a CPT run needs a replay ratio",
+                "give the share of general data in its batches, 0 to 1",
+            )
+        elif not is_number(self.replay) or not 0 <= self.replay <= 1:
+            percent = is_number(self.replay) and 1 < self.replay <= 100
+            check.add(
+                "key replay",
+                f"replay is {self.replay!r}, outside 0 to 1",
+                f"write {self.replay / 100:g} for {self.replay:g} %"
+                if percent
+                else "give the share of general data in the batches as a number from 0 to 1",
+            )

@@ -1,0 +1,343 @@
+"""Learning-rate schedules: composable segments and logged rates -> one learning rate per step.
+
+Learning rates are raw (2e-4, not 2.0). Steps count from 1; the i-th of a segment's n steps takes
+the shape at i/n, so the last step of a segment is exactly at its `end` (DESIGN.md section 3).
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bayes_cpt.checks import Check, is_integer
+from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.study.segments import (
+    FloatArray,
+    LoggedSegment,
+    Segment,
+    check_length,
+    rising_stretch,
+    segment_from_toml,
+)
+
+__all__ = [
+    "FloatArray",
+    "LoggedSegment",
+    "Schedule",
+    "Segment",
+    "constant",
+    "cosine",
+    "linear",
+    "warmup_stable_decay",
+]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The learning rate of every step of one phase: segments one after the other.
+
+    Parameters
+    ----------
+    segments : tuple of Segment or LoggedSegment
+        At least one. Schedules are compared and hashed by their segments.
+
+    Raises
+    ------
+    StudyError
+        If there is no segment, or more steps than any run has.
+
+    Examples
+    --------
+    >>> warm = linear(300, 0.0, 2e-3) + cosine(2700, 2e-3, 0.0)
+    >>> warm.steps, warm.peak, warm.final, warm.warmup_steps
+    (3000, 0.002, 0.0, 300)
+    """
+
+    segments: tuple[Segment | LoggedSegment, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "segments", tuple(self.segments))
+        if not self.segments:
+            raise StudyError(
+                [
+                    Problem(
+                        "key schedule", "the schedule has no segment", "give at least one segment"
+                    )
+                ]
+            )
+        check = Check()
+        check_length(check, self.steps)
+        check.raise_problems()
+
+    @classmethod
+    def from_log(
+        cls, steps: ArrayLike, learning_rates: ArrayLike, total_steps: int | None = None
+    ) -> Self:
+        """Build a schedule from logged learning rates.
+
+        Parameters
+        ----------
+        steps : array_like of int, shape (logged,)
+            Strictly rising steps, counted from 1.
+        learning_rates : array_like of float, shape (logged,)
+            Raw learning rates. Gaps are interpolated linearly; see `interpolated_steps`.
+        total_steps : int, optional
+            Length of the schedule; the last logged step unless given.
+
+        Raises
+        ------
+        StudyError
+            If the log is empty, out of order, or holds an impossible value.
+        """
+        logged_steps = tuple(np.atleast_1d(np.asarray(steps, dtype=np.int64)).tolist())
+        logged_rates = tuple(np.atleast_1d(np.asarray(learning_rates, dtype=np.float64)).tolist())
+        last = max(logged_steps, default=1) if total_steps is None else total_steps
+        return cls((LoggedSegment(last, logged_steps, logged_rates),))
+
+    @classmethod
+    def from_toml(cls, tables: Sequence[Any]) -> Self:
+        """Build a schedule from the segment tables of a study.toml (`to_toml` undone).
+
+        Raises
+        ------
+        StudyError
+            Naming the segment, counted from 1, and the key; all problems at once.
+        """
+        if not isinstance(tables, list | tuple):
+            raise StudyError(
+                [
+                    Problem(
+                        "key schedule",
+                        f"the schedule is {tables!r}",
+                        "write a list of segments, schedule = [ { shape, steps, start, end } ]",
+                    )
+                ]
+            )
+        check = Check()
+        segments = [
+            segment
+            for number, table in enumerate(tables, start=1)
+            if (segment := check.run(f"segment {number}", segment_from_toml, table)) is not None
+        ]
+        check.raise_problems()
+        return cls(tuple(segments))
+
+    def to_toml(self) -> list[dict[str, Any]]:
+        """Return the segments as the tables of a study.toml.
+
+        Raises
+        ------
+        StudyError
+            If part of the schedule is a log: logs are kept in lr.csv, not in study.toml.
+        """
+        tables = []
+        for segment in self.segments:
+            if isinstance(segment, LoggedSegment):
+                raise StudyError(
+                    [
+                        Problem(
+                            "key schedule",
+                            "a logged learning rate cannot be written as segments",
+                            "write lr_log = true and keep the log in lr.csv",
+                        )
+                    ]
+                )
+            tables.append({key: getattr(segment, key) for key in Segment.KEYS})
+        return tables
+
+    @property
+    def steps(self) -> int:
+        """Number of steps."""
+        return sum(segment.steps for segment in self.segments)
+
+    @property
+    def is_logged(self) -> bool:
+        """Whether any part comes from a log."""
+        return any(isinstance(segment, LoggedSegment) for segment in self.segments)
+
+    @property
+    def interpolated_steps(self) -> int:
+        """How many steps of logged stretches were interpolated, not logged."""
+        return sum(
+            segment.interpolated_steps
+            for segment in self.segments
+            if isinstance(segment, LoggedSegment)
+        )
+
+    @cached_property
+    def _rates(self) -> FloatArray:
+        rates = np.concatenate([segment.learning_rates() for segment in self.segments])
+        rates.setflags(write=False)
+        return rates
+
+    def learning_rates(self) -> FloatArray:
+        """Return the raw learning rate of each step, shape (steps,), read-only."""
+        return self._rates
+
+    @property
+    def peak(self) -> float:
+        """Highest learning rate that a segment starts or ends at, or that is logged.
+
+        A decay from 2e-3 has this peak, though its first step is already a little below.
+        """
+        return max(segment.highest for segment in self.segments)
+
+    @property
+    def final(self) -> float:
+        """Learning rate of the last step."""
+        return float(self._rates[-1])
+
+    @property
+    def warmup_steps(self) -> int:
+        """Length of the initial warm-up, 0 without one.
+
+        The rising linear segments at the start; in a log, its strictly rising first stretch.
+        """
+        steps = 0
+        for segment in self.segments:
+            if isinstance(segment, LoggedSegment):
+                return steps + rising_stretch(segment.learning_rates())
+            if not segment.rises:
+                break
+            steps += segment.steps
+        return steps
+
+    def first(self, steps: int) -> "Schedule":
+        """Return the schedule of the first `steps` steps; a segment cut through becomes a log.
+
+        Raises
+        ------
+        StudyError
+            If `steps` is not between 1 and the schedule's own length.
+        """
+        if not is_integer(steps) or not 1 <= steps <= self.steps:
+            raise StudyError(
+                [
+                    Problem(
+                        "key steps",
+                        f"the first {steps} of {self.steps} steps are asked for",
+                        f"ask for 1 to {self.steps}",
+                    )
+                ]
+            )
+        kept: list[Segment | LoggedSegment] = []
+        left = steps
+        for segment in self.segments:
+            if segment.steps > left:
+                if left:
+                    rates = segment.learning_rates()[:left]
+                    kept += Schedule.from_log(np.arange(1, left + 1), rates).segments
+                break
+            kept.append(segment)
+            left -= segment.steps
+        return Schedule(tuple(kept))
+
+    def scaled(self, factor: float) -> "Schedule":
+        """Return the schedule with every learning rate multiplied by `factor` (> 0)."""
+        if not (math.isfinite(factor) and factor > 0):
+            raise StudyError(
+                [Problem("factor", f"the factor is {factor}", "scale by a positive number")]
+            )
+        return Schedule(tuple(segment.scaled(factor) for segment in self.segments))
+
+    def stretched(self, steps: int) -> "Schedule":
+        """Return the schedule drawn out or shortened to `steps` steps, every segment by the same factor.
+
+        Segments that shrink to nothing are left out; the last step keeps its learning rate.
+
+        Raises
+        ------
+        StudyError
+            If `steps` is not a whole number above 0.
+
+        Examples
+        --------
+        >>> short = (constant(300, 1e-3) + linear(100, 1e-3, 0)).stretched(40)
+        >>> [segment.steps for segment in short.segments]
+        [30, 10]
+        """
+        if not is_integer(steps) or steps < 1:
+            raise StudyError(
+                [Problem("key steps", f"{steps} steps are asked for", "ask for at least 1")]
+            )
+        ends = np.cumsum([segment.steps for segment in self.segments])
+        ends = np.rint(ends * (steps / self.steps)).astype(int)
+        # The last segment keeps a step, and with it the final learning rate.
+        ends[:-1] = np.minimum(ends[:-1], steps - 1)
+        lengths = np.diff(ends, prepend=0)
+        return Schedule(
+            tuple(
+                segment.stretched(int(length))
+                for segment, length in zip(self.segments, lengths, strict=True)
+                if length
+            )
+        )
+
+    def __add__(self, other: "Schedule") -> "Schedule":
+        """Return this schedule followed by `other`."""
+        return Schedule(self.segments + other.segments)
+
+
+def constant(steps: int, learning_rate: float) -> Schedule:
+    """Return a schedule of `steps` steps at one learning rate."""
+    return Schedule((Segment("constant", steps, learning_rate, learning_rate),))
+
+
+def linear(steps: int, start: float, end: float) -> Schedule:
+    """Return a straight line from `start` (before the first step) to `end` (last step)."""
+    return Schedule((Segment("linear", steps, start, end),))
+
+
+def cosine(
+    steps: int, peak: float, end: float = 0.0, *, warmup_steps: int = 0, start: float = 0.0
+) -> Schedule:
+    """Return a half-cosine from `peak` to `end`, after an optional linear warm-up from `start`.
+
+    `steps` counts the warm-up; for a re-warm-up give the base's last learning rate as `start`.
+    """
+    decay = Schedule((Segment("cosine", steps - warmup_steps, peak, end),))
+    return linear(warmup_steps, start, peak) + decay if warmup_steps else decay
+
+
+def warmup_stable_decay(
+    steps: int,
+    peak: float,
+    end: float = 0.0,
+    *,
+    decay_steps: int,
+    warmup_steps: int = 0,
+    start: float = 0.0,
+    decay_shape: str = "linear",
+) -> Schedule:
+    """Return warm-up, a constant stretch and a decay (WSD).
+
+    Parameters
+    ----------
+    steps : int
+        All steps, warm-up and decay included.
+    peak, end : float
+        Raw learning rates of the constant stretch and of the last step.
+    decay_steps, warmup_steps : int
+        Lengths of decay and warm-up; either may be 0.
+    start : float
+        Learning rate before the warm-up; for a re-warm-up the base's last learning rate.
+    decay_shape : str
+        Shape of the decay segment.
+
+    Examples
+    --------
+    >>> schedule = warmup_stable_decay(1000, 2e-3, decay_steps=200, warmup_steps=50)
+    >>> [segment.steps for segment in schedule.segments]
+    [50, 750, 200]
+    """
+    stable_steps = steps - warmup_steps - decay_steps
+    segments: Iterable[tuple[str, int, float, float]] = (
+        ("linear", warmup_steps, start, peak),
+        ("constant", stable_steps, peak, peak),
+        (decay_shape, decay_steps, peak, end),
+    )
+    return Schedule(tuple(Segment(*segment) for segment in segments if segment[1] != 0))

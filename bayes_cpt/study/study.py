@@ -1,0 +1,298 @@
+"""The study: training runs, the bases they start from and their losses (DESIGN.md section 3).
+
+Losses are in nats/token, learning rates raw (2e-4, not 2.0), model sizes in millions of
+non-embedding parameters. Everything is checked on construction; folders are read by
+`bayes_cpt.study.readers.folder`.
+"""
+
+import hashlib
+import json
+import warnings
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.checks import suggestion
+from bayes_cpt.errors import Problem, StudyError, StudyWarning
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.segments import FloatArray
+from bayes_cpt.study.validation import Origin, examine
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Base", "Run", "Study"]
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """Training runs with their losses, checked and immutable.
+
+    Parameters
+    ----------
+    name : str
+    general : str
+        Validation set of the general (pre-training) data, D_pt.
+    target : str or None
+        Validation set of the target (continual) data, D_cpt; needed where there are CPT runs.
+    bases : iterable of Base
+    runs : iterable of Run
+    losses : DataFrame
+        Columns run, step, domain, loss (nats/token); one row per validation measurement. A CPT row
+        at step 0 is the base itself. Kept sorted by run, domain and step; do not change it.
+    description : str
+    tokens_per_step : float, optional
+    is_plan : bool
+        A plan holds runs to predict: of its losses only those at step 0 are kept, and none is
+        needed.
+    origin : Origin
+        What to call the parts in messages.
+
+    Attributes
+    ----------
+    warnings : tuple of Problem
+        What is suspicious though usable; each was also given as a `StudyWarning`.
+
+    Raises
+    ------
+    StudyError
+        With every problem of the study at once.
+    """
+
+    name: str
+    general: str
+    target: str | None
+    bases: tuple[Base, ...]
+    runs: tuple[Run, ...]
+    losses: "pd.DataFrame"
+    description: str = ""
+    tokens_per_step: float | None = None
+    is_plan: bool = False
+    origin: Origin = field(default=Origin(), repr=False)
+    warnings: tuple[Problem, ...] = field(default=(), init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bases", tuple(self.bases))
+        object.__setattr__(self, "runs", tuple(self.runs))
+        findings = examine(
+            name=self.name,
+            general=self.general,
+            target=self.target,
+            tokens_per_step=self.tokens_per_step,
+            bases=self.bases,
+            runs=self.runs,
+            losses=self.losses,
+            is_plan=self.is_plan,
+            origin=self.origin,
+        )
+        if findings.problems:
+            raise StudyError(findings.problems)
+        object.__setattr__(self, "losses", findings.losses)
+        object.__setattr__(self, "warnings", tuple(findings.cautions))
+        for caution in self.warnings:
+            warnings.warn(str(caution), StudyWarning, stacklevel=3)
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        """Validation sets with losses: the general one, the target, then the others by name."""
+        measured = set(self.losses["domain"].unique().tolist())
+        first = [domain for domain in (self.general, self.target) if domain in measured]
+        return (*first, *sorted(measured.difference(first)))
+
+    @cached_property
+    def pretraining_runs(self) -> tuple[Run, ...]:
+        """The PT runs, in the order of the study."""
+        return tuple(run for run in self.runs if run.phase == "pt")
+
+    @cached_property
+    def continual_runs(self) -> tuple[Run, ...]:
+        """The CPT runs, in the order of the study."""
+        return tuple(run for run in self.runs if run.phase == "cpt")
+
+    def run(self, name: str) -> Run:
+        """Return the run of that name.
+
+        Raises
+        ------
+        StudyError
+            If there is none.
+        """
+        return self._named("run", name, self._runs)
+
+    def base(self, name: str) -> Base:
+        """Return the base of that name.
+
+        Raises
+        ------
+        StudyError
+            If there is none.
+        """
+        return self._named("base", name, self._bases)
+
+    def __contains__(self, run: object) -> bool:
+        """Return whether there is a run of that name."""
+        return run in self._runs
+
+    @cached_property
+    def _runs(self) -> dict[str, Run]:
+        return {run.name: run for run in self.runs}
+
+    @cached_property
+    def _bases(self) -> dict[str, Base]:
+        return {base.name: base for base in self.bases}
+
+    def _named[T: (Base, Run)](self, kind: str, name: str, items: dict[str, T]) -> T:
+        if name in items:
+            return items[name]
+        raise StudyError(
+            [
+                Problem(
+                    self.origin.settings,
+                    f"there is no {kind} {name!r}{suggestion(name, items)}",
+                    f"name one of {', '.join(items) or 'none'}",
+                )
+            ]
+        )
+
+    @cached_property
+    def _curves(self) -> Mapping[tuple[str, str], tuple[NDArray[np.int64], FloatArray]]:
+        curves = {}
+        for key, rows in self.losses.groupby(["run", "domain"], sort=False, observed=True):
+            steps = rows["step"].to_numpy(dtype=np.int64, copy=True)
+            losses = rows["loss"].to_numpy(dtype=np.float64, copy=True)
+            steps.setflags(write=False)
+            losses.setflags(write=False)
+            curves[key] = (steps, losses)
+        return curves
+
+    def curve(self, run: str, domain: str) -> tuple[NDArray[np.int64], FloatArray]:
+        """Return the loss curve of a run on a validation set.
+
+        Returns
+        -------
+        steps : ndarray of int, shape (points,)
+            Strictly rising; 0 is the base. Empty where the run was not measured on the domain.
+        losses : ndarray, shape (points,)
+            nats/token. Both arrays are read-only.
+        """
+        empty = (np.empty(0, dtype=np.int64), np.empty(0))
+        return self._curves.get((self.run(run).name, domain), empty)
+
+    def base_loss(self, base: str, domain: str) -> float | None:
+        """Return the loss (nats/token) of a base on a validation set, None if it is not known.
+
+        The median of what its CPT runs show at step 0; without those, what the PT run it lies on
+        shows at just the base's step.
+        """
+        checkpoint = self.base(base)
+        if (base, domain) in self._starts:
+            return self._starts[base, domain]
+        if checkpoint.run in self:
+            steps, losses = self.curve(str(checkpoint.run), domain)
+            here = np.flatnonzero(steps == checkpoint.steps)
+            return float(losses[here[0]]) if here.size else None
+        return None
+
+    @cached_property
+    def _starts(self) -> dict[tuple[str, str], float]:
+        """Median loss of each base at step 0 of its CPT runs."""
+        measured: dict[tuple[str, str], list[float]] = {}
+        for (name, domain), (steps, losses) in self._curves.items():
+            base = self._runs[name].base
+            if base is not None and steps[0] == 0:
+                measured.setdefault((base, domain), []).append(losses[0])
+        return {key: float(np.median(losses)) for key, losses in measured.items()}
+
+    def without_losses(self) -> "Study":
+        """Return the study as a plan: of its losses only those at step 0 are left."""
+        return self._changed(is_plan=True)
+
+    def subset(self, runs: Iterable[str]) -> "Study":
+        """Return the study with only some runs, all bases kept.
+
+        A base whose PT run is left out keeps its schedule and lies on no run any more.
+
+        Raises
+        ------
+        StudyError
+            If a run is unknown, or what is left is no study.
+        """
+        kept = {self.run(name).name for name in runs}
+        return self._changed(
+            runs=tuple(run for run in self.runs if run.name in kept),
+            bases=self._bases_on(kept),
+            losses=self.losses[self.losses["run"].isin(kept)],
+        )
+
+    def with_runs(
+        self,
+        runs: Iterable[Run],
+        losses: Collection[tuple[str, int, str, float]] = (),
+        bases: Iterable[Base] = (),
+    ) -> "Study":
+        """Return the study with further runs, their losses as (run, step, domain, loss), and bases.
+
+        Raises
+        ------
+        StudyError
+            If what comes of it is no study.
+        """
+        import pandas as pd
+
+        every = self.losses
+        if losses:
+            rows = pd.DataFrame(losses, columns=["run", "step", "domain", "loss"])
+            every = pd.concat([every, rows], ignore_index=True)
+        kept = self._bases_on(self._runs)
+        return self._changed(runs=(*self.runs, *runs), bases=(*kept, *bases), losses=every)
+
+    def _bases_on(self, runs: Collection[str]) -> tuple[Base, ...]:
+        """Return the bases; one that lies on none of these runs says so."""
+        return tuple(
+            base if base.run is None or base.run in runs else replace(base, run=None)
+            for base in self.bases
+        )
+
+    def truncated(self, last_steps: Mapping[str, int]) -> "Study":
+        """Return the study without the losses after a last step, given for some runs.
+
+        Schedules stay whole: the runs are seen part-way, not ended.
+
+        Raises
+        ------
+        StudyError
+            If a run is unknown.
+        """
+        last = {self.run(name).name: step for name, step in last_steps.items()}
+        limits = self.losses["run"].map(last).astype("float64").fillna(np.inf)
+        return self._changed(losses=self.losses[self.losses["step"] <= limits])
+
+    def _changed(self, **changes: Any) -> "Study":
+        """Return a changed copy; it keeps its own warnings, but they were given before."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", StudyWarning)
+            return replace(self, **changes)
+
+    def digest(self) -> str:
+        """Return the SHA-256 of what a fit depends on, as hexadecimal digits.
+
+        Runs, bases, losses and the two validation sets count, in whatever order; the study's name,
+        its description and the files it came from do not.
+        """
+        losses = self.losses.sort_values(["run", "domain", "step"], kind="stable")
+        content = {
+            "general": self.general,
+            "target": self.target,
+            "tokens_per_step": self.tokens_per_step and float(self.tokens_per_step),
+            "bases": sorted(repr(base) for base in self.bases),
+            "runs": sorted(repr(run) for run in self.runs),
+            "curves": list(map(list, zip(losses["run"], losses["domain"], strict=True))),
+        }
+        digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
+        digest.update(losses["step"].to_numpy(dtype="<i8").tobytes())
+        digest.update(losses["loss"].to_numpy(dtype="<f8").tobytes())
+        return digest.hexdigest()

@@ -1,0 +1,348 @@
+"""Checks that need more than one part of a study: runs against bases, losses against runs."""
+
+import math
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayes_cpt.checks import Check, suggestion
+from bayes_cpt.errors import Problem
+from bayes_cpt.study.tables import LOSS_COLUMNS, TableCheck
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayes_cpt.study.runs import Base, Run
+
+# ln of 268,000: more than guessing uniformly among the tokens of any vocabulary in use.
+HIGHEST_LOSS = 12.5
+# Two measurements of one checkpoint differ by rounding and evaluation batches, not by more (nats).
+SAME_LOSS = 0.005
+# A PT run and the CPT runs from it may be evaluated on slightly different sequences (nats).
+SIMILAR_LOSS = 0.05
+SAME_RATE = 1e-6
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What messages call the parts of a study: files, when it was read from a folder."""
+
+    settings: str = "study"
+    losses: str = "losses"
+    rates: str = "learning rates"
+    row: str = "row"
+
+
+@dataclass
+class Findings:
+    """What `examine` found: problems (errors), cautions (warnings), and the losses, clean."""
+
+    losses: "pd.DataFrame"
+    problems: list[Problem] = field(default_factory=list)
+    cautions: list[Problem] = field(default_factory=list)
+
+
+def examine(
+    *,
+    name: object,
+    general: object,
+    target: object,
+    tokens_per_step: object,
+    bases: "Sequence[Base]",
+    runs: "Sequence[Run]",
+    losses: "pd.DataFrame",
+    is_plan: bool,
+    origin: Origin,
+    malformed: Collection[str] = (),
+) -> Findings:
+    """Check the parts of a study against each other.
+
+    Parameters
+    ----------
+    name, general, target, tokens_per_step, bases, runs, losses, is_plan, origin
+        As in `Study`.
+    malformed : collection of str
+        Names of runs and bases that could not be built: no second problem is made of them.
+
+    Returns
+    -------
+    Findings
+    """
+    check = Check()
+    cautions = Check()
+    _check_settings(check, name, general, target, tokens_per_step, runs)
+    _check_runs(check, bases, runs, is_plan, malformed)
+    _note_interpolation(cautions, runs, origin)
+    check.problems = [problem.within(origin.settings) for problem in check.problems]
+    if not losses.index.is_unique:
+        # Tables put together without renumbering: a label would name several rows.
+        losses = losses.reset_index(drop=True)
+    table = TableCheck(losses, origin.losses, origin.row)
+    table.columns(LOSS_COLUMNS)
+    if table.problems:
+        return Findings(losses, check.problems + table.problems, cautions.problems)
+    clean = table.cells()
+    if is_plan:
+        clean = clean[clean["step"] == 0]
+    clean = table.duplicates(clean, ["run", "step", "domain"])
+    if runs or malformed:
+        clean = _check_rows(table, clean, runs, malformed)
+    if not is_plan:
+        _check_domains(table, clean, general, target, runs)
+        _note_unmeasured_runs(cautions, clean, runs, origin)
+    caution_table = TableCheck(losses, origin.losses, origin.row)
+    _note_disorder(caution_table, clean)
+    _note_high_losses(caution_table, clean)
+    _note_base_losses(caution_table, clean, bases, runs)
+    return Findings(
+        _ordered(clean, runs),
+        check.problems + table.problems,
+        cautions.problems + caution_table.problems,
+    )
+
+
+def _check_settings(
+    check: Check,
+    name: object,
+    general: object,
+    target: object,
+    tokens_per_step: object,
+    runs: "Sequence[Run]",
+) -> None:
+    check.name("name", name)
+    check.name("general", general)
+    if target is not None:
+        check.name("target", target)
+        if target == general:
+            check.add(
+                "key target",
+                f"general and target are both {target!r}",
+                "name two validation sets, or leave target out of a study of PT runs",
+            )
+    elif any(run.phase == "cpt" for run in runs):
+        check.add(
+            "key target",
+            "the study has CPT runs but no target",
+            'add target = "<validation set of the CPT data>"',
+        )
+    if tokens_per_step is not None:
+        check.positive("tokens_per_step", tokens_per_step, "tokens")
+    if not runs:
+        check.add("table runs", "there is no run", "add a table [runs.NAME] for each run")
+
+
+def _check_runs(
+    check: Check,
+    bases: "Sequence[Base]",
+    runs: "Sequence[Run]",
+    is_plan: bool,
+    malformed: Collection[str],
+) -> None:
+    for kind, names in (("base", [b.name for b in bases]), ("run", [r.name for r in runs])):
+        for twice in sorted(name for name, times in Counter(names).items() if times > 1):
+            check.add(
+                f"{kind} {twice}", f"two {kind}s are named {twice!r}", "give each its own name"
+            )
+    known_bases = {base.name: base for base in bases}
+    for run in runs:
+        if run.base is None or run.base in malformed:
+            continue
+        if run.base not in known_bases:
+            check.add(
+                f"run {run.name}, key base",
+                f"the base {run.base!r} is unknown{suggestion(run.base, known_bases)}",
+                f"name one of {', '.join(known_bases) or 'none'}, or add [bases.{run.base}]",
+            )
+            continue
+        size = known_bases[run.base].model_size
+        if run.model_size is not None and size is not None and run.model_size != size:
+            check.add(
+                f"run {run.name}, key model_size",
+                f"model_size is {run.model_size:g} but its base has {size:g}",
+                "give both the same number of millions of parameters",
+            )
+    pretraining = {run.name: run for run in runs if run.phase == "pt"}
+    for base in bases:
+        if base.run in pretraining:
+            _check_lies_on(check, base, pretraining[base.run])
+        elif base.run and pretraining and not is_plan and base.run not in malformed:
+            check.add(
+                f"base {base.name}, key run",
+                f"there is no PT run {base.run!r}{suggestion(base.run, pretraining)}",
+                f"name one of {', '.join(pretraining)}, or leave the key out",
+            )
+
+
+def _check_lies_on(check: Check, base: "Base", run: "Run") -> None:
+    if base.schedule is None:
+        return
+    place = f"base {base.name}, key run"
+    steps = base.schedule.steps
+    if steps > run.schedule.steps:
+        check.add(
+            place,
+            f"the base has {steps} steps but its run {run.name} only {run.schedule.steps}",
+            "name the PT run it was saved from, or correct the steps",
+        )
+        return
+    of_base = base.schedule.learning_rates()
+    of_run = run.schedule.learning_rates()[:steps]
+    differ = np.flatnonzero(np.abs(of_base - of_run) > SAME_RATE * base.schedule.peak)
+    if differ.size:
+        first = int(differ[0])
+        check.add(
+            f"{place}, step {first + 1}",
+            f"the base's learning rate {of_base[first]:g} disagrees with {of_run[first]:g} of its "
+            f"run {run.name}",
+            f"make the base's schedule that of the first {steps} steps of the run",
+        )
+
+
+def _note_interpolation(cautions: Check, runs: "Sequence[Run]", origin: Origin) -> None:
+    for run in runs:
+        if run.schedule.interpolated_steps:
+            cautions.add(
+                f"{origin.rates}, run {run.name}",
+                f"{run.schedule.interpolated_steps} of {run.schedule.steps} learning rates are "
+                "interpolated linearly",
+                "log every step if the learning rate changes between the logged ones",
+            )
+
+
+def _check_rows(
+    table: TableCheck, losses: "pd.DataFrame", runs: "Sequence[Run]", malformed: Collection[str]
+) -> "pd.DataFrame":
+    """Note rows of unknown runs and impossible steps; return the others."""
+    by_name = {run.name: run for run in runs}
+    is_known = losses["run"].isin(list(by_name))
+    for name, rows in losses[~is_known].groupby("run", sort=False):
+        if name not in malformed:
+            table.add(
+                table.place(rows.index[0]),
+                f"the run {name!r} is unknown{suggestion(name, by_name)} ({len(rows)} rows)",
+                f"add [runs.{name}] to the settings, or correct the name",
+            )
+    known = losses[is_known]
+    last = known["run"].map({run.name: run.schedule.steps for run in runs})
+    too_late = known["step"].to_numpy() > last.to_numpy()
+    for name, rows in known[too_late].groupby("run", sort=False):
+        table.add(
+            table.place(rows.index[0]),
+            f"step {rows['step'].iloc[0]} lies beyond the {by_name[name].schedule.steps} steps of "
+            f"the schedule ({len(rows)} rows of {name})",
+            "lengthen the schedule, or count steps from 1 inside the phase",
+        )
+    is_pretraining = known["run"].map({run.name: run.phase == "pt" for run in runs})
+    too_early = is_pretraining.to_numpy(dtype=bool) & (known["step"].to_numpy() == 0)
+    for label in known.index[too_early]:
+        table.add(
+            table.place(label),
+            "a PT run has no step 0",
+            "remove the row: steps count from 1, and step 0 is only for a CPT run's base",
+        )
+    return known[~too_late & ~too_early]
+
+
+def _check_domains(
+    table: TableCheck,
+    losses: "pd.DataFrame",
+    general: object,
+    target: object,
+    runs: "Sequence[Run]",
+) -> None:
+    if losses.empty:
+        if not table.problems:
+            table.add(table.file, "there is no loss", "add one row per validation measurement")
+        return
+    measured = sorted(losses["domain"].unique().tolist())
+    for key, domain in (("general", general), ("target", target)):
+        if isinstance(domain, str) and domain not in measured:
+            table.add(
+                table.file,
+                f"no row has the {key} validation set {domain!r}{suggestion(domain, measured)}",
+                f"set {key} in [study] to one of {', '.join(measured)}, or add its losses",
+            )
+
+
+def _note_unmeasured_runs(
+    cautions: Check, losses: "pd.DataFrame", runs: "Sequence[Run]", origin: Origin
+) -> None:
+    measured = set(losses["run"].unique().tolist())
+    for run in runs:
+        if run.name not in measured:
+            cautions.add(
+                f"{origin.losses}, run {run.name}",
+                "the run has no losses and tells the fit nothing",
+                "add its losses, or leave the run to a plan",
+            )
+
+
+def _note_disorder(cautions: TableCheck, losses: "pd.DataFrame") -> None:
+    """Note curves whose rows are not in rising order: often a log of a restarted run."""
+    curves = ["run", "domain"]
+    falls = losses[losses.groupby(curves, sort=False)["step"].diff() < 0]
+    firsts = falls.index[~falls.duplicated(curves)].tolist()
+    if firsts:
+        cautions.add(
+            cautions.place(firsts[0]),
+            f"its step is below that of an earlier row of its curve; {len(firsts)} curves are out "
+            "of order and were sorted by step",
+            "check that each log is of one run without a restart, and sort the rows",
+        )
+
+
+def _note_high_losses(cautions: TableCheck, losses: "pd.DataFrame") -> None:
+    for domain, rows in losses[losses["loss"] > HIGHEST_LOSS].groupby("domain", sort=False):
+        cautions.add(
+            cautions.place(rows.index[0]),
+            f"the loss is {rows['loss'].iloc[0]:g}, more than a uniform guess costs in any "
+            f"vocabulary ({len(rows)} rows of {domain} above {HIGHEST_LOSS:g} nats/token)",
+            f"give nats/token: multiply bits by {math.log(2):.4f}, take the log of perplexity",
+        )
+
+
+def _note_base_losses(
+    cautions: TableCheck, losses: "pd.DataFrame", bases: "Sequence[Base]", runs: "Sequence[Run]"
+) -> None:
+    """Note measurements of one base that disagree."""
+    base_of = {run.name: run.base for run in runs if run.base is not None}
+    starts = losses[(losses["step"] == 0) & losses["run"].isin(list(base_of))]
+    known = {base.name: base for base in bases}
+    trunks = losses[losses["run"].isin([base.run for base in bases])]
+    pretraining = trunks.set_index(["run", "step", "domain"])["loss"].to_dict()
+    for (base_name, domain), rows in starts.groupby([starts["run"].map(base_of), "domain"]):
+        far = rows[(rows["loss"] - rows["loss"].iloc[0]).abs() > SAME_LOSS]
+        if len(far):
+            cautions.add(
+                cautions.place(far.index[0]),
+                f"the loss {far['loss'].iloc[0]:g} of the base {base_name} is "
+                f"{rows['loss'].iloc[0]:g} in run {rows['run'].iloc[0]}",
+                "step 0 is the base itself: give every run from it the same loss there",
+            )
+        base = known.get(base_name)
+        if base is None:
+            continue
+        there = pretraining.get((base.run, base.steps, domain))
+        if there is None or abs(rows["loss"].iloc[0] - there) <= SIMILAR_LOSS:
+            continue
+        ratio = rows["loss"].iloc[0] / there
+        bits = min(abs(ratio * math.log(2) - 1), abs(ratio / math.log(2) - 1)) < 0.02
+        cautions.add(
+            cautions.place(rows.index[0]),
+            f"the base {base_name} has loss {rows['loss'].iloc[0]:g} here but {there:g} at step "
+            f"{base.steps} of its PT run {base.run}",
+            f"one is in bits: multiply it by {math.log(2):.4f}"
+            if bits
+            else "measure both on the same sequences",
+        )
+
+
+def _ordered(losses: "pd.DataFrame", runs: "Sequence[Run]") -> "pd.DataFrame":
+    """Return the losses sorted by run (in the study's order), domain and step."""
+    order = {run.name: number for number, run in enumerate(runs)}
+    losses = losses.assign(order=losses["run"].map(order))
+    losses = losses.sort_values(["order", "domain", "step"], kind="stable", ignore_index=True)
+    return losses[list(LOSS_COLUMNS)]

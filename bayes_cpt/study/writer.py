@@ -1,0 +1,179 @@
+"""Study -> folder, in the format that `read_study` reads."""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.schedules import Schedule
+from bayes_cpt.study.segments import LoggedSegment
+from bayes_cpt.study.study import Study
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def write_study(
+    study: Study, path: str | Path, table_format: Literal["csv", "parquet"] = "csv"
+) -> None:
+    """Write a study as a folder; `read_study` gives a study of the same digest.
+
+    The folder appears whole or not at all.
+
+    Parameters
+    ----------
+    study : Study
+    path : path
+        A folder that does not exist yet, or is empty.
+    table_format : {"csv", "parquet"}
+        How losses and logged learning rates are written.
+
+    Raises
+    ------
+    StudyError
+        If the folder is not empty, or a logged base lies on no run of the study.
+    """
+    folder = Path(path)
+    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+        problem = Problem(str(folder), "there is something already", "choose a new folder")
+        raise StudyError([problem])
+    text = settings_text(study)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+    partial.mkdir()
+    try:
+        (partial / "study.toml").write_text(text, encoding="utf-8")
+        _write_table(study.losses, partial / f"losses.{table_format}")
+        logged = [run for run in study.runs if run.schedule.is_logged]
+        if logged:
+            _write_table(_logged_rates(logged), partial / f"lr.{table_format}")
+        partial.replace(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def settings_text(study: Study) -> str:
+    """Return the study.toml of a study.
+
+    Raises
+    ------
+    StudyError
+        If a base has a logged schedule but lies on no run of the study.
+    """
+    top = {
+        "name": study.name,
+        "general": study.general,
+        "target": study.target,
+        "description": study.description or None,
+        "tokens_per_step": study.tokens_per_step,
+    }
+    lines = _table_lines(["study"], top)
+    for base in study.bases:
+        lines += _base_lines(base, {run.name for run in study.pretraining_runs})
+    for run in study.runs:
+        lines += _run_lines(run)
+    return "\n".join(lines)
+
+
+def runs_text(runs: Iterable[Run]) -> str:
+    """Return the tables of some runs: a plan that leaves bases and validation sets to the fitted study."""
+    return "\n".join(line for run in runs for line in _run_lines(run))
+
+
+def _base_lines(base: Base, pretraining_runs: set[str]) -> list[str]:
+    keys: dict[str, Any] = {
+        "steps": base.steps,
+        "run": base.run,
+        "model_size": base.model_size,
+        "known": None if base.known else False,
+    }
+    schedule = base.schedule
+    if schedule is not None and schedule.is_logged:
+        if base.run not in pretraining_runs:
+            problem = Problem(
+                f"base {base.name}, key schedule",
+                "the base has a logged schedule but lies on no PT run of the study",
+                "name the PT run it was saved from",
+            )
+            raise StudyError([problem])
+        # Read back from the log of its run.
+        schedule = None
+    return _table_lines(["bases", base.name], keys, schedule)
+
+
+def _run_lines(run: Run) -> list[str]:
+    keys = {
+        "phase": run.phase,
+        "base": run.base,
+        "replay": run.replay,
+        "model_size": run.model_size,
+        "batch_tokens": run.batch_tokens,
+        "sequence_length": run.sequence_length,
+        "optimizer_state": run.optimizer_state,
+        "lr_log": True if run.schedule.is_logged else None,
+    }
+    schedule = None if run.schedule.is_logged else run.schedule
+    return _table_lines(["runs", run.name], keys, schedule)
+
+
+def _table_lines(
+    name: list[str], keys: dict[str, Any], schedule: Schedule | None = None
+) -> list[str]:
+    lines = [f"[{'.'.join(_key(part) for part in name)}]"]
+    lines += [f"{key} = {toml_value(value)}" for key, value in keys.items() if value is not None]
+    if schedule is not None:
+        segments = [
+            "{ " + ", ".join(f"{key} = {toml_value(value)}" for key, value in table.items()) + " }"
+            for table in schedule.to_toml()
+        ]
+        lines += ["schedule = [", *(f"  {segment}," for segment in segments), "]"]
+    return [*lines, ""]
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_value(name)
+
+
+def toml_value(value: Any) -> str:
+    """Return a text, number or truth value as TOML writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        # JSON and TOML strings differ only in that TOML wants DEL escaped.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return repr(value)
+
+
+def _logged_rates(runs: list[Run]) -> "pd.DataFrame":
+    """Return the learning rates of the runs as lr.csv has them, interpolated steps left out."""
+    import pandas as pd
+
+    frames = []
+    for run in runs:
+        logged, start = [], 0
+        for segment in run.schedule.segments:
+            own = (
+                np.asarray(segment.logged_steps)
+                if isinstance(segment, LoggedSegment)
+                else np.arange(1, segment.steps + 1)
+            )
+            logged.append(own + start)
+            start += segment.steps
+        steps = np.concatenate(logged)
+        rates = run.schedule.learning_rates()[steps - 1]
+        frames.append(pd.DataFrame({"run": run.name, "step": steps, "lr": rates}))
+    return pd.concat(frames, ignore_index=True)
+
+
+def _write_table(table: "pd.DataFrame", path: Path) -> None:
+    if path.suffix == ".csv":
+        table.to_csv(path, index=False)
+    else:
+        table.to_parquet(path, index=False)

@@ -1,0 +1,144 @@
+"""One log density with its gradient, beside the law evaluated once on the same points."""
+
+from typing import Any
+
+import numba
+import numpy as np
+import sympy
+from synthetic import lab
+
+from bayes_cpt.inference.whitening import Metric
+from bayes_cpt.laws import Reference
+from bayes_cpt.model.compiled.symbolic import (
+    REFERENCE,
+    _outputs,
+    _parameter_symbol,
+    _source,
+    parameters_of,
+)
+from bayes_cpt.model.density import Density, build_density
+from bayes_cpt.model.prior_draws import draw_priors
+from bayes_cpt.model.setup import Frame, Setup, build_setup
+from bayes_cpt.model.spec import ModelSpec, read_spec
+from benchmarks.report import Row, fastest
+from benchmarks.studies import study_of
+
+CALLS, TARGET = 50, 3.0
+
+
+def measure(*, quick: bool = False) -> list[Row]:
+    """Return the cost on the bundled study, and on larger ones."""
+    spec = read_spec("cpt-replay")
+    studies = {"cpt-lab": lab(), "100 runs x 100 points": study_of(100, 100)}
+    rows = []
+    for name, study in list(studies.items())[: 1 if quick else None]:
+        setup = build_setup(spec, study)
+        density = build_density(setup)
+        size = setup.curves.points.steps.size
+        one, law, plain = (
+            _microseconds(function)
+            for function in (
+                gradient_of(density),
+                fused_law(spec, setup, density),
+                numpy_law(setup),
+            )
+        )
+        what = f"log density and gradient, {name}, {size} points"
+        rows += [
+            Row(what, one, "us", "the law, fused loop", law, "<= 3x", one <= TARGET * law),
+            Row(what, one, "us", "the law, NumPy", plain),
+            Row("a point of it", 1e3 * one / size, "ns", "the law's", 1e3 * law / size),
+        ]
+    return rows
+
+
+def _microseconds(function: Any) -> float:
+    """Return what a call costs once the function is compiled."""
+    function()
+    return 1e6 / CALLS * fastest(lambda: [function() for _ in range(CALLS)])
+
+
+def gradient_of(density: Density) -> Any:
+    """Return a call of log density and gradient at the priors' medians."""
+    size = density.start.size
+    function = density.in_metric(Metric(density.start, np.eye(size)))
+    white = np.zeros(size)
+    return lambda: function(white)
+
+
+def numpy_law(setup: Setup) -> Any:
+    """Return an evaluation of the law and the offsets of its bases in array expressions."""
+    frame, curves = setup.frame, setup.curves
+    parameters = {name: value[0] for name, value in draw_priors(frame, 1, seed=0).items()}
+
+    def evaluate() -> Any:
+        coefficients = frame.law.coefficients(parameters, np)
+        return frame.law.curve_loss(curves.points, curves.bases, coefficients, np)
+
+    return evaluate
+
+
+def fused_law(spec: ModelSpec, setup: Setup, density: Density) -> Any:
+    """Return an evaluation of the law at every point in one compiled loop: no slopes, no residuals."""
+    names: dict[str, Any] = {"numba": numba}
+    exec("from math import exp, expm1, log, log1p, sqrt", names)
+    laws = [_compiled(spec, role, names) for role in setup.frame.roles]
+    _, law, curves, _ = density.arguments
+    indices, _, _, reference, middle, half_width, *_ = law
+    domain, shared, _, _, columns, _, own_area, base_area, _ = curves
+    first, last = setup.design.first, setup.design.last
+    values = draw_priors(setup.frame, 1, seed=0)
+    chosen = np.array(
+        [
+            values[element.name].reshape(-1)[element.member if element.domain else 0]
+            for element in density.elements
+        ]
+    )
+    general, target = laws
+
+    @numba.njit(error_model="numpy", fastmath=True)
+    def areas(memory, coefficients, found):  # type: ignore[no-untyped-def]
+        nodes = coefficients.shape[1]
+        angle = np.arccos((-np.log(memory) - middle) / half_width)
+        waves = memory * np.cos(np.arange(nodes) * angle)
+        for i in range(coefficients.shape[0]):
+            total = 0.0
+            for k in range(nodes):
+                total += coefficients[i, k] * waves[k]
+            found[i] = total
+
+    @numba.njit(error_model="numpy")
+    def evaluate(memory, rows, area, level, found):  # type: ignore[no-untyped-def]
+        areas(memory, own_area, area)
+        areas(memory, base_area, level)
+        none = np.empty((0, 0))
+        for c in range(first.size):
+            start, stop = first[c], last[c]
+            parameters = chosen[indices[domain[c]]]
+            for i in range(start, stop):
+                rows[i, :4] = columns[i, :4]
+                rows[i, 4] = level[c] if shared[c, 1] == 0.0 else area[i]
+                rows[i, 5] = area[i] if shared[c, 1] == 0.0 else 0.0
+            own = (parameters, reference, shared[c], rows[start:stop], found[start:stop], none)
+            if domain[c] == 0:
+                general(*own)
+            else:
+                target(*own)
+
+    size = columns.shape[0]
+    room = (np.zeros((size, 8)), np.empty(size), np.empty(first.size), np.empty((size, 1)))
+    memory = float(values["memory"][0])
+    return lambda: evaluate(memory, *room)
+
+
+def _compiled(spec: ModelSpec, role: str, names: dict[str, Any]) -> Any:
+    """Return the law of a validation set without slopes and residual scales, compiled."""
+    reference = Reference(**{k: sympy.Symbol(f"reference_{k}", positive=True) for k in REFERENCE})
+    frame = Frame(spec, (role,), (role,), reference)
+    symbols = {
+        own: _parameter_symbol(own, spec.priors[own].of(role)) for own in parameters_of(spec, role)
+    }
+    law = _outputs(frame, symbols)[0]
+    name = f"law_{role}"
+    exec(_source(name, list(symbols.values()), [law], []), names)
+    return numba.njit(error_model="numpy")(names[name])

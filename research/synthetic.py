@@ -1,0 +1,72 @@
+"""A posterior that costs no sampling: draws of the prior, drawn together around its medians."""
+
+import json
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt import bundled_study, read_study
+from bayes_cpt.inference.posterior import FORMAT, Posterior, build_tree
+from bayes_cpt.model.prior_draws import draw_priors
+from bayes_cpt.model.setup import Frame, build_setup
+from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.study.study import Study
+
+CHAINS = 4
+PRACTICE = Path(__file__).parents[1] / "tests" / "data" / "cpt-lab-practice"
+
+
+@cache
+def lab() -> Study:
+    """Return the bundled study."""
+    return read_study(bundled_study())
+
+
+@cache
+def practice() -> Study:
+    """Return the longer runs from its bases, with their losses."""
+    return read_study(PRACTICE)
+
+
+@cache
+def lab_posterior(model: str = "cpt-replay") -> Posterior:
+    """Return `prior_as_posterior` of the bundled study."""
+    return prior_as_posterior(lab(), model)
+
+
+def prior_as_posterior(
+    study: Study, spec: str | ModelSpec = "cpt-replay", draws: int = 25, spread: float = 0.2
+) -> Posterior:
+    """Return a posterior of four chains of draws each, `spread` times as wide as the prior."""
+    chosen = read_spec(spec) if isinstance(spec, str) else spec
+    frame = build_setup(chosen, study).frame
+    values = {}
+    for name, prior in draw_priors(frame, CHAINS * draws, seed=1).items():
+        middle = np.median(prior, axis=0)
+        close = middle + spread * (prior - middle)
+        values[name] = close.reshape(CHAINS, draws, *prior.shape[1:])
+    return as_posterior(frame, study, values)
+
+
+def as_posterior(frame: Frame, study: Study, values: dict[str, NDArray[np.float64]]) -> Posterior:
+    """Return a posterior of draws of the parameters, shape (chains, draws, ...)."""
+    attributes = {
+        "bayes_cpt_format": FORMAT,
+        "spec": json.dumps(frame.spec.model_dump(mode="json")),
+        "model": frame.spec.name,
+        "domains": json.dumps(frame.domains),
+        "roles": json.dumps(frame.roles),
+        "reference": json.dumps(asdict(frame.reference)),
+        "study_name": study.name,
+        "study_digest": study.digest(),
+        "seed": 1,
+        "attempts": 1,
+        "problems": json.dumps([]),
+        "versions": json.dumps({}),
+        "created": "2026-01-01T00:00:00+00:00",
+    }
+    statistics = {"diverging": np.zeros(values["memory"].shape, dtype=bool)}
+    return Posterior(build_tree(frame, study, values, statistics, attributes), study, frame)

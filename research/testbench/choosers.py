@@ -1,0 +1,105 @@
+"""Ways to choose the long run from short ones: each predicts the last losses of all choices."""
+
+import warnings
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.decisions.search.candidates import Candidates
+from bayes_cpt.study.study import Study
+from bayes_cpt.validate.paper_method import fit_from_many_starts
+from bayes_cpt.validate.printed_law import Inputs, PrintedLaw, inputs_of, observations
+from testbench.short_studies import DOMAINS, LONG, PEAK, RUNS, blank, design
+
+type Floats = NDArray[np.float64]
+# Predicts losses of the choices, shape (domains, candidates), from a study and a seed.
+type Predictor = Callable[[Study, int], Floats]
+
+RULE_REPLAY, RULE_PEAK = 0.25, 1.0
+GAUSSIAN_PROCESS_STARTS = 4
+
+
+def rule_row(candidates: Candidates) -> int:
+    """Return the common rule: a re-warm-up to the PT peak over a tenth of the run, a quarter replay."""
+    replay, peak = candidates.column("replay"), candidates.column("relative_peak")
+    found = np.flatnonzero(np.isclose(replay, RULE_REPLAY) & np.isclose(peak, RULE_PEAK))
+    return int(found.item())
+
+
+@cache
+def _choice_inputs() -> Inputs:
+    """Return what the printed law takes of the choices: the same in every study."""
+    _, candidates = design()
+    runs = tuple(candidates.run(row, f"choice {row}") for row in range(len(candidates)))
+    plan = blank(runs)
+    return Inputs.join([inputs_of(plan, run, [LONG]) for run in runs])
+
+
+def plug_in(study: Study, seed: int) -> Floats:
+    """Return the losses of the paper's fit: L-BFGS on Huber log loss from many starts."""
+    generator = np.random.default_rng(seed)
+    found = []
+    for domain in DOMAINS:
+        law = PrintedLaw(is_target=domain == study.target)
+        best = fit_from_many_starts(law, *observations(study, domain), generator)
+        found.append(law.losses(best.parameters, _choice_inputs()))
+    return np.stack(found)
+
+
+def gaussian_process(study: Study, seed: int) -> Floats:
+    """Return posterior means of Gaussian processes over replay, peak, steps and the base.
+
+    Trained on what the CPT runs show past their re-warm-up. The kernel has a linear trend, without which
+    nothing could be said of more steps than were measured, a Matérn 5/2 part with a length per input, and
+    noise; hyperparameters by maximum marginal likelihood.
+    """
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import (
+        ConstantKernel,
+        DotProduct,
+        Matern,
+        WhiteKernel,
+    )
+
+    _, candidates = design()
+    wanted = np.column_stack(
+        [
+            candidates.column("replay"),
+            np.log(candidates.column("relative_peak")),
+            np.full(len(candidates), np.log(LONG / 1000.0)),
+            np.full(len(candidates), study.base("annealed").loss_potential),
+        ]
+    )
+    losses = []
+    for domain in DOMAINS:
+        rows, seen = [], []
+        for run in RUNS[1:]:
+            steps, measured = study.curve(run.name, domain)
+            kept = steps > run.schedule.warmup_steps
+            peak = np.log(run.schedule.peak / PEAK)
+            potential = study.base(str(run.base)).loss_potential
+            rows += [(run.replay, peak, np.log(step / 1000.0), potential) for step in steps[kept]]
+            seen += list(measured[kept])
+        kernel = (
+            ConstantKernel(1.0, (1e-3, 1e3)) * Matern([1.0] * 4, (1e-1, 1e2), nu=2.5)
+            + ConstantKernel(1.0, (1e-3, 1e3)) * DotProduct(1.0, "fixed")
+            + WhiteKernel(1e-2, (1e-5, 1.0))
+        )
+        process = GaussianProcessRegressor(
+            kernel,
+            n_restarts_optimizer=GAUSSIAN_PROCESS_STARTS,
+            normalize_y=True,
+            random_state=seed,
+        )
+        with warnings.catch_warnings():
+            # A length at its bound says that an input does not matter.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            process.fit(np.array(rows), np.array(seen))
+        losses.append(process.predict(wanted))
+    return np.stack(losses)
+
+
+PREDICTORS: dict[str, Predictor] = {"plug-in": plug_in, "Gaussian process": gaussian_process}

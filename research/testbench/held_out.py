@@ -1,0 +1,103 @@
+"""Score forecasts of runs that no fit has seen, also by a method that the package does not ship.
+
+From the repository's root::
+
+    PYTHONPATH=research python -m testbench.held_out data/cpt-lab tests/data/cpt-lab-practice
+    PYTHONPATH=research python -m testbench.held_out --leave-run-out data/cpt-lab --methods paper
+    PYTHONPATH=research python -m testbench.held_out ../shared/data/mpl-25m --model pretrain \
+        --fit-runs cosine_24000,constant_24000,wsdcon_9
+
+Folds, scores and the other methods are those of `bayes-cpt validate forecast`. A further method is one more
+entry of `METHODS`.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+
+from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.study.readers.folder import read_study
+from bayes_cpt.validate.folds import Fold, Question, leave_run_out, other_study
+from bayes_cpt.validate.held_out import (
+    OURS,
+    PAPER,
+    Answer,
+    Method,
+    package_method,
+    paper_answer,
+    score_folds,
+)
+from bayes_cpt.validate.parallel import Pool
+from bayes_cpt.validate.scores import summarize
+from testbench import independent_errors
+from testbench.report import draw_bands, markdown_report
+
+
+def independent_answer(question: Question, seed: int) -> Answer:
+    """Answer by the printed law with independent Gaussian errors."""
+    study, plan, points = question.study, question.plan, question.points
+    return Answer(independent_errors.predict(study, plan, points, seed=seed))
+
+
+METHODS: dict[str, Method] = {PAPER: paper_answer, "independent": independent_answer}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(prog="python -m testbench.held_out", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("fit_study", type=Path, help="study folder to fit")
+    parser.add_argument("held_out_study", type=Path, nargs="?", help="study folder to predict")
+    parser.add_argument("--leave-run-out", action="store_true", help="predict each run in turn")
+    parser.add_argument("--fit-runs", help="fit these runs of the study, predict its others")
+    parser.add_argument("--model", default="cpt-replay", help="of the package's own method")
+    known = [*METHODS, OURS]
+    parser.add_argument("--methods", default=",".join(known), help="default: %(default)s")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--out", type=Path, help="folder for CSV tables and figures")
+    options = parser.parse_args(arguments)
+    names = options.methods.split(",")
+    if unknown := sorted(set(names) - set(known)):
+        parser.error(f"unknown methods {', '.join(unknown)}: choose from {', '.join(known)}")
+    spec = read_spec(options.model)
+    own = {OURS: partial(package_method, spec=spec)} | METHODS
+    methods = {name: own[name] for name in names}
+    folds = _folds(parser, options, spec)
+    if "independent" in names and any(not fold.question.study.continual_runs for fold in folds):
+        parser.error(f"method independent needs CPT runs to fit: give --methods {PAPER},{OURS}")
+    scored, refits = score_folds(folds, methods, options.seed, pool=Pool(options.jobs))
+    by_method = {name: summarize(rows) for name, rows in scored.groupby("method", sort=False)}
+    summary = pd.concat([table.assign(method=name) for name, table in by_method.items()])
+    seconds = refits.groupby("method", sort=False)["seconds"].sum()
+    sys.stdout.write(markdown_report(summary, seconds.to_dict(), ours=OURS) + "\n")
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+        scored.to_csv(options.out / "points.csv", index=False)
+        summary.to_csv(options.out / "summary.csv", index=False)
+        for domain, rows in scored.groupby("domain", sort=False):
+            draw_bands(rows).savefig(options.out / f"bands-{domain}.png", dpi=80)
+
+
+def _folds(
+    parser: argparse.ArgumentParser, options: argparse.Namespace, spec: ModelSpec
+) -> list[Fold]:
+    ways = (options.held_out_study, options.leave_run_out or None, options.fit_runs)
+    if sum(way is not None for way in ways) != 1:
+        parser.error("give one of HELD_OUT_STUDY, --leave-run-out, --fit-runs")
+    study = read_study(options.fit_study)
+    if options.leave_run_out:
+        return leave_run_out(study, spec)
+    if options.held_out_study:
+        return other_study(study, read_study(options.held_out_study), spec)
+    fitted = options.fit_runs.split(",")
+    others = [run.name for run in study.runs if run.name not in fitted]
+    return other_study(study.subset(fitted), study.subset(others), spec)
+
+
+if __name__ == "__main__":
+    main()

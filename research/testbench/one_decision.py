@@ -1,0 +1,265 @@
+"""One simulated study: what each method chooses for the long run, what it says, and what that was worth."""
+
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bayes_cpt.decisions import risk
+from bayes_cpt.decisions.objective import PRESETS, Constraint, Objective, read_objective
+from bayes_cpt.decisions.search.candidates import Candidates
+from bayes_cpt.decisions.search.evaluate import FinalLosses
+from bayes_cpt.inference.fitting import build_posterior
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.inference.sampling import Diagnostics, Effort, sample
+from bayes_cpt.landmarks.trials import LawSample
+from bayes_cpt.model.density import build_density
+from bayes_cpt.model.setup import Frame, build_setup
+from bayes_cpt.model.spec import ModelSpec
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.study import Study
+from testbench.choosers import PREDICTORS, rule_row
+from testbench.short_studies import DOMAINS, NOISES, RUNS, design, measured_end, simulated_study
+from testbench.truths import Parameters, draw_truth
+
+type Floats = NDArray[np.float64]
+type Row = dict[str, Any]
+
+OURS, RULE, PLUG_IN = "bayes_cpt", "rule", "plug-in"
+OBJECTIVES: dict[str, Objective] = {name: read_objective(name) for name in PRESETS}
+# The objective that wants the least replay: the constraint on general loss binds it.
+CONSTRAINED = OBJECTIVES["domain-focus"]
+CONSTRAINTS = tuple(
+    Constraint(domain="general", rise=0.05, probability=highest) for highest in (0.1, 0.25)
+)
+# Little, because there are many fits; one whose chains disagree is made again with more.
+EFFORTS = (Effort(250, 250, 0.9), Effort(600, 500, 0.97))
+HIGHEST_RHAT = 1.1
+# What lies within so many nats of the best is as good as the best.
+TOLERANCE = 0.005
+INTERVAL = (0.05, 0.95)
+SHIFTS = ("moderate", "strong")
+
+
+@dataclass(frozen=True)
+class Task:
+    """A study to simulate.
+
+    Parameters
+    ----------
+    label : str
+    shift : str
+        Whose printed coefficients the truth is drawn about, a key of `printed.COEFFICIENTS`.
+    noise : str
+        A key of `NOISES`.
+    seed : int
+    """
+
+    label: str
+    shift: str
+    noise: str
+    seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """A true law, the study that it made, and what may be chosen."""
+
+    frame: Frame
+    choices: Candidates
+    truth: Parameters
+    noise: str
+    study: Study
+    seed_of_ends: int
+
+    @classmethod
+    def of(cls, task: Task, runs: tuple[Run, ...] = RUNS) -> Self:
+        """Return the world of a task, and the study that so many runs make in it."""
+        for_truth, for_noise, for_ends = np.random.SeedSequence(task.seed).generate_state(3)
+        frame, choices = design()
+        truth = draw_truth(frame, task.shift, np.random.default_rng(for_truth))
+        generator = np.random.default_rng(for_noise)
+        study = simulated_study(frame, truth, NOISES[task.noise], generator, runs)
+        return cls(frame, choices, truth, task.noise, study, int(for_ends))
+
+    @cached_property
+    def losses(self) -> Floats:
+        """The true law's expected last losses of all choices, shape (domains, candidates)."""
+        sample = LawSample(self.frame, self.frame.law.coefficients(self.truth, np))
+        model = FinalLosses(self.study, sample, self.truth, self._measured)
+        return np.asarray(model.losses(self.choices)[..., 0])
+
+    def _measured(self, base: Base) -> tuple[float | None, ...]:
+        return tuple(self.study.base_loss(base.name, domain) for domain in DOMAINS)
+
+    def measured_end(self, row: int) -> Floats:
+        """Return what the long run shows at its end, shape (domains,)."""
+        generator = np.random.default_rng(self.seed_of_ends)
+        run, noise = self.choices.run(row, "long"), NOISES[self.noise]
+        return measured_end(self.frame, self.truth, noise, self.study, run, generator)
+
+    def threshold(self, constraint: Constraint) -> float:
+        """Return the general loss that a constraint allows."""
+        base = self.study.base_loss("annealed", DOMAINS[0])
+        assert base is not None
+        assert constraint.rise is not None
+        return base + constraint.rise
+
+    def chosen(self, row: int) -> Row:
+        """Return a choice in numbers."""
+        return {name: float(self.choices.column(name)[row]) for name in ("replay", "relative_peak")}
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """What the package makes of a study.
+
+    Parameters
+    ----------
+    losses : ndarray, shape (domains, draws, candidates)
+        Expected last losses in posterior draws.
+    noise : ndarray, shape (domains, draws, candidates)
+        Sd of a new run about them.
+    """
+
+    losses: Floats
+    noise: Floats
+
+    @classmethod
+    def of(cls, posterior: Posterior, choices: Candidates) -> Self:
+        """Return what a posterior says of all choices."""
+        layout = FinalLosses.of(posterior).layout(choices)
+        rows = np.arange(len(choices))
+        parts = (np.asarray(own(rows), np.float64) for own in (layout.losses, layout.noise))
+        losses, noise = (np.swapaxes(own, 1, 2) for own in parts)
+        return cls(losses, noise)
+
+
+def fitted(study: Study, spec: ModelSpec, seed: int) -> tuple[Posterior, Diagnostics]:
+    """Return a posterior of few draws."""
+    setup = build_setup(spec, study)
+    for effort in EFFORTS:
+        found = sample(build_density(setup), seed, efforts=(effort,), cores=1)
+        if worst_rhat(found.diagnostics) <= HIGHEST_RHAT:
+            break
+    return build_posterior(setup.frame, study, found, seed), found.diagnostics
+
+
+def worst_rhat(diagnostics: Diagnostics) -> float:
+    """Return the largest R-hat of any parameter."""
+    return max(float(np.max(own)) for own in diagnostics.rhat.values())
+
+
+def quality(diagnostics: Diagnostics) -> Row:
+    """Return what the log of a fit says of its chains."""
+    return {
+        "rhat": worst_rhat(diagnostics),
+        "ess": min(float(np.min(own)) for own in diagnostics.ess_bulk.values()),
+        "divergences": diagnostics.divergences,
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Rows of each table for one task."""
+
+    task: str
+    tables: dict[str, pd.DataFrame]
+
+
+def one_study(task: Task) -> Outcome:
+    """Simulate a study, let every method choose, and compare with the oracle.
+
+    Regret is the objective at what was chosen less its lowest over all choices, both by the expected
+    curves of the true law.
+    """
+    world = World.of(task)
+    seed = int(np.random.SeedSequence([task.seed, 1]).generate_state(1)[0])
+    clock = [time.perf_counter()]
+    posterior, diagnostics = fitted(world.study, world.frame.spec, seed)
+    forecast = Forecast.of(posterior, world.choices)
+    clock.append(time.perf_counter())
+    predictions = {OURS: forecast.losses.mean(axis=1)}
+    for name, predict in PREDICTORS.items():
+        predictions[name] = predict(world.study, seed)
+        clock.append(time.perf_counter())
+    log = {
+        **{f"seconds {name}": own for name, own in zip(predictions, np.diff(clock), strict=True)},
+        **quality(diagnostics),
+    }
+    rows = {
+        "choices": choice_rows(world, predictions),
+        "statements": statement_rows(world, forecast),
+        "constraints": constraint_rows(world, forecast, predictions[PLUG_IN]),
+        "studies": [log],
+    }
+    place = {"shift": task.shift, "noise": task.noise}
+    tables = {name: pd.DataFrame(own).assign(**place) for name, own in rows.items()}
+    return Outcome(task.label, tables)
+
+
+def choice_rows(world: World, predictions: dict[str, Floats]) -> list[Row]:
+    """Return what each method chooses for each objective, and its regret."""
+    rows = []
+    for name, objective in OBJECTIVES.items():
+        weights = objective.combination(DOMAINS)
+        value = weights @ world.losses
+        places = {method: int(np.argmin(weights @ own)) for method, own in predictions.items()}
+        places[RULE] = rule_row(world.choices)
+        for method, place in {**places, "oracle": int(value.argmin())}.items():
+            regret = {"regret": float(value[place] - value.min())}
+            rows.append({"objective": name, "method": method} | world.chosen(place) | regret)
+    return rows
+
+
+def statement_rows(world: World, forecast: Forecast) -> list[Row]:
+    """Return what the package says of its recommendation, and what came true."""
+    rows = []
+    for name, objective in OBJECTIVES.items():
+        weights = objective.combination(DOMAINS)
+        value, draws = weights @ world.losses, np.tensordot(weights, forecast.losses, 1)
+        place = int(risk.expected_loss(draws).argmin())
+        regret = value[place] - value.min()
+        low, high = np.quantile(risk.best_losses(draws), INTERVAL)
+        rows.append(
+            {
+                "objective": name,
+                "stated": float(risk.expected_regret(draws)[place]),
+                "realised": float(regret),
+                "stated_best": float(risk.probability_best(draws)[place]),
+                "best": bool(regret <= 0),
+                "stated_near": float(risk.probability_best(draws, tolerance=TOLERANCE)[place]),
+                "near": bool(regret <= TOLERANCE),
+                "optimum": float(value.min()),
+                "lower": float(low),
+                "upper": float(high),
+            }
+        )
+    return rows
+
+
+def constraint_rows(world: World, forecast: Forecast, plug_in: Floats) -> list[Row]:
+    """Return the best choice that keeps each constraint, and whether it did when it was trained."""
+    weights = CONSTRAINED.combination(DOMAINS)
+    rows = []
+    for constraint in CONSTRAINTS:
+        highest = world.threshold(constraint)
+        kept = risk.probability_below(forecast.losses[0], highest, forecast.noise[0])
+        # Of the point estimate the constraint can only be asked for itself.
+        allowed = {OURS: 1.0 - kept <= constraint.probability, PLUG_IN: plug_in[0] <= highest}
+        predicted = {OURS: forecast.losses.mean(axis=1), PLUG_IN: plug_in}
+        for method, feasible in allowed.items():
+            row: Row = {"allowed": constraint.probability, "method": method}
+            if feasible.any():
+                place = int(np.where(feasible, weights @ predicted[method], np.inf).argmin())
+                row |= world.chosen(place) | {
+                    "stated": float(1.0 - kept[place]) if method == OURS else np.nan,
+                    "violated": float(world.measured_end(place)[0] > highest),
+                    "binding": float(place != int((weights @ predicted[method]).argmin())),
+                }
+            rows.append(row)
+    return rows

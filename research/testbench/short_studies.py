@@ -1,0 +1,209 @@
+"""Studies as a practitioner has them before the long run: one PT run and five short CPT runs.
+
+PT of 40,000 steps at 2e-4 whose last fifth anneals linearly to a tenth. Four CPT runs re-warm the annealed
+base over a tenth of 2,000 steps and decay to a tenth of their peak; one starts before the anneal. The long
+run does as the four do, for 10,000 steps: its replay ratio and its peak learning rate are to be chosen.
+"""
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bayes_cpt.decisions.search.candidates import Candidates
+from bayes_cpt.decisions.search.search_space import SearchSpace
+from bayes_cpt.decisions.space import read_space
+from bayes_cpt.forecast.simulate import expected_loss, simulate
+from bayes_cpt.model.points import Curves
+from bayes_cpt.model.residuals import ONSET_SHARE
+from bayes_cpt.model.setup import Frame, build_setup
+from bayes_cpt.model.spec import read_spec
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
+from bayes_cpt.study.study import Study
+from testbench.truths import Parameters
+
+type Floats = NDArray[np.float64]
+type Noise = Callable[[Frame, Parameters, Curves, np.random.Generator], Floats]
+
+MODEL = "cpt-replay"
+DOMAINS = ("general", "target")
+PEAK, FINAL_SHARE, WARMUP_SHARE = 2e-4, 0.1, 0.1
+SHORT, LONG = 2000, 10_000
+STABLE = linear(1000, 0.0, PEAK) + constant(31_000, PEAK)
+PRETRAINING = STABLE + linear(8000, PEAK, FINAL_SHARE * PEAK)
+PRETRAINING_STEPS = (*range(5000, 32_000, 4500), 32_000, *range(34_000, 40_000, 1500), 40_000)
+BASES = (
+    Base("stable", STABLE.steps, STABLE, run="pretraining"),
+    Base("annealed", PRETRAINING.steps, PRETRAINING, run="pretraining"),
+)
+FIRST_STEP, CONTINUAL_POINTS = 20, 11
+
+
+def rewarmed(steps: int, relative_peak: float) -> Schedule:
+    """Return a run from the annealed base: re-warm-up, and cosine to a share of the peak."""
+    peak, warmup = relative_peak * PEAK, round(WARMUP_SHARE * steps)
+    decay = cosine(steps - warmup, peak, FINAL_SHARE * peak)
+    return linear(warmup, PRETRAINING.final, peak) + decay
+
+
+RUNS = (
+    Run("pretraining", "pt", PRETRAINING),
+    Run("pure", "cpt", rewarmed(SHORT, 1.0), base="annealed", replay=0.0),
+    Run("pure low", "cpt", rewarmed(SHORT, 0.4), base="annealed", replay=0.0),
+    Run("quarter low", "cpt", rewarmed(SHORT, 0.4), base="annealed", replay=0.25),
+    Run("half", "cpt", rewarmed(SHORT, 1.0), base="annealed", replay=0.5),
+    Run("stable", "cpt", cosine(SHORT, PEAK, FINAL_SHARE * PEAK), base="stable", replay=0.25),
+)
+SPACE = read_space(
+    {
+        "bases": "annealed",
+        "replay": [round(0.05 * place, 2) for place in range(21)],
+        "relative_peak": [float(f"{peak:.3g}") for peak in np.geomspace(0.1, 1.0, 15)],
+        "warmup_share": WARMUP_SHARE,
+        "relative_final": FINAL_SHARE,
+        "steps": LONG,
+    }
+)
+
+
+def blank(runs: tuple[Run, ...], starts: pd.DataFrame | None = None) -> Study:
+    """Return a plan of runs, with the losses of their bases where these are given."""
+    empty = pd.DataFrame(columns=["run", "step", "domain", "loss"])
+    losses = empty if starts is None else starts
+    return Study("short runs", *DOMAINS, BASES, runs, losses, is_plan=True)
+
+
+def measured_steps(run: Run, domain: str) -> tuple[int, ...]:
+    """Return where a run is measured."""
+    if run.phase == "pt":
+        return PRETRAINING_STEPS
+    steps = np.geomspace(FIRST_STEP, run.schedule.steps, CONTINUAL_POINTS)
+    return tuple(int(step) for step in steps.round())
+
+
+@cache
+def design() -> tuple[Frame, Candidates]:
+    """Return the frame of all such studies, which depends on schedules only, and the choices."""
+    rows = [(run.name, run.schedule.steps, domain, 3.0) for run in RUNS for domain in DOMAINS]
+    losses = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
+    study = Study("design", *DOMAINS, BASES, RUNS, losses)
+    space = SearchSpace.of(SPACE, study)
+    return build_setup(read_spec(MODEL), study).frame, space.sample(space.combinations, 0)
+
+
+def package_noise(
+    frame: Frame, truth: Parameters, curves: Curves, generator: np.random.Generator
+) -> Floats:
+    """Return measured losses whose residuals are those that the model assumes."""
+    return np.asarray(simulate(frame, truth, curves, None, generator).loss[0])
+
+
+# Sd of the misfit, its length in e-folds of steps; sd of the AR(1) and its correlation from one measurement
+# to the next; sd of the level of a PT curve. General and target, nats.
+MISFIT, LENGTH = (0.012, 0.015), 1.2
+ERROR, CORRELATION = (0.006, 0.008), 0.6
+LEVEL = (0.010, 0.015)
+
+
+def smooth_noise(
+    frame: Frame, truth: Parameters, curves: Curves, generator: np.random.Generator
+) -> Floats:
+    """Return measured losses with residuals that the model does not assume.
+
+    A smooth misfit, a Gaussian process in the logarithm of the steps that is no smaller where there is
+    more replay, and an AR(1) from measurement to measurement that does not shrink with the learning rate.
+    """
+    points = curves.points
+    residual = np.empty(points.steps.size)
+    for index, curve in enumerate(curves.curves):
+        rows = np.flatnonzero(points.curve_index == index)
+        domain = int(points.domain_index[rows[0]])
+        place = np.log1p(points.steps[rows] / (ONSET_SHARE * frame.reference.steps))
+        apart = place[:, None] - place
+        covariance = np.exp(-0.5 * (apart / LENGTH) ** 2)
+        if curve.continual:
+            # It starts at 0 at the base.
+            start = np.exp(-0.5 * (place / LENGTH) ** 2)
+            covariance -= np.outer(start, start)
+        order = np.arange(rows.size)
+        covariance *= MISFIT[domain] ** 2
+        covariance += ERROR[domain] ** 2 * CORRELATION ** np.abs(order[:, None] - order)
+        covariance += 0.0 if curve.continual else LEVEL[domain] ** 2
+        root = np.linalg.cholesky(covariance)
+        residual[rows] = root @ generator.standard_normal(rows.size)
+    return np.asarray(expected_loss(frame, truth, curves)[0] + residual)
+
+
+NOISES: dict[str, Noise] = {"package": package_noise, "smooth": smooth_noise}
+
+
+def _table(curves: Curves, losses: Floats) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "run": [curves.curves[index].run for index in curves.points.curve_index],
+            "step": curves.points.steps.astype(int),
+            "domain": [DOMAINS[index] for index in curves.points.domain_index],
+            "loss": losses,
+        }
+    )
+
+
+def simulated_study(
+    frame: Frame,
+    truth: Parameters,
+    noise: Noise,
+    generator: np.random.Generator,
+    runs: tuple[Run, ...] = RUNS,
+) -> Study:
+    """Return a study: a PT curve, the bases' losses from it, and CPT curves that start there."""
+    curves = frame.curves(blank(runs), measured_steps, runs[:1])
+    pretraining = _table(curves, noise(frame, truth, curves, generator))
+    ends = pretraining.set_index(["step", "domain"])["loss"]
+    steps = {base.name: base.steps for base in BASES}
+    starts = _starts(runs[1:], lambda base, domain: float(ends[steps[base], domain]))
+    curves = frame.curves(blank(runs, starts), measured_steps, runs[1:])
+    continual = _table(curves, noise(frame, truth, curves, generator))
+    losses = pd.concat([pretraining, starts, continual], ignore_index=True)
+    return Study("short runs", *DOMAINS, BASES, runs, losses)
+
+
+def _starts(runs: tuple[Run, ...], loss: Callable[[str, str], float | None]) -> pd.DataFrame:
+    """Return the losses of the runs' bases, of a function of base and validation set."""
+    rows = [
+        (run.name, 0, domain, loss(str(run.base), domain)) for run in runs for domain in DOMAINS
+    ]
+    return pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
+
+
+def plan_of(study: Study, runs: tuple[Run, ...]) -> Study:
+    """Return a plan of runs that start at a study's bases as these were measured."""
+    return blank(runs, _starts(runs, study.base_loss))
+
+
+def measured_end(
+    frame: Frame,
+    truth: Parameters,
+    noise: Noise,
+    study: Study,
+    run: Run,
+    generator: np.random.Generator,
+) -> Floats:
+    """Return the last losses that a long run shows, shape (domains,)."""
+    curves = frame.curves(plan_of(study, (run,)), lambda own, _: [own.schedule.steps])
+    return noise(frame, truth, curves, generator)
+
+
+def measured_losses(
+    frame: Frame,
+    truth: Parameters,
+    noise: Noise,
+    study: Study,
+    runs: tuple[Run, ...],
+    generator: np.random.Generator,
+) -> pd.DataFrame:
+    """Return what runs show where they are measured, as a table of losses."""
+    curves = frame.curves(plan_of(study, runs), measured_steps)
+    return _table(curves, noise(frame, truth, curves, generator))

@@ -1,0 +1,86 @@
+"""True laws of simulated studies: the coefficients that the paper prints, with spread.
+
+LAW.md section 4: the Knowledge-Pile and the Pile-of-Law rows of Fig. 3 and Fig. 11. What the paper does not
+print is drawn from where practice has it: replay enters by factors from the range of the priors, residuals
+have the sizes of the printed R2.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from printed import COEFFICIENTS, MEMORY, law_parameters
+
+from bayes_cpt.model.prior_draws import draw_priors
+from bayes_cpt.model.setup import Frame
+
+type Floats = NDArray[np.float64]
+type Parameters = dict[str, Floats]
+
+# Sd of the logarithm, coefficient by coefficient and validation set by validation set.
+SPREAD = 0.2
+# Of L0, which no decision hangs on; of C2/C1, which agree in every printed fit; of what residuals come to.
+FLOOR_SPREAD, RATIO_SPREAD, RESIDUAL_SPREAD = 0.02, 0.1, 0.25
+# General and target.
+RESIDUALS = {
+    "fluctuation_pt": (0.006, 0.008),
+    "fluctuation_cpt": (0.005, 0.006),
+    "fluctuation_floor": (0.25, 0.25),
+    "fluctuation_memory": (0.02, 0.02),
+    "misfit_pt": (0.005, 0.007),
+    "misfit_cpt": (0.008, 0.010),
+    "offset_pt": (0.010, 0.015),
+}
+# The printed law has no transient and one memory. Bases keep their offset on general data and lose it on
+# target data.
+UNPRINTED = {
+    "adaptation_share": (0.0, 0.0),
+    "adaptation_time": (0.2, 0.2),
+    "offset_kept": (0.7, 0.2),
+    "offset_time": (0.03, 0.03),
+    "misfit_replay": (0.7, 0.7),
+}
+# Drawn from their priors: how replay enters.
+REPLAY = (
+    "gain_replay",
+    "replay_onset",
+    "replay_quarter",
+    "saturation_rate",
+    "saturation_exponent",
+    "replay_rate",
+)
+
+
+def draw_truth(frame: Frame, shift: str, generator: np.random.Generator) -> Parameters:
+    """Return the model's parameters of one true law.
+
+    Parameters
+    ----------
+    frame : Frame
+        Of the study's design, under the model cpt-replay.
+    shift : str
+        A key of `printed.COEFFICIENTS`.
+    generator : numpy.random.Generator
+
+    Returns
+    -------
+    dict of str to ndarray, shape (1, ...)
+    """
+
+    def spread(size: float, *shape: int) -> Floats:
+        return np.exp(size * generator.standard_normal(shape))
+
+    floor, size, alpha, gain_pt, gain_cpt, limit, rate, beta = np.array(COEFFICIENTS[shift]).T
+    floor, ratio = floor * spread(FLOOR_SPREAD, 2), gain_cpt / gain_pt * spread(RATIO_SPREAD, 2)
+    size, alpha, gain_pt, limit, rate, beta = (
+        own * spread(SPREAD, 2) for own in (size, alpha, gain_pt, limit, rate, beta)
+    )
+    columns = (floor, size, alpha, gain_pt, ratio * gain_pt, limit, rate, beta)
+    found = law_parameters(columns, frame.reference) | {
+        "memory": MEMORY * spread(SPREAD)[()],
+        "slow_memory": np.array(MEMORY),
+        "slow_share": np.array(0.0),
+    }
+    found |= {name: np.array(own) for name, own in UNPRINTED.items()}
+    found |= {name: np.array(own) * spread(RESIDUAL_SPREAD, 2) for name, own in RESIDUALS.items()}
+    found = {name: np.asarray(own)[None] for name, own in found.items()}
+    priors = draw_priors(frame, 1, int(generator.integers(2**31)))
+    return found | {name: priors[name] for name in REPLAY}

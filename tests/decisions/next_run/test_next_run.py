@@ -1,0 +1,323 @@
+"""Values of runs: against nested simulation by the likelihood of curves, and in their tables and words."""
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from synthetic import as_posterior, lab, lab_posterior, prior_as_posterior
+
+from bayes_cpt.decisions.next_run import next_run as module
+from bayes_cpt.decisions.next_run.affordable import REPLAYS, Affordable
+from bayes_cpt.decisions.next_run.next_run import checkpoints, next_run
+from bayes_cpt.decisions.next_run.run_values import RunValues
+from bayes_cpt.decisions.objective import read_objective
+from bayes_cpt.errors import SpecError, StudyError
+from bayes_cpt.forecast.plans import with_base_losses
+from bayes_cpt.forecast.simulate import expected_loss
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.compiled.likelihood import curve_log_likelihoods
+
+type Floats = NDArray[np.float64]
+
+SPACE = {"bases": "stable_12k", "replay": {"low": 0.0, "high": 0.8}, "relative_peak": 1.0}
+PROBES = """
+[runs.cheap]
+phase = "cpt"
+base = "stable_12k"
+replay = 0.5
+schedule = [ { shape = "cosine", steps = 400, start = 0.002, end = 0 } ]
+
+[runs.dear]
+phase = "cpt"
+base = "stable_12k"
+replay = 0.5
+cost = 4000
+schedule = [ { shape = "cosine", steps = 400, start = 0.002, end = 0 } ]
+
+[runs.other]
+phase = "cpt"
+base = "annealed_0pct"
+replay = 0.0
+schedule = [ { shape = "linear", steps = 300, start = 0, end = 0.001 } ]
+"""
+
+
+@cache
+def small_case() -> Posterior:
+    """Return a posterior in which only what replay does is unknown, as widely as the prior."""
+    wide = prior_as_posterior(lab(), draws=250, spread=1.0)
+    values = {}
+    for name in wide.frame.parameters():
+        own = wide.tree["posterior"][name].to_numpy()
+        unknown = name in ("replay_quarter", "saturation_rate")
+        values[name] = own if unknown else np.broadcast_to(np.median(own, axis=(0, 1)), own.shape)
+    return as_posterior(wide.frame, lab(), values)
+
+
+@pytest.fixture(scope="module")
+def probes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("probes") / "probes.toml"
+    path.write_text(PROBES, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def found(probes: Path) -> RunValues:
+    return next_run(lab_posterior(), "balanced", SPACE, probes, draws=600, candidates=64)
+
+
+def log_likelihoods(posterior: Posterior, found: RunValues, name: str, data: Floats) -> Floats:
+    """Return the log density of each data set in each draw, shape (data sets, draws)."""
+    frame, parameters = posterior.frame, found.valuation.model.parameters
+    plan = found.affordable.plan
+    target = with_base_losses(posterior.study, frame.domains, plan)
+    curves = frame.curves(target, lambda run, _: checkpoints(run.schedule.steps), [plan.run(name)])
+    mean = expected_loss(frame, parameters, curves)
+    design = frame.residual_design(curves)
+    coefficients = frame.law.coefficients(parameters, np)
+    scales = frame.residual_scales(curves.points, design.pretraining, parameters, coefficients, np)
+    names = ("fluctuation", "memory", "misfit", "offset")
+    sizes = [np.broadcast_to(getattr(scales, own), mean.shape) for own in names]
+    rest = design.for_likelihood()
+    return np.array(
+        [
+            [
+                curve_log_likelihoods(own - mean[j], *(size[j] for size in sizes), *rest)[0].sum()
+                for j in range(len(mean))
+            ]
+            for own in data
+        ]
+    )
+
+
+def test_values_meet_nested_simulation_by_importance_weights(
+    monkeypatch: pytest.MonkeyPatch, probes: Path
+) -> None:
+    """With few checkpoints, so that the draws near a curve are many."""
+    monkeypatch.setattr(module, "CHECKPOINTS", 6)
+    posterior = small_case()
+    found = next_run(posterior, "balanced", SPACE, probes, draws=1000, candidates=32)
+    simulated = dict(
+        module._simulated(posterior, found.valuation.model, found.affordable.plan, seed=0)
+    )
+    losses = module._values(found.valuation, found.candidates)
+    outer = np.random.default_rng(0).choice(len(losses), 240, replace=False)
+    worth = {}
+    for name in ("cheap", "other"):
+        weights = log_likelihoods(posterior, found, name, simulated[name][outer])
+        weights = np.exp(weights - weights.max(axis=1, keepdims=True))
+        weights /= weights.sum(axis=1, keepdims=True)
+        effective = 1.0 / (weights**2).sum(axis=1)
+        assert np.median(effective) > 100
+        after = weights @ losses
+        gains = after[:, found.now] - after.min(axis=1)
+        worth[name], own = gains.mean(), found.values[name]
+        spread = np.hypot(gains.std() / np.sqrt(outer.size), own.error)
+        # Few effective draws make the nested value rather too high.
+        assert own.value < worth[name] + 2.5 * spread
+        assert own.value > 0.85 * worth[name] - 2.5 * spread
+    # A run at half replay tells most of what is unknown, one without replay nothing.
+    assert worth["cheap"] > 0.5 * found.perfect[0]
+    assert worth["other"] < 0.01 * found.perfect[0]
+
+
+def test_runs_are_worth_no_more_than_perfect_information(found: RunValues) -> None:
+    perfect, error = found.perfect
+    assert perfect > 0
+    for own in found.values.values():
+        assert own.value >= -3 * own.error
+        assert own.value <= perfect
+        np.testing.assert_array_equal(own.perfect, found.values["cheap"].perfect)
+    assert error == pytest.approx(own.perfect.std(ddof=1) / np.sqrt(own.perfect.size))
+
+
+def test_the_table_ranks_by_value_per_cost(found: RunValues) -> None:
+    table = found.table()
+    assert table["run"].tolist() == found.order
+    assert table["per_1000_steps"].is_monotonic_decreasing
+    rows = table.set_index("run")
+    assert rows["cost"].to_dict() == {"cheap": 400.0, "dear": 4000.0, "other": 300.0}
+    for name, row in rows.iterrows():
+        assert row["value"] == found.values[str(name)].value
+        assert row["per_1000_steps"] == pytest.approx(1000 * row["value"] / row["cost"])
+        assert row["share"] == pytest.approx(row["value"] / found.perfect[0])
+        most = found.told[str(name)].share.argmax()
+        assert (row["about"], row["on"]) == found.quantities[most]
+
+
+def test_the_same_run_at_ten_times_the_cost_is_worth_as_much(found: RunValues) -> None:
+    cheap, dear = found.values["cheap"], found.values["dear"]
+    assert dear.value == pytest.approx(cheap.value, abs=4 * np.hypot(cheap.error, dear.error))
+    assert found.hurdle("dear") > found.hurdle("cheap")
+
+
+def test_information_is_listed_for_every_quantity(found: RunValues) -> None:
+    table = found.information_table()
+    assert len(table) == 3 * len(found.quantities)
+    names = set(table["quantity"])
+    assert {"B", "lambda", "replay_effect", "length_effect"} <= names
+    own = table[table["run"] == "cheap"].set_index(["quantity", "domain"])
+    for index, label in enumerate(found.quantities):
+        assert own.loc[label, "variance"] == found.told["cheap"].share[index]
+    assert np.all(table["nats"] >= 0)
+    few = next_run(lab_posterior(), "balanced", SPACE, found.affordable, about=["B"], draws=100)
+    assert few.quantities == [("B", "general"), ("B", "kernel")]
+
+
+def test_a_price_in_the_objective_is_the_hurdle(probes: Path) -> None:
+    objective = read_objective({"preset": "balanced", "cost_per_1000_steps": 0.01})
+    own = next_run(lab_posterior(), objective, SPACE, probes, draws=100, candidates=16)
+    assert own.price("cheap") == pytest.approx(0.004)
+    assert own.hurdle("dear") == pytest.approx(0.04)
+    assert "the objective charges" in " ".join(own.sentences())
+
+
+def test_lengthening_is_what_a_plan_of_the_longer_run_says(found: RunValues) -> None:
+    """The chosen run with its steps drawn out, as predict forecasts it."""
+    one = found.candidates.take(slice(found.now, found.now + 1))
+    plan = one.plan(lab(), [0], ["now"])
+    run = plan.run("now")
+    longer = replace(run, name="longer", schedule=run.schedule.stretched(run.schedule.steps + 400))
+    posterior = lab_posterior()
+    ends = {}
+    for own in (run, longer):
+        bands = posterior.predict(replace(plan, runs=(own,)), kind="expected", draws=600)
+        last = bands["expected"].sel(step=own.schedule.steps).mean(("chain", "draw"))
+        ends[own.name] = found.valuation.weights @ last.to_numpy()[0]
+    assert found.lengthening["cheap"] == pytest.approx(ends["now"] - ends["longer"], abs=2e-4)
+
+
+def test_changes_and_what_comes_after_are_of_the_chosen_configurations(found: RunValues) -> None:
+    for name in found.order:
+        after = found.after(name, "replay")
+        replay = found.candidates.column("replay")
+        assert after.shape == (found.valuation.model.draws,)
+        apart = np.abs(after - replay[found.now]) >= 0.2 * 0.8
+        assert found.changes(name) == pytest.approx(apart.mean(), abs=0.02)
+
+
+def test_runs_that_are_not_told_apart_are_named(found: RunValues) -> None:
+    first = found.order[0]
+    gains = {
+        run.name: found.values[run.name].gains / found.affordable.cost(run) for run in found.runs
+    }
+    for other in found.order[1:]:
+        gap = gains[first] - gains[other]
+        near = gap.mean() <= 2 * gap.std(ddof=1) / np.sqrt(gap.size)
+        assert (other in found.as_good(first)) == near
+
+
+def test_sentences_say_which_what_and_whether_it_pays(found: RunValues) -> None:
+    words = found.sentences(0.8)
+    assert words[0].startswith(f"Next run: {found.order[0]}, ")
+    assert "as things stand the choice is from stable_12k" in words[1]
+    assert words[2].startswith("Is it worth its cost? ")
+    every = " ".join(words)
+    assert "rather too low" in every
+
+
+@pytest.mark.parametrize(
+    ("hurdle", "verdict"),
+    [
+        (0.0, "Yes: the same 400 steps"),
+        (0.01, "These draws cannot tell, use more"),
+        (0.02, "No: the same"),
+        (1.0, "no run of that cost can be worth as much"),
+    ],
+)
+def test_worth_is_set_against_what_the_cost_would_bring(
+    found: RunValues, hurdle: float, verdict: str
+) -> None:
+    draws = found.valuation.model.draws
+    gains = 0.01 + 0.02 * np.random.default_rng(0).standard_normal(draws)
+    cheap = replace(found.values["cheap"], gains=gains, perfect=np.full(draws, 0.05))
+    values = dict.fromkeys(found.order, replace(cheap, gains=0.0 * gains)) | {"cheap": cheap}
+    own = replace(found, values=values, lengthening=dict.fromkeys(found.order, hurdle))
+    assert verdict in own.sentences()[2]
+    assert "none of the 2 is worth as much for its cost" in own.sentences()[3]
+
+
+def test_a_seed_gives_the_same_numbers(probes: Path) -> None:
+    first, again = (
+        next_run(lab_posterior(), "balanced", SPACE, probes, draws=100, candidates=16, seed=3)
+        for _ in range(2)
+    )
+    assert first.table().equals(again.table())
+
+
+def test_default_runs_start_from_every_base() -> None:
+    frame = lab_posterior().frame
+    found = Affordable.default(frame, lab())
+    assert len(found.plan.runs) == len(lab().bases) * len(REPLAYS) * 2
+    assert {run.schedule.steps for run in found.plan.runs} == {1000}
+    for run in found.plan.runs:
+        base = lab().base(str(run.base))
+        assert base.schedule is not None
+        assert run.schedule.peak == base.schedule.peak
+        assert found.cost(run) == 1000
+        last = 0.0 if run.name.endswith("annealed") else base.schedule.peak
+        assert run.schedule.final == last
+    alone = prior_as_posterior(lab().subset(["pt_trunk", "r25_cos"]), "cpt")
+    assert {run.replay for run in Affordable.default(alone.frame, alone.study, 50).plan.runs} == {
+        0.25
+    }
+
+
+def test_checkpoints_end_at_the_last_step() -> None:
+    assert checkpoints(3) == [1, 2, 3]
+    assert checkpoints(5000)[-1] == 5000
+    assert len(checkpoints(5000)) == 24
+
+
+def test_constraints_are_kept_by_what_is_chosen(probes: Path) -> None:
+    objective = {
+        "weights": {"target": 1.0},
+        "constraints": [{"domain": "general", "rise": 0.2, "probability": 0.3}],
+    }
+    own = next_run(lab_posterior(), objective, SPACE, probes, draws=100, candidates=64)
+    layout = own.valuation.model.layout(own.candidates)
+    rows = np.arange(len(own.candidates))
+    breaches = own.valuation.breaches(own.candidates, layout.losses(rows), layout.noise(rows))
+    assert breaches.max() <= 0.3 + 0.02
+    assert "what breaks a constraint now" in " ".join(own.sentences())
+
+
+@pytest.mark.parametrize(
+    ("changes", "fragments"),
+    [
+        ({"about": ["replay_efect"]}, ("no quantity 'replay_efect'", "replay_effect")),
+        ({"runs": None, "steps": 0}, ("0 steps are asked for",)),
+        ({"objective": "balance"}, ("balanced",)),
+    ],
+)
+def test_bad_input_is_refused(
+    changes: dict[str, object], fragments: tuple[str, ...], probes: Path
+) -> None:
+    given: dict[str, object] = {"objective": "balanced", "space": SPACE, "runs": probes} | changes
+    with pytest.raises(SpecError) as caught:
+        next_run(lab_posterior(), draws=50, candidates=8, **given)  # type: ignore[arg-type]
+    for fragment in fragments:
+        assert fragment in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fragments"),
+    [
+        ("cost = 4000", "cost = -1", ("run dear, key cost", "the cost is -1", "above 0")),
+        ("cost = 4000", 'cost = "much"', ("run dear, key cost", "'much'")),
+        ("cost = 4000", "costs = 4000", ("key 'costs' is unknown",)),
+        ("annealed_0pct", "annealed", ("annealed",)),
+    ],
+)
+def test_bad_runs_are_refused(
+    old: str, new: str, fragments: tuple[str, ...], tmp_path: Path
+) -> None:
+    path = tmp_path / "probes.toml"
+    path.write_text(PROBES.replace(old, new), encoding="utf-8")
+    with pytest.raises(StudyError) as caught:
+        Affordable.read(path, lab())
+    for fragment in fragments:
+        assert fragment in str(caught.value)

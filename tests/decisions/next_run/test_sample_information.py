@@ -1,0 +1,199 @@
+"""Value of sample information against closed forms, and brute-force nested simulation on a grid."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from bayes_cpt.decisions.next_run.sample_information import (
+    PENALTIES,
+    Stakes,
+    _regressed,
+    information,
+    normal_scores,
+)
+
+type Floats = NDArray[np.float64]
+
+DRAWS = 2000
+
+
+def conjugate(noise: float, seed: int) -> tuple[Floats, Floats, Floats]:
+    """Return draws of three coefficients, data that are lines in them, and what the data leave."""
+    generator = np.random.default_rng(seed)
+    law = generator.standard_normal((DRAWS, 3))
+    design = 0.3 * generator.standard_normal((20, 3))
+    data = law @ design.T + noise * generator.standard_normal((DRAWS, 20))
+    return law, data, np.linalg.inv(np.eye(3) + design.T @ design / noise**2)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("noise", [0.2, 1.0, 3.0])
+def test_a_quadratic_loss_is_worth_the_variance_that_goes(noise: float, seed: int) -> None:
+    """The best decision is the posterior mean, so that EVSI = (prior - posterior variance)/2."""
+    law, data, left = conjugate(noise, seed)
+    decisions = np.linspace(-4.0, 4.0, 300)
+    found = Stakes(0.5 * (decisions - law[:, :1]) ** 2).value(data)
+    expected = 0.5 * (1.0 - left[0, 0])
+    assert found.value < expected + 3 * found.error
+    assert found.value > 0.9 * expected - 3 * found.error
+
+
+@pytest.mark.parametrize("offset", [0.0, 0.5, 1.5])
+@pytest.mark.parametrize("noise", [0.5, 2.0])
+def test_two_decisions_are_worth_the_unit_normal_loss(offset: float, noise: float) -> None:
+    generator = np.random.default_rng(3)
+    law = generator.standard_normal(DRAWS)
+    data = (law + noise * generator.standard_normal(DRAWS))[:, None]
+    found = Stakes(np.stack([np.zeros(DRAWS), offset + law], axis=1)).value(data)
+    spread = 1.0 / math.sqrt(1.0 + noise**2)
+    expected = spread * norm.pdf(offset / spread) - offset * norm.cdf(-offset / spread)
+    assert found.value == pytest.approx(expected, abs=3.5 * found.error + 0.01)
+
+
+def grid_case(noise: float) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Return a lopsided prior on a grid, curves and losses that bend, and draws with their data."""
+    generator = np.random.default_rng(5)
+    grid = np.linspace(0.05, 3.0, 120)
+    prior = grid * np.exp(-grid)
+    prior /= prior.sum()
+    steps = np.linspace(0.1, 1.0, 8)
+    curves = np.log1p(grid[:, None] ** 1.5 * steps)
+    decisions = np.linspace(0.0, 2.5, 60)
+    losses = np.abs(decisions - grid[:, None]) ** 1.3 + 0.1 * decisions
+    drawn = generator.choice(grid.size, DRAWS, p=prior)
+    data = curves[drawn] + noise * generator.standard_normal((DRAWS, steps.size))
+    return prior, curves, losses, losses[drawn], data
+
+
+@pytest.mark.parametrize("noise", [0.05, 0.3, 1.0])
+def test_it_meets_nested_simulation_on_a_grid(noise: float) -> None:
+    """Nested: the posterior over the grid given each of many data sets, and the best decision by it."""
+    prior, curves, losses, drawn, data = grid_case(noise)
+    distance = ((data[:, None] - curves) ** 2).sum(axis=2)
+    posterior = prior * np.exp(-0.5 * (distance - distance.min(axis=1, keepdims=True)) / noise**2)
+    posterior /= posterior.sum(axis=1, keepdims=True)
+    gains = (prior @ losses).min() - (posterior @ losses).min(axis=1)
+    nested, error = gains.mean(), gains.std() / math.sqrt(DRAWS)
+    found = Stakes(drawn).value(data)
+    spread = math.hypot(error, found.error)
+    assert found.value < nested + 3 * spread
+    assert found.value > 0.9 * nested - 3 * spread
+    perfect = (prior @ losses).min() - prior @ losses.min(axis=1)
+    assert found.perfect.mean() == pytest.approx(perfect, rel=0.1)
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 10**6), st.integers(1, 40), st.integers(1, 12))
+def test_no_draw_gains_more_than_by_perfect_information(
+    seed: int, decisions: int, features: int
+) -> None:
+    generator = np.random.default_rng(seed)
+    losses = generator.standard_normal((60, decisions)) ** 3
+    found = Stakes(losses).value(generator.standard_normal((60, features)))
+    assert np.all(found.gains <= found.perfect + 1e-12)
+    assert np.all(found.perfect >= -1e-12)
+    assert np.all((found.chosen >= 0) & (found.chosen < decisions))
+    assert found.value <= found.perfect.mean() + 1e-12
+
+
+def test_data_that_tell_nothing_are_worth_nothing() -> None:
+    generator = np.random.default_rng(0)
+    law = generator.standard_normal((DRAWS, 1))
+    found = Stakes(0.5 * (np.linspace(-3, 3, 100) - law) ** 2).value(
+        generator.standard_normal((DRAWS, 20))
+    )
+    assert abs(found.value) < 3 * found.error + 1e-4
+    told = information(law, generator.standard_normal((DRAWS, 20)))
+    assert abs(told.share[0]) < 4 * told.error[0]
+    assert told.nats[0] < 0.01
+
+
+def test_data_that_tell_all_are_worth_perfect_information() -> None:
+    law = np.random.default_rng(0).standard_normal((DRAWS, 2))
+    losses = 0.5 * (np.linspace(-3, 3, 200) - law[:, :1]) ** 2
+    found = Stakes(losses).value(law)
+    assert found.value == pytest.approx(found.perfect.mean(), rel=0.02)
+    assert information(law, law).share.min() > 0.99
+
+
+def test_more_checkpoints_are_worth_more() -> None:
+    law, data, _ = conjugate(1.0, 0)
+    stakes = Stakes(0.5 * (np.linspace(-4, 4, 200) - law[:, :1]) ** 2)
+    few, many = stakes.value(data[:, :5]), stakes.value(data)
+    assert many.value > few.value - 2 * max(few.error, many.error)
+    assert many.value > few.value
+
+
+def test_where_all_decisions_are_alike_nothing_is_worth_anything() -> None:
+    data = np.random.default_rng(0).standard_normal((100, 3))
+    shared = data[:, :1] * np.ones(7)
+    assert Stakes(shared + np.arange(7.0)).value(data).value == 0.0
+    assert Stakes(shared[:, :1]).value(data).value == 0.0
+
+
+def test_the_error_is_the_spread_of_repetitions() -> None:
+    found = []
+    for seed in range(30):
+        generator = np.random.default_rng(seed)
+        law = generator.standard_normal((600, 1))
+        data = law + generator.standard_normal((600, 4))
+        found.append(Stakes(0.5 * (np.linspace(-3, 3, 60) - law) ** 2).value(data))
+    spread = np.std([own.value for own in found], ddof=1)
+    assert 0.6 < spread / np.mean([own.error for own in found]) < 1.6
+
+
+@pytest.mark.parametrize("noise", [0.3, 1.0, 3.0])
+def test_information_is_that_of_the_normal_model(noise: float) -> None:
+    law, data, left = conjugate(noise, 1)
+    found = information(law, data)
+    expected = 1.0 - np.diag(left)
+    np.testing.assert_allclose(found.share, expected, atol=0.02 + 3.5 * found.error.max())
+    # A bound from below, and near it here.
+    truth = -0.5 * np.log(np.diag(left))
+    assert np.all(found.nats < truth + 0.1)
+    assert np.all(found.nats > 0.7 * truth - 0.1)
+
+
+def test_information_is_the_same_for_any_rising_function_of_a_quantity() -> None:
+    law, data, _ = conjugate(0.7, 2)
+    plain, bent = information(law, data), information(np.exp(3.0 * law), data)
+    np.testing.assert_allclose(bent.share, plain.share, rtol=1e-9)
+
+
+def test_normal_scores_are_normal() -> None:
+    values = np.random.default_rng(0).gamma(0.3, size=(4000, 2))
+    scores = normal_scores(values)
+    assert np.all(np.argsort(scores, axis=0) == np.argsort(values, axis=0))
+    np.testing.assert_allclose(scores.mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(scores.std(axis=0), 1.0, atol=5e-3)
+
+
+def test_the_regression_is_ridge_at_the_least_generalised_cross_validation() -> None:
+    """Against smoother matrices, written out penalty by penalty."""
+    generator = np.random.default_rng(0)
+    features = generator.standard_normal((40, 6)) @ generator.standard_normal((6, 6))
+    targets = np.stack(
+        [features[:, 0] + generator.standard_normal(40), generator.standard_normal(40)], axis=1
+    )
+    at = generator.standard_normal((5, 6))
+    found = _regressed(features, targets, at)
+    scaled = (features - features.mean(axis=0)) / features.std(axis=0)
+    largest = np.linalg.svd(scaled, compute_uv=False)[0] ** 2
+    for column in range(2):
+        own, best = targets[:, column] - targets[:, column].mean(), (np.inf, np.empty(0))
+        for penalty in PENALTIES * largest:
+            inverse = np.linalg.inv(scaled.T @ scaled + penalty * np.eye(6))
+            smoother = scaled @ inverse @ scaled.T
+            left = own - smoother @ own
+            criterion = (left @ left) / (1.0 - (1.0 + np.trace(smoother)) / 40) ** 2
+            if criterion < best[0]:
+                best = (criterion, inverse @ scaled.T @ own)
+        expected = targets[:, column].mean() + (
+            (at - features.mean(axis=0)) / features.std(axis=0) @ best[1]
+        )
+        np.testing.assert_allclose(found[:, column], expected, rtol=1e-8)

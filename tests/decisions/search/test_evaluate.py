@@ -1,0 +1,294 @@
+"""Final losses against `bayes_cpt.forecast.simulate` and the dense residual model, candidate by
+candidate."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from dense_residuals import curve_covariance
+from numpy.typing import NDArray
+from open_weights import open_study
+from printed import printed_posterior
+from synthetic import lab, lab_posterior, prior_as_posterior
+
+from bayes_cpt.decisions.search import evaluate
+from bayes_cpt.decisions.search.candidates import Candidates
+from bayes_cpt.decisions.search.evaluate import FinalLosses
+from bayes_cpt.decisions.search.search_space import SearchSpace
+from bayes_cpt.decisions.search.tables import Block
+from bayes_cpt.decisions.space import read_space
+from bayes_cpt.errors import SpecError
+from bayes_cpt.forecast.predict import planned_curves
+from bayes_cpt.forecast.simulate import expected_loss
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.laws import Law
+from bayes_cpt.model.residuals import ONSET_SHARE
+from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.spec import parse_spec, read_spec
+
+type Floats = NDArray[np.float64]
+
+DRAWS = 100
+SPACES: dict[str, dict[str, Any]] = {
+    "bases of the study": {
+        "replay": {"low": 0.0, "high": 1.0},
+        "relative_peak": {"low": 0.1, "high": 2.0},
+        "steps": {"low": 200, "high": 12_000},
+        "decay_shape": ["linear", "cosine", "one_minus_sqrt", "exponential"],
+        "decay_share": {"low": 0.0, "high": 1.0},
+    },
+    "hypothetical bases": {
+        "bases": "annealed_0pct",
+        "loss_potential": {"low": 0.0, "high": 1.0},
+        "warmup_share": {"low": 0.0, "high": 0.5},
+        "final": 0.0,
+    },
+}
+
+
+def sampled(posterior: Posterior, space: str, count: int, seed: int = 0) -> Candidates:
+    """Return some candidates of a space, its corners among them."""
+    found = SearchSpace.of(read_space(SPACES[space]), posterior.study).sample(512, seed)
+    kept = np.random.default_rng(seed).choice(len(found), count, replace=False)
+    return found.take(np.sort(kept))
+
+
+def fused(model: FinalLosses, candidates: Candidates) -> Floats:
+    found = np.full((len(model.domains), len(candidates), model.draws), np.nan)
+
+    def keep(block: Block) -> None:
+        found[:, block.rows] = block.losses
+
+    model.map(candidates, keep)
+    return found
+
+
+def by_plan(posterior: Posterior, candidates: Candidates) -> Floats:
+    """Return the losses of a plan of all candidates at their last steps, as predict would."""
+    names = [f"run {row}" for row in range(len(candidates))]
+    plan = candidates.plan(posterior.study, range(len(candidates)), names)
+    _, curves = planned_curves(posterior, plan)
+    losses = expected_loss(posterior.frame, posterior.parameters(DRAWS), curves)
+    last = np.r_[np.diff(curves.points.curve_index) > 0, True]
+    shape = (losses.shape[0], len(candidates), len(posterior.frame.domains))
+    return losses[:, last].reshape(shape).transpose(2, 1, 0)
+
+
+def variant(**changes: Any) -> Posterior:
+    """Return a posterior of cpt-replay with another law."""
+    table = read_spec("cpt-replay").model_dump(mode="json")
+    table["law"] |= changes
+    table["priors"] |= {
+        "replay_curvature": {
+            "reason": "test",
+            "every": {"distribution": "normal", "mean": 1.0, "sd": 2.0},
+        }
+    }
+    if changes.get("replay_factor"):
+        for name in ("replay_onset", "replay_quarter"):
+            del table["priors"][name]
+    else:
+        del table["priors"]["replay_curvature"]
+    return prior_as_posterior(lab(), parse_spec(table, "test"))
+
+
+POSTERIORS: dict[str, Callable[[], Posterior]] = {
+    "cpt-replay": lab_posterior,
+    "cpt": lambda: prior_as_posterior(lab().subset(["pt_trunk", "r00_const", "r00_cos"]), "cpt"),
+    "cpt-replay-printed": lambda: lab_posterior("cpt-replay-printed"),
+    "memory carried": lambda: variant(carry_memory=True),
+    "other replay factors": lambda: variant(
+        replay_factor={"general": "exponential", "target": "saturating"}
+    ),
+}
+
+
+@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("name", POSTERIORS)
+def test_losses_are_those_of_a_plan(name: str, space: str) -> None:
+    posterior = POSTERIORS[name]()
+    candidates = sampled(posterior, space, 25)
+    model = FinalLosses.of(posterior, DRAWS)
+    wanted = by_plan(posterior, candidates)
+    np.testing.assert_allclose(model.losses(candidates), wanted, rtol=0, atol=1e-9)
+    # What is fast is in single precision.
+    np.testing.assert_allclose(fused(model, candidates), wanted, rtol=0, atol=1e-5)
+
+
+def test_losses_from_an_unknown_base_are_those_of_a_plan() -> None:
+    posterior = prior_as_posterior(open_study())
+    space = read_space(
+        {
+            "replay": {"low": 0.0, "high": 1.0},
+            "steps": {"low": 200, "high": 12_000},
+            "warmup_share": 0.1,
+        }
+    )
+    candidates = SearchSpace.of(space, posterior.study).sample(32, 0)
+    model = FinalLosses.of(posterior, DRAWS)
+    wanted = by_plan(posterior, candidates)
+    np.testing.assert_allclose(model.losses(candidates), wanted, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(fused(model, candidates), wanted, rtol=0, atol=1e-5)
+
+
+def test_losses_of_one_printed_draw() -> None:
+    posterior = printed_posterior("moderate")
+    space = read_space({"replay": [0.0], "relative_peak": {"low": 0.1, "high": 1.0}})
+    candidates = SearchSpace.of(space, posterior.study).sample(8, 0)
+    model = FinalLosses.of(posterior)
+    assert model.losses(candidates).shape == (2, len(candidates), 1)
+    names = [f"run {row}" for row in range(len(candidates))]
+    plan = candidates.plan(posterior.study, range(len(candidates)), names)
+    wanted = posterior.predict(plan, kind="expected")["loss"].to_numpy()[0, 0, :, :, -1]
+    np.testing.assert_allclose(model.losses(candidates)[..., 0], wanted.T, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(fused(model, candidates)[..., 0], wanted.T, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_single_precision_costs_less_than_a_hundred_thousandth_of_a_nat(seed: int) -> None:
+    """On draws as wide as the prior, whose ridges are longer than any posterior's."""
+    posterior = prior_as_posterior(lab(), "cpt-replay", draws=100, spread=1.0)
+    model = FinalLosses.of(posterior, 400)
+    candidates = sampled(posterior, "bases of the study", 150, seed)
+    errors = np.abs(fused(model, candidates) - model.losses(candidates))
+    assert np.quantile(errors, 0.999) < 1e-5
+    narrow = FinalLosses.of(lab_posterior(), DRAWS)
+    assert np.abs(fused(narrow, candidates) - narrow.losses(candidates)).max() < 2e-6
+
+
+def test_blocks_hold_every_candidate_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the tables must be made in parts."""
+    candidates = sampled(lab_posterior(), "bases of the study", 200)
+    model = FinalLosses.of(lab_posterior(), DRAWS)
+    whole = fused(model, candidates)
+    monkeypatch.setattr(evaluate, "BLOCK", 7 * DRAWS)
+    monkeypatch.setattr(evaluate, "TABLE", 40_000)
+    rows = model.map(candidates, lambda block: block.rows, cores=3)
+    assert max(own.size for own in rows) <= 7
+    assert sorted(np.concatenate(rows).tolist()) == list(range(200))
+    # Another middle of the forward areas changes the rounding.
+    np.testing.assert_allclose(fused(model, candidates), whole, rtol=0, atol=2e-6)
+
+
+def test_bases_are_at_their_measured_losses() -> None:
+    posterior = lab_posterior()
+    model = FinalLosses.of(posterior, DRAWS)
+    table = model.bases(posterior.study.bases)
+    for index, base in enumerate(posterior.study.bases):
+        for domain, name in enumerate(model.domains):
+            measured = posterior.study.base_loss(base.name, name)
+            assert table.known[domain, index] == (measured is not None)
+            if measured is not None:
+                np.testing.assert_allclose(table.loss[domain, index], measured)
+    hypothetical = sampled(posterior, "hypothetical bases", 5)
+    assert not model.bases(hypothetical.bases).known.any()
+    assert not model.bases(hypothetical.bases).offset.any()
+
+
+@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("name", ["cpt-replay", "cpt-replay-printed"])
+def test_noise_is_that_of_the_dense_residual_model(name: str, space: str) -> None:
+    posterior = POSTERIORS[name]()
+    frame = posterior.frame
+    candidates = sampled(posterior, space, 8)
+    model = FinalLosses.of(posterior, 12)
+    layout = model.layout(candidates)
+    found = layout.noise(np.arange(len(candidates)))
+    fast = np.empty_like(found)
+
+    def keep(block: Block) -> None:
+        fast[:, block.rows] = block.noise()
+
+    model.map(candidates, keep)
+    np.testing.assert_allclose(fast, found, rtol=1e-4)
+    draws = posterior.parameters(12)
+    for domain in range(2):
+        for draw in range(model.draws):
+            own = {
+                name: value[draw, ..., domain]
+                for name, value in draws.items()
+                if value.shape[1:] == (2,)
+            }
+            for row in range(len(candidates)):
+                known = layout.bases.known[domain, candidates.base[row]]
+                wanted = dense_noise(frame, own, draws, candidates, row, (domain, draw, known))
+                assert found[domain, row, draw] == pytest.approx(wanted, rel=1e-9)
+
+
+def dense_noise(
+    frame: Frame,
+    own: dict[str, Any],
+    draws: dict[str, Any],
+    candidates: Candidates,
+    row: int,
+    place: tuple[int, int, Any],
+) -> float:
+    """Return the sd at the last step from the dense covariance, its sizes written out."""
+    if frame.spec.residuals.kind == "independent":
+        return float(own["error"])
+    domain, draw, known = place
+    run = candidates.run(row, "run")
+    rate = run.schedule.final / frame.reference.learning_rate
+    floor = own["fluctuation_floor"]
+    coefficients = frame.law.coefficients({k: v[draw : draw + 1] for k, v in draws.items()}, np)
+    shift = next(term for term in frame.law.terms if term.name == "shift")
+    share = np.array([[1.0 - candidates.replay[row]] * 2])
+    factor = float(shift.replay_factor(share, coefficients, np)[0, domain])  # type: ignore[attr-defined]
+    variance = curve_covariance(
+        [run.schedule.steps],
+        anchored=bool(known),
+        fluctuation=[own["fluctuation_cpt"] * (floor + (1.0 - floor) * rate)],
+        memory=own["fluctuation_memory"] * frame.reference.steps,
+        misfit=[own["misfit_cpt"] * np.sqrt(1.0 - own["misfit_replay"] * (1.0 - factor))],
+        level=[own["offset_pt"]],
+        onset=ONSET_SHARE * frame.reference.steps,
+        carried=frame.spec.residuals.misfit_memory,
+    )
+    return float(np.sqrt(variance[0, 0]))
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """A term that the fused loop has never heard of."""
+
+    name: str = "curvature"
+
+    def parameters(self) -> dict[str, Any]:
+        return {}
+
+    def coefficients(self, parameters: Any, reference: Any, xp: Any) -> dict[str, Any]:
+        return {"K": 0.01 * parameters["exponent"]}
+
+    def loss(self, points: Any, coefficients: Any, xp: Any) -> Any:
+        after = points.annealing_areas(coefficients, xp)[1]
+        return coefficients["K"] * points.forward_cpt * points.learning_rate + after**2
+
+
+class Extended(Frame):
+    """A frame whose law has one more term."""
+
+    @property
+    def law(self) -> Law:
+        law = super().law
+        return replace(law, terms=(*law.terms, Curvature()))
+
+
+def test_a_new_term_of_the_law_needs_no_change_here() -> None:
+    plain = lab_posterior()
+    frame = Extended(
+        *(getattr(plain.frame, name) for name in ("spec", "domains", "roles", "reference"))
+    )
+    posterior = Posterior(plain.tree, plain.study, frame)
+    candidates = sampled(posterior, "bases of the study", 20)
+    model = FinalLosses.of(posterior, DRAWS)
+    wanted = by_plan(posterior, candidates)
+    assert np.abs(wanted - by_plan(plain, candidates)).max() > 1e-3
+    np.testing.assert_allclose(model.losses(candidates), wanted, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(fused(model, candidates), wanted, rtol=0, atol=1e-5)
+
+
+def test_a_law_without_cpt_is_refused() -> None:
+    with pytest.raises(SpecError, match=r"knows no CPT phase.*Fit with --model cpt"):
+        FinalLosses.of(lab_posterior("pretrain"))

@@ -1,0 +1,309 @@
+"""The search of a space against brute force over all its configurations."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+from scipy.stats import norm
+from synthetic import lab, lab_posterior
+
+from bayes_cpt.decisions import risk
+from bayes_cpt.decisions.contenders import APART, Contenders, separated
+from bayes_cpt.decisions.frontier import Front
+from bayes_cpt.decisions.measures import RiskMeasure
+from bayes_cpt.decisions.objective import read_objective
+from bayes_cpt.decisions.search.evaluate import FinalLosses
+from bayes_cpt.decisions.search.search import Search, Trait, nondominated, search
+from bayes_cpt.decisions.search.search_space import SearchSpace
+from bayes_cpt.decisions.slices import Slice
+from bayes_cpt.decisions.space import read_space
+from bayes_cpt.decisions.valuation import Valuation
+from bayes_cpt.errors import SpecError
+
+type Floats = NDArray[np.floating]
+
+LISTS: dict[str, Any] = {
+    "bases": ["stable_12k", "annealed_0pct"],
+    "replay": [0.0, 0.1, 0.25, 0.5, 0.75],
+    "relative_peak": [0.3, 0.6, 1.0],
+    "steps": [1000, 3000],
+}
+OBJECTIVE: dict[str, Any] = {
+    "weights": {"general": 3, "target": 7},
+    "reference": "annealed_0pct",
+    "cost_per_1000_steps": 0.01,
+}
+RANGES: dict[str, Any] = {"bases": "annealed_0pct"}
+CLOSE = 2e-6
+
+
+def valued(objective: dict[str, Any] = OBJECTIVE, **space: Any) -> tuple[Valuation, SearchSpace]:
+    model = FinalLosses.of(lab_posterior(), 100)
+    whole = SearchSpace.of(read_space(space or LISTS), lab())
+    return Valuation.of(model, read_objective(objective), whole), whole
+
+
+def trait(measure: str = "expected", **changes: Any) -> Trait:
+    return replace(Trait(RiskMeasure.parse(measure), False, 0.01, 0), **changes)
+
+
+def by_hand(found: Search) -> tuple[Floats, Floats, Floats]:
+    """Return losses and noise (domains, candidates, draws) and values (candidates, draws)."""
+    layout = FinalLosses.of(lab_posterior(), 100).layout(found.candidates)
+    rows = np.arange(len(found.candidates))
+    losses, noise = layout.losses(rows), layout.noise(rows)
+    before = [lab().base_loss("annealed_0pct", domain) for domain in ("general", "kernel")]
+    changes = losses - np.array(before, dtype=np.float64)[:, None, None]
+    cost = 0.01 * found.candidates.schedules.steps / 1000
+    return losses, noise, 0.3 * changes[0] + 0.7 * changes[1] + cost[:, None]
+
+
+@pytest.mark.parametrize("measure", ["expected", "quantile:0.8", "cvar", "mean-sd:2", "worst"])
+def test_scores_of_all_configurations(measure: str) -> None:
+    valuation, space = valued()
+    found = search(valuation, space, trait(measure), 100)
+    assert len(found.candidates) == 60
+    losses, _, values = by_hand(found)
+    np.testing.assert_allclose(found.losses, losses.mean(axis=2), atol=CLOSE)
+    np.testing.assert_allclose(found.means, values.mean(axis=1), atol=CLOSE)
+    wanted = RiskMeasure.parse(measure).score(values.T)
+    np.testing.assert_allclose(found.scores, wanted, atol=CLOSE)
+    assert found.chosen == wanted.argmin()
+    assert found.feasible.all()
+
+
+def test_best_of_each_draw() -> None:
+    valuation, space = valued()
+    found = search(valuation, space, trait(), 100)
+    values = by_hand(found)[2]
+    np.testing.assert_allclose(found.best, values.min(axis=0), atol=CLOSE)
+    chosen = values[found.optimum, np.arange(100)]
+    np.testing.assert_allclose(chosen, values.min(axis=0), atol=CLOSE)
+    assert len(set(found.optimum.tolist())) > 1
+
+
+@pytest.mark.parametrize("measure", ["expected-regret", "max-regret", "best"])
+def test_scores_that_need_the_best_of_each_draw(measure: str) -> None:
+    valuation, space = valued()
+    found = search(valuation, space, trait(measure), 100)
+    values = by_hand(found)[2]
+    wanted = RiskMeasure.parse(measure).score(values.T, values.min(axis=0), tolerance=0.01)
+    # A draw near the tolerance may fall on either side in single precision.
+    np.testing.assert_allclose(found.scores, wanted, atol=0.01 if measure == "best" else CLOSE)
+
+
+def test_beating_a_run_of_the_study() -> None:
+    valuation, space = valued()
+    found = search(valuation, space, trait("beat:r25_cos"), 100)
+    losses, noise, _ = by_hand(found)
+    measured = [lab().curve("r25_cos", domain)[1][-1] for domain in ("general", "kernel")]
+    cost = 0.01 * found.candidates.schedules.steps[:, None] / 1000
+    mine = 0.3 * losses[0] + 0.7 * losses[1] + cost
+    spread = np.sqrt((0.3 * noise[0]) ** 2 + (0.7 * noise[1]) ** 2)
+    theirs = 0.3 * measured[0] + 0.7 * measured[1] + 0.03
+    wanted = norm.cdf((theirs - mine) / spread).mean(axis=1)
+    np.testing.assert_allclose(-found.scores, wanted, atol=1e-4)
+    with pytest.raises(SpecError, match=r"no CPT run 'r25'.*did you mean 'r25_cos'"):
+        valuation.of_run("r25")
+
+
+def test_what_a_new_run_may_show_is_wider() -> None:
+    valuation, space = valued()
+    wide = search(valuation, space, trait("mean-sd:1", new_run=True), 100)
+    _, noise, values = by_hand(wide)
+    variance = (0.3 * noise[0]) ** 2 + (0.7 * noise[1]) ** 2
+    sd = np.sqrt(values.var(axis=1) + variance.mean(axis=1))
+    np.testing.assert_allclose(wide.scores, values.mean(axis=1) + sd, atol=CLOSE)
+    careful = search(valuation, space, trait("quantile:0.9", new_run=True), 100)
+    drawn = values[..., None] + np.sqrt(variance)[..., None] * norm.ppf(
+        (np.arange(200) + 0.5) / 200
+    )
+    wanted = np.quantile(drawn.reshape(len(values), -1), 0.9, axis=1)
+    np.testing.assert_allclose(careful.scores, wanted, atol=5e-3)
+
+
+@pytest.mark.parametrize("measure", ["expected", "cvar"])
+def test_ranges_are_searched_as_well_as_by_a_fine_grid(measure: str) -> None:
+    valuation, space = valued(**RANGES)
+    found = search(valuation, space, trait(measure), 512)
+    assert len(found.candidates) == 512 + 4 + 2 * 256
+    side = np.linspace(0.0, 1.0, 60)
+    places = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+    grid = space.build(places, np.zeros(len(places), dtype=np.int64))
+    losses = valuation.model.losses(grid)
+    values = valuation.changes(grid, losses)
+    wanted = RiskMeasure.parse(measure).score(values.T)
+    assert found.scores.min() <= wanted.min() + 2e-4
+    assert (found.best <= values.min(axis=0) + 2e-3).all()
+    assert np.mean(found.best - values.min(axis=0)) < 2e-4
+
+
+def test_a_seed_repeats_a_search() -> None:
+    valuation, space = valued(**RANGES)
+    one, same, other = (search(valuation, space, trait(seed=seed), 128) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one.scores, same.scores)
+    assert one.scores.size != other.scores.size or (one.scores != other.scores).any()
+
+
+CONSTRAINTS: list[dict[str, Any]] = [
+    {"domain": "general", "rise": 0.2},
+    {"domain": "kernel", "limit": 2.9, "kind": "expected"},
+    {"domain": "mix", "rise": 0.3},
+]
+MIXTURES = {"mix": {"general": 1.5, "target": -0.5}}
+
+
+def breaches_by_hand(found: Search) -> Floats:
+    losses, noise, _ = by_hand(found)
+    before = [lab().base_loss("annealed_0pct", domain) or 0.0 for domain in ("general", "kernel")]
+    rise = losses - np.array(before)[:, None, None]
+    mixed = 1.5 * rise[0] - 0.5 * rise[1]
+    spread = np.sqrt((1.5 * noise[0]) ** 2 + (0.5 * noise[1]) ** 2)
+    return np.stack(
+        [
+            norm.sf((0.2 - rise[0]) / noise[0]).mean(axis=1),
+            (losses[1] > 2.9).mean(axis=1),
+            norm.sf((0.3 - mixed) / spread).mean(axis=1),
+        ]
+    )
+
+
+def test_only_what_keeps_the_constraints_is_chosen() -> None:
+    plain, space = valued()
+    wanted = breaches_by_hand(search(plain, space, trait(), 100))
+    # Each is kept by 30 of the 60 configurations, between two of which the line is drawn.
+    limits = np.sort(wanted, axis=1)[:, 29:31].mean(axis=1) + 1e-4
+    constraints = [
+        own | {"probability": float(limit)} for own, limit in zip(CONSTRAINTS, limits, strict=True)
+    ]
+    objective = OBJECTIVE | {"constraints": constraints, "mixtures": MIXTURES}
+    found = search(valued(objective)[0], space, trait(), 100)
+    # An expected loss near its limit may fall on either side in single precision.
+    np.testing.assert_allclose(found.breaches, wanted, atol=0.011)
+    np.testing.assert_allclose(found.breaches[::2], wanted[::2], atol=1e-4)
+    allowed = (found.breaches <= limits[:, None]).all(axis=0)
+    np.testing.assert_array_equal(found.feasible, allowed)
+    assert 3 < allowed.sum() < 30
+    values = by_hand(found)[2]
+    kept = np.flatnonzero(allowed)
+    assert found.chosen == kept[values[kept].mean(axis=1).argmin()]
+    assert found.chosen != values.mean(axis=1).argmin()
+    np.testing.assert_allclose(found.best, values[kept].min(axis=0), atol=CLOSE)
+    assert allowed[found.optimum].all()
+
+
+@pytest.mark.parametrize("space", [LISTS, RANGES])
+def test_without_a_feasible_candidate_the_nearest_is_chosen(space: dict[str, Any]) -> None:
+    hopeless = [{"domain": "general", "rise": -0.5, "probability": 0.001}]
+    valuation, whole = valued(OBJECTIVE | {"constraints": hopeless}, **space)
+    found = search(valuation, whole, trait(), 128)
+    assert not found.feasible.any()
+    assert found.breaches[0, found.chosen] == found.breaches.min()
+    # The best of all stand in for the best of the feasible ones.
+    np.testing.assert_allclose(found.best.mean(), found.means.min(), atol=0.05)
+
+
+def test_changes_may_be_counted_from_each_own_base() -> None:
+    valuation, space = valued(OBJECTIVE | {"reference": "own"})
+    candidates = space.sample(100, 0)
+    losses = valuation.model.losses(candidates)
+    table = valuation.model.bases(candidates.bases)
+    wanted = losses - table.loss[:, candidates.base]
+    cost = 0.01 * candidates.schedules.steps / 1000
+    found = valuation.changes(candidates, losses)
+    np.testing.assert_allclose(found, 0.3 * wanted[0] + 0.7 * wanted[1] + cost[:, None])
+
+
+def test_the_default_reference_has_the_lowest_general_loss() -> None:
+    plain = {name: value for name, value in OBJECTIVE.items() if name != "reference"}
+    valuation, space = valued(plain, replay=[0.25])
+    losses = {base.name: lab().base_loss(base.name, "general") for base in space.bases}
+    assert valuation.reference is not None
+    assert losses[valuation.reference.name] == min(value for value in losses.values() if value)
+    with pytest.raises(SpecError, match="key reference: there is no base 'anneald_0pct'"):
+        valued(OBJECTIVE | {"reference": "anneald_0pct"})
+
+
+def test_contenders_are_the_best_and_lie_apart() -> None:
+    valuation, space = valued(**RANGES)
+    found = search(valuation, space, trait(), 512)
+    rows = separated(found, 5)
+    places, scores = found.candidates.places[rows], found.scores[rows]
+    assert rows[0] == found.chosen
+    assert (np.diff(scores) >= 0).all()
+    for one in range(len(rows)):
+        for other in range(one):
+            assert np.abs(places[one] - places[other]).max() >= APART
+    # Whatever is better than the last of them lies near one of those before it.
+    better = np.flatnonzero(found.scores < scores[-1])
+    gaps = np.abs(found.candidates.places[better][:, None] - places[:-1]).max(axis=2)
+    assert (gaps.min(axis=1) < APART).all()
+
+
+def test_contenders_in_every_draw() -> None:
+    valuation, space = valued()
+    found = search(valuation, space, trait(), 100)
+    rows = np.array([found.chosen, 3, 40])
+    own = Contenders.of(valuation, found.candidates.take(rows), found.best)
+    losses, noise, values = by_hand(found)
+    np.testing.assert_allclose(own.values, values[rows])
+    np.testing.assert_allclose(own.noise, noise[:, rows])
+    np.testing.assert_allclose(own.regrets, (values - values.min(axis=0))[rows], atol=CLOSE)
+    wanted = risk.expected_regret(values.T)[rows]
+    np.testing.assert_allclose(own.expected_regret, wanted, atol=CLOSE)
+    np.testing.assert_allclose(own.probability_best.sum(), 1.0)
+    ends = losses[:, rows] + 0.01
+    above = norm.cdf(-0.01 / noise[:, rows]).mean(axis=2)
+    np.testing.assert_allclose(own.probability_above(ends), above)
+    runs = own.new_runs(seed=0, repeats=200)
+    assert runs.shape == (2, 3, 20_000)
+    sd = np.sqrt(losses[:, rows].var(axis=2) + (noise[:, rows] ** 2).mean(axis=2))
+    np.testing.assert_allclose(runs.std(axis=2), sd, rtol=0.05)
+
+
+def test_slices_leave_the_recommendation_in_one_quantity() -> None:
+    valuation, space = valued()
+    found = search(valuation, space, trait(), 100)
+    chosen = found.candidates.take(slice(found.chosen, found.chosen + 1))
+    values = by_hand(found)[2]
+    for name in space.searched:
+        own = Slice.of(valuation, space, chosen, name)
+        assert len(own.candidates) == len(set(found.candidates.column(name).tolist()))
+        for other in set(space.searched) - {name}:
+            assert set(own.candidates.column(other).tolist()) == set(chosen.column(other).tolist())
+        for row in range(len(own.candidates)):
+            same = (found.candidates.cells == own.candidates.cells[row]).argmax()
+            np.testing.assert_allclose(own.costs[row], values[same] - values[found.chosen])
+        assert own.within(0.0).size >= 1
+
+
+PAIRS = arrays(
+    np.float64, st.tuples(st.just(2), st.integers(1, 30)), elements=st.integers(0, 8).map(float)
+)
+
+
+@given(PAIRS)
+def test_the_front_is_what_no_other_beats(losses: Floats) -> None:
+    kept = set(map(tuple, losses[:, nondominated(*losses)].T.tolist()))
+    points = set(map(tuple, losses.T.tolist()))
+    wanted = {
+        p for p in points if not any(q[0] <= p[0] and q[1] <= p[1] and q != p for q in points)
+    }
+    assert kept == wanted
+
+
+def test_the_front_of_a_search() -> None:
+    valuation, space = valued(**RANGES)
+    found = search(valuation, space, trait(), 512)
+    front = Front.of(valuation, found)
+    general, target = front.losses.mean(axis=2)
+    assert (np.diff(general) > -CLOSE).all()
+    assert (np.diff(target) < CLOSE).all()
+    assert 10 < len(front.candidates) <= 40
+    assert general[0] == pytest.approx(found.losses[0].min(), abs=CLOSE)
+    assert target[-1] == pytest.approx(found.losses[1].min(), abs=CLOSE)

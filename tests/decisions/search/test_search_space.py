@@ -1,0 +1,275 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from synthetic import lab
+
+from bayes_cpt import read_plan
+from bayes_cpt.decisions.search.search_space import SearchSpace
+from bayes_cpt.decisions.space import Quantity, Space, read_space
+from bayes_cpt.errors import SpecError
+from bayes_cpt.study.runs import Base
+from bayes_cpt.study.study import Study
+from bayes_cpt.study.writer import settings_text
+
+
+def resolved(**table: Any) -> SearchSpace:
+    return SearchSpace.of(read_space(table), lab())
+
+
+def test_defaults_are_those_of_the_study() -> None:
+    found = resolved()
+    assert [base.name for base in found.bases] == [base.name for base in lab().bases]
+    assert found.searched == ("base", "replay", "relative_peak")
+    assert found.quantities["steps"].values == (3000.0,)
+    # No run of the study was trained above the PT peak.
+    peak = found.quantities["relative_peak"]
+    assert (peak.lowest, peak.highest, peak.scale) == (0.1, 1.0, "log")
+    assert found.tokens_per_step == 2048
+    sampled = found.sample(256, seed=0)
+    assert set(sampled.column("decay_shape")) == {"cosine"}
+    np.testing.assert_allclose(sampled.column("relative_final"), 0.1)
+
+
+def test_a_sample_fills_the_ranges_and_holds_their_corners() -> None:
+    space = resolved(replay={"low": 0.1, "high": 0.6}, peak={"low": 1e-4, "high": 2e-3})
+    found = space.sample(4 * 128, seed=3)
+    assert len(found) == 4 * (128 + 4)
+    for base in range(4):
+        own = found.take(np.flatnonzero(found.base == base))
+        corners = {(0.1, 1e-4), (0.1, 2e-3), (0.6, 1e-4), (0.6, 2e-3)}
+        pairs = zip(own.replay.tolist(), own.schedules.peak.tolist(), strict=True)
+        assert corners <= set(pairs)
+        # A Sobol sequence has one point in each of so many strips, whichever way they are cut.
+        for column in range(2):
+            counts = np.histogram(own.places[:128, column], bins=128, range=(0, 1))[0]
+            assert (counts == 1).all()
+
+
+def test_a_seed_repeats_a_sample() -> None:
+    one, same, other = (resolved().sample(64, seed).replay for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, same)
+    assert (one != other).any()
+
+
+def test_lists_are_combined_in_full() -> None:
+    space = resolved(
+        bases=["stable_12k", "annealed_0pct"],
+        replay=[0, 0.25, 0.5],
+        peak=[1e-3, 2e-3],
+        steps=[1000, 2000],
+        decay_shape=["cosine", "linear"],
+    )
+    found = space.sample(1000, seed=0)
+    assert len(found) == space.combinations == 2 * 3 * 2 * 2 * 2
+    names = ("base", "replay", "peak", "steps", "decay_shape")
+    assert space.searched == names
+    rows = set(zip(*(found.column(name).tolist() for name in names), strict=True))
+    assert len(rows) == len(found)
+    with pytest.raises(SpecError, match="48 combinations, and 40 candidates are wanted"):
+        space.sample(40, seed=0)
+
+
+def test_lengths_and_rates_follow_from_shares() -> None:
+    space = resolved(
+        bases="annealed_30pct",
+        tokens=2048 * 5000,
+        relative_peak=0.5,
+        warmup_share=0.1,
+        decay_share=0.2,
+        relative_final=0.05,
+        decay_shape="one_minus_sqrt",
+        replay=0.25,
+    )
+    schedule = space.sample(1, seed=0).run(0, "one").schedule
+    assert [(s.shape, s.steps) for s in schedule.segments] == [  # type: ignore[union-attr]
+        ("linear", 500),
+        ("constant", 3600),
+        ("one_minus_sqrt", 900),
+    ]
+    assert schedule.peak == 0.001
+    assert schedule.final == 5e-5
+    assert schedule.segments[0].start == 0.0006  # type: ignore[union-attr]
+    found = space.sample(1, seed=0)
+    wanted = {
+        "base": "annealed_30pct", "loss_potential": 0.3, "replay": 0.25, "peak": 0.001,
+        "relative_peak": 0.5, "warmup_steps": 500, "warmup_share": 0.1, "decay_steps": 900,
+        "decay_share": 0.2, "decay_shape": "one_minus_sqrt", "final": 5e-5,
+        "relative_final": 0.05, "steps": 5000,
+    }  # fmt: skip
+    assert {name: found.column(name).tolist() for name in wanted} == {
+        name: [pytest.approx(value)] for name, value in wanted.items()
+    }
+
+
+def test_what_starts_at_its_peak_is_not_warmed_up() -> None:
+    space = resolved(bases=["stable_12k", "annealed_0pct"], relative_peak=1.0, warmup_share=0.05)
+    found = space.sample(64, seed=0)
+    warmup = dict(
+        zip(found.column("base").tolist(), found.schedules.warmup_steps.tolist(), strict=True)
+    )
+    assert warmup == {"stable_12k": 0, "annealed_0pct": 150}
+
+
+def test_sampled_values_are_numbers_that_a_person_would_set() -> None:
+    space = resolved(
+        replay={"low": 0.0, "high": 0.8},
+        relative_peak={"low": 0.1, "high": 1.0},
+        steps={"low": 1000, "high": 12345},
+    )
+    found = space.sample(64, seed=0)
+    for name in ("peak", "steps"):
+        for value in found.column(name):
+            assert float(f"{value:.3g}") == value or value == 12345
+    assert all(float(f"{value:.3f}") == value for value in found.replay)
+
+
+def test_hypothetical_bases_end_their_anneal_elsewhere() -> None:
+    space = resolved(bases="annealed_0pct", loss_potential=[0, 0.25, 1])
+    found = space.sample(3, seed=0) if not space.ranges else space.sample(3 * 16, seed=0)
+    assert [base.name for base in found.bases] == [
+        f"annealed_0pct@{potential:g}" for potential in (0, 0.25, 1)
+    ]
+    real = lab().base("annealed_0pct").schedule
+    assert real is not None
+    for base, potential in zip(found.bases, (0.0, 0.25, 1.0), strict=True):
+        assert base.loss_potential == pytest.approx(potential)
+        assert base.schedule is not None
+        assert base.schedule.steps == real.steps
+        np.testing.assert_array_equal(
+            base.schedule.learning_rates()[:12_000], real.learning_rates()[:12_000]
+        )
+    assert found.bases[0].schedule == real
+    np.testing.assert_allclose(found.schedules.initial, np.array([0.0, 0.0005, 0.002])[found.base])
+
+
+def test_neighbours_are_near_and_of_the_same_lists() -> None:
+    space = resolved(steps=[1000, 3000])
+    sampled = space.sample(256, seed=0)
+    centres = sampled.take(np.array([3, 200]))
+    near = space.around(centres, 0.05, 40, seed=1)
+    assert len(near) == 40
+    assert set(near.cells.tolist()) == set(centres.cells.tolist())
+    for place, cell in zip(near.places, near.cells, strict=True):
+        own = centres.places[centres.cells == cell]
+        assert np.abs(own - place).max(axis=1).min() <= 0.05 + 1e-12
+    joined = sampled.joined(near)
+    assert len(joined) == len(sampled) + 40
+    last = joined.take(np.array([len(joined) - 1]))
+    assert last.run(0, "x") == near.run(39, "x")
+
+
+def test_joined_candidates_keep_their_bases() -> None:
+    space = resolved(bases="annealed_0pct", loss_potential={"low": 0, "high": 1})
+    one, other = space.sample(8, seed=0), space.sample(8, seed=1)
+    joined = one.joined(other)
+    for row in range(len(other)):
+        assert joined.run(len(one) + row, "x") == other.run(row, "x")
+    assert len({base.name for base in joined.bases}) == len(joined.bases)
+
+
+def test_a_plan_is_read_back_as_it_was(tmp_path: Path) -> None:
+    found = resolved(decay_shape=["cosine", "exponential"]).sample(64, seed=0)
+    plan = found.plan(lab(), [5, 60, 17], ["first", "second", "third"])
+    path = tmp_path / "plan.toml"
+    path.write_text(settings_text(plan))
+    again = read_plan(path, lab())
+    assert again.runs == plan.runs
+    for base in again.bases:
+        assert base.schedule == lab().base(base.name).schedule
+
+
+def test_ends_of_the_space_that_could_be_moved_are_named() -> None:
+    space = resolved(
+        replay={"low": 0.0, "high": 0.8}, steps=[1000, 2000, 4000], bases="stable_12k", peak=1e-3
+    )
+    found = space.sample(1000, seed=0)
+
+    def at(replay: float, steps: int) -> list[str]:
+        far = np.abs(found.replay - replay) + (found.schedules.steps != steps)
+        return space.edges(found, int(far.argmin()))
+
+    assert at(0.0, 2000) == at(0.4, 2000) == []
+    assert at(0.8, 2000) == ["replay 0.8 is the highest that is allowed"]
+    assert at(0.4, 4000) == ["steps 4000 is the highest that is allowed"]
+    assert at(0.4, 1000) == ["steps 1000 is the lowest that is allowed"]
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"bases": "stable"}, "there is no base 'stable'"),
+    (
+        {"bases": "stable_12k", "loss_potential": 0.5},
+        "stable_12k does not end in an anneal, so that it cannot be varied",
+    ),
+]
+
+
+@pytest.mark.parametrize(("table", "message"), WRONG, ids=[message[:30] for _, message in WRONG])
+def test_what_the_study_lacks(table: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        resolved(**table)
+
+
+def with_unknown_base() -> Study:
+    study = lab()
+    return Study(
+        **{name: getattr(study, name) for name in ("name", "general", "target", "runs", "losses")},
+        bases=(*study.bases, Base("open", known=False)),
+    )
+
+
+def test_bases_without_a_schedule_are_left_out_and_named() -> None:
+    found = SearchSpace.of(Space(), with_unknown_base())
+    assert "open" not in [base.name for base in found.bases]
+    assert found.notes[0].startswith("base open is left out")
+    with pytest.raises(SpecError, match="schedule of the base open is not known"):
+        SearchSpace.of(Space(bases=("open",)), with_unknown_base())
+
+
+def test_tokens_need_to_be_counted() -> None:
+    space = Space(tokens=Quantity(values=(1e9,)))
+    with pytest.raises(SpecError, match="how many a step takes"):
+        SearchSpace.of(space, with_unknown_base())
+    known = Space(tokens=Quantity(values=(1e6,)), tokens_per_step=1000)
+    found = SearchSpace.of(known, with_unknown_base()).sample(64, seed=0)
+    assert set(found.schedules.steps.tolist()) == {1000}
+
+
+@st.composite
+def quantities(draw: st.DrawFn, low: float, high: float) -> Any:
+    values = st.floats(low, high).map(lambda value: float(f"{value:.4g}"))
+    if draw(st.booleans()):
+        return draw(st.lists(values, min_size=1, max_size=3))
+    first, last = sorted(draw(st.tuples(values, values)))
+    return {"low": first, "high": last} if first < last else first
+
+
+@given(
+    replay=quantities(0, 1),
+    relative_peak=quantities(0.01, 2),
+    warmup_share=quantities(0, 0.9),
+    decay_share=quantities(0.1, 1),
+    relative_final=quantities(0.001, 1),
+    steps=quantities(300, 5000),
+    shape=st.sampled_from(["linear", "cosine", "one_minus_sqrt", "exponential"]),
+)
+@settings(max_examples=40)
+def test_every_candidate_of_a_space_is_a_run_inside_it(shape: str, **table: Any) -> None:
+    space = resolved(decay_shape=shape, **table)
+    found = space.sample(max(space.combinations, 64), seed=0)
+    for name, own in space.quantities.items():
+        values = found.column(name).astype(float)
+        # Rates have three digits, and lengths are whole numbers of steps.
+        slack = 1e-2 * own.highest + (1e-2 if name.endswith("share") else 0.0)
+        needed = found.schedules.initial != found.schedules.peak
+        assert (values >= own.lowest - slack)[needed | (name != "warmup_share")].all()
+        assert (values <= own.highest + slack).all()
+    for row in range(0, len(found), 37):
+        run = found.run(row, "x")
+        assert run.schedule.steps == found.schedules.steps[row]
+        assert run.schedule.learning_rates().max() <= max(
+            found.schedules.peak[row], found.schedules.initial[row]
+        ) * (1 + 1e-12)

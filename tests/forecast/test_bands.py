@@ -1,0 +1,192 @@
+"""Bands against the table of draws, and the three ways to them against each other."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from synthetic import lab, practice, prior_as_posterior
+
+from bayes_cpt import load
+from bayes_cpt.bundled import bundled_study
+from bayes_cpt.forecast import bands as module
+from bayes_cpt.forecast.bands import bands
+from bayes_cpt.forecast.marginals import SUMMARY, Marginals, paired_normals
+from bayes_cpt.forecast.plans import PlanError, prepare
+from bayes_cpt.forecast.predict import table
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.spec import read_spec
+
+PLAN = bundled_study() / "plan-example.toml"
+KEYS = ["run", "step", "domain", "kind", "outside"]
+# Between computed losses in single and in double precision, nats.
+SINGLE = 1e-5
+
+
+@pytest.fixture(scope="module")
+def posterior() -> Posterior:
+    return prior_as_posterior(lab(), draws=100)
+
+
+@pytest.fixture(scope="module")
+def many() -> Posterior:
+    """Return a posterior of so many draws that Monte Carlo errors are small."""
+    return prior_as_posterior(lab(), draws=2500, spread=0.1)
+
+
+def test_bands_of_the_law_are_the_table_of_its_draws(posterior: Posterior) -> None:
+    found = bands(posterior, PLAN, "expected", draws=200, interval=0.8)
+    wanted = table(posterior.predict(PLAN, kind="expected", draws=200), 0.8)
+    pd.testing.assert_frame_equal(found, wanted, rtol=1e-9)
+    assert found.attrs == wanted.attrs == {"interval": 0.8}
+
+
+def test_bands_of_new_runs_are_the_table_of_draws_up_to_its_monte_carlo_error(
+    many: Posterior,
+) -> None:
+    steps = [1, 5, 30, 200, 1000, 5000]
+    runs = [run.name for run in prepare(many, PLAN).runs]
+    at = pd.MultiIndex.from_product(
+        [runs, many.frame.domains, steps], names=["run", "domain", "step"]
+    ).to_frame(index=False)
+    found = bands(many, PLAN, at=at, draws=10_000)
+    wanted = table(many.predict(PLAN, at=at, draws=10_000, seed=3))
+    pd.testing.assert_frame_equal(found[KEYS], wanted[KEYS])
+    sd = wanted["sd"]
+    # Of draws: 1/sqrt(n) of a mean, 0.7/sqrt(n) of an sd, 1.25 and 2.1 of median and 5 % quantile.
+    for name, share in {"mean": 1.0, "sd": 1.0, "median": 1.3, "lower": 2.5, "upper": 2.5}.items():
+        assert np.all(np.abs(found[name] - wanted[name]) < 5.0 * share * sd / 100.0)
+
+
+def test_known_runs_repeat_what_was_measured(posterior: Posterior) -> None:
+    study = lab()
+    run, domain = study.continual_runs[0].name, str(study.target)
+    steps, losses = study.curve(run, domain)
+    at = pd.DataFrame({"run": run, "domain": domain, "step": steps[steps > 0]})
+    found = bands(posterior, kind="known_run", at=at, draws=40)
+    for name in ("mean", "median", "lower", "upper"):
+        np.testing.assert_allclose(found[name], losses[steps > 0], rtol=1e-12)
+    np.testing.assert_allclose(found["sd"], 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["new_run", "expected"])
+@pytest.mark.parametrize("model", ["cpt-replay", "cpt", "cpt-replay-printed"])
+def test_compiled_code_and_numpy_agree(
+    kind: Any, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = lab() if model != "cpt" else lab().subset([r.name for r in lab().runs if not r.replay])
+    posterior = prior_as_posterior(study, model, draws=150, spread=0.5)
+    # Every sort of base and replay, 0 and 1 too.
+    names = iter(range(100))
+    runs = [
+        replace(run, name=f"{next(names)}", replay=replay)
+        for run in practice().continual_runs
+        for replay in (0.0, 0.3, 1.0)
+    ]
+    plan = replace(practice(), runs=tuple(runs), losses=practice().losses.iloc[:0], is_plan=True)
+    small = bands(posterior, plan, kind, draws=600)
+    monkeypatch.setattr(module, "LARGE", 0)
+    large = bands(posterior, plan, kind, draws=600)
+    pd.testing.assert_frame_equal(small[KEYS], large[KEYS])
+    for name in SUMMARY:
+        np.testing.assert_allclose(large[name], small[name], rtol=0, atol=SINGLE)
+
+
+def test_a_base_without_a_measured_loss_widens_the_bands_of_both_ways(
+    monkeypatch: pytest.MonkeyPatch, posterior: Posterior
+) -> None:
+    base = replace(lab().bases[0], name="elsewhere", run=None)
+    run = replace(lab().continual_runs[0], name="new", base="elsewhere")
+    plan = replace(lab(), bases=(base,), runs=(run,), losses=lab().losses.iloc[:0], is_plan=True)
+    found = bands(posterior, plan, draws=400)
+    monkeypatch.setattr(module, "LARGE", 0)
+    compiled = bands(posterior, plan, draws=400)
+    for name in SUMMARY:
+        np.testing.assert_allclose(compiled[name], found[name], rtol=0, atol=SINGLE)
+    same = bands(posterior, replace(plan, runs=(replace(run, base=lab().bases[0].name),),
+                                    bases=lab().bases), draws=400)  # fmt: skip
+    assert found["sd"].iloc[0] > 1.5 * same["sd"].iloc[0]
+
+
+def test_memory_is_bounded_by_chunks_that_change_nothing(
+    posterior: Posterior, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = bands(posterior, practice().without_losses(), draws=100, seed=5)
+    monkeypatch.setattr(module, "AT_ONCE", 1)
+    parts = bands(posterior, practice().without_losses(), draws=100, seed=5, cores=1)
+    pd.testing.assert_frame_equal(whole, parts, rtol=1e-12)
+
+
+def test_a_seed_repeats_bands(posterior: Posterior) -> None:
+    one, same, other = (bands(posterior, PLAN, draws=100, seed=seed) for seed in (1, 1, 2))
+    pd.testing.assert_frame_equal(one, same)
+    assert not one["median"].equals(other["median"])
+    # The exact ones need no seed.
+    np.testing.assert_array_equal(one[["mean", "sd"]], other[["mean", "sd"]])
+
+
+def test_pretraining_runs_have_bands_too() -> None:
+    study = lab().subset([run.name for run in lab().pretraining_runs])
+    posterior = prior_as_posterior(study, read_spec("pretrain"), draws=100)
+    found = bands(posterior, kind="expected", draws=200)
+    wanted = table(posterior.predict(kind="expected", draws=200))
+    pd.testing.assert_frame_equal(found, wanted, rtol=1e-9)
+
+
+def test_bands_of_pretraining_widen_beyond_what_was_measured(tmp_path: Path) -> None:
+    """By the share of the slope that the model states, in bands and in draws alike."""
+    study = lab().subset([run.name for run in lab().pretraining_runs])
+    spec = read_spec("pretrain")
+    bare = spec.model_copy(
+        update={"residuals": spec.residuals.model_copy(update={"extrapolation_pt": 0.0})}
+    )
+    trunk = study.run("pt_trunk")
+    last = float(study.losses["step"].max())
+    longer = replace(trunk, name="longer", schedule=trunk.schedule.stretched(3 * int(last)))
+    plan = replace(study, runs=(longer,), bases=(), losses=study.losses.iloc[:0], is_plan=True)
+    steps = [int(last) // 2, int(last), 2 * int(last), 3 * int(last)]
+    at = pd.DataFrame({"run": "longer", "domain": study.general, "step": steps})
+    variances, posteriors = [], []
+    for own in (bare, spec):
+        posterior = prior_as_posterior(study, own, draws=2500, spread=0.1)
+        posteriors.append(posterior)
+        variances.append(bands(posterior, plan, at=at, draws=10_000)["sd"].to_numpy() ** 2)
+    slope = posteriors[1].parameters(10_000)["reference_slope"][:, 0]
+    share = spec.residuals.extrapolation_pt
+    folds = np.log(np.maximum(np.array(steps) / last, 1.0))
+    wanted = share**2 * np.mean(slope**2) * folds**2
+    np.testing.assert_allclose(variances[1] - variances[0], wanted, rtol=1e-9, atol=1e-15)
+    posteriors[1].save(tmp_path / "fit.nc")
+    loaded = bands(load(tmp_path / "fit.nc"), plan, at=at, draws=10_000)["sd"].to_numpy() ** 2
+    np.testing.assert_allclose(loaded, variances[1], rtol=1e-9)
+    drawn = table(posteriors[1].predict(plan, at=at, draws=10_000, seed=3))["sd"].to_numpy()
+    np.testing.assert_allclose(drawn**2, variances[1], rtol=5.0 * np.sqrt(2.0 / 10_000))
+
+
+def test_paired_normals_are_standard_normal_and_exchangeable() -> None:
+    found = paired_normals(4000, seed=1)
+    assert abs(found.mean()) < 1e-12
+    assert found.std() == pytest.approx(1.0, abs=2e-3)
+    assert abs(np.corrcoef(found[1:], found[:-1])[0, 1]) < 5 / np.sqrt(4000)
+
+
+@pytest.mark.parametrize("wrong", [{"kind": "sure"}, {"interval": 1.0}])
+def test_impossible_requests(posterior: Posterior, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        bands(posterior, PLAN, **wrong)
+
+
+def test_a_plan_that_cannot_be_predicted_is_refused(posterior: Posterior) -> None:
+    with pytest.raises(PlanError, match="the fitted study has no such run"):
+        bands(posterior, PLAN, "known_run")
+
+
+def test_the_range_of_momenta_holds_every_draw(posterior: Posterior) -> None:
+    marginals = Marginals(posterior, posterior.parameters(), "expected", 0, 0.9)
+    momenta = 1.0 - 1.0 / posterior.parameters()["memory"]
+    assert marginals.momentum_range.low < momenta.min()
+    assert momenta.max() < marginals.momentum_range.high
+    assert marginals.momentum_range.nodes < posterior.frame.momentum_range.nodes
+    assert len(prepare(posterior, PLAN).runs) == 2

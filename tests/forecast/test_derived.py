@@ -1,0 +1,119 @@
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from synthetic import lab
+
+from bayes_cpt.forecast.derived import (
+    Typical,
+    annealed,
+    base_schedule,
+    derived_quantities,
+    effect_runs,
+    effects_of,
+)
+from bayes_cpt.model.prior_draws import draw_priors
+from bayes_cpt.model.setup import Frame, build_setup
+from bayes_cpt.model.spec import read_spec
+from bayes_cpt.study.schedules import constant
+
+type Floats = NDArray[np.float64]
+
+
+def frame_of(model: str, *runs: str) -> Frame:
+    return build_setup(read_spec(model), lab().subset(runs) if runs else lab()).frame
+
+
+def areas(before: Floats, rates: Floats, one: dict[str, float]) -> tuple[float, float, float]:
+    """Return S1_pt, S1_cpt and S2_cpt at the last step, S2 as the double sum of Eq. 1, fast and slow."""
+    falls = -np.diff(np.r_[before[-1], rates])
+    steps = np.arange(rates.size)
+
+    def s2(momentum: float) -> float:
+        return float(sum(falls[k] * np.sum(momentum ** (steps[k:] - k)) for k in range(rates.size)))
+
+    fast, slow, share = one["lambda"], one["lambda_slow"], one["slow_share"]
+    mixed = (1 - share) * s2(fast) + share * (1 - slow) / (1 - fast) * s2(slow)
+    return float(before.sum()), float(rates.sum()), mixed
+
+
+def test_typical_is_the_median_of_the_cpt_runs() -> None:
+    assert Typical.of(lab()) == Typical(steps=3000, peak=0.002, replay=0.25)
+    assert Typical.of(lab().subset(["pt_trunk"])) == Typical(steps=16000, peak=0.002, replay=0.0)
+
+
+def test_the_effects_of_pretraining_are_the_printed_law() -> None:
+    frame = frame_of("pretrain")
+    draws = draw_priors(frame, 4, seed=3)
+    found = derived_quantities(frame, lab(), draws)
+    law = frame.law.coefficients(draws, np)
+    base = base_schedule(frame.reference).learning_rates()
+    fall = annealed(constant(base.size, base[0])).learning_rates()
+    for i in range(4):
+        one = {name: float(np.ravel(value[i])[0]) for name, value in law.items()}
+
+        def power(area: float, one: dict[str, float] = one) -> float:
+            return float(one["A"] * area ** -one["alpha"])
+
+        longer = power(4 * base.sum()) - power(base.sum())
+        assert found["length_effect"][i, 0] == pytest.approx(longer, rel=1e-6)
+        _, s1, s2 = areas(base[:1], fall, one)
+        wanted = power(s1) - power(base.sum()) - one["C1"] * s2
+        assert found["anneal_effect"][i, 0] == pytest.approx(wanted, rel=1e-6)
+
+
+def test_the_effects_of_cpt_are_the_printed_law() -> None:
+    frame = frame_of("cpt", "pt_trunk", "r25_cos")
+    draws = draw_priors(frame, 2, seed=5)
+    typical = Typical.of(lab())
+    found = derived_quantities(frame, lab(), draws)
+    law = frame.law.coefficients(draws, np)
+    plan = effect_runs(frame, typical)
+    for i, j in ((0, 0), (1, 1)):
+        one = {k: float(v[i, j] if v.ndim == 2 else v[i]) for k, v in law.items()}
+
+        def last(name: str, one: dict[str, float] = one) -> float:
+            run = plan.run(name)
+            base = plan.base(str(run.base)).schedule
+            assert base is not None
+            rates = run.schedule.learning_rates()
+            s1_pt, s1_cpt, s2 = areas(base.learning_rates(), rates, one)
+            before = float(base.learning_rates()[0])
+            _, _, s2_pt = areas(np.array([before]), base.learning_rates(), one)
+            share = 1.0 - float(run.replay or 0.0)
+            return float(
+                one["A"] * (s1_pt + s1_cpt) ** -one["alpha"]
+                - one["C1"] * s2_pt
+                - one["C2"] * s2
+                + one["B"] * (1 - (1 + one["E"] * s1_cpt) ** -one["beta"])
+                + one["D"] * share * (1 - np.exp(-rates.size / one["tau"]))
+            )
+
+        start = one["A"] * frame.reference.forward_pt ** -one["alpha"]
+        wanted = {
+            "run_change": last("typical") - start,
+            "rate_effect": last("slower") - last("typical"),
+            "decay_effect": last("typical") - last("constant"),
+            "base_effect": last("rewarmed") - last("typical"),
+            "length_effect": last("long") - last("typical"),
+        }
+        assert {effect.name for effect in effects_of(frame)} == set(wanted)
+        for name, value in wanted.items():
+            # The base's steps are whole, so that its area is the reference only nearly.
+            assert found[name][i, j] == pytest.approx(value, rel=1e-3, abs=1e-4), name
+
+
+def test_only_a_law_with_replay_has_an_effect_of_it() -> None:
+    assert "replay_effect" in {effect.name for effect in effects_of(frame_of("cpt-replay"))}
+
+
+def test_replay_lessens_forgetting_and_learning() -> None:
+    frame = frame_of("cpt-replay")
+    draws = {name: value[:1] for name, value in draw_priors(frame, 2000, seed=1).items()}
+    medians = {k: np.median(draw_priors(frame, 2000, seed=1)[k], axis=0)[None] for k in draws}
+    found = derived_quantities(frame, lab(), medians)["replay_effect"]
+    assert found[0, 0] < 0 < found[0, 1]
+
+
+def test_a_base_of_one_step_is_annealed_whole() -> None:
+    assert annealed(constant(1, 1e-3)).learning_rates().tolist() == [0.0]
+    assert annealed(constant(10, 1e-3)).learning_rates()[-2:].tolist() == [5e-4, 0.0]

@@ -1,0 +1,99 @@
+import numpy as np
+import pytest
+from synthetic import lab
+
+from bayes_cpt.forecast.simulate import simulate
+from bayes_cpt.identify.information import FreeParameters, information
+from bayes_cpt.model.distributions import quantiles
+from bayes_cpt.model.points import build_curves
+from bayes_cpt.model.prior_draws import draw_priors
+from bayes_cpt.model.prior_tables import Fixed, Prior
+from bayes_cpt.model.setup import Setup, build_setup
+from bayes_cpt.model.spec import read_spec
+
+RUNS = ["pt_trunk", "r00_cos", "r25_cos", "r50_cos"]
+
+
+def setup_of(model: str = "cpt-replay") -> Setup:
+    runs = RUNS[:1] if model == "pretrain" else RUNS
+    return build_setup(read_spec(model), lab().subset(runs))
+
+
+def test_places_count_prior_standard_deviations() -> None:
+    free = FreeParameters(setup_of().frame)
+    spec = free.frame.spec
+    values = free.values(np.array([np.zeros(len(free.labels)), np.ones(len(free.labels))]))
+    slope = spec.priors["reference_slope"].of("general")
+    assert values["reference_slope"][0, 0] == pytest.approx(quantiles(slope, 0.5))
+    assert values["reference_slope"][1, 0] == pytest.approx(quantiles(slope, 0.8413447), rel=1e-6)
+    kept = spec.priors["offset_kept"]
+    wanted = [quantiles(kept.of(role), 0.8413447) for role in ("general", "target")]
+    np.testing.assert_allclose(values["offset_kept"][1], wanted, rtol=1e-6)
+
+
+def test_values_and_places_undo_each_other() -> None:
+    free = FreeParameters(setup_of().frame)
+    draws = draw_priors(free.frame, 50, seed=4)
+    back = free.values(free.places(draws))
+    for name, value in draws.items():
+        np.testing.assert_allclose(back[name], value, rtol=1e-9)
+
+
+def test_a_fixed_parameter_is_not_free() -> None:
+    setup = setup_of("pretrain")
+    spec = setup.frame.spec
+    fixed = Prior(reason="known", every=Fixed(distribution="fixed", value=200.0))
+    frame = build_setup(
+        spec.model_copy(update={"priors": spec.priors | {"memory": fixed}}),
+        lab().subset(RUNS[:1]),
+    ).frame
+    free = FreeParameters(frame)
+    assert ("memory", "all") not in free.labels
+    np.testing.assert_array_equal(free.values(np.zeros((3, len(free.labels))))["memory"], 200.0)
+
+
+def test_information_is_the_variance_of_the_score() -> None:
+    """At the place itself, ``S' C^-1 S`` is what simulated curves scatter by: their score's variance."""
+    setup = setup_of("pretrain")
+    frame = setup.frame
+    steps = [2000, 4000, 8000, 12000, 16000]
+    curves = build_curves(
+        lab().subset(RUNS[:1]),
+        frame.domains,
+        lambda run, domain: steps,
+        frame.reference,
+        frame.momentum_range,
+    )
+    free = FreeParameters(frame)
+    place = np.full(len(free.labels), 0.1)
+    told = sum(information(free, curves, place).values())
+    here = {name: np.repeat(v, 20_000, axis=0) for name, v in free.values(place[None]).items()}
+    drawn = simulate(frame, here, curves, None, np.random.default_rng(0))
+    residual = drawn.loss - drawn.expected
+    covariance = np.cov(residual.T)
+    eps = 1e-4
+    slopes = []
+    for i in range(place.size):
+        moved = np.stack([place + eps * np.eye(place.size)[i], place - eps * np.eye(place.size)[i]])
+        values = free.values(moved)
+        law = frame.law.curve_loss(
+            curves.points, curves.bases, frame.law.coefficients(values, np), np
+        )
+        slopes.append((law[0] - law[1]) / (2 * eps))
+    wanted = np.stack(slopes) @ np.linalg.solve(covariance, np.stack(slopes).T)
+    # Residual sizes move no expected curve, so they have no information here.
+    np.testing.assert_allclose(told, wanted, rtol=0.1, atol=0.02 * np.abs(wanted).max())
+
+
+def test_information_of_a_run_does_not_depend_on_the_others() -> None:
+    setup, alone = setup_of(), build_setup(read_spec("cpt-replay"), lab().subset(RUNS))
+    free = FreeParameters(setup.frame)
+    place = np.zeros(len(free.labels))
+    every = information(free, setup.curves, place)
+    assert set(every) == set(RUNS)
+    one = alone.frame.curves(
+        lab(), lambda run, d: lab().curve(run.name, d)[0][1:].tolist(), [lab().run("r25_cos")]
+    )
+    np.testing.assert_allclose(
+        information(free, one, place)["r25_cos"], every["r25_cos"], rtol=1e-6, atol=1e-6
+    )

@@ -1,0 +1,110 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from malformed import FILES, write_files
+from synthetic import lab
+
+from bayes_cpt.bundled import bundled_study
+from bayes_cpt.errors import StudyError
+from bayes_cpt.identify.prior_predictive import expected_ends, frame_of, read_prior_plan
+from bayes_cpt.model.distributions import quantiles
+from bayes_cpt.model.prior_draws import draw_priors, prior_table
+from bayes_cpt.model.setup import build_setup
+from bayes_cpt.model.spec import read_spec
+
+SPEC = read_spec("cpt-replay")
+TRUNK = """
+[study]
+name = "alone"
+general = "prose"
+target = "code"
+[bases.here]
+steps = 1000
+schedule = [ { shape = "constant", steps = 1000, start = 1e-3, end = 1e-3 } ]
+[runs.one]
+phase = "cpt"
+base = "here"
+replay = 0.25
+schedule = [ { shape = "cosine", steps = 500, start = 1e-3, end = 0 } ]
+"""
+
+
+def test_the_bundled_study_unless_told_otherwise() -> None:
+    frame, plan = read_prior_plan(SPEC)
+    assert plan.name == "cpt-lab"
+    assert not plan.losses[plan.losses["step"] > 0].empty
+    assert frame.reference == build_setup(SPEC, lab()).frame.reference
+
+
+def test_a_plan_without_bases_takes_them_and_their_losses_from_the_bundled_study() -> None:
+    frame, plan = read_prior_plan(SPEC, bundled_study() / "plan-example.toml")
+    assert frame.reference == build_setup(SPEC, lab()).frame.reference
+    assert [run.name for run in plan.runs] == ["long_r25", "rewarmed_r50"]
+    assert plan.base_loss("stable_12k", "general") == lab().base_loss("stable_12k", "general")
+
+
+def test_a_plan_that_names_its_validation_sets_stands_alone(tmp_path: Path) -> None:
+    place = tmp_path / "alone.toml"
+    place.write_text(TRUNK)
+    frame, plan = read_prior_plan(SPEC, place)
+    assert frame.domains == ("prose", "code")
+    assert frame.reference.forward_pt == pytest.approx(1.0)
+    assert plan.base_loss("here", "prose") is None
+
+
+def test_a_study_of_ones_own_supplies_what_is_missing(tmp_path: Path) -> None:
+    home = write_files(tmp_path / "home", {**FILES})
+    place = tmp_path / "plan.toml"
+    place.write_text('[runs.more]\nphase = "cpt"\nbase = "half"\nreplay = 0.1\nschedule = [')
+    with place.open("a") as file:
+        file.write('{ shape = "constant", steps = 70, start = 2e-3, end = 2e-3 } ]\n')
+    frame, plan = read_prior_plan(SPEC, place, home)
+    assert frame.domains == ("prose", "code")
+    assert plan.base_loss("half", "code") == 4.2
+
+
+def test_a_plan_without_runs_of_the_laws_phase_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="there is no PT run"):
+        frame_of(read_spec("pretrain"), lab().subset(["r25_cos"]))
+    with pytest.raises(StudyError, match="there is no CPT run"):
+        frame_of(SPEC, lab().subset(["pt_trunk"]))
+
+
+def test_ends_are_those_of_the_closed_law() -> None:
+    frame, plan = read_prior_plan(read_spec("pretrain"))
+    ends = expected_ends(frame, plan, interval=0.8, draws=500, seed=2).set_index("run")
+    assert (ends["quantity"] == "loss").all()
+    law = frame.law.coefficients(draw_priors(frame, 500, seed=2), np)
+    area = plan.run("pt_trunk").schedule.learning_rates().sum()
+    # The trunk never anneals: there is no S2.
+    losses = (law["L0"] + law["A"] * area ** -law["alpha"])[:, 0]
+    wanted = np.quantile(losses, [0.1, 0.5, 0.9])
+    found = ends.loc["pt_trunk", ["lower", "median", "upper"]].to_numpy(dtype=float)
+    np.testing.assert_allclose(found, wanted, rtol=1e-9)
+    assert ends.loc["pt_trunk", "step"] == 16000
+
+
+def test_changes_are_counted_from_the_measured_base() -> None:
+    frame, plan = read_prior_plan(SPEC)
+    ends = expected_ends(frame, plan)
+    assert set(ends["quantity"]) == {"change"}
+    assert len(ends) == 20
+    assert np.isfinite(ends[["lower", "median", "upper"]].to_numpy()).all()
+    # Replay 0 forgets, and learns the target.
+    own = ends.set_index(["run", "domain"])["median"]
+    assert own["r00_const", "general"] > 0.3
+    assert own["r00_const", "kernel"] < -0.3
+
+
+def test_the_table_has_every_prior_with_its_closed_interval() -> None:
+    frame, _ = read_prior_plan(SPEC)
+    table = prior_table(frame, 0.5).set_index(["parameter", "domain"])
+    assert set(table.index.get_level_values(0)) == set(SPEC.priors)
+    assert ("memory", "all") in table.index
+    kept = SPEC.priors["offset_kept"]
+    for domain, role in (("general", "general"), ("kernel", "target")):
+        row = table.loc["offset_kept", domain]
+        wanted = quantiles(kept.of(role), [0.25, 0.5, 0.75])
+        np.testing.assert_allclose(row[["lower", "median", "upper"]].to_numpy(dtype=float), wanted)
+        assert row["reason"] == kept.reason

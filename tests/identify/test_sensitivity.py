@@ -1,0 +1,205 @@
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from numpy.typing import NDArray
+from synthetic import lab, lab_posterior, prior_as_posterior
+
+from bayes_cpt.bundled import bundled_study
+from bayes_cpt.identify import sensitivity as module
+from bayes_cpt.identify.sensitivity import (
+    CONFLICT,
+    STRONG,
+    log_likelihoods,
+    log_priors,
+    power_scaling,
+    sensitivity,
+)
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.prior_tables import LogNormal
+from bayes_cpt.model.setup import build_setup
+from bayes_cpt.model.spec import read_spec
+
+type Floats = NDArray[np.float64]
+
+CHAINS, DRAWS = 4, 2000
+
+
+def normal(mean: float, sd: float, seed: int = 0) -> Floats:
+    return mean + sd * np.random.default_rng(seed).standard_normal((CHAINS, DRAWS))
+
+
+def test_sensitivities_are_those_of_arviz() -> None:
+    from arviz_stats import psense
+
+    draws, other = normal(1.0, 0.7), np.exp(normal(0.0, 1.0, seed=1))
+    log_density = -0.5 * (draws - 2.0) ** 2
+    tree = xr.DataTree.from_dict(
+        {
+            "posterior": xr.Dataset(
+                {n: (("chain", "draw"), v) for n, v in (("a", draws), ("b", other))}
+            ),
+            "log_prior": xr.Dataset({"a": (("chain", "draw"), log_density)}),
+        }
+    )
+    wanted = psense(tree, group="prior")
+    found = power_scaling(np.stack([draws, other]), log_density)
+    np.testing.assert_allclose(found, [float(wanted["a"]), float(wanted["b"])], rtol=1e-9)
+
+
+def distance(before: Any, after: Any) -> float:
+    """Return the cumulative Jensen-Shannon distance of two normal distributions, by quadrature."""
+    from scipy.stats import norm
+
+    grid = np.linspace(-4.0, 4.0, 40_001) * before[1] + before[0]
+    both = []
+    for sign in (1.0, -1.0):
+        p, q = (norm(sign * m, s).cdf(np.sort(sign * grid)) for m, s in (before, after))
+        middle = 0.5 * (p + q)
+        terms = p * np.log2(p / middle) + q * np.log2(q / middle)
+        both.append(np.sqrt(terms.sum() / (p + q).sum()))
+    return float(max(both))
+
+
+def test_sensitivity_of_a_normal_posterior_is_that_of_the_scaled_one() -> None:
+    """A normal prior raised to a power is normal, so the scaled posterior is known."""
+    prior, data = (0.0, 1.0), (2.0, 0.8)
+
+    def posterior(power: float) -> tuple[float, float]:
+        precisions = np.array([power / prior[1] ** 2, 1.0 / data[1] ** 2])
+        mean = (precisions * [prior[0], data[0]]).sum() / precisions.sum()
+        return float(mean), float(precisions.sum() ** -0.5)
+
+    draws = normal(*posterior(1.0))
+    log_density = -0.5 * ((draws - prior[0]) / prior[1]) ** 2
+    # Of the same number of effective draws as is used of a fit.
+    wanted = np.mean(
+        [distance(posterior(1.0), posterior(p)) / abs(np.log2(p)) for p in module.POWERS]
+    )
+    assert power_scaling(draws[None], log_density)[0] == pytest.approx(wanted, rel=0.1)
+
+
+def test_log_priors_and_likelihoods_are_the_density_that_was_sampled() -> None:
+    from bayes_cpt.inference.whitening import Metric
+    from bayes_cpt.model.density import build_density
+
+    posterior = prior_as_posterior(lab(), draws=2)
+    density = build_density(build_setup(read_spec("cpt-replay"), lab()))
+    positions = density.start + 0.2 * np.random.default_rng(2).standard_normal(
+        (5, density.start.size)
+    )
+    values = density.values(positions)
+    total = sum(v.sum(axis=1) for v in log_priors(posterior, values).values())
+    total = total + log_likelihoods(posterior, values).sum(axis=1)
+    # The sampler moves a bounded memory on the logit of its place between the bounds, not on its log.
+    for name in ("memory", "slow_memory"):
+        memory, prior = values[name], posterior.frame.spec.priors[name].of(None)
+        assert isinstance(prior, LogNormal)
+        assert prior.lower
+        assert prior.upper
+        slope = (memory - prior.lower) * (prior.upper - memory) / (prior.upper - prior.lower)
+        total = total + np.log(slope / memory)
+    wanted = [
+        density.in_metric(Metric(position, np.eye(position.size)))(np.zeros(position.size))[0]
+        for position in positions
+    ]
+    # The mass between the bounds is a constant of the prior.
+    found = total - np.array(wanted)
+    np.testing.assert_allclose(found, found.mean(), atol=1e-6)
+
+
+def test_independent_errors_have_normal_likelihoods() -> None:
+    from scipy.stats import norm
+
+    from bayes_cpt.forecast.simulate import expected_loss
+
+    posterior = prior_as_posterior(lab(), "cpt-replay-printed", draws=2)
+    parameters = posterior.parameters()
+    setup = build_setup(posterior.frame.spec, lab())
+    points = setup.curves.points
+    residual = points.loss - expected_loss(posterior.frame, parameters, setup.curves)
+    error = parameters["error"][:, points.domain_index]
+    wanted = np.stack(
+        [
+            norm.logpdf(residual, scale=error)[:, points.curve_index == curve].sum(axis=1)
+            for curve in range(len(setup.curves.curves))
+        ],
+        axis=1,
+    )
+    np.testing.assert_allclose(log_likelihoods(posterior, parameters), wanted, rtol=1e-8)
+
+
+@pytest.fixture
+def pulled(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return what gives draws of a fit a prior and a likelihood that pull at its exponent."""
+
+    def pull(prior: float, data: float) -> Posterior:
+        posterior = prior_as_posterior(lab(), draws=500)
+
+        def standard(parameters: dict[str, Floats]) -> Floats:
+            own = np.log(parameters["exponent"][:, 0])
+            return np.asarray((own - own.mean()) / own.std())
+
+        def priors(_: Posterior, parameters: dict[str, Floats]) -> dict[str, Floats]:
+            flat = np.zeros((len(parameters["memory"]), 1))
+            return {"memory": flat, "exponent": prior * standard(parameters)[:, None]}
+
+        def likelihoods(_: Posterior, parameters: dict[str, Floats]) -> Floats:
+            return data * standard(parameters)[:, None]
+
+        monkeypatch.setattr(module, "log_priors", priors)
+        monkeypatch.setattr(module, "log_likelihoods", likelihoods)
+        return posterior
+
+    return pull
+
+
+@pytest.mark.parametrize(
+    ("prior", "data", "diagnosis"),
+    [(1.0, -1.0, CONFLICT), (1.0, 0.0, STRONG), (0.0, 1.0, ""), (0.02, 1.0, "")],
+)
+def test_diagnoses(prior: float, data: float, diagnosis: str, pulled: Any) -> None:
+    table = sensitivity(pulled(prior, data)).set_index(["kind", "quantity", "domain"])
+    own = table.loc[("parameter", "exponent", "general")]
+    assert own["diagnosis"] == diagnosis
+    assert own["leans_on"] == ("exponent" if diagnosis else "")
+    # Nothing pulls at the memory, nor at the other validation set's exponent.
+    assert table.loc[("parameter", "memory", "all"), "diagnosis"] == ""
+    assert table.loc[("parameter", "exponent", "kernel"), "diagnosis"] == ""
+    # The coefficient that follows from it is pulled along.
+    assert table.loc[("coefficient", "alpha", "general"), "diagnosis"] == diagnosis
+    if diagnosis:
+        # To first order the mean moves by its covariance with the log density.
+        assert own["if_doubled"] == pytest.approx(np.log(2) * prior * own["sd"], rel=0.05)
+
+
+def test_unrelated_quantities_are_noise_however_much_the_density_varies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def scattered(_: Posterior, parameters: dict[str, Floats]) -> dict[str, Floats]:
+        size = len(parameters["memory"])
+        return {"memory": 10.0 * np.random.default_rng(3).standard_normal((size, 1))}
+
+    monkeypatch.setattr(module, "log_priors", scattered)
+    monkeypatch.setattr(
+        module, "log_likelihoods", lambda p, parameters: np.zeros((len(parameters["memory"]), 1))
+    )
+    table = sensitivity(prior_as_posterior(lab(), draws=100))
+    # Without regard to noise most would be called sensitive.
+    assert (table["prior"] > module.THRESHOLD).mean() > 0.5
+    assert (table["diagnosis"] == "").mean() > 0.85
+
+
+def test_every_quantity_is_asked_and_a_plan_gives_the_conclusions() -> None:
+    table = sensitivity(lab_posterior(), bundled_study() / "plan-example.toml")
+    assert set(table["kind"]) == {"parameter", "coefficient", "effect", "last loss"}
+    losses = table[table["kind"] == "last loss"]
+    assert set(losses["quantity"]) == {"long_r25", "rewarmed_r50"}
+    assert not table.duplicated(["kind", "quantity", "domain"]).any()
+    expected = lab_posterior().predict(bundled_study() / "plan-example.toml", kind="expected")
+    last = expected["expected"].sel(run="long_r25", domain="kernel", step=12000)
+    mean = losses.set_index(["quantity", "domain"]).loc[("long_r25", "kernel"), "mean"]
+    assert mean == pytest.approx(float(last.mean()), rel=1e-9)
+    assert isinstance(table, pd.DataFrame)

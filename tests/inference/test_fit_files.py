@@ -1,0 +1,197 @@
+"""Forged and damaged files: refused in words, and nothing in them is executed."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fault_workers
+import numpy as np
+import pytest
+import xarray as xr
+from children import started, told
+from synthetic import lab, prior_as_posterior
+
+from bayes_cpt.errors import BayesCPTError
+from bayes_cpt.inference.posterior import FitFileError, load
+
+
+@pytest.fixture(scope="module")
+def fit_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a fit that cost no sampling."""
+    path = tmp_path_factory.mktemp("fit") / "fit.nc"
+    prior_as_posterior(lab(), draws=10).save(path)
+    return path
+
+
+type Edit = Callable[[xr.DataTree], None]
+
+
+def attribute(name: str, value: Any) -> Edit:
+    def edit(tree: xr.DataTree) -> None:
+        tree.attrs[name] = value
+
+    return edit
+
+
+def spec(change: Callable[[dict[str, Any]], None]) -> Edit:
+    def edit(tree: xr.DataTree) -> None:
+        table = json.loads(tree.attrs["spec"])
+        change(table)
+        tree.attrs["spec"] = json.dumps(table)
+
+    return edit
+
+
+def study_text(name: str, text: str) -> Edit:
+    def edit(tree: xr.DataTree) -> None:
+        found = tree["study"].to_dataset()
+        tree["study"] = xr.DataTree(found.assign({name: ((), text)}))
+
+    return edit
+
+
+def draws(change: Callable[[xr.Dataset], xr.Dataset]) -> Edit:
+    def edit(tree: xr.DataTree) -> None:
+        tree["posterior"] = xr.DataTree(change(tree["posterior"].to_dataset()))
+
+    return edit
+
+
+def without(name: str) -> Edit:
+    def edit(tree: xr.DataTree) -> None:
+        if name in tree.children:
+            del tree[name]
+        else:
+            del tree.attrs[name]
+
+    return edit
+
+
+NESTED = "[" * 100_000 + "]" * 100_000
+FORGERIES: dict[str, tuple[Edit, str]] = {
+    "newer": (attribute("bayes_cpt_format", 99), "Upgrade bayes-cpt"),
+    "no format": (without("bayes_cpt_format"), "not a fit"),
+    "format of words": (attribute("bayes_cpt_format", "one"), "not a fit"),
+    "no spec": (without("spec"), "not a fit"),
+    "spec is code": (attribute("spec", "__import__('os').system('touch here')"), "not a fit"),
+    "spec is a list": (attribute("spec", "[]"), "its spec is no table"),
+    "spec is a number": (attribute("spec", 3.0), "not a fit"),
+    "spec is nested": (attribute("spec", NESTED), "not a fit"),
+    "spec without law": (spec(lambda table: table.pop("law")), "law"),
+    "spec with a term": (
+        spec(lambda table: table["law"].update(terms=["power", "os.system"])),
+        "law.terms",
+    ),
+    "spec with NaN": (
+        spec(lambda t: t["priors"]["exponent"]["every"].update(median=float("nan"))),
+        "median",
+    ),
+    "memory without end": (
+        spec(lambda t: t["priors"]["memory"]["every"].update(lower=1e-9, upper=1e300)),
+        "memory",
+    ),
+    "reference of words": (attribute("reference", '{"steps": "many"}'), "not a fit"),
+    "reference of zeros": (
+        attribute(
+            "reference",
+            '{"learning_rate": 0, "forward_pt": 0, "forward_cpt": 0, "steps": 0}',
+        ),
+        "four positive numbers",
+    ),
+    "other domains": (attribute("domains", '["a", "b"]'), "other validation sets"),
+    "one domain": (attribute("domains", '["general"]'), "do not belong together"),
+    "domains are a path": (attribute("domains", '"../../etc"'), "no list of texts"),
+    "roles": (attribute("roles", '["target", "general"]'), "do not belong together"),
+    "problems": (attribute("problems", "none"), "not a fit"),
+    "seed": (attribute("seed", "pickle"), "not a fit"),
+    "no posterior": (without("posterior"), "no posterior"),
+    "no study": (without("study"), "no study"),
+    "study is code": (study_text("study.toml", "import os"), "the study in this fit is damaged"),
+    "study is long": (
+        study_text(
+            "study.toml",
+            '[study]\nname="s"\ngeneral="general"\n[runs.a]\nphase="pt"\n'
+            'schedule=[{shape="constant",steps=1000000000000,start=1e-3,end=1e-3}]\n',
+        ),
+        "the study in this fit is damaged",
+    ),
+    "no losses": (study_text("losses.csv", ""), "the study in this fit is damaged"),
+    "a parameter less": (draws(lambda d: d.drop_vars("memory")), "memory"),
+    "a parameter more": (draws(lambda d: d.assign(evil=d["memory"])), "evil"),
+    "draws of words": (
+        draws(lambda d: d.assign(memory=d["memory"].astype(str))),
+        "draws of memory",
+    ),
+    "draws of one chain": (draws(lambda d: d.assign(memory=d["memory"][0])), "draws of memory"),
+    "no draws": (draws(lambda d: d.isel(draw=slice(0, 0))), "no draws"),
+    "domains turned": (
+        draws(lambda d: d.assign_coords(domain=["kernel", "general"])),
+        "other validation sets",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forged_fit_is_refused_in_words(
+    name: str, fit_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from bayes_cpt.cli import run
+
+    edit, said = FORGERIES[name]
+    posterior = load(fit_file)
+    edit(posterior.tree)
+    target = tmp_path / "forged.nc"
+    target.write_bytes(bytes(posterior.tree.to_netcdf(engine="h5netcdf")))
+    with pytest.raises(BayesCPTError) as refused:
+        load(target)
+    assert str(refused.value).startswith(str(target))
+    assert said in str(refused.value)
+    assert "/tmp/tmp" not in str(refused.value)
+    assert run(["summary", str(target)]) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_file_that_claims_to_be_huge_is_refused(fit_file: Path, tmp_path: Path) -> None:
+    import h5py
+
+    target = tmp_path / "huge.nc"
+    target.write_bytes(fit_file.read_bytes())
+    with h5py.File(target, "a") as file:
+        file.create_dataset("posterior/bomb", shape=(10**12,), chunks=(1000,), dtype="f8")
+    with pytest.raises(FitFileError, match="more than any fit"):
+        load(target)
+
+
+def test_loading_executes_nothing(fit_file: Path, tmp_path: Path) -> None:
+    """No code is compiled or run, nothing is unpickled, no program started, nothing sent."""
+    import pickle
+
+    class Bomb:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return os.system, ("true",)
+
+    posterior = load(fit_file)
+    attributes = {
+        "pickled": np.frombuffer(pickle.dumps(Bomb()), dtype=np.uint8),
+        "code": "__import__('os').system('true')",
+        "problems": json.dumps(["__import__('os').system('true')"]),
+    }
+    posterior.tree.attrs.update(attributes)
+    forged = tmp_path / "forged.nc"
+    posterior.save(forged)
+    assert told(fault_workers.load_under_watch, [fit_file, forged]) == []
+
+
+def test_damaged_bytes_are_refused_or_harmless(fit_file: Path, tmp_path: Path) -> None:
+    """HDF5 is a library in C: a damaged file must not end the program either."""
+    child, tell = started(fault_workers.load_damaged, fit_file, tmp_path, 0, 40)
+    answers: list[Any] = []
+    while not answers or answers[-1] != "done":
+        assert tell.poll(120)
+        answers.append(tell.recv())
+    child.join()
+    assert child.exitcode == 0
+    assert set(answers) <= {"refused", "whole", "done"}
+    assert answers.count("refused") >= 10

@@ -1,0 +1,212 @@
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from dense_residuals import curve_covariance
+from hand_points import hand_curves
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.optimize import approx_fprime
+from scipy.stats import multivariate_normal, norm
+
+from bayes_cpt.model.compiled.likelihood import curve_log_likelihoods, total_log_likelihood
+from bayes_cpt.model.compiled.likelihood_operation import log_likelihood
+from bayes_cpt.model.points import Curves
+from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales, residual_design
+
+type Floats = NDArray[np.float64]
+
+REFERENCE_STEPS = 3000.0
+ONSET = ONSET_SHARE * REFERENCE_STEPS
+# A measured start, none in CPT, and pre-training; gaps from one step to thousands.
+CURVES = hand_curves(
+    [
+        [1.0, 2.0, 5.0, 40.0, 41.0, 900.0, 3000.0],
+        [3.0, 10.0, 2500.0],
+        [1500.0, 1501.0, 4000.0, 12_000.0],
+        [7.0],
+    ],
+    continual=[True, True, False, True],
+    base_known=[True, False, False, True],
+)
+NAMES = ("residual", "fluctuation", "memory", "misfit", "offset")
+
+
+def drawn(curves: Curves, seed: int) -> dict[str, Floats]:
+    """Return residuals and scales; the memory is the same along a curve, the sizes are not."""
+    generator = np.random.default_rng(seed)
+    count = curves.points.steps.size
+    of_curve = generator.uniform(5.0, 500.0, len(curves.curves))
+    return {
+        "residual": 0.01 * generator.standard_normal(count),
+        "fluctuation": generator.uniform(0.005, 0.03, count),
+        "memory": of_curve[curves.points.curve_index],
+        "misfit": generator.uniform(0.005, 0.05, count),
+        "offset": generator.uniform(0.01, 0.1, count),
+    }
+
+
+def arguments(design: ResidualDesign, values: dict[str, Floats]) -> tuple[Any, ...]:
+    return (*(values[name] for name in NAMES), *design.for_likelihood())
+
+
+def dense(curves: Curves, values: dict[str, Floats], carried: float) -> list[float]:
+    found = []
+    for i, curve in enumerate(curves.curves):
+        rows = curves.points.curve_index == i
+        covariance = curve_covariance(
+            curves.points.steps[rows],
+            anchored=curve.continual and curve.base_known,
+            fluctuation=values["fluctuation"][rows],
+            memory=float(values["memory"][rows][0]),
+            misfit=values["misfit"][rows],
+            level=values["offset"][rows],
+            onset=ONSET,
+            carried=carried,
+            per_fold=1 if curve.continual else 8,
+        )
+        found.append(float(multivariate_normal.logpdf(values["residual"][rows], cov=covariance)))
+    return found
+
+
+@pytest.mark.parametrize("carried", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_each_curve_is_the_dense_normal(seed: int, carried: float) -> None:
+    design = residual_design(CURVES, REFERENCE_STEPS, carried)
+    values = drawn(CURVES, seed)
+    found = curve_log_likelihoods(*arguments(design, values))[0]
+    np.testing.assert_allclose(found, dense(CURVES, values, carried), rtol=1e-9)
+
+
+@settings(max_examples=50)
+@given(st.sets(st.integers(1, 20_000), min_size=1, max_size=12), st.booleans(), st.integers(0, 99))
+def test_any_spacing_of_points(steps: set[int], known: bool, seed: int) -> None:
+    one = [float(step) for step in sorted(steps)]
+    curves = hand_curves([one], continual=[True], base_known=[known])
+    values = drawn(curves, seed)
+    found = curve_log_likelihoods(
+        *arguments(residual_design(curves, REFERENCE_STEPS, 0.5), values)
+    )[0]
+    np.testing.assert_allclose(found, dense(curves, values, 0.5), rtol=1e-7)
+
+
+def test_total_is_the_sum_over_curves() -> None:
+    given_ = arguments(residual_design(CURVES, REFERENCE_STEPS, 0.5), drawn(CURVES, 3))
+    whole, parts = total_log_likelihood(*given_), curve_log_likelihoods(*given_)
+    assert float(whole[0]) == pytest.approx(parts[0].sum(), rel=1e-14)
+    for total, part in zip(whole[1:], parts[1:], strict=True):
+        np.testing.assert_array_equal(total, part)
+
+
+def test_without_slow_parts_and_memory_the_points_are_independent() -> None:
+    values = drawn(CURVES, 4)
+    nothing = np.zeros_like(values["misfit"])
+    values |= {"misfit": nothing, "offset": nothing, "memory": nothing + 1e-3}
+    found = total_log_likelihood(*arguments(residual_design(CURVES, REFERENCE_STEPS, 0.5), values))
+    expected = norm.logpdf(values["residual"], scale=values["fluctuation"]).sum()
+    assert float(found[0]) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_slopes_are_finite_differences(name: str) -> None:
+    design = residual_design(CURVES, REFERENCE_STEPS, 0.5)
+    values = drawn(CURVES, 5)
+
+    def total(changed: Floats) -> float:
+        return float(total_log_likelihood(*arguments(design, values | {name: changed}))[0])
+
+    slopes = total_log_likelihood(*arguments(design, values))[1 + NAMES.index(name)]
+    steps = 1e-5 * np.abs(values[name])
+    central = np.array(
+        [
+            (total(values[name] + step) - total(values[name] - step)) / (2.0 * step.sum())
+            for step in np.diag(steps)
+        ]
+    )
+    assert np.any(central != 0.0)
+    np.testing.assert_allclose(slopes, central, rtol=2e-5, atol=1e-5 * np.abs(central).max())
+
+
+def pytensor_function(design: ResidualDesign) -> Any:
+    """Return inputs -> (value, gradient) through the operation, with the data symbolic too."""
+    import pytensor
+    import pytensor.tensor as pt
+
+    inputs = [pt.dvector(name) for name in NAMES]
+    symbolic = design.map(lambda name, value: pt.as_tensor_variable(value))
+    # Squares before and a factor after, so that the chain rule has something to do.
+    fluctuation, memory, misfit, offset = (variable**2 for variable in inputs[1:])
+    scales = Scales(fluctuation, memory, misfit, offset, extrapolation=0.0)
+    value = 3.0 * log_likelihood(inputs[0] ** 3, symbolic, scales)
+    return pytensor.function(inputs, [value, *pytensor.grad(value, inputs)])
+
+
+def test_operation_and_its_gradient_inside_a_graph() -> None:
+    design = residual_design(CURVES, REFERENCE_STEPS, 0.5)
+    values = drawn(CURVES, 6)
+    roots = [np.cbrt(values["residual"]), *(np.sqrt(values[name]) for name in NAMES[1:])]
+    value, *gradient = pytensor_function(design)(*roots)
+    assert float(value) == pytest.approx(3.0 * sum(dense(CURVES, values, 0.5)), rel=1e-9)
+
+    def total(flat: Floats) -> float:
+        parts = np.split(flat, len(NAMES))
+        changed = dict(zip(NAMES, [parts[0] ** 3, *(part**2 for part in parts[1:])], strict=True))
+        return 3.0 * sum(dense(CURVES, changed, 0.5))
+
+    # The memory of the dense form is one number per curve: its slopes are summed over the curve.
+    flat = np.concatenate(roots)
+    numeric = np.split(approx_fprime(flat, total, 1e-7), len(NAMES))
+    for name, found, expected in zip(NAMES, gradient, numeric, strict=True):
+        if name == "memory":
+            first = CURVES.points.curve_index
+            found = np.bincount(first, found)
+            expected = np.bincount(first, expected)
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3 * np.abs(expected).max())
+
+
+def test_first_point_of_a_curve_forgets_the_curve_before_it() -> None:
+    """Changing one curve leaves the others' likelihood as it was."""
+    design = residual_design(CURVES, REFERENCE_STEPS, 0.5)
+    values = drawn(CURVES, 7)
+    before = curve_log_likelihoods(*arguments(design, values))[0]
+    changed = values["residual"] + 0.01 * (CURVES.points.curve_index == 0)
+    after = curve_log_likelihoods(*arguments(design, values | {"residual": changed}))[0]
+    assert after[0] != before[0]
+    np.testing.assert_array_equal(after[1:], before[1:])
+
+
+def test_pretraining_has_a_walk_of_its_own() -> None:
+    design = residual_design(CURVES, REFERENCE_STEPS, 0.5, 0.9)
+    values = drawn(CURVES, 10)
+    found = curve_log_likelihoods(*arguments(design, values))[0]
+    half, most = dense(CURVES, values, 0.5), dense(CURVES, values, 0.9)
+    np.testing.assert_allclose(found, [half[0], half[1], most[2], half[3]], rtol=1e-9)
+
+
+def test_more_knots_than_needed_change_nothing() -> None:
+    values = drawn(CURVES, 8)
+    enough = residual_design(CURVES, REFERENCE_STEPS, 0.5)
+    more = residual_design(CURVES, REFERENCE_STEPS, 0.5, last_step=1e6)
+    assert more.knots > enough.knots
+    np.testing.assert_allclose(more.ramps @ more.ramps.T, enough.ramps @ enough.ramps.T, rtol=1e-12)
+    np.testing.assert_allclose(
+        curve_log_likelihoods(*arguments(more, values))[0],
+        curve_log_likelihoods(*arguments(enough, values))[0],
+        rtol=1e-12,
+    )
+
+
+def test_design_fields_are_those_the_likelihood_takes() -> None:
+    """A field added to the design without its use here would be silently ignored."""
+    design = residual_design(CURVES, REFERENCE_STEPS, 0.5)
+    # These make up `ramps` and the scales, and what no measured point tells of.
+    others = {"knots", "pretraining", "position", "carried", "innovation", "beyond"}
+    names = [field.name for field in fields(design) if field.name not in others]
+    assert len(names) == len(design.for_likelihood())
+    values = drawn(CURVES, 9)
+    base = total_log_likelihood(*arguments(design, values))[0]
+    for name in ("gap", "place", "floating", "knot_carried", "knot_innovation"):
+        other = replace(design, **{name: 0.7 * getattr(design, name) + 0.1})
+        assert total_log_likelihood(*arguments(other, values))[0] != base

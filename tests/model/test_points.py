@@ -1,0 +1,190 @@
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayes_cpt.errors import StudyError
+from bayes_cpt.laws import Reference
+from bayes_cpt.laws.areas import MomentumRange, annealing_area, forward_area
+from bayes_cpt.model.points import (
+    Curves,
+    build_curves,
+    last_pretraining_step,
+    observed_steps,
+    reference_of,
+)
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.schedules import constant, cosine, linear
+from bayes_cpt.study.study import Study
+
+PEAK = 2e-3
+TRUNK = linear(100, 0.0, PEAK) + constant(900, PEAK)
+ANNEALED = linear(100, 0.0, PEAK) + constant(700, PEAK) + linear(200, PEAK, 4e-4)
+COSINE = cosine(500, PEAK)
+REWARMED = linear(50, 4e-4, 1e-3) + linear(250, 1e-3, 0.0)
+LOSSES = [
+    ("trunk", 50, "g", 5.0),
+    ("trunk", 400, "g", 4.0),
+    ("trunk", 1000, "g", 3.5),
+    ("trunk", 1000, "t", 4.5),
+    ("none", 0, "t", 4.45),
+    ("none", 10, "t", 4.0),
+    ("none", 500, "t", 3.0),
+    ("none", 500, "g", 3.9),
+    ("half", 300, "g", 3.4),
+]
+STUDY = Study(
+    name="small",
+    general="g",
+    target="t",
+    bases=(Base("stable", 1000, TRUNK, run="trunk"), Base("annealed", 1000, ANNEALED)),
+    runs=(
+        Run("trunk", "pt", TRUNK),
+        Run("none", "cpt", COSINE, base="stable", replay=0.0),
+        Run("half", "cpt", REWARMED, base="annealed", replay=0.5),
+    ),
+    losses=pd.DataFrame(LOSSES, columns=["run", "step", "domain", "loss"]),
+)
+REFERENCE = reference_of(STUDY)
+RANGE = MomentumRange(0.9, 0.9995)
+
+
+def curves_of(study: Study = STUDY, *, carry_memory: bool = False) -> Curves:
+    return build_curves(
+        study,
+        ("g", "t"),
+        lambda run, domain: observed_steps(study, run, domain, 0.1),
+        REFERENCE,
+        RANGE,
+        carry_memory=carry_memory,
+    )
+
+
+def test_reference_holds_the_medians_of_the_study() -> None:
+    areas = [schedule.learning_rates().sum() for schedule in (TRUNK, ANNEALED)]
+    cpt = [schedule.learning_rates().sum() for schedule in (COSINE, REWARMED)]
+    assert REFERENCE.learning_rate == PEAK
+    assert REFERENCE.forward_pt == pytest.approx(np.mean(areas))
+    assert REFERENCE.forward_cpt == pytest.approx(np.mean(cpt))
+    assert REFERENCE.steps == 400.0
+
+
+def test_reference_of_a_study_without_cpt_runs() -> None:
+    found = reference_of(replace(STUDY.subset(["trunk"]), bases=()))
+    area = float(TRUNK.learning_rates().sum())
+    assert found == Reference(PEAK, area, area, 1000.0)
+
+
+def test_the_last_pretraining_step_is_a_measured_one() -> None:
+    assert last_pretraining_step(STUDY) == 1000.0
+    cut = STUDY.losses[STUDY.losses["step"] < 1000]
+    assert last_pretraining_step(replace(STUDY, losses=cut)) == 400.0
+    assert last_pretraining_step(STUDY.subset(["none", "half"])) == np.inf
+
+
+def test_observed_steps_leave_out_warm_up_early_pretraining_and_step_0() -> None:
+    trunk, none = STUDY.run("trunk"), STUDY.run("none")
+    assert observed_steps(STUDY, trunk, "g", 0.0) == [400, 1000]
+    assert observed_steps(STUDY, trunk, "g", 0.5) == [1000]
+    assert observed_steps(STUDY, none, "t", 0.5) == [10, 500]
+
+
+def test_curves_are_ordered_and_know_whether_their_base_was_measured() -> None:
+    found = [(c.run, c.domain, c.continual, c.base_known) for c in curves_of().curves]
+    assert found == [
+        ("trunk", "g", False, False),
+        ("trunk", "t", False, False),
+        ("none", "g", True, True),
+        ("none", "t", True, True),
+        ("half", "g", True, False),
+    ]
+
+
+def test_columns_of_the_points() -> None:
+    points = curves_of().points
+    np.testing.assert_array_equal(points.curve_index, [0, 0, 1, 2, 3, 3, 4])
+    np.testing.assert_array_equal(points.domain_index, [0, 0, 1, 0, 1, 1, 0])
+    np.testing.assert_array_equal(points.steps, [400, 1000, 1000, 500, 10, 500, 300])
+    np.testing.assert_array_equal(points.cpt_steps, [0, 0, 0, 500, 10, 500, 300])
+    np.testing.assert_array_equal(points.target_share, [0, 0, 0, 1, 1, 1, 0.5])
+    np.testing.assert_array_equal(points.base_known, [0, 0, 0, 1, 1, 1, 0])
+    np.testing.assert_array_equal(points.loss, [4.0, 3.5, 4.5, 3.9, 4.0, 3.0, 3.4])
+    rates = COSINE.learning_rates()
+    np.testing.assert_allclose(
+        points.learning_rate, [1, 1, 1, 0.0, rates[9] / PEAK, 0.0, 0.0], atol=1e-15
+    )
+
+
+@pytest.mark.parametrize("momentum", [0.95, 0.999])
+def test_areas_of_the_points_are_the_recursions_of_law_section_2(momentum: float) -> None:
+    points = curves_of().points
+    trunk, base = forward_area(TRUNK.learning_rates()), ANNEALED.learning_rates().sum()
+    whole = TRUNK.learning_rates().sum()
+    forward = forward_area(COSINE.learning_rates())
+    np.testing.assert_allclose(
+        points.forward_pt, [trunk[399], whole, whole, whole, whole, whole, base], rtol=1e-12
+    )
+    cpt = [0, 0, 0, forward[499], forward[9], forward[499], REWARMED.learning_rates().sum()]
+    np.testing.assert_allclose(points.forward_cpt, cpt, rtol=1e-12)
+    got_pt, got_cpt = points.annealing_areas({"lambda": momentum}, np)
+    annealed = annealing_area(ANNEALED.learning_rates()[100:], momentum, PEAK)[-1]
+    np.testing.assert_allclose(got_pt, [0, 0, 0, 0, 0, 0, annealed], rtol=1e-7, atol=1e-11)
+    falls = annealing_area(COSINE.learning_rates(), momentum, PEAK)
+    again = annealing_area(REWARMED.learning_rates(), momentum, 4e-4)[-1]
+    expected = [0, 0, 0, falls[499], falls[9], falls[499], again]
+    np.testing.assert_allclose(got_cpt, expected, rtol=1e-7, atol=1e-9)
+
+
+def test_two_paces_share_the_gain_and_come_to_the_same_in_the_end() -> None:
+    points = curves_of().points
+    both = {"lambda": 0.98, "lambda_slow": 0.998, "slow_share": 0.3}
+    rates = COSINE.learning_rates()
+    fast, slow = (annealing_area(rates, both[own], PEAK) for own in ("lambda", "lambda_slow"))
+    expected = 0.7 * fast / 50 + 0.3 * slow / 500
+    found = points.annealing_areas(both, np)[1] / 50
+    np.testing.assert_allclose(found[3:6], expected[[499, 9, 499]], rtol=1e-7, atol=1e-10)
+    printed = points.annealing_areas({"lambda": 0.98}, np)[1]
+    alone = points.annealing_areas(both | {"slow_share": 0.0}, np)[1]
+    np.testing.assert_allclose(alone, printed, rtol=1e-13)
+    # Long after its last fall a schedule has gained what it fell by, at either pace.
+    fallen = np.r_[rates, np.zeros(20_000)]
+    for momentum in (0.98, 0.998):
+        gained = (1 - momentum) * annealing_area(fallen, momentum, PEAK)[-1]
+        assert gained == pytest.approx(PEAK, rel=1e-6)
+
+
+def test_carried_memory_adds_the_decay_of_the_base_anneal() -> None:
+    momentum = 0.99
+    without = curves_of().points.annealing_areas({"lambda": momentum}, np)[1]
+    carried = curves_of(carry_memory=True).points.annealing_areas({"lambda": momentum}, np)[1]
+    rates = ANNEALED.learning_rates()[100:]
+    memory = 0.0
+    for before, now in zip([PEAK, *rates], rates, strict=False):
+        memory = momentum * memory + (before - now)
+    extra = sum(memory * momentum**i for i in range(1, 301))
+    np.testing.assert_allclose((carried - without)[:6], 0.0, atol=1e-10)
+    assert carried[6] - without[6] == pytest.approx(extra, rel=1e-6)
+
+
+def test_bases_are_one_row_per_curve_at_step_0() -> None:
+    bases = curves_of().bases
+    np.testing.assert_array_equal(bases.curve_index, np.arange(5))
+    np.testing.assert_array_equal(bases.steps[2:], 0.0)
+    np.testing.assert_array_equal(bases.base_known, [0, 0, 1, 1, 0])
+    # On g the base's loss comes from the PT run it lies on, on t from step 0 of its CPT run.
+    np.testing.assert_array_equal(bases.loss[2:4], [3.5, 4.45])
+    np.testing.assert_array_equal(bases.forward_cpt, 0.0)
+
+
+def test_steps_in_any_order_come_back_sorted_with_losses_where_measured() -> None:
+    found = build_curves(
+        STUDY, ("t",), lambda run, domain: {500, 10, 250}, REFERENCE, RANGE, runs=[STUDY.runs[1]]
+    )
+    np.testing.assert_array_equal(found.points.steps, [10, 250, 500])
+    np.testing.assert_array_equal(found.points.loss, [4.0, np.nan, 3.0])
+
+
+def test_nothing_measured_is_an_error() -> None:
+    with pytest.raises(StudyError, match="no loss is left"):
+        build_curves(STUDY, ("g",), lambda run, domain: [], REFERENCE, RANGE)

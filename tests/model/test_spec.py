@@ -1,0 +1,332 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from bayes_cpt.errors import SpecError, StudyError
+from bayes_cpt.laws import Reference
+from bayes_cpt.model.prior_tables import Fixed, LogNormal, Normal
+from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.spec import parameter_names, read_spec, shipped_models
+
+MODELS = ("cpt", "cpt-replay", "cpt-replay-printed", "pretrain")
+REFERENCE = Reference(2e-3, 24.0, 3.0, 3000.0)
+
+
+def written(folder: Path, text: str, name: str = "own.toml") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def prior(name: str, distribution: str, reason: str = "because") -> str:
+    return f'[priors.{name}]\nreason = "{reason}"\nevery = {{ {distribution} }}\n'
+
+
+EXTENDED = 'extends = "pretrain"\nname = "own"\n'
+
+
+def test_the_shipped_models_are_the_ones_documented() -> None:
+    assert tuple(sorted(shipped_models())) == MODELS
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_shipped_models_have_just_the_priors_they_need_each_with_a_reason(model: str) -> None:
+    spec = read_spec(model)
+    assert spec.name == model
+    assert spec.summary
+    assert set(spec.priors) == parameter_names(spec.law, spec.residuals)
+    for name, own in spec.priors.items():
+        assert len(own.reason) > 20, name
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_shipped_models_bound_the_memory(model: str) -> None:
+    frame = Frame(read_spec(model), ("g", "t"), ("general", "target"), REFERENCE)
+    assert frame.momentum_range.low <= 0.999 <= frame.momentum_range.high
+
+
+def test_terms_of_the_shipped_laws() -> None:
+    assert read_spec("pretrain").law.terms == ("power", "annealing")
+    assert not read_spec("pretrain").law.continual
+    assert not read_spec("cpt").law.uses_replay
+    assert read_spec("cpt-replay").law.uses_replay
+    printed = read_spec("cpt-replay-printed")
+    assert printed.law.terms == ("power", "annealing", "shift")
+    assert printed.priors["memory"].of(None) == Fixed(distribution="fixed", value=1000.0)
+
+
+def test_own_file_changes_only_what_it_names(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        'extends = "cpt-replay"\nname = "own"\n'
+        + prior("exponent", 'distribution = "lognormal", median = 0.6, sigma = 0.1'),
+    )
+    own, parent = read_spec(path), read_spec("cpt-replay")
+    expected = LogNormal(distribution="lognormal", median=0.6, sigma=0.1)
+    assert own.priors["exponent"].of("general") == expected
+    assert own.name == "own"
+    assert own.law == parent.law
+    for name in set(parent.priors) - {"exponent"}:
+        assert own.priors[name] == parent.priors[name]
+
+
+def test_own_file_may_extend_another_own_file(tmp_path: Path) -> None:
+    first = written(
+        tmp_path,
+        EXTENDED + prior("exponent", 'distribution = "fixed", value = 0.5'),
+        "first.toml",
+    )
+    second = written(tmp_path, f'extends = "{first}"\nname = "second"\n', "second.toml")
+    found = read_spec(second)
+    assert found.name == "second"
+    assert found.priors["exponent"].of("target") == Fixed(distribution="fixed", value=0.5)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_shipped_model_can_be_extended(tmp_path: Path, model: str) -> None:
+    found = read_spec(written(tmp_path, f'extends = "{model}"\nname = "own"\n'))
+    assert found.priors == read_spec(model).priors
+    assert found.law == read_spec(model).law
+
+
+def test_extends_is_taken_from_the_folder_of_the_file(tmp_path: Path) -> None:
+    written(tmp_path, 'extends = "cpt"\nname = "first"\n', "first.toml")
+    second = written(tmp_path, 'extends = "first.toml"\nname = "second"\n', "second.toml")
+    assert read_spec(second).law == read_spec("cpt").law
+
+
+def test_adaptation_without_a_shift_is_an_error(tmp_path: Path) -> None:
+    text = (
+        'extends = "pretrain"\nname = "own"\n[law]\nterms = ["power", "annealing", "adaptation"]\n'
+    )
+    with pytest.raises(SpecError, match="name shift too"):
+        read_spec(written(tmp_path, text))
+
+
+def test_turning_a_term_off_leaves_its_inherited_priors_out(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        'extends = "cpt-replay"\nname = "own"\n[law]\nterms = ["power", "annealing", "shift"]\n',
+    )
+    missing = set(read_spec("cpt-replay").priors) - set(read_spec(path).priors)
+    assert missing == {"adaptation_share", "adaptation_time"}
+
+
+def test_roles_take_precedence_over_every(tmp_path: Path) -> None:
+    text = (
+        EXTENDED + '[priors.reference_loss]\nreason = "r"\n'
+        'every = { distribution = "normal", mean = 3, sd = 1 }\n'
+        'target = { distribution = "normal", mean = 2, sd = 1 }\n'
+    )
+    found = read_spec(written(tmp_path, text)).priors["reference_loss"]
+    assert found.of("general") == Normal(distribution="normal", mean=3.0, sd=1.0)
+    assert found.of("target") == Normal(distribution="normal", mean=2.0, sd=1.0)
+    assert found.of(None) == found.of("general")
+
+
+# What is written, where the error is, what it says, and the fix.
+MALFORMED = {
+    "unknown key": (EXTENDED + "colour = 1\n", "key colour", "not permitted", "take the key out"),
+    "unknown key of the law": (
+        EXTENDED + "[law]\nreplay_gian = true\n",
+        "key law.replay_gian",
+        "not permitted",
+        "take the key out",
+    ),
+    "unknown term": (EXTENDED + '[law]\nterms = ["powr"]\n', "terms", "'power'", "correct"),
+    "no terms": (EXTENDED + "[law]\nterms = []\n", "terms", "at least 1", "correct"),
+    "prior with a slip": (
+        EXTENDED + prior("exponnet", 'distribution = "normal", mean = 0, sd = 1'),
+        "own.toml",
+        "no such parameter",
+        "did you mean exponent",
+    ),
+    "prior of a term that is off": (
+        EXTENDED + prior("zzz", 'distribution = "normal", mean = 0, sd = 1'),
+        "own.toml",
+        "priors.zzz",
+        "take the table out",
+    ),
+    "missing prior": (
+        EXTENDED + '[residuals]\nkind = "independent"\n',
+        "own.toml",
+        "priors.error",
+        "add [priors.error]",
+    ),
+    "missing name": ("[law]\nterms = ['power']\n[priors]\n", "key name", "required", "add the key"),
+    "sd of 0": (
+        EXTENDED + prior("exponent", 'distribution = "normal", mean = 0, sd = 0'),
+        "priors.exponent",
+        "greater than 0",
+        "correct",
+    ),
+    "negative median": (
+        EXTENDED + prior("exponent", 'distribution = "lognormal", median = -1, sigma = 1'),
+        "priors.exponent",
+        "greater than 0",
+        "correct",
+    ),
+    "infinite mean": (
+        EXTENDED + prior("exponent", 'distribution = "normal", mean = inf, sd = 1'),
+        "priors.exponent",
+        "finite",
+        "correct",
+    ),
+    "share above 1": (
+        EXTENDED
+        + prior("fluctuation_floor", 'distribution = "logitnormal", median = 2, sigma = 1'),
+        "priors.fluctuation_floor",
+        "less than 1",
+        "correct",
+    ),
+    "one bound": (
+        EXTENDED
+        + prior("memory", 'distribution = "lognormal", median = 300, sigma = 1, lower = 10'),
+        "priors.memory",
+        "both lower and upper",
+        "correct",
+    ),
+    "median out of bounds": (
+        EXTENDED
+        + prior(
+            "memory", 'distribution = "lognormal", median = 5, sigma = 1, lower = 10, upper = 99'
+        ),
+        "priors.memory",
+        "between lower and upper",
+        "correct",
+    ),
+    "unknown distribution": (
+        EXTENDED + prior("exponent", 'distribution = "cauchy", mean = 0'),
+        "priors.exponent",
+        "cauchy",
+        "correct",
+    ),
+    "missing number": (
+        EXTENDED + prior("exponent", 'distribution = "normal", mean = 0'),
+        "priors.exponent",
+        "required",
+        "add the key",
+    ),
+    "prior without a reason": (
+        EXTENDED + prior("exponent", 'distribution = "normal", mean = 0, sd = 1', reason=""),
+        "priors.exponent.reason",
+        "at least 1",
+        "correct",
+    ),
+    "one role only": (
+        EXTENDED + '[priors.exponent]\nreason = "r"\n'
+        'general = { distribution = "normal", mean = 0, sd = 1 }\n',
+        "priors.exponent",
+        "general and target",
+        "correct",
+    ),
+    "word for a number": (
+        EXTENDED + "[residuals]\nskip_pretraining = 'some'\n",
+        "skip_pretraining",
+        "number",
+        "correct",
+    ),
+    "skip everything": (
+        EXTENDED + "[residuals]\nskip_pretraining = 1.0\n",
+        "skip_pretraining",
+        "less than 1",
+        "correct",
+    ),
+    "not TOML": ("name = \n", "own.toml", "not TOML", "fix the line"),
+    "extends an unknown model": (
+        'extends = "cpt-replya"\nname = "own"\n',
+        "own.toml",
+        "no model 'cpt-replya'",
+        "did you mean cpt-replay",
+    ),
+    "extends a number": ("extends = 3\n", "own.toml", "no model '3'", "name one of"),
+    "law without a level": (
+        'extends = "pretrain"\nname = "own"\n[law]\nterms = ["annealing"]\n',
+        "key law",
+        "no term power",
+        "add the term",
+    ),
+    "law without annealing": (
+        EXTENDED + '[law]\nterms = ["power", "shift"]\n',
+        "key law",
+        "no term annealing",
+        "add the term",
+    ),
+    "law is no table": (EXTENDED + 'law = "cpt"\n', "key law", "law", "table"),
+    "priors are no table": (EXTENDED + "priors = 3\n", "key priors", "priors", "table"),
+}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_malformed_file_names_place_problem_and_mend(tmp_path: Path, case: str) -> None:
+    text, place, problem, fix = MALFORMED[case]
+    with pytest.raises(SpecError) as caught:
+        read_spec(written(tmp_path, text))
+    found = str(caught.value)
+    assert "own.toml" in found
+    for part in (place, problem, fix):
+        assert re.search(re.escape(part), found, re.IGNORECASE), found
+    assert isinstance(caught.value, StudyError)
+
+
+def test_two_problems_are_reported_at_once(tmp_path: Path) -> None:
+    text = EXTENDED + "colour = 1\nshape = 2\n"
+    with pytest.raises(SpecError) as caught:
+        read_spec(written(tmp_path, text))
+    assert len(caught.value.problems) == 2
+
+
+def test_file_that_extends_itself(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(f'extends = "{path}"\nname = "own"\n')
+    with pytest.raises(SpecError, match="leads back"):
+        read_spec(path)
+
+
+def test_files_that_extend_each_other(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.toml", tmp_path / "two.toml"
+    one.write_text(f'extends = "{two}"\nname = "one"\n')
+    two.write_text(f'extends = "{one}"\nname = "two"\n')
+    with pytest.raises(SpecError, match="leads back") as caught:
+        read_spec(one)
+    assert "two.toml: extends leads back to" in str(caught.value)
+    assert "one.toml. Name another model." in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("model", "hint"),
+    [("cpt-repaly", "did you mean cpt-replay"), ("", "name one of"), ("none.toml", "path of")],
+)
+def test_unknown_model_names_the_shipped_ones(model: str, hint: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        read_spec(model)
+    message = str(caught.value)
+    assert hint.lower() in message.lower()
+    for name in MODELS:
+        assert name in message
+
+
+def test_latin_1_file_is_not_toml(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_bytes('name = "é"\n'.encode("latin-1"))
+    with pytest.raises(SpecError, match="not TOML"):
+        read_spec(path)
+
+
+def test_memory_without_bounds_is_an_error_when_it_is_used(tmp_path: Path) -> None:
+    text = EXTENDED + prior("memory", 'distribution = "lognormal", median = 300, sigma = 1')
+    frame = Frame(read_spec(written(tmp_path, text)), ("g",), ("general",), REFERENCE)
+    with pytest.raises(SpecError, match=r"priors\.memory.*bounds"):
+        _ = frame.momentum_range
+
+
+def test_shared_parameter_with_priors_per_role_is_an_error(tmp_path: Path) -> None:
+    normal = '{ distribution = "lognormal", median = 300, sigma = 1, lower = 10, upper = 1e4 }'
+    text = (
+        EXTENDED + f'[priors.memory]\nreason = "r"\ngeneral = {normal}\ntarget = {normal}\n'
+    )  # fmt: skip
+    with pytest.raises(SpecError, match="shared parameter"):
+        _ = Frame(
+            read_spec(written(tmp_path, text)), ("g",), ("general",), REFERENCE
+        ).momentum_range

@@ -1,0 +1,144 @@
+"""What thinning a long log costs, against the whole log, in exact information."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from synthetic import lab
+
+from bayes_cpt.errors import StudyWarning
+from bayes_cpt.forecast.plans import with_base_losses
+from bayes_cpt.forecast.simulate import expected_loss
+from bayes_cpt.identify.information import STEP, FreeParameters
+from bayes_cpt.model.points import Curves, thinned
+from bayes_cpt.model.prior_draws import draw_priors
+from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales
+from bayes_cpt.model.setup import Frame, build_setup
+from bayes_cpt.model.spec import read_spec
+from bayes_cpt.study.runs import Run
+from bayes_cpt.study.schedules import cosine, warmup_stable_decay
+
+type Floats = NDArray[np.float64]
+
+SPEC = read_spec("cpt-replay")
+LENGTH, POINTS = 12_000, 3000
+STEPS = np.unique(np.linspace(1, LENGTH, POINTS).astype(int)).tolist()
+
+
+@given(
+    st.sets(st.integers(1, 100_000), min_size=1, max_size=300),
+    st.floats(0.1, 1e3),
+    st.integers(4, 60),
+)
+def test_thinned_steps_are_some_of_all_with_both_ends(
+    steps: set[int], onset: float, most: int
+) -> None:
+    every = sorted(steps)
+    kept = thinned(every, onset, most)
+    assert kept == sorted(set(kept))
+    assert set(kept) <= steps
+    assert len(kept) <= most
+    assert (kept[0], kept[-1]) == (every[0], every[-1])
+    assert len(kept) == len(every) or len(every) > most
+
+
+@given(st.integers(2, 50_000), st.integers(10, 400))
+def test_gaps_are_those_of_an_even_grid_at_most(length: int, most: int) -> None:
+    kept = thinned(range(1, length + 1), 6.0, most)
+    assert np.diff(kept, prepend=kept[0]).max() <= length / (most // 2 - 1) + 1
+
+
+def test_early_steps_are_kept_more_densely() -> None:
+    gaps = np.diff(thinned(range(1, 100_001), 6.0, 500))
+    assert gaps[:50].max() < 0.05 * gaps[-50:].max()
+
+
+def frame() -> Frame:
+    return build_setup(SPEC, lab()).frame
+
+
+def long_curves(own: Frame) -> Curves:
+    base = lab().bases[0]
+    assert base.schedule is not None
+    start = base.schedule.final
+    runs = (
+        Run("wsd", "cpt", warmup_stable_decay(LENGTH, 2e-3, decay_steps=2000, warmup_steps=50,
+                                               start=start), base=base.name, replay=0.1),
+        Run("cosine", "cpt", cosine(LENGTH, 1e-3), base=base.name, replay=0.5),
+    )  # fmt: skip
+    plan = replace(lab(), runs=runs, losses=lab().losses.iloc[:0], is_plan=True)
+    plan = with_base_losses(lab(), own.domains, plan)
+    return own.curves(plan, lambda run, domain: STEPS, runs)
+
+
+def slopes_and_scales(
+    own: Frame, curves: Curves, values: dict[str, Floats]
+) -> tuple[Floats, ResidualDesign, Scales]:
+    free = FreeParameters(own)
+    place = free.places(values)[0]
+    size = place.size
+    around = np.concatenate([place + STEP * np.eye(size), place - STEP * np.eye(size)])
+    losses = expected_loss(own, free.values(around), curves)
+    design = own.residual_design(curves)
+    coefficients = own.law.coefficients(values, np)
+    scales = own.residual_scales(curves.points, design.pretraining, values, coefficients, np)
+    return (losses[:size] - losses[size:]).T / (2 * STEP), design, scales
+
+
+def told(
+    rows: NDArray[np.int64], curves: Curves, slopes: Floats, design: ResidualDesign, scales: Scales
+) -> Floats:
+    """Return the information of some points of one curve: S' C^-1 S, in O(points)."""
+    steps, size = curves.points.steps[rows], slopes.shape[1]
+    misfit = scales.misfit[0, rows, None] * design.ramps[rows]
+    columns = np.concatenate([slopes[rows], misfit], axis=1) / scales.fluctuation[0, rows, None]
+    gaps = np.diff(steps, prepend=0.0)[:, None]
+    rho = np.exp(-gaps / scales.memory[0, rows[0]])
+    before = np.concatenate([np.zeros((1, columns.shape[1])), columns[:-1]])
+    white = (columns - rho * before) / np.sqrt(1.0 - rho**2)
+    law, own = white[:, :size], white[:, size:]
+    cross = own.T @ law
+    precision = np.eye(own.shape[1]) + own.T @ own
+    return np.asarray(law.T @ law - cross.T @ np.linalg.solve(precision, cross))
+
+
+@pytest.mark.parametrize("memory", [0.05, 0.02, 0.01])
+@pytest.mark.parametrize("most", [250, 500])
+def test_no_quantity_of_the_law_is_known_much_less_from_a_thinned_log(
+    memory: float, most: int
+) -> None:
+    own = frame()
+    curves = long_curves(own)
+    kept = np.array(thinned(STEPS, ONSET_SHARE * own.reference.steps, most))
+    x = 0.5 * np.diff(kept).max() / (memory * own.reference.steps)
+    bound = np.sqrt(x / np.tanh(x))
+    for seed in (0, 1):
+        values = draw_priors(own, 1, seed) | {"fluctuation_memory": np.full((1, 2), memory)}
+        parts = slopes_and_scales(own, curves, values)
+        size = parts[0].shape[1]
+        whole, less = np.eye(size), np.eye(size)
+        for first in range(0, curves.points.steps.size, len(STEPS)):
+            whole += told(first + np.arange(len(STEPS)), curves, *parts)
+            less += told(first + np.searchsorted(STEPS, kept), curves, *parts)
+        # The largest ratio of posterior variances, over all linear combinations of parameters.
+        ratio = np.linalg.eigvals(np.linalg.solve(less, whole)).real.max()
+        assert 1.0 < np.sqrt(ratio) <= bound
+
+
+def test_long_logs_are_thinned_and_said_to_be_but_not_where_errors_are_independent() -> None:
+    study = lab()
+    run = study.continual_runs[0]
+    every = range(1, 3001)
+    losses = pd.DataFrame({"run": run.name, "step": every, "domain": study.general, "loss": 3.0})
+    rest = study.losses[study.losses["run"] != run.name]
+    long = replace(study, losses=pd.concat([losses, rest], ignore_index=True))
+    assert len(frame().fitted_steps(long, run, study.general)) <= 1000
+    printed = build_setup(read_spec("cpt-replay-printed"), study).frame
+    assert printed.fitted_steps(long, run, study.general) == list(every)
+    with pytest.warns(StudyWarning, match=rf"run {run.name}, domain .*\d of its 3000 losses enter"):
+        setup = build_setup(SPEC, long)
+    assert np.bincount(setup.curves.points.curve_index).max() <= 1000

@@ -1,0 +1,250 @@
+"""Bases of unknown pre-training: what becomes of the specification, the law, and the errors."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from open_weights import BASE_LOSSES, PEAK, STEPS, open_study, rewarmed
+from synthetic import lab, lab_posterior, prior_as_posterior
+
+from bayes_cpt import fit, load
+from bayes_cpt.decisions.decision import decide
+from bayes_cpt.decisions.next_run.next_run import next_run
+from bayes_cpt.errors import SpecError, StudyError
+from bayes_cpt.forecast import bands as bands_module
+from bayes_cpt.forecast.bands import bands
+from bayes_cpt.forecast.marginals import SUMMARY
+from bayes_cpt.forecast.simulate import expected_loss
+from bayes_cpt.identify.identify import identifiability
+from bayes_cpt.model.prior_draws import draw_priors
+from bayes_cpt.model.prior_tables import Fixed
+from bayes_cpt.model.setup import build_setup
+from bayes_cpt.model.spec import read_spec
+from bayes_cpt.model.unknown_base import fitted_bases, for_base, unknown_base
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.schedules import constant, linear
+from bayes_cpt.study.study import Study
+
+SPEC = read_spec("cpt-replay")
+PRETRAINING = constant(9_000, PEAK) + linear(1_000, PEAK, 0.3 * PEAK)
+
+
+def with_base(base: Base, **changes: Any) -> Study:
+    """Return the study with another base under all its runs."""
+    runs = tuple(replace(run, base=base.name) for run in open_study().runs)
+    return replace(open_study(), bases=(base,), runs=runs, **changes)
+
+
+def without_start(domain: str) -> Study:
+    losses = open_study().losses
+    here = (losses["step"] == 0) & (losses["domain"] == domain)
+    return replace(open_study(), losses=losses[~here])
+
+
+def mixed_bases() -> Study:
+    known = Base("own", PRETRAINING.steps, PRETRAINING)
+    other = Run("other", "cpt", rewarmed().schedule, base="own", replay=0.0)
+    return replace(open_study(), bases=(Base("open", known=False), known)).with_runs([other])
+
+
+def with_pretraining() -> Study:
+    return open_study().with_runs([Run("trunk", "pt", PRETRAINING)])
+
+
+def test_a_study_of_known_bases_is_fitted_as_before() -> None:
+    assert unknown_base(lab()) is None
+    assert for_base(SPEC, lab()) is SPEC
+    assert fitted_bases(lab()) == lab().bases
+    assert "base_forward_area" not in build_setup(SPEC, lab()).frame.parameters()
+
+
+def test_only_bases_that_runs_start_from_count() -> None:
+    unused = replace(lab(), bases=(*lab().bases, Base("open", known=False)))
+    assert for_base(SPEC, unused) is SPEC
+    assert fitted_bases(unused) == lab().bases
+
+
+def test_the_forward_area_is_sampled_and_the_level_is_that_of_the_base() -> None:
+    frame = build_setup(SPEC, open_study()).frame
+    names = set(frame.parameters())
+    assert "base_forward_area" in names
+    gone = {"fluctuation_pt", "misfit_pt", "offset_pt", "offset_kept", "offset_time"}
+    assert not names & gone
+    level = frame.spec.priors["reference_loss"]
+    for role in ("general", "target"):
+        assert level.of(role) == Fixed(distribution="fixed", value=BASE_LOSSES[role])
+    for name in ("base_forward_area", "base_potential"):
+        assert frame.spec.priors[name] == SPEC.unknown_base[name]
+
+
+def test_the_law_as_printed_leaves_its_level_free() -> None:
+    printed = read_spec("cpt-replay-printed")
+    frame = build_setup(printed, without_start("target")).frame
+    assert frame.spec.priors["reference_loss"] == printed.priors["reference_loss"]
+
+
+def test_curves_start_at_the_measured_losses_of_the_base() -> None:
+    frame = build_setup(SPEC, open_study()).frame
+    curves = frame.curves(open_study(), lambda *_: [0])
+    losses = expected_loss(frame, draw_priors(frame, 50, seed=0), curves)
+    wanted = [BASE_LOSSES[curve.domain] for curve in curves.curves]
+    np.testing.assert_allclose(losses, np.tile(wanted, (50, 1)), rtol=1e-12)
+
+
+def test_the_law_is_that_of_a_known_base_of_the_same_forward_area() -> None:
+    """And of the same last learning rate; its C1·S2_pt is a part of L0."""
+    frame = build_setup(SPEC, open_study()).frame
+    values = draw_priors(frame, 20, seed=0)
+    area = PRETRAINING.learning_rates().sum()
+    values["base_forward_area"] = np.full(20, area / frame.reference.forward_cpt)
+    values["base_potential"] = np.full(20, PRETRAINING.final / frame.reference.learning_rate)
+    curves = frame.curves(open_study(), lambda *_: [1, 30, 500, STEPS])
+    coefficients = frame.law.coefficients(values, np)
+    np.testing.assert_allclose(coefficients["S1_base"], area, rtol=1e-12)
+
+    known = with_base(Base("own", PRETRAINING.steps, PRETRAINING))
+    law = build_setup(SPEC, known).frame.law
+    domain = curves.points.domain_index
+    own = {n: v if v.ndim == 1 else v[:, domain] for n, v in coefficients.items()}
+    points = build_setup(SPEC, known).frame.curves(known, lambda *_: [1, 30, 500, STEPS]).points
+    annealing_pt, _ = points.annealing_areas(coefficients, np)
+    wanted = law.loss(points, own, np) + own["C1"] * annealing_pt
+    np.testing.assert_allclose(expected_loss(frame, values, curves), wanted, rtol=1e-9)
+
+
+def test_the_change_of_a_reference_run_at_replay_0_is_what_is_sampled() -> None:
+    frame = build_setup(SPEC, open_study()).frame
+    values = draw_priors(frame, 30, seed=2)
+    # The law is right for any parameters; without annealing and transient what is left is this change.
+    values["adaptation_share"], values["annealing_gain"] = np.zeros((30, 2)), np.zeros((30, 2))
+    steady = constant(STEPS, frame.reference.forward_cpt / STEPS)
+    plan = replace(
+        open_study(), runs=(Run("steady", "cpt", steady, base="open", replay=0.0),),
+        losses=open_study().losses.iloc[:0], is_plan=True,
+    )  # fmt: skip
+    curves = frame.curves(plan, lambda *_: [steady.steps])
+    change = expected_loss(frame, values, curves) - np.array(list(BASE_LOSSES.values()))
+    np.testing.assert_allclose(change, values["shift_size"] * [1.0, -1.0], rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("study", "message", "fix"),
+    [
+        (mixed_bases, "base open: its pre-training is not known, and the study also has base own", ""),
+        (with_pretraining, "and the study also has PT run trunk", "give the base's PT schedule"),
+        (lambda: without_start("target"), "domain target: its loss was not measured", "step 0"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_fitted(study: Callable[[], Study], message: str, fix: str) -> None:
+    with pytest.raises(StudyError, match=message) as caught:
+        build_setup(SPEC, study())
+    assert fix in caught.value.problems[0].fix
+
+
+def test_a_model_without_a_prior_for_it_says_what_to_add() -> None:
+    bare = SPEC.model_copy(update={"unknown_base": {}})
+    with pytest.raises(StudyError, match="the model cpt-replay has no prior for it") as caught:
+        build_setup(bare, open_study())
+    assert "[unknown_base]" in caught.value.problems[0].fix
+
+
+def test_a_file_that_extends_another_may_state_one_of_the_priors(tmp_path: Path) -> None:
+    text = """
+extends = "cpt-replay"
+name = "annealed"
+[unknown_base.base_potential]
+reason = "The model card says that it was annealed to 0, as the paper takes all such bases."
+every = { distribution = "fixed", value = 0.0 }
+"""
+    (tmp_path / "annealed.toml").write_text(text, encoding="utf-8")
+    spec = read_spec(tmp_path / "annealed.toml")
+    assert spec.unknown_base["base_forward_area"] == SPEC.unknown_base["base_forward_area"]
+    frame = build_setup(spec, open_study()).frame
+    values = draw_priors(frame, 3, seed=0)
+    np.testing.assert_array_equal(frame.law.coefficients(values, np)["eta_0"], 0.0)
+    (tmp_path / "half.toml").write_text(
+        text.replace("base_potential", "potential"), encoding="utf-8"
+    )
+    with pytest.raises(SpecError, match="give the priors of base_forward_area and base_potential"):
+        read_spec(tmp_path / "half.toml")
+
+
+def test_a_plan_may_leave_out_the_losses_of_the_base() -> None:
+    plan = replace(open_study(), losses=open_study().losses.iloc[:0], is_plan=True)
+    assert for_base(SPEC, plan).priors["reference_loss"] == SPEC.priors["reference_loss"]
+
+
+def test_fits_and_plans_of_other_bases_do_not_go_together() -> None:
+    known = with_base(Base("own", PRETRAINING.steps, PRETRAINING), is_plan=True)
+    elsewhere = with_base(Base("elsewhere", known=False), is_plan=True)
+    posterior = prior_as_posterior(open_study())
+    for plan in (known, elsewhere):
+        with pytest.raises(StudyError, match=r"the fit is of the base open, .* and of no other"):
+            posterior.predict(plan)
+    with pytest.raises(StudyError, match="not known, and that of what was fitted is known"):
+        lab_posterior().predict(replace(open_study(), is_plan=True))
+
+
+def plan_of_a_long_run() -> Study:
+    losses = pd.DataFrame(columns=["run", "step", "domain", "loss"])
+    return replace(open_study(), runs=(rewarmed(4 * STEPS),), losses=losses, is_plan=True)
+
+
+def test_compiled_bands_are_those_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    posterior = prior_as_posterior(open_study(), draws=150, spread=0.5)
+    small = bands(posterior, plan_of_a_long_run(), draws=600)
+    monkeypatch.setattr(bands_module, "LARGE", 0)
+    large = bands(posterior, plan_of_a_long_run(), draws=600)
+    for name in SUMMARY:
+        np.testing.assert_allclose(large[name], small[name], rtol=0, atol=1e-5)
+
+
+def test_a_saved_fit_predicts_as_before(tmp_path: Path) -> None:
+    posterior = prior_as_posterior(open_study())
+    posterior.save(tmp_path / "open.nc")
+    loaded = load(tmp_path / "open.nc")
+    assert loaded.frame.spec == posterior.frame.spec
+    pd.testing.assert_frame_equal(
+        bands(loaded, plan_of_a_long_run()), bands(posterior, plan_of_a_long_run())
+    )
+
+
+def test_a_decision_gives_raw_learning_rates() -> None:
+    posterior = prior_as_posterior(open_study())
+    found = decide(posterior, candidates=256, draws=40)
+    peaks = found.search.candidates.column("peak")
+    assert peaks.min() == pytest.approx(0.1 * PEAK)
+    assert peaks.max() == pytest.approx(PEAK)
+    assert np.all(found.search.candidates.schedules.initial == 0.0)
+    words = " ".join(found.sentences())
+    assert "the pre-training of open is not known" in words
+    assert "of the PT peak" not in words
+    with pytest.raises(SpecError, match="it is a share of the PT peak, and that is not known"):
+        decide(posterior, space={"relative_peak": [0.5]})
+
+
+def test_next_runs_start_from_the_base() -> None:
+    found = next_run(prior_as_posterior(open_study(), draws=100), draws=200, candidates=128)
+    plan = found.runs
+    assert {run.base for run in plan} == {"open"}
+    assert {run.schedule.peak for run in plan} == {PEAK}
+    assert found.table()["cost"].notna().all()
+
+
+def test_runs_of_pre_training_are_no_advice() -> None:
+    found = identifiability(open_study(), SPEC)
+    assert not found["advice"].str.contains("a PT run").any()
+    assert "base_effect" not in set(found["quantity"])
+    area = found[found["quantity"] == "base_forward_area"]
+    assert area["domain"].tolist() == ["all"]
+    assert not area["identified"].any()
+
+
+@pytest.mark.slow
+def test_three_runs_of_an_unknown_base_meet_the_diagnostics() -> None:
+    posterior = fit(open_study(), seed=1)
+    assert posterior.trustworthy, posterior.problems

@@ -1,0 +1,62 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from testbench import choosers
+from testbench.choosers import gaussian_process, plug_in, rule_row
+from testbench.short_studies import LONG, PEAK, blank, design, package_noise, simulated_study
+from testbench.simulation import TRUTH
+from testbench.truths import draw_truth
+
+from bayes_cpt.study.study import Study
+from bayes_cpt.validate.paper_method import Fit
+from bayes_cpt.validate.printed_law import PrintedLaw, inputs_of
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    frame, _ = design()
+    truth = draw_truth(frame, "moderate", np.random.default_rng(1))
+    return simulated_study(frame, truth, package_noise, np.random.default_rng(2))
+
+
+def test_the_rule_is_a_quarter_replay_at_the_pretraining_peak() -> None:
+    _, choices = design()
+    row = rule_row(choices)
+    assert choices.column("replay")[row] == 0.25
+    assert choices.column("peak")[row] == PEAK
+    assert choices.column("warmup_share")[row] == 0.1
+
+
+def test_the_plug_in_is_the_fitted_law_at_the_end_of_each_choice(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, choices = design()
+    monkeypatch.setattr(
+        choosers,
+        "fit_from_many_starts",
+        lambda law, *_: Fit(TRUTH[law.is_target], 0.0),
+    )
+    found = plug_in(study, 0)
+    assert found.shape == (2, len(choices))
+    run = choices.run(123, "long")
+    inputs = inputs_of(blank((run,)), run, [LONG])
+    for index, is_target in enumerate((False, True)):
+        expected = PrintedLaw(is_target).losses(TRUTH[is_target], inputs)
+        assert found[index, 123] == pytest.approx(expected.item())
+
+
+def test_the_gaussian_process_follows_a_trend_beyond_the_measured_steps(study: Study) -> None:
+    pytest.importorskip("sklearn")
+    _, choices = design()
+    runs = {run.name: run for run in study.continual_runs}
+    losses = study.losses.copy()
+    for place, row in losses.iterrows():
+        if row["run"] in runs and row["step"] > 0:
+            run = runs[row["run"]]
+            falls = 0.1 * np.log(row["step"]) + 0.05 * np.log(run.schedule.peak / PEAK)
+            losses.loc[place, "loss"] = 3.0 + 0.3 * float(run.replay or 0.0) - falls
+    found = gaussian_process(replace(study, losses=losses), 0)
+    replay, peak = choices.column("replay"), np.log(choices.column("relative_peak"))
+    expected = 3.0 + 0.3 * replay - 0.1 * np.log(LONG) - 0.05 * peak
+    np.testing.assert_allclose(found, np.stack([expected, expected]), atol=0.01)

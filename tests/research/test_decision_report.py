@@ -1,0 +1,123 @@
+import numpy as np
+import pandas as pd
+import pytest
+from figures import check_figure
+from testbench.decision_report import (
+    calibration_bins,
+    figure,
+    kept_constraints,
+    markdown,
+    mean_and_error,
+    proportion,
+    regrets,
+    truthfulness,
+)
+from testbench.one_decision import OURS
+
+METHODS = (OURS, "plug-in", "Gaussian process", "rule", "oracle")
+TASKS = 12
+
+
+@pytest.fixture(scope="module")
+def tables() -> dict[str, pd.DataFrame]:
+    """Return tables in which regrets are whole numbers of mnat."""
+    choices, statements, constraints = [], [], []
+    for task in range(TASKS):
+        noise = ("package", "smooth")[task % 2]
+        place = {"task": str(task), "noise": noise, "shift": "moderate"}
+        for objective in ("domain-focus", "balanced"):
+            for number, method in enumerate(METHODS):
+                regret = 0.0 if method == "oracle" else 0.001 * (number + 1) * (task + 1)
+                choices.append(
+                    {"objective": objective, "method": method, "regret": regret, **place}
+                )
+            statements.append(
+                {
+                    "objective": objective,
+                    "stated": 0.001 * task,
+                    "realised": 0.002 * task,
+                    "stated_best": 0.25,
+                    "best": task < 3,
+                    "stated_near": 0.5,
+                    "near": task < 6,
+                    "optimum": 2.0,
+                    "lower": 1.9 if task else 2.1,
+                    "upper": 2.2,
+                    **place,
+                }
+            )
+        for allowed in (0.1, 0.25):
+            for method in (OURS, "plug-in"):
+                row = {"allowed": allowed, "method": method, **place}
+                if task > 1:
+                    stated = 0.9 * allowed if method == OURS else np.nan
+                    violated = float(task == 2)
+                    row |= {"stated": stated, "violated": violated, "binding": 1.0}
+                constraints.append(row)
+    log = {"rhat": 1.01, "ess": 300.0, "divergences": 0, f"seconds {OURS}": 5.0}
+    return {
+        "choices": pd.DataFrame(choices),
+        "statements": pd.DataFrame(statements),
+        "constraints": pd.DataFrame(constraints),
+        "studies": pd.DataFrame([log | {"task": str(task)} for task in range(TASKS)]),
+    }
+
+
+def test_regrets_are_paired_by_study(tables: dict[str, pd.DataFrame]) -> None:
+    # Row order and methods' order of arrival must not matter.
+    found = regrets(tables["choices"].sample(frac=1.0, random_state=1))
+    row = found[(found["objective"] == "balanced") & (found["method"] == "plug-in")].iloc[0]
+    numbers = np.arange(1, TASKS + 1)
+    error = numbers.std(ddof=1) / np.sqrt(TASKS)
+    assert row["studies"] == TASKS
+    assert row["mean regret"] == f"{2 * numbers.mean():.2f} ± {2 * error:.2f}"
+    assert row["more"] == f"{numbers.mean():.2f} ± {error:.2f}"
+    assert "oracle" not in set(found["method"])
+    assert set(found.loc[found["method"] == OURS, "best or tied"]) == {"100%"}
+
+
+def test_statements_lie_beside_what_came(tables: dict[str, pd.DataFrame]) -> None:
+    found = truthfulness(tables["statements"]).set_index(["objective", "noise"])
+    row = found.loc[("balanced", "all")]
+    assert row["stated"].startswith("5.50 ±")
+    assert row["realised"].startswith("11.00 ±")
+    assert row["realised less stated"].startswith("5.50 ±")
+    assert row["near, stated"] == "50.0%"
+    assert row["near"].startswith("50.0%")
+    assert row["best"].startswith("25.0%")
+    assert row["optimum in 90 %"].startswith("91.7%")
+    assert found.loc[("balanced", "package"), "studies"] == TASKS // 2
+
+
+def test_bins_hold_equal_parts_in_order(tables: dict[str, pd.DataFrame]) -> None:
+    found = calibration_bins(tables["statements"])
+    own = found[found["objective"] == "balanced"]
+    assert own["studies"].to_list() == [3, 3, 3, 3]
+    np.testing.assert_allclose(own["stated"], [0.001, 0.004, 0.007, 0.010])
+    np.testing.assert_allclose(own["realised"], 2.0 * own["stated"])
+    np.testing.assert_allclose(own["error"], 0.001 / np.sqrt(3))
+
+
+def test_studies_without_a_feasible_choice_count_apart(tables: dict[str, pd.DataFrame]) -> None:
+    found = kept_constraints(tables["constraints"])
+    row = found.query("allowed == '10%' and method == @OURS and noise == 'all'").iloc[0]
+    assert row["feasible"] == f"10 of {TASKS}"
+    assert row["stated"] == "9.0%"
+    # Wilson's interval of one in ten.
+    assert row["violated"] == "10.0% (1.8% to 40.4%)"
+
+
+def test_means_and_shares() -> None:
+    mean, error = mean_and_error(pd.Series([1.0, 2.0, 6.0]))
+    assert (mean, error) == pytest.approx((3.0, np.sqrt(7.0 / 3.0)))
+    assert np.isnan(mean_and_error(pd.Series([1.0]))[1])
+    assert proportion(pd.Series([0.0, 1.0]))[0] == 0.5
+
+
+def test_the_report_and_the_figure_are_whole(tables: dict[str, pd.DataFrame]) -> None:
+    report = markdown(tables)
+    for words in ("# Decisions", "Noise: smooth", "| balanced | plug-in | 12 |", "12 fits"):
+        assert words in report
+    drawn = figure(tables)
+    assert len(drawn.axes) == 3
+    check_figure(drawn)

@@ -1,0 +1,60 @@
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from testbench import held_out
+from testbench.held_out import main
+
+from bayes_cpt.bundled import bundled_study
+from bayes_cpt.validate.folds import Question
+from bayes_cpt.validate.held_out import Answer, Method
+
+PRACTICE = Path(__file__).parents[1] / "data" / "cpt-lab-practice"
+
+
+def guess(level: float, spread: float) -> Method:
+    """Return a method that draws around one level."""
+
+    def method(question: Question, seed: int) -> Answer:
+        size = (50, len(question.points))
+        return Answer(np.random.default_rng(seed).normal(level, spread, size=size))
+
+    return method
+
+
+def test_command_line_prints_a_table_and_writes_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_out, "METHODS", {"bayes_cpt": guess(2.8, 0.2), "far": guess(4.0, 0.2)})
+    folder = tmp_path / "scores"
+    main([str(bundled_study()), str(PRACTICE), "--methods", "bayes_cpt,far", "--out", str(folder)])
+    lines = capsys.readouterr().out.splitlines()
+    assert "| r25_cos_12k | general | bayes_cpt | 67 |" in "\n".join(lines)
+    assert lines[-1].startswith("Seconds: bayes_cpt")
+    # Title, rule, three runs on two sets and twice three pooled rows, each for two methods; ratios.
+    assert sum(line.startswith("|") for line in lines) == 2 + 2 * (3 * 2 + 2 * 3) + 2 + 6
+    assert "CRPS bayes_cpt / far" in "\n".join(lines)
+    assert {path.name for path in folder.iterdir()} == {
+        *("points.csv", "summary.csv", "bands-general.png", "bands-kernel.png")
+    }
+    assert len(pd.read_csv(folder / "points.csv")) == 2 * 2 * (67 + 47 + 47)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["lab", "new", "--methods", "papers"], "unknown methods papers: choose from paper"),
+        (["lab"], "give one of HELD_OUT_STUDY, --leave-run-out, --fit-runs"),
+        (
+            ["lab", "new", "--leave-run-out"],
+            "give one of HELD_OUT_STUDY, --leave-run-out, --fit-runs",
+        ),
+    ],
+)
+def test_wrong_command_lines_say_what_is_wrong(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert message in capsys.readouterr().err

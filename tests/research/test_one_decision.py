@@ -1,0 +1,110 @@
+"""Rows of a study, from forecasts made by hand: nothing is fitted."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+from testbench.one_decision import (
+    CONSTRAINTS,
+    OBJECTIVES,
+    OURS,
+    PLUG_IN,
+    TOLERANCE,
+    Forecast,
+    Task,
+    World,
+    choice_rows,
+    constraint_rows,
+    statement_rows,
+)
+
+type Floats = NDArray[np.float64]
+
+WEIGHTS = {"domain-focus": (0.1, 0.9), "balanced": (0.5, 0.5), "general-preserving": (0.8, 0.2)}
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return World.of(Task("0", "moderate", "package", 11))
+
+
+def forecast(losses: Floats, sd: float = 0.01) -> Forecast:
+    """Return a forecast of draws, shape (domains, draws, candidates)."""
+    return Forecast(losses, np.full_like(losses, sd))
+
+
+def scattered(world: World, draws: int = 40, sd: float = 0.01) -> Forecast:
+    """Return draws whose slopes in replay lie about the truth's."""
+    slopes = sd * np.random.default_rng(1).standard_normal((2, draws, 1))
+    return forecast(world.losses[:, None] + slopes * world.choices.column("replay"), sd)
+
+
+def test_a_method_that_knows_the_truth_has_no_regret(world: World) -> None:
+    flipped = -world.losses
+    rows = pd.DataFrame(choice_rows(world, {"knows": world.losses, "errs": flipped}))
+    table = rows.set_index(["objective", "method"])
+    assert set(table.index.get_level_values("objective")) == set(OBJECTIVES) == set(WEIGHTS)
+    for name, weights in WEIGHTS.items():
+        value = np.dot(weights, world.losses)
+        assert table.loc[(name, "knows"), "regret"] == 0.0
+        assert table.loc[(name, "oracle"), "regret"] == 0.0
+        assert table.loc[(name, "errs"), "regret"] == pytest.approx(np.ptp(value))
+        best = value.argmin()
+        found = table.loc[(name, "knows"), ["replay", "relative_peak"]].to_list()
+        assert found == [
+            world.choices.column(column)[best] for column in ("replay", "relative_peak")
+        ]
+        assert table.loc[(name, "rule"), "replay"] == 0.25
+
+
+def test_statements_are_those_of_plain_arithmetic(world: World) -> None:
+    given = scattered(world)
+    for row in statement_rows(world, given):
+        weights = np.array(WEIGHTS[row["objective"]])
+        draws = np.einsum("k,kdc->dc", weights, given.losses)
+        value = weights @ world.losses
+        chosen = draws.mean(axis=0).argmin()
+        lowest = draws.min(axis=1)
+        assert row["stated"] == pytest.approx(np.mean(draws[:, chosen] - lowest))
+        assert row["realised"] == pytest.approx(value[chosen] - value.min())
+        assert row["stated_best"] == np.mean(draws[:, chosen] == lowest)
+        assert row["stated_near"] == np.mean(draws[:, chosen] <= lowest + TOLERANCE)
+        assert row["near"] == (row["realised"] <= TOLERANCE)
+        assert row["best"] == (row["realised"] == 0.0)
+        assert (row["lower"], row["upper"]) == pytest.approx(
+            tuple(np.quantile(lowest, [0.05, 0.95]))
+        )
+        assert row["optimum"] == value.min()
+
+
+def test_the_best_choice_that_keeps_a_constraint(world: World) -> None:
+    given = scattered(world)
+    base = world.study.base_loss("annealed", "general")
+    assert base is not None
+    generator = np.random.default_rng(2)
+    drawn = given.losses[0][None] + 0.01 * generator.standard_normal((500, *given.losses.shape[1:]))
+    above = (drawn > base + 0.05).mean(axis=(0, 1))
+    rows = constraint_rows(world, given, world.losses)
+    assert [(row["allowed"], row["method"]) for row in rows] == [
+        (constraint.probability, method) for constraint in CONSTRAINTS for method in (OURS, PLUG_IN)
+    ]
+    mean = np.dot((0.1, 0.9), given.losses.mean(axis=1))
+    for row in rows:
+        columns = (world.choices.column(name) for name in ("replay", "relative_peak"))
+        replay, peak = columns
+        place = np.flatnonzero((replay == row["replay"]) & (peak == row["relative_peak"])).item()
+        if row["method"] == PLUG_IN:
+            allowed = world.losses[0] <= base + 0.05
+            assert place == np.where(allowed, np.dot((0.1, 0.9), world.losses), np.inf).argmin()
+            assert np.isnan(row["stated"])
+            continue
+        assert row["stated"] <= row["allowed"]
+        assert row["stated"] == pytest.approx(above[place], abs=0.01)
+        # Whatever is clearly better in the mean breaks the constraint.
+        assert np.all(above[mean < mean[place]] > row["allowed"] - 0.01)
+        assert row["violated"] == (world.measured_end(place)[0] > base + 0.05)
+
+
+def test_where_nothing_keeps_a_constraint_nothing_is_chosen(world: World) -> None:
+    rows = constraint_rows(world, forecast(world.losses[:, None] + 1.0), world.losses + 1.0)
+    assert all(set(row) == {"allowed", "method"} for row in rows)

@@ -1,0 +1,104 @@
+import numpy as np
+import pytest
+from testbench.one_decision import Task, World
+from testbench.short_studies import (
+    BASES,
+    CORRELATION,
+    DOMAINS,
+    ERROR,
+    LENGTH,
+    LONG,
+    MISFIT,
+    NOISES,
+    RUNS,
+    blank,
+    design,
+    measured_end,
+    simulated_study,
+    smooth_noise,
+)
+from testbench.truths import draw_truth
+
+from bayes_cpt.forecast.simulate import expected_loss
+from bayes_cpt.model.setup import build_setup
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_studies_share_a_frame_and_start_at_measured_bases(noise: str) -> None:
+    frame, choices = design()
+    truth = draw_truth(frame, "strong", np.random.default_rng(1))
+    study = simulated_study(frame, truth, NOISES[noise], np.random.default_rng(2))
+    setup = build_setup(frame.spec, study)
+    assert setup.frame.reference == frame.reference
+    # 12 points on the PT run, 11 on each of five CPT runs, on two validation sets.
+    assert setup.curves.points.steps.size == 2 * (12 + 5 * 11)
+    for base in BASES:
+        steps, losses = study.curve("pretraining", "target")
+        assert study.base_loss(base.name, "target") == losses[steps == base.steps].item()
+    law = expected_loss(frame, truth, setup.curves)[0]
+    assert 0.002 < np.std(setup.curves.points.loss - law) < 0.05
+    assert len(choices) == 21 * 15
+
+
+def test_the_long_run_goes_on_as_the_short_ones_do() -> None:
+    _, choices = design()
+    run = choices.run(int(np.argmax(choices.column("relative_peak"))), "long")
+    short = RUNS[1].schedule
+    assert run.schedule.steps == LONG
+    ours, theirs = run.schedule.learning_rates(), short.learning_rates()
+    shares = np.array([0.05, 0.1, 0.3, 0.6, 1.0])
+    places = [(shares * rates.size).astype(int) - 1 for rates in (ours, theirs)]
+    np.testing.assert_allclose(ours[places[0]], theirs[places[1]])
+
+
+def test_the_oracle_is_the_law_run_step_by_step() -> None:
+    world = World.of(Task("0", "moderate", "smooth", 3))
+    rows = [0, 100, 314]
+    runs = tuple(world.choices.run(row, f"choice {row}") for row in rows)
+    starts = world.study.losses.query("run == 'pure' and step == 0")
+    plan = blank(runs, starts.assign(run=runs[0].name))
+    curves = world.frame.curves(plan, lambda run, _: [run.schedule.steps], runs)
+    stepwise = expected_loss(world.frame, world.truth, curves)[0].reshape(len(rows), 2).T
+    # To the tolerance of the interpolation over momenta.
+    np.testing.assert_allclose(world.losses[:, rows], stepwise, atol=1e-5)
+
+
+def test_smooth_noise_has_the_moments_it_states() -> None:
+    frame, _ = design()
+    truth = draw_truth(frame, "moderate", np.random.default_rng(4))
+    starts = simulated_study(frame, truth, smooth_noise, np.random.default_rng(5)).losses
+    starts = starts.query("run == 'half' and step == 0")
+    steps = [20, 400, 2000]
+    plan = blank((RUNS[4],), starts)
+    curves = frame.curves(plan, lambda run, _: steps)
+    generator = np.random.default_rng(6)
+    drawn = np.array([smooth_noise(frame, truth, curves, generator) for _ in range(2000)])
+    residual = (drawn - expected_loss(frame, truth, curves)).reshape(-1, 2, 3)
+    place = np.log1p(np.array(steps) / (0.002 * frame.reference.steps))
+    for index in range(2):
+        start = 1.0 - np.exp(-((place / LENGTH) ** 2))
+        expected = np.sqrt(MISFIT[index] ** 2 * start + ERROR[index] ** 2)
+        np.testing.assert_allclose(residual[:, index].std(axis=0), expected, rtol=0.07)
+        apart = np.exp(-0.5 * ((place[2] - place[1]) / LENGTH) ** 2)
+        together = MISFIT[index] ** 2 * apart + ERROR[index] ** 2 * CORRELATION
+        later = residual[:, index, 1:] - residual[:, index, 1:].mean(axis=0)
+        assert np.mean(later[:, 0] * later[:, 1]) == pytest.approx(together, rel=0.2)
+    last = residual[:, :, 2] / residual[:, :, 2].std(axis=0)
+    assert abs(np.mean(last[:, 0] * last[:, 1])) < 0.09
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_measured_ends_scatter_about_the_expected_curve(noise: str) -> None:
+    world = World.of(Task("0", "moderate", noise, 7))
+    run, generator = world.choices.run(50, "long"), np.random.default_rng(8)
+    ends = np.array(
+        [
+            measured_end(world.frame, world.truth, NOISES[noise], world.study, run, generator)
+            for _ in range(100)
+        ]
+    )
+    assert ends.shape == (100, len(DOMAINS))
+    spread = ends.std(axis=0)
+    assert np.all(np.abs(ends.mean(axis=0) - world.losses[:, 50]) < 4.0 * spread / 10.0)
+    assert np.all((spread > 0.003) & (spread < 0.04))
+    np.testing.assert_array_equal(world.measured_end(50), world.measured_end(50))

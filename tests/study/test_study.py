@@ -1,0 +1,407 @@
+import json
+import pickle
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from malformed import FILES, LOSSES, RATES, SETTINGS, write_files
+from strategies import studies
+
+from bayes_cpt.bundled import bundled_study
+from bayes_cpt.errors import StudyError, StudyWarning
+from bayes_cpt.study.describe import describe
+from bayes_cpt.study.readers.folder import read_plan, read_study
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
+from bayes_cpt.study.study import Study
+from bayes_cpt.study.validation import Origin
+from bayes_cpt.study.writer import write_study
+
+HERE = Path(__file__).parents[1]
+PUBLISHED = HERE.parents[1] / "shared" / "data"
+OURS = [bundled_study(), HERE / "data" / "cpt-lab-practice", HERE / "data" / "cpt-lab-strong"]
+THEIRS = sorted(path.parent for path in PUBLISHED.glob("*/study.toml"))
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Study:
+    return read_study(write_files(tmp_path / "small", {**FILES}))
+
+
+@pytest.fixture(scope="module")
+def lab() -> Study:
+    return read_study(bundled_study())
+
+
+# Reading and writing
+
+
+@pytest.mark.parametrize("folder", [*OURS, *THEIRS], ids=lambda path: path.name)
+@pytest.mark.filterwarnings("ignore::bayes_cpt.errors.StudyWarning")
+def test_real_studies_are_read_whole(folder: Path, tmp_path: Path) -> None:
+    study = read_study(folder)
+    raw = pd.read_csv(folder / "losses.csv")
+    assert len(study.losses) == len(raw)
+    assert sum(study.curve(r.name, d)[0].size for r in study.runs for d in study.domains) == len(
+        raw
+    )
+    some = raw.iloc[len(raw) // 2]
+    steps, losses = study.curve(some["run"], some["domain"])
+    assert losses[steps == some["step"]].tolist() == [some["loss"]]
+    write_study(study, tmp_path / "again")
+    assert read_study(tmp_path / "again").digest() == study.digest()
+    json.dumps(describe(study), allow_nan=False)
+
+
+@pytest.mark.parametrize("folder", OURS, ids=lambda path: path.name)
+def test_our_studies_give_no_warning(folder: Path) -> None:
+    assert read_study(folder).warnings == ()
+
+
+@settings(max_examples=60)
+@given(studies(), st.sampled_from(["csv", "parquet"]))
+def test_written_studies_are_read_back(
+    tmp_path_factory: pytest.TempPathFactory,
+    study: Study,
+    table_format: Literal["csv", "parquet"],
+) -> None:
+    folder = tmp_path_factory.mktemp("round") / "trip"
+    write_study(study, folder, table_format)
+    again = read_study(folder)
+    assert again.digest() == study.digest()
+    assert (again.name, again.description) == (study.name, study.description)
+    assert again.bases == study.bases
+    assert again.runs == study.runs
+    pd.testing.assert_frame_equal(again.losses, study.losses)
+
+
+def test_writing_leaves_no_partial_folder(small: Study, tmp_path: Path) -> None:
+    write_study(small, tmp_path / "new")
+    with pytest.raises(StudyError, match="Choose a new folder"):
+        write_study(small, tmp_path / "new")
+    off_run = replace(small.base("half"), schedule=Schedule.from_log([1, 100], [2e-3, 2e-3]))
+    logged = replace(small, bases=(replace(off_run, run=None),))
+    with pytest.raises(StudyError, match="base half, key schedule"):
+        write_study(logged, tmp_path / "newer")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "small"]
+
+
+def test_byte_order_mark_blank_lines_and_blanks_are_harmless(small: Study, tmp_path: Path) -> None:
+    losses = "\ufeff" + LOSSES.replace(",", " , ").replace("\n", "\r\n\r\n")
+    again = read_study(write_files(tmp_path / "blanks", {**FILES, "losses.csv": losses}))
+    assert again.digest() == small.digest()
+
+
+def test_learning_rate_unit_multiplies(small: Study, tmp_path: Path) -> None:
+    scaled = SETTINGS.replace("2e-3", "2.0").replace("[study]", "[study]\nlr_unit = 1e-3")
+    rates = RATES.replace("2e-3", "2").replace("1e-3", "1").replace("5e-4", "0.5")
+    folder = write_files(tmp_path / "unit", {**FILES, "study.toml": scaled, "lr.csv": rates})
+    again = read_study(folder)
+    for run in small.runs:
+        np.testing.assert_allclose(
+            again.run(run.name).schedule.learning_rates(), run.schedule.learning_rates(), rtol=1e-12
+        )
+
+
+def test_base_of_a_logged_run_takes_its_schedule_from_the_log(tmp_path: Path) -> None:
+    settings_text = """
+    [study]
+    name = "logs"
+    general = "prose"
+    [bases.early]
+    steps = 2
+    run = "trunk"
+    [runs.trunk]
+    phase = "pt"
+    lr_log = true
+    """
+    files = {
+        "study.toml": settings_text,
+        "losses.csv": "run,step,domain,loss\ntrunk,2,prose,3.25\n",
+        "lr.csv": "run,step,lr\ntrunk,1,1e-3\ntrunk,2,2e-3\ntrunk,3,1e-3\n",
+    }
+    study = read_study(write_files(tmp_path, {**files}))
+    schedule = study.base("early").schedule
+    assert schedule is not None
+    assert schedule.learning_rates().tolist() == [1e-3, 2e-3]
+    assert study.base_loss("early", "prose") == 3.25
+
+
+# Digest
+
+
+def test_tables_put_together_are_named_by_their_rows(small: Study) -> None:
+    first, last = small.losses.iloc[:1], small.losses.iloc[1:2]
+    together = pd.concat([last, first.reset_index(drop=True), last.reset_index(drop=True)])
+    with pytest.raises(StudyError, match=r"row 2,.* row 0 already holds"):
+        replace(small, losses=together, origin=Origin())
+
+
+def test_digest_ignores_order_name_and_where_it_came_from(small: Study) -> None:
+    in_python = Study(
+        name="other",
+        general="prose",
+        target="code",
+        bases=small.bases,
+        runs=small.runs[::-1],
+        losses=small.losses.iloc[::-1].sort_values("step", kind="stable"),
+        description="the same in Python",
+    )
+    assert in_python.digest() == small.digest()
+    assert pickle.loads(pickle.dumps(small)).digest() == small.digest()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda s: replace(s, general="code", target="prose"),
+        lambda s: replace(s, losses=s.losses.assign(loss=s.losses["loss"] * (1 + 1e-15))),
+        lambda s: replace(s, losses=s.losses.iloc[1:]),
+        lambda s: replace(s, tokens_per_step=4096),
+        lambda s: replace(s, runs=(*s.runs[:2], replace(s.runs[2], replay=0.51))),
+        lambda s: replace(s, bases=(replace(s.bases[0], model_size=3),)),
+        lambda s: s.without_losses(),
+    ],
+)
+def test_digest_sees_every_change(small: Study, change: Callable[[Study], Study]) -> None:
+    assert change(small).digest() != small.digest()
+
+
+# Looking things up
+
+
+def test_domains_and_phases(lab: Study) -> None:
+    assert lab.domains[:2] == ("general", "kernel")
+    assert lab.domains[2:] == tuple(sorted(lab.domains[2:]))
+    assert len(lab.pretraining_runs) == 4
+    assert len(lab.continual_runs) == 10
+    assert lab.base("annealed_30pct").loss_potential == pytest.approx(0.3)
+
+
+def test_curves_are_sorted_and_read_only(small: Study) -> None:
+    steps, losses = small.curve("mixed", "code")
+    assert steps.tolist() == [0, 25, 50]
+    assert losses.tolist() == [4.2, 3.9, 3.7]
+    with pytest.raises(ValueError, match="read-only"):
+        losses[0] = 0.0
+    assert small.curve("logged", "german")[0].size == 0
+
+
+def test_unknown_names_are_suggested(small: Study) -> None:
+    with pytest.raises(StudyError, match=r"no run 'mixt' \(did you mean 'mixed'"):
+        small.curve("mixt", "prose")
+    with pytest.raises(StudyError, match="Name one of half"):
+        small.base("quarter")
+
+
+def test_base_loss_from_step_0_then_from_its_run(small: Study) -> None:
+    assert small.base_loss("half", "code") == 4.2
+    only_pretraining = small.subset(["trunk"])
+    assert only_pretraining.base_loss("half", "code") == 4.2
+    assert only_pretraining.base_loss("half", "prose") == 3.5
+    changed = small.losses.copy()
+    changed.loc[changed["run"] == "trunk", "loss"] += 0.01
+    assert replace(small, losses=changed).base_loss("half", "code") == 4.2
+    assert replace(small, losses=changed).subset(["trunk"]).base_loss("half", "code") == 4.21
+    assert small.subset(["mixed"]).base_loss("half", "german") is None
+
+
+# Parts of a study
+
+
+def test_subset_keeps_bases_and_lets_go_of_missing_runs(lab: Study) -> None:
+    kept = lab.subset(["r25_cos", "pt_cosine"])
+    assert [run.name for run in kept.runs] == ["pt_cosine", "r25_cos"]
+    assert [base.name for base in kept.bases] == [base.name for base in lab.bases]
+    assert all(base.run is None for base in kept.bases)
+    assert set(kept.losses["run"]) == {"r25_cos", "pt_cosine"}
+
+
+def test_truncated_cuts_only_the_runs_named(small: Study) -> None:
+    cut = small.truncated({"mixed": 25})
+    assert cut.curve("mixed", "code")[0].tolist() == [0, 25]
+    assert cut.curve("trunk", "prose")[0].tolist() == [50, 100]
+    assert cut.run("mixed").schedule.steps == 50
+    with pytest.raises(StudyError, match="did you mean 'mixed'"):
+        small.truncated({"mixd": 25})
+
+
+def test_without_losses_only_the_bases_are_left(lab: Study) -> None:
+    plan = lab.without_losses()
+    assert plan.is_plan
+    assert set(plan.losses["step"]) == {0}
+    assert plan.base_loss("stable_12k", "kernel") == lab.base_loss("stable_12k", "kernel")
+
+
+# Plans
+
+
+def test_plan_is_completed_from_the_study(small: Study, tmp_path: Path) -> None:
+    path = tmp_path / "next.toml"
+    path.write_text(
+        """
+        [runs.long]
+        phase = "cpt"
+        base = "half"
+        replay = 0.1
+        schedule = [ { shape = "linear", steps = 500, start = 2e-3, end = 0 } ]
+        """
+    )
+    plan = read_plan(path, small)
+    assert (plan.name, plan.general, plan.target) == ("next", "prose", "code")
+    assert plan.bases == (small.base("half"),)
+    assert plan.losses.empty
+    with pytest.raises(StudyError, match="base 'half' is unknown"):
+        read_plan(path)
+
+
+def test_plan_may_not_contradict_the_study(small: Study, tmp_path: Path) -> None:
+    other = SETTINGS.replace('"prose"', '"verse"').replace("2e-3", "1e-3")
+    folder = write_files(tmp_path / "plan", {**FILES, "study.toml": other})
+    with pytest.raises(StudyError) as caught:
+        read_plan(folder, small)
+    places = [problem.place.removeprefix(f"{folder}/") for problem in caught.value.problems]
+    assert places == ["study.toml, table study, key general", "study.toml, base half"]
+
+
+def test_an_unknown_base_of_a_plan_is_answered_with_all_of_the_fitted_study(tmp_path: Path) -> None:
+    lab = read_study(bundled_study())
+    text = (bundled_study() / "plan-example.toml").read_text(encoding="utf-8")
+    path = tmp_path / "plan.toml"
+    path.write_text(text.replace("stable_12k", "stable_13k"), encoding="utf-8")
+    with pytest.raises(StudyError, match="did you mean 'stable_12k'") as raised:
+        read_plan(path, lab)
+    for base in lab.bases:
+        assert base.name in str(raised.value)
+
+
+def test_plan_folder_keeps_only_step_0(small: Study, tmp_path: Path) -> None:
+    plan = read_plan(write_files(tmp_path / "plan", {**FILES}))
+    assert plan.digest() == small.without_losses().digest()
+    without = {name: text for name, text in FILES.items() if name != "losses.csv"}
+    assert read_plan(write_files(tmp_path / "bare", {**without}), small).losses.empty
+
+
+# Warnings
+
+
+def read_with_losses(tmp_path: Path, losses: str) -> Study:
+    return read_study(write_files(tmp_path / "warned", {**FILES, "losses.csv": losses}))
+
+
+@pytest.mark.parametrize(
+    ("losses", "fragments"),
+    [
+        (LOSSES + "mixed,10,prose,3.4\n", ["line 13, run mixed, step 10", "sorted by step"]),
+        (LOSSES + "mixed,40,prose,15.1\n", ["line 13", "multiply bits by 0.6931"]),
+        (LOSSES.replace("logged,0,prose,3.5", "logged,0,prose,3.52"), ["line 10", "3.5 in run"]),
+        (
+            LOSSES.replace("trunk,100,prose,3.5", f"trunk,100,prose,{3.5 / 0.6931}"),
+            ["line 5, run mixed, step 0", "in bits"],
+        ),
+        (
+            LOSSES.replace("trunk,100,prose,3.5", "trunk,100,prose,3.6"),
+            ["line 5", "same sequences"],
+        ),
+        (
+            "".join(line for line in LOSSES.splitlines(True) if not line.startswith("logged")),
+            ["run logged", "no losses"],
+        ),
+    ],
+    ids=["disorder", "bits", "base", "base-in-bits", "other-base", "unmeasured"],
+)
+def test_suspicious_losses_warn(losses: str, fragments: list[str], tmp_path: Path) -> None:
+    with pytest.warns(StudyWarning) as caught:
+        study = read_with_losses(tmp_path, losses)
+    assert len(caught) == 1
+    text = str(caught[0].message)
+    assert [str(caution) for caution in study.warnings] == [text]
+    for fragment in fragments:
+        assert fragment in text
+    assert "losses.csv" in text
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        study.without_losses()
+        study.subset(["trunk", "mixed"])
+
+
+def test_interpolated_logs_warn(tmp_path: Path) -> None:
+    rates = RATES.replace("logged,2,1e-3\n", "")
+    with pytest.warns(StudyWarning, match="lr.csv, run logged: 1 of 3 learning rates"):
+        read_study(write_files(tmp_path, {**FILES, "lr.csv": rates}))
+
+
+# Building in Python
+
+
+def test_python_errors_name_rows_and_keys() -> None:
+    losses = pd.DataFrame(
+        {"run": ["a", "a"], "step": [1.5, True], "domain": ["prose"] * 2, "loss": [3.0, np.nan]}
+    )
+    with pytest.raises(StudyError) as caught:
+        Study("s", "prose", None, (), (Run("a", "pt", constant(9, 1e-3)),) * 2, losses)
+    text = str(caught.value)
+    assert "study, run a: two runs are named 'a'" in text
+    assert "losses, row 0, run a, step 1.5" in text
+    assert "losses, row 1" in text
+
+
+def test_base_and_run_name_every_problem() -> None:
+    with pytest.raises(StudyError) as caught:
+        Base("b", 10, constant(9, 0.5), model_size=-1)
+    assert [problem.place for problem in caught.value.problems] == [
+        "base b, key model_size",
+        "base b, key schedule",
+        "base b, key steps",
+    ]
+    with pytest.raises(StudyError) as caught:
+        Run(" r", "cpt", cosine(9, 1e-3), replay=33)
+    assert [problem.place for problem in caught.value.problems] == [
+        "run  r, key name",
+        "run  r, key base",
+        "run  r, key replay",
+    ]
+
+
+def test_errors_survive_pickling() -> None:
+    with pytest.raises(StudyError) as caught:
+        linear(0, 0.0, 1e-3)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert again.problems == caught.value.problems
+    assert str(again) == str(caught.value)
+
+
+def test_description_of_the_lab(lab: Study) -> None:
+    told = describe(lab)
+    assert told["ranges"]["cpt"] == {
+        "replay": [0.0, 0.75],
+        "peak_learning_rate": [0.0006, 0.002],
+        "steps": [3000, 3000],
+    }
+    assert [base["loss_potential"] for base in told["bases"]] == pytest.approx([1, 1, 0, 0.3])
+    by_name = {run["name"]: run for run in told["runs"]}
+    assert by_name["r25_a0_rewarm"]["warmup_steps"] == 150
+    assert by_name["pt_trunk"]["points"]["general"] == 80
+    assert told["bases"][0]["losses"]["kernel"] == 3.5179
+
+
+HEAVY = ("pymc", "pytensor", "arviz", "matplotlib", "xarray", "pandas", "scipy")
+
+
+def test_importing_is_light() -> None:
+    code = (
+        "import sys, bayes_cpt, bayes_cpt.study.schedules, bayes_cpt.laws.areas, bayes_cpt.study.study, "
+        "bayes_cpt.study.describe, bayes_cpt.study.readers.folder; "
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
