@@ -53,7 +53,8 @@ def cost(listed: RunList, run: Run) -> Cost:
 def needed_tokens(listed: RunList) -> tuple[int, float]:
     """Return the general tokens that PT learns from once, and the target tokens of the longest-fed run."""
     general = max(
-        (listed.start(run) + run.steps for run in listed.runs.values() if run.phase == "pt"), default=0
+        (listed.start(run) + run.steps for run in listed.runs.values() if run.phase == "pt"),
+        default=0,
     )
     target = max(
         (run.steps * (1 - run.replay) for run in listed.runs.values() if run.replay is not None),
@@ -64,20 +65,25 @@ def needed_tokens(listed: RunList) -> tuple[int, float]:
 
 def main(arguments: list[str]) -> int:
     """Run the command. Exit code 1: it does not fit into the minutes."""
-    parser = argparse.ArgumentParser(prog="python -m lab.budget", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m lab.budget", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("runs", type=Path, help="list of runs, TOML")
     parser.add_argument("--tflops", type=float, required=True, help="sustained rate, 1e12 FLOP/s")
     parser.add_argument("--minutes", type=float, required=True, help="of the machine, all in all")
     parser.add_argument(
-        "--overhead", type=float, default=200.0, help="seconds of start, compilation and first upload"
+        "--overhead",
+        type=float,
+        default=200.0,
+        help="seconds of start, compilation and first upload",
     )
     chosen = parser.parse_args(arguments)
     listed = read_run_list(chosen.runs)
     size = listed.model
     report(
-        f"{size.parameters / 1e6:.1f} M parameters, {size.non_embedding_parameters / 1e6:.1f} M without the "
-        f"embedding; {flops_per_token(size) / 1e6:.0f} MFLOP a token, "
-        f"{chosen.tflops * 1e6 / flops_per_token(size):.0f} k tokens/s at {chosen.tflops:g} TFLOP/s"
+        f"{size.parameters / 1e6:.1f} M parameters, {size.non_embedding_parameters / 1e6:.1f} M "
+        f"without the embedding; {flops_per_token(size) / 1e6:.0f} MFLOP a token, "
+        f"{chosen.tflops * 1e9 / flops_per_token(size):.0f} k tokens/s at {chosen.tflops:g} TFLOP/s"
     )
     report(f"{'run':<24}{'steps':>7}{'M tokens':>10}{'seconds':>9}")
     seconds = 0.0
@@ -91,8 +97,8 @@ def main(arguments: list[str]) -> int:
     total = seconds + chosen.overhead
     report(f"{'all':<24}{'':>7}{tokens / 1e6:>10.1f}{seconds:>9.0f}")
     report(
-        f"with {chosen.overhead:g} s of overhead {total / 60:.1f} of {chosen.minutes:g} minutes; tokens that "
-        f"must be there: {general / 1e6:.0f} M general, {target / 1e6:.0f} M target"
+        f"with {chosen.overhead:g} s of overhead {total / 60:.1f} of {chosen.minutes:g} minutes; tokens "
+        f"that must be there: {general / 1e6:.0f} M general, {target / 1e6:.0f} M target"
     )
     return 0 if total <= 60 * chosen.minutes else 1
 

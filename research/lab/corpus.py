@@ -2,9 +2,9 @@
 
     python -m lab.corpus research/lab/packages.toml -o CORPUS
 
-Every package is fetched and cleaned once; stopped, the command goes on where it was. Validation packages come
-first, so that no training text repeats what is asked for. CORPUS/corpus.json names every archive by its
-digest and counts what was kept; the text itself stays where it is and is never committed.
+Every package is fetched and cleaned once; stopped, the command goes on where it was. Validation packages
+come first, so that no training text repeats what is asked for. CORPUS/corpus.json names every archive by
+its digest and counts what was kept; the text itself stays where it is and is never committed.
 """
 
 import argparse
@@ -56,7 +56,9 @@ def build_corpus(
     for number, package in enumerate(listed.packages, start=1):
         report(f"[{number}/{len(listed.packages)}] {package.domain} {package.name}")
         try:
-            archives[package.file_name] = cleaned(package, listed.kinds[package.domain], folder, apt)
+            archives[package.file_name] = cleaned(
+                package, listed.kinds[package.domain], folder, apt
+            )
         except LabError as error:
             if not keep_going:
                 raise
@@ -117,10 +119,14 @@ def read_documents(path: Path) -> Iterator[Document]:
             for line in lines:
                 yield Document(**json.loads(line))
     except FileNotFoundError as error:
-        raise LabError(str(path), "there is no such text", "run python -m lab.corpus first") from error
+        raise LabError(
+            str(path), "there is no such text", "run python -m lab.corpus first"
+        ) from error
 
 
-def _write_split(packages: tuple[Package, ...], folder: Path, duplicates: Duplicates) -> dict[str, Any]:
+def _write_split(
+    packages: tuple[Package, ...], folder: Path, duplicates: Duplicates
+) -> dict[str, Any]:
     first = packages[0]
     path = folder / f"{first.domain}.{first.split}.jsonl.gz"
     digest = hashlib.sha256()
@@ -152,12 +158,18 @@ def _write_split(packages: tuple[Package, ...], folder: Path, duplicates: Duplic
 
 def main(arguments: list[str]) -> int:
     """Run the command."""
-    parser = argparse.ArgumentParser(prog="python -m lab.corpus", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m lab.corpus", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("packages", type=Path, help="list of packages, TOML")
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder for the text")
     parser.add_argument("--seed", type=int, default=0, help="of the hashes of near-duplicates")
-    parser.add_argument("--keep-going", action="store_true", help="leave out what cannot be fetched")
-    parser.add_argument("--apt-sources", type=Path, default=APT_SOURCES, help="deb822 list of mirrors")
+    parser.add_argument(
+        "--keep-going", action="store_true", help="leave out what cannot be fetched"
+    )
+    parser.add_argument(
+        "--apt-sources", type=Path, default=APT_SOURCES, help="deb822 list of mirrors"
+    )
     chosen = parser.parse_args(arguments)
     listed = read_packages(chosen.packages)
     chosen.output.mkdir(parents=True, exist_ok=True)

@@ -12,8 +12,9 @@ import argparse
 import hashlib
 import json
 import lzma
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ END_OF_TEXT = "<eos>"
 # Characters of every domain that the tokenizer is trained on: the same of each, so that none is written in
 # pieces smaller than the others.
 SAMPLE_CHARACTERS = 100_000_000
+# Of each validation set, about this much is made into tokens: many times what is ever measured.
+VALIDATION_CHARACTERS = 4_000_000
 DOCUMENTS_AT_ONCE = 1000
 # Two-byte samples: the two low bits of a position say which byte of which token it is.
 PACKING = [{"id": lzma.FILTER_LZMA2, "preset": 6, "lc": 2, "lp": 1, "pb": 1}]
@@ -62,13 +65,29 @@ def train_tokenizer(corpus: Path, domains: list[str], vocabulary: int, seed: int
 
 
 def _sample(corpus: Path, domains: list[str], seed: int) -> Iterator[str]:
-    counts = json.loads((corpus / "corpus.json").read_text())["splits"]
-    for number, domain in enumerate(domains):
-        share = SAMPLE_CHARACTERS / counts[f"{domain}.training"]["characters"]
-        generator = np.random.default_rng([seed, number])
-        for document in read_documents(corpus / f"{domain}.training.jsonl.gz"):
-            if generator.random() < share:
-                yield document.text
+    counts = read_counts(corpus)
+    for domain in domains:
+        share = SAMPLE_CHARACTERS / max(1, counts[f"{domain}.training"]["characters"])
+        yield from sample(corpus / f"{domain}.training.jsonl.gz", share, seed)
+
+
+def sample(text: Path, share: float, seed: int) -> Iterator[str]:
+    """Yield each text of a file of documents with probability `share`."""
+    generator = np.random.default_rng([seed, 1])
+    for document in read_documents(text):
+        if generator.random() < share:
+            yield document.text
+
+
+def read_counts(corpus: Path) -> dict[str, Any]:
+    """Return what corpus.json says of each split."""
+    try:
+        splits: dict[str, Any] = json.loads((corpus / "corpus.json").read_text())["splits"]
+    except FileNotFoundError as error:
+        raise LabError(
+            str(corpus / "corpus.json"), "the corpus is not built", "run python -m lab.corpus first"
+        ) from error
+    return splits
 
 
 def build_tokens(
@@ -82,16 +101,22 @@ def build_tokens(
         The content of index.json: splits (file, tokens, sha256 of each shard), the tokenizer's digest, and
         characters per token.
     """
-    summary = json.loads((corpus / "corpus.json").read_text())
+    splits_of_text = read_counts(corpus)
     folder.mkdir(parents=True, exist_ok=True)
-    domains = [name.removesuffix(".training") for name in summary["splits"] if name.endswith(".training")]
+    domains = [
+        name.removesuffix(".training") for name in splits_of_text if name.endswith(".training")
+    ]
     tokenizer = train_tokenizer(corpus, sorted(domains), vocabulary, seed)
     tokenizer.save(str(folder / "tokenizer.json"))
     splits, density = {}, {}
-    for name, counts in sorted(summary["splits"].items()):
-        tokens, lengths = encode(tokenizer, corpus / f"{name}.jsonl.gz", folder / "unshuffled.bin")
+    for name, counts in sorted(splits_of_text.items()):
         # A validation set is one shard, in the order of its files.
         whole = name.endswith(".validation")
+        share = VALIDATION_CHARACTERS / max(1, counts["characters"]) if whole else 1.0
+        texts = sample(corpus / f"{name}.jsonl.gz", share, seed)
+        tokens, lengths, characters = encode(tokenizer, texts, folder / "unshuffled.bin")
+        if not lengths.size:
+            raise LabError(f"split {name}", "it holds no document", "name packages that have text")
         order = np.random.default_rng([seed, len(lengths)]).permutation(len(lengths))
         splits[name] = write_shards(
             tokens,
@@ -101,7 +126,7 @@ def build_tokens(
             name,
             len(tokens) if whole else shard_tokens,
         )
-        density[name] = counts["characters"] / len(tokens)
+        density[name] = characters / len(tokens)
         report(f"{name}: {len(tokens) / 1e6:.2f} M tokens, {density[name]:.2f} characters each")
         del tokens
         (folder / "unshuffled.bin").unlink()
@@ -116,28 +141,26 @@ def build_tokens(
     return index
 
 
-def encode(tokenizer: Any, text: Path, scratch: Path) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
-    """Return all tokens of a file of documents, each ended by token 0, and the length of each document."""
+def encode(
+    tokenizer: Any, texts: Iterable[str], scratch: Path
+) -> tuple[NDArray[np.uint16], NDArray[np.int64], int]:
+    """Return all tokens of some texts, each ended by token 0, the length of each, and their characters."""
     lengths: list[int] = []
+    characters = 0
     with scratch.open("wb") as out:
-        for documents in _batches(text):
-            for encoding in tokenizer.encode_batch_fast(documents):
+        for batch in _batches(texts):
+            characters += sum(map(len, batch))
+            for encoding in tokenizer.encode_batch_fast(batch):
                 out.write(np.array([*encoding.ids, 0], dtype="<u2").tobytes())
                 lengths.append(len(encoding.ids) + 1)
-    if not lengths:
-        raise LabError(str(text), "it holds no document", "give its packages in packages.toml text")
-    return np.memmap(scratch, dtype="<u2", mode="r"), np.array(lengths)
+    tokens = np.memmap(scratch, dtype="<u2", mode="r") if lengths else np.empty(0, dtype="<u2")
+    return tokens, np.array(lengths, dtype=np.int64), characters
 
 
-def _batches(text: Path) -> Iterator[list[str]]:
-    documents: list[str] = []
-    for document in read_documents(text):
-        documents.append(document.text)
-        if len(documents) == DOCUMENTS_AT_ONCE:
-            yield documents
-            documents = []
-    if documents:
-        yield documents
+def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    iterator = iter(texts)
+    while batch := list(islice(iterator, DOCUMENTS_AT_ONCE)):
+        yield batch
 
 
 def write_shards(
@@ -180,7 +203,7 @@ def write_shards(
     return shards
 
 
-def pack(folder: Path, output: Path, processes: int = 1) -> None:
+def pack(folder: Path, output: Path, threads: int = 1) -> None:
     """Compress every shard of a folder into a file of its own, beside index.json and the tokenizer."""
     output.mkdir(parents=True, exist_ok=True)
     for name in (INDEX, "tokenizer.json"):
@@ -188,10 +211,13 @@ def pack(folder: Path, output: Path, processes: int = 1) -> None:
     shards = [folder / shard["file"] for shard in _shards(read_index(folder))]
     packed = [output / f"{shard.name}.xz" for shard in shards]
     before = sum(shard.stat().st_size for shard in shards)
-    with ProcessPoolExecutor(processes) as pool:
+    # Threads are enough: compression and digests run without the interpreter's lock.
+    with ThreadPoolExecutor(threads) as pool:
         list(pool.map(_pack_one, shards, packed))
     after = sum(path.stat().st_size for path in packed)
-    report(f"{before / 2e6:.1f} M tokens in {after / 2**20:.1f} MiB, {2 * after / before:.2f} bytes each")
+    report(
+        f"{before / 2e6:.1f} M tokens in {after / 2**20:.1f} MiB, {2 * after / before:.2f} bytes each"
+    )
 
 
 def _pack_one(shard: Path, packed: Path) -> None:
@@ -201,7 +227,7 @@ def _pack_one(shard: Path, packed: Path) -> None:
         partial.replace(packed)
 
 
-def unpack(carried: Path, folder: Path, processes: int = 1) -> None:
+def unpack(carried: Path, folder: Path, threads: int = 1) -> None:
     """Unpack what has arrived of the shards, compare each with its digest, and say what has not arrived.
 
     Raises
@@ -220,7 +246,7 @@ def unpack(carried: Path, folder: Path, processes: int = 1) -> None:
         if (carried / f"{shard['file']}.xz").exists() and not (folder / shard["file"]).exists()
     ]
     packed = [carried / f"{shard['file']}.xz" for shard in arrived]
-    with ProcessPoolExecutor(processes) as pool:
+    with ThreadPoolExecutor(threads) as pool:
         list(pool.map(_unpack_one, packed, [folder] * len(packed), [s["sha256"] for s in arrived]))
     missing = [shard["file"] for shard in shards if not (folder / shard["file"]).exists()]
     report(f"{len(shards) - len(missing)} of {len(shards)} shards are here" + _named(missing))
@@ -253,7 +279,9 @@ def file_digest(path: Path) -> str:
 
 def main(arguments: list[str]) -> int:
     """Run the command."""
-    parser = argparse.ArgumentParser(prog="python -m lab.tokens", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m lab.tokens", description=__doc__.split("\n")[0]
+    )
     verbs = parser.add_subparsers(dest="verb", required=True)
     for verb, what in (
         ("build", "folder of lab.corpus"),
@@ -268,7 +296,7 @@ def main(arguments: list[str]) -> int:
             one.add_argument("--shard-tokens", type=int, default=2**25)
             one.add_argument("--seed", type=int, default=0)
         else:
-            one.add_argument("--processes", type=int, default=1)
+            one.add_argument("--threads", type=int, default=1)
     chosen = parser.parse_args(arguments)
     if chosen.verb == "build":
         build_tokens(
@@ -279,7 +307,7 @@ def main(arguments: list[str]) -> int:
             seed=chosen.seed,
         )
     else:
-        {"pack": pack, "unpack": unpack}[chosen.verb](chosen.source, chosen.output, chosen.processes)
+        {"pack": pack, "unpack": unpack}[chosen.verb](chosen.source, chosen.output, chosen.threads)
     return 0
 
 

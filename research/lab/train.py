@@ -25,13 +25,20 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m lab.train", description=__doc__.split("\n")[0])
     parser.add_argument("runs", type=Path, help="list of runs, TOML")
     parser.add_argument("--data", type=Path, required=True, help="folder of lab.tokens")
-    parser.add_argument("-o", "--output", type=Path, required=True, help="folder for losses and checkpoints")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, help="folder for losses and checkpoints"
+    )
     parser.add_argument("--run", action="append", help="train only this run; may be repeated")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--compile", action="store_true", help="use torch.compile")
     parser.add_argument("--threads", type=int, default=1, help="of the CPU")
-    parser.add_argument("--checkpoint-every", type=int, default=500, help="steps between checkpoints")
+    parser.add_argument(
+        "--checkpoint-every", type=int, default=500, help="steps between checkpoints"
+    )
     parser.add_argument("--seconds", type=float, default=math.inf, help="save and stop after these")
+    parser.add_argument(
+        "--wait", type=float, default=0.0, help="seconds to wait for an absent shard"
+    )
     chosen = parser.parse_args(arguments)
     listed = read_run_list(chosen.runs)
     unknown = sorted(set(chosen.run or ()) - set(listed.runs))
@@ -46,7 +53,11 @@ def main(arguments: list[str]) -> int:
     torch.set_num_threads(chosen.threads)
     torch.set_float32_matmul_precision("high")
     machine = Machine(
-        chosen.device, chosen.compile, chosen.checkpoint_every, stop_at=began + chosen.seconds
+        chosen.device,
+        chosen.compile,
+        chosen.checkpoint_every,
+        stop_at=began + chosen.seconds,
+        patience=chosen.wait,
     )
     trainer = Trainer(listed, chosen.data, chosen.output, machine)
     for name in chosen.run or listed.runs:

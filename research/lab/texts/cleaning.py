@@ -11,7 +11,19 @@ from pathlib import Path
 SUFFIXES: dict[str, frozenset[str]] = {
     "c": frozenset({".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx"}),
     "prose": frozenset(
-        {".rst", ".txt", ".md", ".html", ".htm", ".texi", ".texinfo", ".adoc", ".sgml", ".pod", ".dict"}
+        {
+            ".rst",
+            ".txt",
+            ".md",
+            ".html",
+            ".htm",
+            ".texi",
+            ".texinfo",
+            ".adoc",
+            ".sgml",
+            ".pod",
+            ".dict",
+        }
     ),
     "python": frozenset({".py"}),
     "elisp": frozenset({".el"}),
@@ -19,7 +31,16 @@ SUFFIXES: dict[str, frozenset[str]] = {
 COMPRESSED = frozenset({".gz", ".dz"})
 # Translations, and text that a test asks for and not a reader.
 UNWANTED_FOLDERS = frozenset(
-    {"translations", "locale", "po", "testdata", "test-data", "fixtures", "node_modules", "third_party"}
+    {
+        "translations",
+        "locale",
+        "po",
+        "testdata",
+        "test-data",
+        "fixtures",
+        "node_modules",
+        "third_party",
+    }
 )
 SHORTEST = 400
 # One long file must not fill a batch of its own; what a person writes is rarely longer.
@@ -32,8 +53,8 @@ _C_HEADER = re.compile(r"\A(?:\s*(?:/\*.*?\*/|//[^\n]*\n))+", re.DOTALL)
 _SCRIPT_HEADER = re.compile(r"\A(?:[ \t]*#[^\n]*\n|[ \t]*\n)+")
 _LICENCE = re.compile(r"copyright|licen[sc]e|spdx", re.IGNORECASE)
 _GENERATED = re.compile(
-    r"do not (?:edit|modify)|(?:auto(?:matically|-)?\s*|machine[ -])generated|generated (?:by|from|automatically)"
-    r"|this file was generated|code generated",
+    r"do not (?:edit|modify)|(?:auto(?:matically|-)?\s*|machine[ -])generated"
+    r"|generated (?:by|from|automatically)|this file was generated|code generated",
     re.IGNORECASE,
 )
 
@@ -105,7 +126,7 @@ def _without_licence(text: str, kind: str) -> str:
 
 
 def pieces(text: str) -> Iterator[str]:
-    """Yield a long text, such as a dictionary, in pieces of about `PIECE` characters, cut at empty lines."""
+    """Yield a long text, such as a dictionary, in pieces that end at empty lines."""
     start = 0
     while len(text) - start > 2 * PIECE:
         end = text.find("\n\n", start + PIECE, start + 2 * PIECE)
@@ -118,9 +139,9 @@ def pieces(text: str) -> Iterator[str]:
 def worth_learning(text: str, kind: str) -> bool:
     """Return whether a person wrote this to be read: not too short or long, no data, not generated.
 
-    Limits: `SHORTEST` to `LONGEST` characters, lines of at most 200 characters on average and 2,000 at most,
-    at least 95 % ASCII, at least a quarter of it letters, at most 30 % of the words numbers, and no mark of a
-    generator in its first 3,000 characters.
+    Limits: `SHORTEST` to `LONGEST` characters, lines of at most 200 characters on average and 2,000 at
+    most (ten times that in prose), at least 95 % ASCII, at least a quarter of it letters, at most 30 % of
+    the words numbers, and in code no mark of a generator in its first 3,000 characters.
     """
     if not SHORTEST <= len(text) <= LONGEST:
         return False

@@ -1,8 +1,8 @@
 """Duplicates and near-duplicates: exact by digest, near by MinHash over lines.
 
-A document is the set of its telling lines. Two documents whose sets have a Jaccard similarity of about
-`SIMILARITY` or more are one text in two versions, and only the first is kept. MinHash: A. Z. Broder, "On the
-resemblance and containment of documents", 1997, doi:10.1109/SEQUEN.1997.666900.
+A document is the set of its telling lines. Two documents whose sets have a Jaccard similarity of
+about `SIMILARITY` or more are one text in two versions, and only the first is kept. MinHash: A. Z. Broder,
+"On the resemblance and containment of documents", 1997, doi:10.1109/SEQUEN.1997.666900.
 """
 
 import hashlib

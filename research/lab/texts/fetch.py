@@ -136,6 +136,10 @@ def unpack(archive: Path, folder: Path) -> None:
     name = archive.name
     if name.endswith(".deb"):
         _call(["dpkg-deb", "--extract", str(archive), str(folder)], folder, name)
+        # Packages such as linux-source-6.1 hold an archive of the sources.
+        for inner in sorted((folder / "usr" / "src").glob("**/*.tar.*")):
+            unpack(inner, folder)
+            inner.unlink()
     elif name.endswith((".whl", ".zip")):
         with zipfile.ZipFile(archive) as content:
             content.extractall(folder)
@@ -161,4 +165,6 @@ def _call(command: Sequence[str], folder: Path, what: str) -> None:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         last = " ".join(done.stderr.strip().split("\n")[-2:]) or f"exit code {done.returncode}"
-        raise LabError(what, f"{command[0]} failed: {last}", "check its name and the machine's mirrors")
+        raise LabError(
+            what, f"{command[0]} failed: {last}", "check its name and the machine's mirrors"
+        )

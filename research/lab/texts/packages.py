@@ -28,7 +28,9 @@ class Package:
     @property
     def file_name(self) -> str:
         """Return a file name that no other package of the domain has."""
-        plain = "".join(letter if letter.isalnum() or letter in ".-_" else "_" for letter in self.name)
+        plain = "".join(
+            letter if letter.isalnum() or letter in ".-_" else "_" for letter in self.name
+        )
         return f"{self.domain}.{self.origin}.{plain}"
 
 
@@ -54,8 +56,8 @@ def read_packages(path: Path) -> PackageList:
     Raises
     ------
     LabError
-        If a table, kind or origin is unknown, a domain has no validation packages, or a package stands twice:
-        a package that is in two splits or domains would be learnt and then asked for.
+        If a table, kind or origin is unknown, a domain has no validation packages, or a package stands
+        twice: a package that is in two splits or domains would be learnt and then asked for.
     """
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -1,7 +1,8 @@
 """A run's files: its checkpoint, the bases saved from it, and its JSONL of measurements.
 
-All of a run's state is in one checkpoint, written beside the old one and then put in its place. The JSONL is
-cut back to the length that the checkpoint knows, so a run that was killed goes on as if it never was.
+All of a run's state is in one checkpoint, written beside the old one and then put in its place. The
+JSONL is cut back to the length that the checkpoint knows, so a run that was killed goes on as if it
+never was.
 """
 
 import json
@@ -80,10 +81,14 @@ class RunFiles:
             If it is not there.
         """
         try:
-            state: dict[str, Any] = torch.load(self.base(name), map_location=device, weights_only=True)
+            state: dict[str, Any] = torch.load(
+                self.base(name), map_location=device, weights_only=True
+            )
         except FileNotFoundError as error:
             raise LabError(
-                str(self.base(name)), f"base {name} is not there", "train the PT run that it is saved from"
+                str(self.base(name)),
+                f"base {name} is not there",
+                "train the PT run that it is saved from",
             ) from error
         return state
 

@@ -1,11 +1,12 @@
 """The list of runs: one TOML that says what is trained, from what, on what, and when it is measured.
 
-    [study]       name, general, target, description
-    [model]       layers, width, heads, vocabulary, context
-    [training]    sequences (per step), seed, precision, weight_decay, clip
-    [validation]  domains, sequences (per set), every (steps), early (steps of a CPT run)
-    [bases.NAME]  run, step        a checkpoint of a PT run, counted as that run counts its steps
-    [runs.NAME]   phase, schedule; of a CPT run also base and replay; of a PT run that branches off: base
+[study]       name, general, target, description
+[model]       layers, width, heads, vocabulary, context
+[training]    sequences (per step), seed, precision, weight_decay, clip
+[validation]  domains, sequences (per set), every (steps), early (steps of a run from a base),
+              every_pretraining (steps; as every unless given)
+[bases.NAME]  run, step        a checkpoint of a PT run, counted as that run counts its steps
+[runs.NAME]   phase, schedule; of a CPT run also base and replay; of a PT run that branches off: base
 """
 
 import tomllib
@@ -67,6 +68,7 @@ class Validation:
     sequences: int
     every: int
     early: tuple[int, ...] = ()
+    every_pretraining: int | None = None
 
 
 @dataclass(frozen=True)
@@ -149,16 +151,18 @@ class RunList:
     def measured_steps(self, run: Run) -> Iterator[int]:
         """Yield the steps of a run, as it counts them, after which its losses are measured.
 
-        A PT run from scratch has no step 0; a run from a base is measured there, after early steps, and
-        then every so many steps and at its end.
+        Every so many steps, where a base is saved, and at the end; a run from a base also there and after
+        the early steps.
         """
+        every = self.validation.every
+        if run.phase == "pt" and self.validation.every_pretraining is not None:
+            every = self.validation.every_pretraining
         start = self.start(run)
         last = start + run.steps
-        steps = {step for step in range(start, last) if step % self.validation.every == 0} | {last}
+        steps = {step for step in range(start + 1, last) if step % every == 0}
+        steps |= {last, *self.saved_steps(run.name)}
         if run.base is not None:
             steps |= {start + step for step in (0, *self.validation.early) if step < run.steps}
-        elif run.phase == "pt":
-            steps.discard(0)
         yield from sorted(steps)
 
 
@@ -180,7 +184,13 @@ def read_run_list(path: Path) -> RunList:
     training = _table(
         place, tables, "training", {"sequences"}, {"seed", "precision", "weight_decay", "clip"}
     )
-    validation = _table(place, tables, "validation", {"domains", "sequences", "every"}, {"early"})
+    validation = _table(
+        place,
+        tables,
+        "validation",
+        {"domains", "sequences", "every"},
+        {"early", "every_pretraining"},
+    )
     runs = {
         name: _read_run(f"{place}, run {name}", name, table)
         for name, table in tables.get("runs", {}).items()
@@ -198,6 +208,7 @@ def read_run_list(path: Path) -> RunList:
             validation["sequences"],
             validation["every"],
             tuple(validation.get("early", ())),
+            validation.get("every_pretraining"),
         ),
         runs=runs,
         bases=bases,
@@ -207,7 +218,11 @@ def read_run_list(path: Path) -> RunList:
 
 
 def _table(
-    place: str, tables: dict[str, Any], name: str, needed: set[str], optional: set[str] | None = None
+    place: str,
+    tables: dict[str, Any],
+    name: str,
+    needed: set[str],
+    optional: set[str] | None = None,
 ) -> dict[str, Any]:
     return _keys(f"{place}, table {name}", tables.get(name), needed, optional or set())
 
@@ -236,7 +251,9 @@ def _read_run(place: str, name: str, table: Any) -> Run:
             )
         return Run(name, "cpt", schedule, keys["base"], float(replay))
     if keys["phase"] != "pt" or "replay" in keys:
-        raise LabError(place, "it is neither PT nor CPT", 'write phase = "cpt", or "pt" and no replay')
+        raise LabError(
+            place, "it is neither PT nor CPT", 'write phase = "cpt", or "pt" and no replay'
+        )
     return Run(name, "pt", schedule, keys.get("base"))
 
 
@@ -249,10 +266,14 @@ def _check(place: str, listed: RunList) -> None:
         )
     if listed.model.width % (2 * listed.model.heads):
         raise LabError(
-            f"{place}, table model", "a head has no even width", "make width a multiple of twice the heads"
+            f"{place}, table model",
+            "a head has no even width",
+            "make width a multiple of twice the heads",
         )
     if listed.model.vocabulary > 2**16:
-        raise LabError(f"{place}, table model", "tokens do not fit 16 bits", "take at most 65,536 of them")
+        raise LabError(
+            f"{place}, table model", "tokens do not fit 16 bits", "take at most 65,536 of them"
+        )
     missing = {listed.general, listed.target} - set(listed.validation.domains)
     if missing:
         raise LabError(
@@ -262,7 +283,9 @@ def _check(place: str, listed: RunList) -> None:
     for name, run in listed.runs.items():
         if run.base is not None:
             if run.base not in listed.bases:
-                raise LabError(f"{place}, run {name}", f"there is no base {run.base}", "add [bases.NAME]")
+                raise LabError(
+                    f"{place}, run {name}", f"there is no base {run.base}", "add [bases.NAME]"
+                )
             if listed.bases[run.base][0] not in trained:
                 raise LabError(
                     f"{place}, run {name}",
@@ -273,7 +296,9 @@ def _check(place: str, listed: RunList) -> None:
     for base, (source, step) in listed.bases.items():
         run_of = listed.runs.get(source)
         if run_of is None or run_of.phase != "pt":
-            raise LabError(f"{place}, base {base}", f"{source} is no PT run of the list", "name one")
+            raise LabError(
+                f"{place}, base {base}", f"{source} is no PT run of the list", "name one"
+            )
         start = listed.start(run_of)
         if not start < step <= start + run_of.steps:
             raise LabError(

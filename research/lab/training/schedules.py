@@ -42,9 +42,12 @@ def read_schedule(place: str, tables: object) -> tuple[Segment, ...]:
         If a key is missing or unknown, a shape is not known, or a number is out of range.
     """
     if not isinstance(tables, list) or not tables:
-        raise LabError(place, "the schedule has no segments", "list at least one { shape, steps, start, end }")
+        raise LabError(
+            place, "the schedule has no segments", "list at least one { shape, steps, start, end }"
+        )
     return tuple(
-        _read_segment(f"{place}, segment {number}", table) for number, table in enumerate(tables, start=1)
+        _read_segment(f"{place}, segment {number}", table)
+        for number, table in enumerate(tables, start=1)
     )
 
 
@@ -57,7 +60,9 @@ def _read_segment(place: str, table: Any) -> Segment:
         raise LabError(place, f"steps is {table['steps']!r}", "write a whole number above 0")
     for key in ("start", "end"):
         if not isinstance(table[key], int | float) or not 0 <= table[key] <= 0.1:
-            raise LabError(place, f"{key} is {table[key]!r}", "write a raw learning rate, 2e-4 and not 2.0")
+            raise LabError(
+                place, f"{key} is {table[key]!r}", "write a raw learning rate, 2e-4 and not 2.0"
+            )
     if table["shape"] == "exponential" and not (table["start"] > 0 and table["end"] > 0):
         raise LabError(place, "an exponential segment starts or ends at 0", "end it above 0")
     return Segment(table["shape"], table["steps"], float(table["start"]), float(table["end"]))
@@ -81,6 +86,8 @@ def learning_rate(schedule: Sequence[Segment], step: int) -> float:
         if before < step <= before + segment.steps:
             if step == before + segment.steps:
                 return segment.end
-            return SHAPES[segment.shape](segment.start, segment.end, (step - before) / segment.steps)
+            return SHAPES[segment.shape](
+                segment.start, segment.end, (step - before) / segment.steps
+            )
         before += segment.steps
     raise IndexError(f"step {step} of {before}")

@@ -1,6 +1,7 @@
 """Token shards: files of uint16 tokens, described by index.json, read through memory maps."""
 
 import json
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,14 @@ class Domain:
         Names of the shards.
     shard_tokens : tuple of int
         Tokens in each.
+    patience : float
+        Seconds that a shard is waited for: they may arrive while the run trains on the first ones.
     """
 
     folder: Path
     files: tuple[str, ...]
     shard_tokens: tuple[int, ...]
+    patience: float = 0.0
     _open: dict[int, NDArray[np.uint16]] = field(default_factory=dict, repr=False)
 
     def window(self, shard: int, start: int, length: int) -> NDArray[np.uint16]:
@@ -41,6 +45,9 @@ class Domain:
         """
         if shard not in self._open:
             path = self.folder / self.files[shard]
+            waited_until = time.monotonic() + self.patience
+            while not path.exists() and time.monotonic() < waited_until:
+                time.sleep(0.2)
             try:
                 tokens = np.memmap(path, dtype="<u2", mode="r")
             except (OSError, ValueError) as error:
@@ -70,18 +77,23 @@ def read_index(folder: Path) -> dict[str, Any]:
     return index
 
 
-def open_domain(folder: Path, index: dict[str, Any], name: str, split: str) -> Domain:
+def open_domain(
+    folder: Path, index: dict[str, Any], name: str, split: str, patience: float = 0.0
+) -> Domain:
     """Return the shards of one split of a domain, none of them opened yet."""
     shards = index["splits"].get(f"{name}.{split}")
     if not shards:
         known = ", ".join(index["splits"])
         raise LabError(
-            str(folder / INDEX), f"there is no {name}.{split}", f"use one of {known}, or add its packages"
+            str(folder / INDEX),
+            f"there is no {name}.{split}",
+            f"use one of {known}, or add its packages",
         )
     return Domain(
         folder,
         tuple(shard["file"] for shard in shards),
         tuple(shard["tokens"] for shard in shards),
+        patience,
     )
 
 
@@ -101,4 +113,6 @@ def validation_windows(domain: Domain, sequences: int, context: int) -> NDArray[
             "hold out more packages, or ask for fewer",
         )
     places = np.arange(sequences) * windows // sequences * context
-    return np.stack([domain.window(0, int(place), context + 1) for place in places]).astype(np.int64)
+    return np.stack([domain.window(0, int(place), context + 1) for place in places]).astype(
+        np.int64
+    )

@@ -35,12 +35,15 @@ class Machine:
         Steps between checkpoints of a run.
     stop_at : float
         Time (time.monotonic) after which the run in progress is saved and the process ends.
+    patience : float
+        Seconds that a shard of training text is waited for.
     """
 
     device: str = "cpu"
     compiled: bool = False
     checkpoint_every: int = 500
     stop_at: float = math.inf
+    patience: float = 0.0
 
 
 @dataclass
@@ -78,13 +81,16 @@ class Trainer:
         self.validation = {
             name: torch.from_numpy(
                 validation_windows(
-                    open_domain(data, index, name, "validation"), listed.validation.sequences, size.context
+                    open_domain(data, index, name, "validation"),
+                    listed.validation.sequences,
+                    size.context,
                 )
             ).to(machine.device)
             for name in listed.validation.domains
         }
         self.domains = {
-            name: open_domain(data, index, name, "training") for name in (listed.general, listed.target)
+            name: open_domain(data, index, name, "training", machine.patience)
+            for name in (listed.general, listed.target)
         }
         self.model = Transformer(size).to(machine.device)
         self.loss: Callable[[Tensor, Tensor], Tensor] = (
@@ -179,9 +185,13 @@ class Trainer:
             in_order=pretraining,
         )
 
-    def _step(self, optimizer: torch.optim.AdamW, mixture: Mixture, step: int, rate: float) -> Tensor:
+    def _step(
+        self, optimizer: torch.optim.AdamW, mixture: Mixture, step: int, rate: float
+    ) -> Tensor:
         size, training = self.listed.model, self.listed.training
-        batch = torch.from_numpy(mixture.batch(self.domains, step, training.sequences, size.context))
+        batch = torch.from_numpy(
+            mixture.batch(self.domains, step, training.sequences, size.context)
+        )
         if self.machine.device != "cpu":
             batch = batch.pin_memory()
         batch = batch.to(self.machine.device, non_blocking=True)
@@ -189,7 +199,7 @@ class Trainer:
             group["lr"] = rate
         with self._precision():
             loss = self.loss(batch[:, :-1], batch[:, 1:])
-        loss.backward()  # type: ignore[no-untyped-call, unused-ignore]
+        loss.backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), training.clip)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -217,11 +227,10 @@ class Trainer:
             "losses": self.measure(),
         }
 
-    @torch.no_grad()
     def measure(self) -> dict[str, float]:
         """Return the mean loss on each validation set, nats/token."""
         means = {}
-        with self._precision():
+        with torch.no_grad(), self._precision():
             for name, sequences in self.validation.items():
                 # The training batch's own shape: nothing is compiled twice.
                 chunks = sequences.split(self.listed.training.sequences)
