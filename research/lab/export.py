@@ -192,8 +192,8 @@ optimiser state is carried from PT to CPT. PT runs share one order of the data; 
 {sets}
 
 Validation packages are other packages than those trained on. Byte-level BPE of \
-{index["vocabulary"]} tokens, SHA-256 {index["tokenizer_sha256"]}. SHA-256 of the list of token shards, which holds the digest of \
-each: {hashlib.sha256(shards).hexdigest()}.
+{index["vocabulary"]} tokens, SHA-256 {index["tokenizer_sha256"]}. SHA-256 of the list of token \
+shards, which holds the digest of each: {hashlib.sha256(shards).hexdigest()}.
 
 ## Seconds
 

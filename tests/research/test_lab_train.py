@@ -85,7 +85,7 @@ def lines(folder: Path, run: str) -> list[dict[str, Any]]:
 
 def test_the_losses_are_those_of_a_model_that_learns(runs: Path) -> None:
     trunk = lines(runs, "pt_trunk")
-    assert trunk[0]["losses"]["general"] > trunk[-2]["losses"]["general"] + 1
+    assert trunk[0]["losses"]["general"] > trunk[-2]["losses"]["general"] + 0.5
     anneal, rewarm = lines(runs, "pt_anneal"), lines(runs, "r25_rewarm")
     # One base is one model, wherever it is measured; the learning rate is the schedule's.
     assert anneal[0]["losses"] == trunk[-2]["losses"]
