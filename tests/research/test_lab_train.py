@@ -110,7 +110,11 @@ def test_a_killed_run_goes_on_with_the_same_losses(
     written = tmp_path / "losses" / f"{run}.jsonl"
     checkpoint = tmp_path / "checkpoints" / f"{run}.pt"
     process = start(*command)
-    wait_for(lambda: checkpoint.exists() and len(written.read_text().splitlines()) >= 2)
+    wait_for(
+        lambda: (
+            checkpoint.exists() and written.exists() and len(written.read_text().splitlines()) >= 2
+        )
+    )
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert process.returncode == -signal.SIGKILL
