@@ -38,7 +38,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 class Mixture(Strict):
-    """A third validation set, ``L = general·L_pt + target·L_cpt`` (Eq. 6; LAW.md section 4 has weights).
+    """A third validation set, ``L = general·L_pt + target·L_cpt`` (Eq. 6; weights in docs/law.md, "Printed coefficients").
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Forward area S1 and annealing area S2 (LAW.md section 2): the only place they are computed.
+"""Forward area S1 and annealing area S2 (docs/law.md, "Areas"): the only place they are computed.
 
 Areas are in raw learning rate times steps. The annealing area depends on the momentum lambda, and comes as
 a series in it (`bayes_cpt.laws.momentum`).
@@ -40,7 +40,7 @@ BASES_KEPT = 128
 
 
 def forward_area(learning_rates: ArrayLike) -> FloatArray:
-    """Return the forward area S1 after each step (LAW.md section 2).
+    """Return the forward area S1 after each step (docs/law.md, "Areas").
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def pretraining_areas(
     steps: ArrayLike,
     momentum_range: MomentumRange = WIDE,
 ) -> PhaseAreas:
-    """Return the areas of a PT run: its warm-up counts in S1, not in S2 (LAW.md section 2).
+    """Return the areas of a PT run: its warm-up counts in S1, not in S2 (docs/law.md, "Areas").
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def continual_areas(
     carry_memory: bool = False,
     momentum_range: MomentumRange = WIDE,
 ) -> PhaseAreas:
-    """Return the areas of a CPT run on its base (LAW.md section 2).
+    """Return the areas of a CPT run on its base (docs/law.md, "Areas").
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The annealing memory run along a schedule, for many momenta at once (LAW.md section 2), by Numba."""
+"""The annealing memory run along a schedule, for many momenta at once (docs/law.md, "Areas"), by Numba."""
 
 import numba
 import numpy as np

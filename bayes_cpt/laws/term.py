@@ -34,7 +34,7 @@ class Reference:
     """Where a study pins its law down: the sampled parameters are values at these points.
 
     Losses and slopes at a point inside the data are well determined and nearly independent; the
-    coefficients L0, A, B, E are extrapolations and lie on ridges (LAW.md section 5).
+    coefficients L0, A, B, E are extrapolations and lie on ridges (docs/law.md, "What is sampled").
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ QUARTER = 0.25
 
 @dataclass(frozen=True)
 class Shift:
-    """``B·h(r_cpt)·(1 - (1 + E_r·S1_cpt)^-beta)`` (Eq. 3 and 8, general replay factor of LAW.md).
+    """``B·h(r_cpt)·(1 - (1 + E_r·S1_cpt)^-beta)`` (Eq. 3 and 8; docs/law.md, "Distribution shift").
 
     The replay factor h has h(0) = 0 and h(1) = 1, in one of three forms per validation set:
     *exponential* ``expm1(-a x)/expm1(-a)`` (both printed forms are special cases); *saturating*

@@ -1,7 +1,7 @@
 """Learning-rate schedules: composable segments and logged rates -> one learning rate per step.
 
 Learning rates are raw (2e-4, not 2.0). Steps count from 1; the i-th of a segment's n steps takes
-the shape at i/n, so the last step of a segment is exactly at its `end` (DESIGN.md section 3).
+the shape at i/n, so the last step of a segment is exactly at its `end` (docs/study.md, "study.toml").
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The study: training runs, the bases they start from and their losses (DESIGN.md section 3).
+"""The study: training runs, the bases they start from and their losses (docs/study.md).
 
 Losses are in nats/token, learning rates raw (2e-4, not 2.0), model sizes in millions of
 non-embedding parameters. Everything is checked on construction; folders are read by

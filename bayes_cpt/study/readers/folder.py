@@ -19,7 +19,7 @@ from bayes_cpt.toml_files import read_toml
 
 
 def read_study(path: str | Path) -> Study:
-    """Read a study folder (DESIGN.md section 3).
+    """Read a study folder (docs/study.md).
 
     Parameters
     ----------
