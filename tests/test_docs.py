@@ -51,9 +51,10 @@ def test_links_lead_to_files_sections_and_names_that_exist(page: Path) -> None:
         symbol = text.strip("`")
         if not file.exists():
             broken.append(target)
-        elif section and section not in [anchor(heading) for heading in headings(file)]:
+            continue
+        if section and section not in map(anchor, headings(file)):
             broken.append(target)
-        elif file.suffix == ".py" and symbol.isidentifier() and symbol not in defined(file):
+        if file.suffix == ".py" and symbol.isidentifier() and symbol not in defined(file):
             broken.append(f"{symbol} in {target}")
     assert broken == []
 
