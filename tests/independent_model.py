@@ -268,7 +268,8 @@ def model(
         numpyro.sample(f"curve_{i}", normal, obs=curve.losses)
 
 
-def _sites(study: Study, path: Path) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def stated(study: Study, path: Path) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of `model` for a study and a file of priors, and what it samples, by name."""
     # The residuals' settings come from the same file as the priors.
     reference = reference_points(study) | residual_settings(path)
     curves = [curve_data(study, run, domain, reference) for run in study.runs for domain in (0, 1)]
@@ -283,7 +284,14 @@ def _sites(study: Study, path: Path) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def sample(
-    study: Study, path: Path, guess: dict[str, Floats], seed: int, *, warmup: int, draws: int
+    study: Study,
+    path: Path,
+    guess: dict[str, Floats],
+    seed: int,
+    *,
+    warmup: int,
+    draws: int,
+    accept: float = 0.99,
 ) -> dict[str, Floats]:
     """Return draws of every parameter from NumPyro's NUTS.
 
@@ -297,13 +305,15 @@ def sample(
         Draws whose mean and covariance serve as coordinates: they change the time this takes, not
         the distribution that is sampled.
     seed, warmup, draws : int
+    accept : float
+        Acceptance rate that steps are tuned to: wide priors leave ridges, on which long steps diverge.
 
     Returns
     -------
     dict of str to ndarray, shape (chains, draws, values)
         And of the sampler's own ``diverging`` and ``num_steps``.
     """
-    arguments, sites = _sites(study, path)
+    arguments, sites = stated(study, path)
     bijections = {name: dist.biject_to(site["fn"].support) for name, site in sites.items()}
     columns = {}
     for name, bijection in bijections.items():
@@ -325,7 +335,7 @@ def sample(
     def potential(white: Any) -> Any:
         return numpyro.infer.util.potential_energy(model, arguments, {}, unconstrained(white))
 
-    kernel = numpyro.infer.NUTS(potential_fn=potential, target_accept_prob=0.99)
+    kernel = numpyro.infer.NUTS(potential_fn=potential, target_accept_prob=accept)
     chain = numpyro.infer.MCMC(
         kernel, num_warmup=warmup, num_samples=draws, num_chains=CHAINS, progress_bar=False
     )
