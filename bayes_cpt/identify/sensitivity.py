@@ -125,6 +125,11 @@ def log_priors(posterior: Posterior, parameters: dict[str, Floats]) -> dict[str,
     Densities are per unit of the scale on which the prior is normal (a lognormal's log), as a sampler has
     them: raised to a power such a prior gets narrower around its median. Per unit of the value it would
     move as well. Fixed parameters are left out.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    parameters : dict of str to ndarray, shape (draws, ...)
     """
     frame = posterior.frame
     roles = dict(zip(frame.domains, frame.roles, strict=True))
@@ -146,7 +151,13 @@ def log_priors(posterior: Posterior, parameters: dict[str, Floats]) -> dict[str,
 
 
 def log_likelihoods(posterior: Posterior, parameters: dict[str, Floats]) -> Floats:
-    """Return the log likelihood of every fitted curve, shape (draws, curves)."""
+    """Return the log likelihood of every fitted curve, shape (draws, curves).
+
+    Parameters
+    ----------
+    posterior : Posterior
+    parameters : dict of str to ndarray, shape (draws, ...)
+    """
     from bayes_cpt.model.compiled.likelihood import curve_log_likelihoods
 
     frame, study = posterior.frame, posterior.study
@@ -214,6 +225,10 @@ def normal_scores(quantities: Floats) -> Floats:
     """Return draws by their ranks, spread as a normal distribution's, shape as given.
 
     So a quantity and any rising function of it are equally sensitive, and so is noise in all of them.
+
+    Parameters
+    ----------
+    quantities : ndarray, shape (draws, ...)
     """
     from scipy.special import ndtri
     from scipy.stats import rankdata

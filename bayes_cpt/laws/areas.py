@@ -124,7 +124,13 @@ def annealing_memory(
     initial_learning_rate: float,
     initial_memory: float = 0.0,
 ) -> float:
-    """Return m after the last step, to carry over (arguments as in `annealing_area`)."""
+    """Return m after the last step, to carry over (arguments as in `annealing_area`).
+
+    Parameters
+    ----------
+    learning_rates, momentum, initial_learning_rate, initial_memory
+        As for `annealing_area`.
+    """
     return _annealing(learning_rates, momentum, initial_learning_rate, initial_memory)[1]
 
 

@@ -53,7 +53,13 @@ class ScheduleBatch:
     shape: NDArray[np.int64]
 
     def schedule(self, index: int) -> Schedule:
-        """Return one of the schedules."""
+        """Return one of the schedules.
+
+        Parameters
+        ----------
+        index : int
+            From 0.
+        """
         initial, peak, final = (
             float(values[index]) for values in (self.initial, self.peak, self.final)
         )

@@ -68,6 +68,12 @@ def read_plan(
 def run_keys(path: str | Path, key: str) -> dict[str, Any]:
     """Return what the runs of a plan say under a key that `read_plan` sets aside, by run.
 
+    Parameters
+    ----------
+    path : path
+        A plan: a folder or one TOML file.
+    key : str
+
     Raises
     ------
     StudyError
