@@ -199,7 +199,8 @@ def _mixed_area(falls: Falls, p: dict[str, Any]) -> Any:
     return (1.0 - share) * _area(falls, memory) + share * memory / slow * _area(falls, slow)
 
 
-def _law(curve: CurveData, p: dict[str, Any], reference: dict[str, float]) -> Any:
+def law_curve(curve: CurveData, p: dict[str, Any], reference: dict[str, float]) -> Any:
+    """Return the law at the points of a curve, nats/token, from parameters of shape (values,)."""
     d = curve.domain
     alpha, memory = p["exponent"][d], p["memory"][0]
     ratio = (curve.forward_pt + curve.forward_cpt) / reference["forward_pt"]
@@ -263,7 +264,7 @@ def model(
     p = {name: _draw(name, own) for name, own in priors.items()}
     for i, curve in enumerate(curves):
         normal = dist.MultivariateNormal(
-            _law(curve, p, reference), covariance_matrix=_covariance(curve, p, reference)
+            law_curve(curve, p, reference), covariance_matrix=_covariance(curve, p, reference)
         )
         numpyro.sample(f"curve_{i}", normal, obs=curve.losses)
 

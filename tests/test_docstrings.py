@@ -1,7 +1,7 @@
 """Public functions with arguments say what each of them is: a Parameters section, as numpydoc has it.
 
-`LACKING` lists the files where some still do not. It only gets shorter: a file that lacks nothing any more must
-leave it, and no new one may enter.
+`LACKING` lists the files where some still do not. It only gets shorter: a file that lacks nothing any more
+must leave it, and no new one may enter.
 """
 
 import ast
@@ -120,7 +120,7 @@ def public(body: list[ast.stmt], inside: str = "") -> Iterator[tuple[str, Functi
 
 
 def promised() -> set[tuple[str, frozenset[str]]]:
-    """Return name and arguments of the methods that a protocol describes: its classes need not repeat it."""
+    """Return name and arguments of methods that a protocol describes: no class need repeat it."""
     found = set()
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

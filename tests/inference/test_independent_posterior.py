@@ -114,10 +114,10 @@ def test_posterior_agrees_with_numpyro() -> None:
 
 
 def narrowed(path: Path, folder: Path) -> Path:
-    """Return a copy of a model's file whose priors are a third as wide: no ridges, and few steps a draw."""
+    """Return a copy of a model's file whose priors are a fifth as wide: no ridges, and few steps a draw."""
     text = path.read_text(encoding="utf-8")
     text, count = re.subn(
-        r"\b(sd|sigma) = ([0-9.]+)", lambda own: f"{own[1]} = {float(own[2]) / 3:.6g}", text
+        r"\b(sd|sigma) = ([0-9.]+)", lambda own: f"{own[1]} = {float(own[2]) / 5:.6g}", text
     )
     assert count > 20
     narrow = folder / "narrow.toml"
