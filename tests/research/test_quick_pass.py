@@ -11,11 +11,12 @@ import pytest
 from benchmarks import __main__ as benchmarks
 from benchmarks import growth
 from synthetic import lab
-from testbench import choosers, decisions, few_runs, held_out, one_decision
+from testbench import choosers, decisions, few_runs, held_out, independent_errors, one_decision
 
 from bayes_cpt.inference import sampling
 from bayes_cpt.inference.sampling import Effort
 from bayes_cpt.study.writer import write_study
+from bayes_cpt.validate import paper_method
 
 SHORT = (Effort(80, 60, 0.8),)
 # A number, or none, under each heading of the table.
@@ -65,6 +66,8 @@ def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make fits short, and leave out what is not installed."""
     monkeypatch.setattr(sampling, "EFFORTS", SHORT)
     monkeypatch.setattr(one_decision, "EFFORTS", SHORT)
+    monkeypatch.setattr(paper_method, "STARTS", 4)
+    monkeypatch.setattr(independent_errors, "STARTS", 2)
     if find_spec("sklearn") is None:
         monkeypatch.delitem(choosers.PREDICTORS, "Gaussian process")
 
