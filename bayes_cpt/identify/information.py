@@ -64,7 +64,13 @@ class FreeParameters:
         return list(self.priors)
 
     def values(self, places: Floats) -> dict[str, Floats]:
-        """Return parameters, fixed ones too, from places of shape (places, free)."""
+        """Return parameters, fixed ones too, from places of shape (places, free).
+
+        Parameters
+        ----------
+        places : ndarray, shape (places, free)
+            In sds of the prior from its median.
+        """
         return self.assembled(
             {
                 label: _value(prior, places[:, i])
@@ -73,7 +79,13 @@ class FreeParameters:
         )
 
     def assembled(self, columns: dict[tuple[str, str], Floats]) -> dict[str, Floats]:
-        """Return parameters, fixed ones too, shape (draws, ...), from a column of each free one."""
+        """Return parameters, fixed ones too, shape (draws, ...), from a column of each free one.
+
+        Parameters
+        ----------
+        columns : dict of tuple of str to ndarray, shape (draws,)
+            By name and validation set.
+        """
         draws = len(next(iter(columns.values())))
         roles = dict(zip(self.frame.domains, self.frame.roles, strict=True))
         found = {}
@@ -87,7 +99,13 @@ class FreeParameters:
         return found
 
     def places(self, values: dict[str, Floats]) -> Floats:
-        """Return places, shape (draws, free), from parameters of shape (draws, ...)."""
+        """Return places, shape (draws, free), from parameters of shape (draws, ...).
+
+        Parameters
+        ----------
+        values : dict of str to ndarray, shape (draws, ...)
+            Parameters by name.
+        """
         coords = self.frame.coords()
         columns = []
         for (name, member), prior in self.priors.items():
@@ -139,7 +157,12 @@ def information(free: FreeParameters, curves: Curves, place: Floats) -> dict[str
 
 
 def finite(slopes: Floats) -> Floats:
-    """Return slopes with those that are too steep for a number, or none, as nothing."""
+    """Return slopes with those that are too steep for a number, or none, as nothing.
+
+    Parameters
+    ----------
+    slopes : ndarray
+    """
     return np.where(np.abs(slopes) < STEEPEST, slopes, 0.0)
 
 
