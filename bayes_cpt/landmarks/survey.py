@@ -18,6 +18,7 @@ from bayes_cpt.landmarks.trials import as_study, fitted_base
 from bayes_cpt.landmarks.turning import TurningLength, turning_length
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
+from bayes_cpt.views import view
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,11 +114,13 @@ class Survey:
         found["peak_learning_rate"] = self.peaks.table(interval)
         return found if own is None else found | {"bases": own.bases.table(interval)}
 
+    def verdict(self, interval: float = 0.9) -> list[str]:
+        """Return what to start from and whether general loss comes back, a short line each."""
+        return list(view(self, "words", interval).verdict)
+
     def sentences(self, interval: float = 0.9) -> list[str]:
         """Return what it comes to, in sentences to act on, each with its probability."""
-        from bayes_cpt.report.landmark_words import advise
-
-        return advise(self, interval)
+        return list(view(self, "words", interval).paragraphs)
 
 
 def survey(

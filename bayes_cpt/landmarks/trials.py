@@ -13,6 +13,7 @@ from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.areas import MomentumRange, PhaseAreas, continual_areas
 from bayes_cpt.model.points import Points
+from bayes_cpt.model.prior_draws import draw_priors
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.unknown_base import GIVE_SCHEDULE, check_base
 from bayes_cpt.study.runs import Base, Run
@@ -185,6 +186,25 @@ class LawSample:
             If the law knows no CPT phase.
         """
         frame = posterior.frame
+        cls._check(frame)
+        return cls(frame, frame.law.coefficients(posterior.parameters(draws), np))
+
+    @classmethod
+    def of_prior(cls, frame: Frame, draws: int, seed: int = 0) -> Self:
+        """Return the coefficients in draws of the prior, to see what the data add.
+
+        Raises
+        ------
+        StudyError
+            As `of`.
+        """
+        cls._check(frame)
+        # A coefficient on a ridge overflows in the far tail of its prior, where it is only large.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return cls(frame, frame.law.coefficients(draw_priors(frame, draws, seed), np))
+
+    @staticmethod
+    def _check(frame: Frame) -> None:
         if not frame.spec.law.continual:
             raise StudyError(
                 [
@@ -195,7 +215,6 @@ class LawSample:
                     )
                 ]
             )
-        return cls(frame, frame.law.coefficients(posterior.parameters(draws), np))
 
     @property
     def draws(self) -> int:

@@ -8,12 +8,11 @@ machine, and studies, folds and simulations differ only in arrays.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.inference.whitening import Metric
 from bayes_cpt.model.compiled.compilation import compiled_law
 from bayes_cpt.model.compiled.coordinates import join_paces, separate_paces
 from bayes_cpt.model.compiled.kernels import BOUNDED, LOG_NORMAL, LOGIT_NORMAL, NORMAL, PACES
@@ -27,6 +26,18 @@ type Floats = NDArray[np.float64]
 # the momenta.
 COLUMNS = ("cpt_steps", "learning_rate", "forward_pt", "forward_cpt")
 AREA_COLUMNS = 2 + 2 * len(PACES)
+
+
+class Metric(Protocol):
+    """The white coordinates of a sampler, as `bayes_cpt.inference.whitening` makes them."""
+
+    @property
+    def center(self) -> Floats:
+        """Where they are 0, shape (dimensions,)."""
+
+    @property
+    def factor(self) -> Floats:
+        """What a unit step of each does, shape (dimensions, dimensions)."""
 
 
 @dataclass(frozen=True)
