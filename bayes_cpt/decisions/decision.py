@@ -132,7 +132,7 @@ class Decision:
 
     def plot(self) -> "Figure":
         """Return a figure of the decision (see `bayes_cpt.plots.decision`)."""
-        return view(self, "plot")
+        return cast("Figure", view(self, "plot"))
 
 
 def decide(

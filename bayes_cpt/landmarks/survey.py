@@ -114,6 +114,20 @@ class Survey:
         found["peak_learning_rate"] = self.peaks.table(interval)
         return found if own is None else found | {"bases": own.bases.table(interval)}
 
+    def past(self) -> tuple[float, float] | None:
+        """Return how probably the base lies past its critical point at the run's replay ratio.
+
+        Returns
+        -------
+        tuple of float or None
+            By the posterior, and by the prior alone; None for a base of unknown history.
+        """
+        if self.choices is None:
+            return None
+        replay, critical = self.run.replay or 0.0, self.choices.critical
+        posterior, prior = (critical.past(self.base, by_prior=own) for own in (False, True))
+        return float(posterior.sel(replay=replay)), float(prior.sel(replay=replay))
+
     def verdict(self, interval: float = 0.9) -> list[str]:
         """Return what to start from and whether general loss comes back, a short line each."""
         return list(view(self, "words", interval).verdict)

@@ -118,9 +118,7 @@ def _lowest_by_base(decision: "Decision") -> dict[str, float]:
 
 
 def _quantities(decision: "Decision", interval: float) -> list[dict[str, Any]]:
-    return [
-        _quantity(decision, cut, interval) for cut in decision.slices if cut.name in QUANTITIES
-    ]
+    return [_quantity(decision, cut, interval) for cut in decision.slices if cut.name in QUANTITIES]
 
 
 def _quantity(decision: "Decision", cut: "Slice", interval: float) -> dict[str, Any]:
@@ -217,9 +215,7 @@ def _cautions(decision: "Decision") -> list[str]:
     cautions += [f"{_sentence(edge)}, so that better may lie beyond" for edge in decision.edges]
     cautions += [_sentence(note) for note in decision.space.notes]
     if not valuation.model.bases(candidates.bases).known[:, candidates.base[0]].all():
-        cautions.append(
-            f"The loss of {base.name} was not measured: it is taken to lie on the law"
-        )
+        cautions.append(f"The loss of {base.name} was not measured: it is taken to lie on the law")
     if base.schedule is None:
         cautions.append(
             f"The pre-training of {base.name} is not known. How far it was annealed, and what more "

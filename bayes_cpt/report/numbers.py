@@ -45,7 +45,8 @@ class Estimate:
         """
         values = np.asarray(draws, dtype=np.float64)
         marks = np.quantile(values, [0.5, 0.5 - interval / 2, 0.5 + interval / 2])
-        return cls(*map(float, marks), float(values.std()), float(np.mean(values > 0)))
+        median, lower, upper = (float(mark) for mark in marks)
+        return cls(median, lower, upper, float(values.std()), float(np.mean(values > 0)))
 
     @property
     def sure(self) -> float:
@@ -87,9 +88,9 @@ class Estimate:
 
     @property
     def moved(self) -> str:
-        """A difference of losses: its size, its way, its interval and how sure its sign is."""
+        """Where a loss ends against another: how far, which way, the interval, and how sure the way is."""
         if not self.is_told:
-            return f"no difference that can be told ({self.band} nats)"
+            return f"as high, as far as can be told ({self.band} nats)"
         return f"{self.size} nats {self.way} ({self.band}; {chance(self.sure)})"
 
 

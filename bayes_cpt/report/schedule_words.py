@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayes_cpt.decisions.schedule.schedule_choice import COSINE, FREE, NOTHING, WSD
+from bayes_cpt.decisions.schedule.schedule_choice import COSINE, FREE, WSD
 from bayes_cpt.decisions.schedule.schedule_end import TERMS, Term
 from bayes_cpt.report.numbers import SURE, Estimate, fixed
 from bayes_cpt.report.rendering import Words, render

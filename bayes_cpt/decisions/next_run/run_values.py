@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -206,4 +206,4 @@ class RunValues:
 
     def plot(self) -> "Figure":
         """Return a figure of what the runs are worth and tell (see `bayes_cpt.plots.next_run`)."""
-        return view(self, "plot")
+        return cast("Figure", view(self, "plot"))
