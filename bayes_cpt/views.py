@@ -1,8 +1,8 @@
 """What is made of a result: its words, tables, figure and forecast, found when somebody asks for them.
 
 Results are typed objects that know nothing of words, tables or figures: what makes those comes after them.
-So that ``choice.plot()`` is there all the same, the method asks here. Modules are named as text and imported
-at the call: this is the one way in which a room reaches another that comes after it.
+So that ``choice.plot()`` is there all the same, the method asks here. Modules are named as text and
+imported at the call: this is the one way in which a room reaches another that comes after it.
 """
 
 from importlib import import_module
