@@ -138,16 +138,12 @@ def test_every_view_of_a_result_is_there(name: str, target: str) -> None:
 
 
 def test_files_are_short() -> None:
-    lengths = {
-        name: len(path.read_text("utf-8").splitlines()) for name, path in modules().items()
-    }
+    lengths = {name: len(path.read_text("utf-8").splitlines()) for name, path in modules().items()}
     assert {name: n for name, n in lengths.items() if n > LONGEST_FILE} == {}
 
 
 def test_folders_hold_few_files() -> None:
     folders = [PACKAGE, *(path for path in PACKAGE.rglob("*") if path.is_dir())]
-    sizes = {
-        str(folder.relative_to(PACKAGE)): len(list(folder.glob("*.py"))) for folder in folders
-    }
+    sizes = {str(folder.relative_to(PACKAGE)): len(list(folder.glob("*.py"))) for folder in folders}
     large = {name for name, size in sizes.items() if size > LARGEST_FOLDER}
     assert large == set(LARGE_FOLDERS)
