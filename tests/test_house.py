@@ -17,7 +17,7 @@ ROOMS = (
     "study", "laws", "model", "inference", "forecast", "identify", "landmarks", "decisions", "validate",
     "watch", "report", "plots", "cli",
 )  # fmt: skip
-# Ways into the package: `import bayes_cpt` looks names up when they are used, `python -m` starts the program.
+# Ways into the package: `import bayes_cpt` finds names as they are used, `python -m` starts the program.
 DOORS = ("bayes_cpt", "bayes_cpt.__main__")
 LONGEST_FILE, LARGEST_FOLDER = 400, 13
 LARGE_FOLDERS = {"plots": "one file per figure", "cli": "one file per verb"}

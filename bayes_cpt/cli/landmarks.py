@@ -145,8 +145,8 @@ def _main(
     )
     sections = [(heading, _effects(landmarks, interval))]
     left = tables["turning_length"]["run"].nunique() - len(turning)
-    more = f"; {left} more runs with --verbose" if left else ""
-    sections.append((f"Does general loss come back to its base's?{more}", _returns(turning)))
+    more = f" ({left} more runs with --verbose)" if left else ""
+    sections.append((f"Does general loss come back to that of its base?{more}", _returns(turning)))
     if "critical_point" in tables:
         heading = "Critical point: PT steps past which general loss does not all come back"
         sections.append((heading, _critical_in_short(tables["critical_point"].head(REPLAYS))))
