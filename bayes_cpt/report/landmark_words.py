@@ -230,11 +230,11 @@ def effects(survey: "Survey", interval: float = 0.9) -> list[tuple[str, list[Est
     rows.append(row(f"{lowest}, not re-warmed", gaps(choices.direct)[:, 0]))
     rows.append(row("base annealed to 0 %, re-warmed", gaps(choices.rewarmed)[:, 0]))
     names = choices.bases.draws["value"].to_numpy()
-    changes, own = gaps(choices.bases), choices.bases.reference
+    changes, reference = gaps(choices.bases), choices.bases.reference
     rows += [
-        row(f"{name}, not {names[own]}", changes[:, index])
+        row(f"{name}, not {names[reference]}", changes[:, index])
         for index, name in enumerate(names)
-        if index != own
+        if index != reference
     ]
     return rows
 

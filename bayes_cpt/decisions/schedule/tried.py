@@ -45,7 +45,7 @@ def best_tried(
     """
     runs = posterior.study.continual_runs
     used = {run.base for run in runs}
-    bases = [own.name for own in fitted_bases(posterior.study) if own.name in used]
+    bases = [fitted.name for fitted in fitted_bases(posterior.study) if fitted.name in used]
     replays = sorted({run.replay or 0.0 for run in runs})
     peaks = sorted({run.schedule.peak for run in runs})
     space = {
