@@ -300,12 +300,12 @@ def choose_schedule(
     if criterion not in get_args(Criterion.__value__):
         raise ValueError(f"criterion is {criterion!r}: give one of {', '.join(CRITERIA)}")
     goal = read_objective(objective)
+    model = FinalLosses.of(posterior, draws)
     highest = max(run.schedule.peak for run in posterior.study.runs) if cap is None else cap
     _check(replay, steps, highest)
     taken = tuple(name for name, given in (("base", base), ("replay", replay)) if given is None)
     if base is None or replay is None:
         base, replay = best_tried(posterior, base, replay, steps, goal, draws)
-    model = FinalLosses.of(posterior, draws)
     start = named_base(posterior.study, base, "base")
     end = ScheduleEnd.of(model, start, replay, steps, goal.combination(model.domains))
     shapes = Shapes(end, highest)
