@@ -7,7 +7,6 @@ from pydantic import BaseModel, ValidationError
 from bayes_cpt.checks import suggestion
 from bayes_cpt.errors import Problem, SpecError
 
-
 # Problems of a key itself, which may be no identifier: re-play, or a name in quotes.
 ABOUT_KEYS = ("extra_forbidden", "missing")
 
