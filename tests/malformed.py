@@ -190,7 +190,48 @@ TABLE: list[Malformed] = [
     Malformed(
         "semicolons",
         replace_file("losses.csv", LOSSES.replace(",", ";")),
-        ("losses.csv, column loss", "separated by commas"),
+        (
+            "losses.csv: the columns are separated by semicolons. Save",
+            "bayes-cpt import csv --help",
+        ),
+    ),
+    Malformed(
+        "semicolons-and-decimal-commas",
+        replace_file("losses.csv", LOSSES.replace(",", ";").replace(".", ",")),
+        (
+            "losses.csv: the columns are separated by semicolons and numbers have decimal commas",
+            "bayes-cpt import csv --help",
+        ),
+    ),
+    Malformed(
+        "tabs-after-a-byte-order-mark",
+        replace_file("losses.csv", "\ufeff" + LOSSES.replace(",", "\t")),
+        ("losses.csv: the columns are separated by tabs", "bayes-cpt import csv --help"),
+    ),
+    Malformed(
+        "blanks",
+        replace_file("losses.csv", LOSSES.replace(",", "  ")),
+        ("losses.csv: the columns are separated by blanks", "bayes-cpt import csv --help"),
+    ),
+    Malformed(
+        "semicolons-in-log",
+        replace_file("lr.csv", RATES.replace(",", ";")),
+        ("lr.csv: the columns are separated by semicolons",),
+    ),
+    Malformed(
+        "utf-16",
+        replace_file("losses.csv", LOSSES.replace(",", "\t").encode("utf-16")),
+        ("losses.csv: the file is UTF-16", "Save it as CSV in UTF-8"),
+    ),
+    Malformed(
+        "decimal-comma",
+        row("mixed,30,prose,3,5"),
+        ("losses.csv, line 13", "5 cells", "write 3.5 with a point"),
+    ),
+    Malformed(
+        "quoted-decimal-comma",
+        row('mixed,30,prose,"3,5"'),
+        ("losses.csv, line 13", "'3,5'", "write 3.5 with a decimal point"),
     ),
     Malformed(
         "wrong-column",

@@ -90,12 +90,14 @@ def fit_and_save(
     """Fit, save and show; return the posterior and what machines are told of it."""
     from bayes_cpt.model.setup import build_setup
     from bayes_cpt.model.spec import read_spec
+    from bayes_cpt.study.evidence import check_evidence
 
     spec = read_spec(model)
     started = time.monotonic()
     with written.cautions():
         # What the study lacks is said before the sampler is imported.
         build_setup(spec, study)
+        check_evidence(study, continual=spec.law.continual)
         from bayes_cpt.inference.fitting import fit as fit_study
 
         with written.progress() as tell, explained(tell) as clock:
