@@ -4,6 +4,7 @@ Each row is (id, write, fragments): `write(folder)` writes the malformed study a
 path to read; the error must contain every fragment: places first, then what is wrong and the fix.
 """
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -237,6 +238,27 @@ TABLE: list[Malformed] = [
         "wrong-column",
         edit("losses.csv", ("domain,loss", "domain,bits")),
         ("losses.csv, column loss", "losses.csv, column bits", "Name the columns run, step"),
+    ),
+    Malformed(
+        "wide-table",
+        replace_file("losses.csv", "run,step,prose,code\nmixed,25,3.6,3.9\n"),
+        (
+            "losses.csv, column loss: the columns prose, code stand in place of domain and loss",
+            "a row for each validation set",
+            "bayes-cpt import csv --help",
+        ),
+    ),
+    Malformed(
+        "perplexities",
+        edit(
+            "losses.csv",
+            *(
+                (line, f"{line.rpartition(',')[0]},{math.exp(float(line.rpartition(',')[2])):.2f}")
+                for line in LOSSES.splitlines()
+                if ",prose," in line
+            ),
+        ),
+        ("of prose are above 12.5", "look like perplexities", "natural logarithm of perplexity"),
     ),
     Malformed(
         "column-typo",

@@ -65,6 +65,15 @@ class TableCheck(Check):
         """Note missing, unknown and repeated columns."""
         wanted = ", ".join(expected)
         found = [str(column) for column in self.table.columns]
+        others = [column for column in found if column not in expected]
+        if set(expected) - set(found) == {"domain", "loss"} and len(others) > 1:
+            self.add(
+                f"{self.file}, column loss",
+                f"the columns {', '.join(others)} stand in place of domain and loss",
+                f"write a row for each validation set, with the columns {wanted}, or have the table read "
+                "as it is: bayes-cpt import csv --help",
+            )
+            return
         for column in expected:
             if column not in found:
                 self.add(

@@ -10,6 +10,7 @@ import numpy as np
 
 from bayes_cpt.checks import Check, suggestion
 from bayes_cpt.errors import Problem
+from bayes_cpt.study.plausibility import note_mix_ups
 from bayes_cpt.study.tables import LOSS_COLUMNS, TableCheck
 
 if TYPE_CHECKING:
@@ -95,9 +96,12 @@ def examine(
     clean = table.duplicates(clean, ["run", "step", "domain"])
     if runs or malformed:
         clean = _check_rows(table, clean, runs, malformed)
+    _check_scale(table, clean)
     if not is_plan:
         _check_domains(table, clean, general, target, runs)
         _note_unmeasured_runs(cautions, clean, runs, origin)
+        if isinstance(general, str) and isinstance(target, str):
+            note_mix_ups(cautions, clean, runs, general, target, origin.settings)
     caution_table = TableCheck(losses, origin.losses, origin.row)
     _note_disorder(caution_table, clean)
     _note_high_losses(caution_table, clean)
@@ -298,6 +302,21 @@ def _note_disorder(cautions: TableCheck, losses: "pd.DataFrame") -> None:
             "of order and were sorted by step",
             "check that each log is of one run without a restart, and sort the rows",
         )
+
+
+def _check_scale(table: TableCheck, losses: "pd.DataFrame") -> None:
+    """Refuse validation sets most of whose losses are in another unit: no law of losses fits those."""
+    for domain, rows in losses.groupby("domain", sort=False):
+        high = rows[rows["loss"] > HIGHEST_LOSS]
+        if 2 * len(high) > len(rows):
+            first = high["loss"].iloc[0]
+            table.add(
+                table.place(high.index[0]),
+                f"{len(high)} of {len(rows)} losses of {domain} are above {HIGHEST_LOSS:g}, more than a "
+                "uniform guess costs in any vocabulary: these look like perplexities",
+                "give nats/token, the natural logarithm of perplexity: "
+                f"{math.log(first):.4g} for {first:g}",
+            )
 
 
 def _note_high_losses(cautions: TableCheck, losses: "pd.DataFrame") -> None:

@@ -36,6 +36,12 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     ("summary {dir}/none.nc", ("none.nc: there is no such fit", "bayes-cpt fit STUDY")),
     ("summary {text}", ("this is not a fit of bayes_cpt", "fit again")),
     ("summary {dir}", ("there is no such fit",)),
+    (f"summary {STUDY}", ("this is a study, not a fit", f"bayes-cpt fit {STUDY} -o fit.nc")),
+    ("landmarks {fit} --run r25", ("fit.nc: there is no run 'r25'", "did you mean")),
+    (
+        f"predict {{fit}} --plan {PLAN} --at {{semi}} -o {{dir}}/o.csv",
+        ("semi.csv: the columns are separated by semicolons",),
+    ),
     ("summary {fit} --interval 90", ("90 is not a mass between 0 and 1", "write 0.9 for 90 %")),
     ("summary {fit} --interval 0", ("0 is not a mass",)),
     ("summary {fit} --interval nan", ("nan is not a mass",)),
@@ -69,8 +75,11 @@ def test_bad_command_lines(
     text.write_text("nothing of the kind\n")
     plan.write_text(Path(PLAN).read_text() + '\n[study]\nname = "other"\ngeneral = "prose"\n')
     points.write_text("run,step,domain\nmixed,5,general\n")
+    semi = tmp_path / "semi.csv"
+    semi.write_text("run;step;domain\nlong_r25;5;general\n")
     before = fit_file.read_bytes()
     places = {"fit": fit_file, "dir": folder, "text": text, "plan": plan, "points": points}
+    places["semi"] = semi
     arguments = [part.format(**places) for part in line.split()]
     check_refusal(call(*arguments), fragments)
     assert list(folder.iterdir()) == []

@@ -95,8 +95,8 @@ def test_losses_that_tell_nothing_are_refused_by_check_and_fit(
     header, *rows = FILES["losses.csv"].splitlines()
     cells = [row.split(",") for row in rows]
     kept = [",".join([*row[:3], value]) for row in cells if (value := keep(*row)) is not None]
-    files = {**FILES, "losses.csv": "\n".join([header, *kept])}
-    folder = write_files(tmp_path / "study", files)
+    told = "\n".join([header, *kept])
+    folder = write_files(tmp_path / "study", {**FILES, "losses.csv": told})
     for line in (("check", folder), ("fit", folder, "-o", tmp_path / "fit.nc")):
         answer = call(*line)
         assert answer.code == (2 if said else 0)

@@ -63,7 +63,7 @@ def row_word(path: Path) -> str:
     return "line" if path.suffix == ".csv" else "row"
 
 
-def _check_separator(path: Path) -> None:
+def check_separator(path: Path) -> None:
     """Refuse a table whose cells are separated by anything but commas, as many spreadsheets write it.
 
     Raises
@@ -95,7 +95,7 @@ def _check_separator(path: Path) -> None:
 def _read_csv(path: Path) -> "pd.DataFrame":
     import pandas as pd
 
-    _check_separator(path)
+    check_separator(path)
     check = Check()
     rows, lines = [], []
     try:
