@@ -10,8 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 from bayes_cpt.bundled import bundled_study
+from bayes_cpt.inference.density import density_of
 from bayes_cpt.inference.whitening import Metric
-from bayes_cpt.model.density import build_density
+from bayes_cpt.model.build import model_of
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec, shipped_models
 from bayes_cpt.study.readers.folder import read_study
@@ -97,7 +98,9 @@ def both_posteriors() -> tuple[dict[str, Floats], dict[str, Floats]]:
     from bayes_cpt.inference.sampling import sample
 
     study = thinned()
-    ours = sample(build_density(build_setup(read_spec("cpt-replay"), study)), seed=1, draws=DRAWS)
+    ours = sample(
+        density_of(model_of(build_setup(read_spec("cpt-replay"), study))), seed=1, draws=DRAWS
+    )
     assert ours.diagnostics.trustworthy
     guess = {
         name: value.reshape(value.shape[0] * value.shape[1], -1)
@@ -117,7 +120,7 @@ def test_the_second_model_has_the_same_density() -> None:
 
     study, path = thinned(), shipped_models()["cpt-replay"]
     arguments, sites = independent_model._sites(study, path)
-    density = build_density(build_setup(read_spec("cpt-replay"), study))
+    density = density_of(model_of(build_setup(read_spec("cpt-replay"), study)))
     size = density.start.size
     for position in density.start + 0.3 * np.random.default_rng(0).standard_normal((4, size)):
         values = density.values(position)
