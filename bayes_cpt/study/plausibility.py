@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 # Changes of the loss over a run that are no accident (nats).
 CLEAR = 0.05
 # Runs with no more replay forget; what they learn is the target.
-LITTLE_REPLAY = 0.1
+LITTLE_REPLAY = 0.05
 # Replay ratios that differ by so much change how much is forgotten; runs that it takes to tell.
 APART, FEWEST = 0.2, 3
 
@@ -70,7 +70,8 @@ def note_mix_ups(
             f"{settings}, table runs, key replay",
             f"the loss of {general} changes by {most:+.2f} or more at replay {ratios.max():g}, by "
             f"{least:+.2f} or less at {ratios.min():g}, though replay should keep it down",
-            "give as replay the share of general data in the batches, not that of target data",
+            "give as replay the share of general data in the batches, not that of target data; or swap "
+            "general and target, if they are mixed up",
         )
 
 
