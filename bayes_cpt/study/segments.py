@@ -111,6 +111,13 @@ class Segment:
         """Return the same shape over another number of steps."""
         return replace(self, steps=steps)
 
+    def first(self, steps: int) -> "Segment | LoggedSegment":
+        """Return the first steps of it, to the last digit: as a log unless it is constant."""
+        if self.shape == "constant":
+            return self.stretched(steps)
+        rates = self.learning_rates()[:steps]
+        return LoggedSegment(steps, tuple(range(1, steps + 1)), tuple(rates.tolist()))
+
 
 @dataclass(frozen=True)
 class LoggedSegment:
@@ -163,6 +170,16 @@ class LoggedSegment:
                 "log finite learning rates, not below 0",
             )
         check.raise_problems()
+
+    def first(self, steps: int) -> "LoggedSegment":
+        """Return the first steps of it, every one logged."""
+        rates = self.learning_rates()[:steps]
+        return replace(
+            self,
+            steps=steps,
+            logged_steps=tuple(range(1, steps + 1)),
+            logged_rates=tuple(rates.tolist()),
+        )
 
     @property
     def highest(self) -> float:
