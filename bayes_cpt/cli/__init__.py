@@ -17,6 +17,8 @@ from bayes_cpt.cli.console import Output
 from bayes_cpt.cli.decide import decide
 from bayes_cpt.cli.demo import demo
 from bayes_cpt.cli.fit import fit
+from bayes_cpt.cli.import_logs import import_logs
+from bayes_cpt.cli.init import init
 from bayes_cpt.cli.landmarks import landmarks
 from bayes_cpt.cli.next_run import next_run
 from bayes_cpt.cli.predict import predict
@@ -51,7 +53,20 @@ def _help(docstring: str | None) -> str:
     )
 
 
-for _verb in (check, fit, summary, predict, decide, next_run, schedule, landmarks, prior, demo):
+app.command(name="import", help=_help(import_logs.__doc__))(import_logs)
+for _verb in (
+    init,
+    check,
+    fit,
+    summary,
+    predict,
+    decide,
+    next_run,
+    schedule,
+    landmarks,
+    prior,
+    demo,
+):
     app.command(help=_help(_verb.__doc__))(_verb)
 
 _validate = typer.Typer()
@@ -71,9 +86,11 @@ def _version(wanted: bool) -> None:
 _PROGRAM_HELP = r"""Bayesian scaling laws for continual pre-training: from runs to credible loss curves.
 
 A study is a folder of training runs: study.toml says what was run, losses.csv what was measured.
-Look at it, fit a law to it, read the law, predict runs that were never trained:
+Make one from logs, look at it, fit a law to it, read the law, predict runs that were never trained:
 
 \b
+bayes-cpt init study out/r00 out/r25 --open-base base --replay r00=0 --replay r25=0.25
+bayes-cpt import hf out/r50 --study study --run r50 --replay 0.5
 bayes-cpt check data/cpt-lab
 bayes-cpt prior cpt-replay --plan data/cpt-lab -o prior.png
 bayes-cpt fit data/cpt-lab --seed 1 -o fit.nc

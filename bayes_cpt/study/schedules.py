@@ -207,7 +207,7 @@ class Schedule:
         return steps
 
     def first(self, steps: int) -> "Schedule":
-        """Return the schedule of the first `steps` steps; a segment cut through becomes a log, but a constant one.
+        """Return the schedule of the first `steps` steps; one that is cut becomes a log.
 
         Raises
         ------

@@ -1,1 +1,1 @@
-"""From trainer logs to runs of a study: readers give raw logs, which are cleaned, understood and imported."""
+"""From trainers' logs to runs of a study: raw logs are cleaned, understood and imported."""

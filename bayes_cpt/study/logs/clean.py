@@ -64,8 +64,11 @@ class Choices:
                 named = [name for name in allowed if name]
                 check.add(f"key {key}", f"{key} is {value!r}", f"write one of {', '.join(named)}")
         if self.step_unit != "steps" and self.per_step is None:
-            check.add("key per_step", f"the log counts {self.step_unit}, and nothing says how many a "
-                      "step takes", f"give --per-step N, the {self.step_unit} of an optimiser step")  # fmt: skip
+            check.add(
+                "key per_step",
+                f"nothing says how many {self.step_unit} a step takes",
+                f"give --per-step N, the {self.step_unit} of an optimiser step",
+            )
         if self.per_step is not None:
             check.positive("per_step", self.per_step, "tokens or samples per step")
         check.raise_problems()
@@ -102,7 +105,7 @@ class Log:
     @property
     def last_step(self) -> int:
         """Last step of which anything is told."""
-        return max([step for step, *_ in (*self.losses, *self.rates)], default=0)
+        return max([int(row[0]) for row in (*self.losses, *self.rates)], default=0)
 
 
 def clean(raw: RawLog, choices: Choices | None = None) -> Log:
@@ -187,7 +190,9 @@ def _rate_series(raw: RawLog, choices: Choices, notes: list[str]) -> str | None:
 def _unit(raw: RawLog, chosen: Mapping[str, str], choices: Choices, notes: list[str]) -> str:
     if choices.loss_unit is not None:
         if choices.loss_unit != "nats":
-            notes.append(f"{raw.source}: losses were converted from {choices.loss_unit} to nats/token")
+            notes.append(
+                f"{raw.source}: losses were converted from {choices.loss_unit} to nats/token"
+            )
         return choices.loss_unit
     for series in chosen:
         said = measured_unit(f"val_{series}")
@@ -211,8 +216,11 @@ def _check_size(check: Check, points: Sequence[tuple[int, Entry]], unit: str) ->
     for _, entry in points:
         loss = _in_nats(entry.value, unit)
         if not loss > 0:
-            check.add(entry.place, f"the loss {entry.series} is {entry.value:g}",
-                      "give a cross-entropy above 0; a log-likelihood needs its sign turned")  # fmt: skip
+            check.add(
+                entry.place,
+                f"the loss {entry.series} is {entry.value:g}",
+                "give a cross-entropy above 0; a log-likelihood needs its sign turned",
+            )
         elif loss > HIGHEST_LOSS:
             check.add(
                 entry.place,
@@ -243,9 +251,12 @@ def _points(
         elif not math.isfinite(entry.value):
             dropped += 1
             if not choices.drop_nan:
-                check.add(entry.place, f"{entry.series} is {entry.value:g} at step {entry.step:g}",
-                          "give --drop-nan to leave such rows out, if the run went on from there; a run "
-                          "that diverged tells nothing about the law")  # fmt: skip
+                check.add(
+                    entry.place,
+                    f"{entry.series} is {entry.value:g} at step {entry.step:g}",
+                    "give --drop-nan to leave such rows out, if the run went on from there; a run "
+                    "that diverged tells nothing about the law",
+                )
                 return []
         elif step not in kept:
             kept[step] = entry
@@ -286,7 +297,9 @@ def _say(
     if dropped:
         notes.append(f"{what}: {dropped} rows that are no numbers were left out")
     if before:
-        notes.append(f"{what}: {before} rows before step {choices.start} belong to no run and were left out")
+        notes.append(
+            f"{what}: {before} rows before step {choices.start}, the run's start, were left out"
+        )
 
 
 def _step(check: Check, entry: Entry, choices: Choices) -> int | None:

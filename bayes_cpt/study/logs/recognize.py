@@ -8,6 +8,7 @@ logged ones each is tried.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,8 +75,8 @@ def recognize(
     Returns
     -------
     Recognized
-        The shapes are those of `Segment`, each fitted to 1e-6 of the peak. Else the log itself, interpolated
-        linearly between logged steps, which is said.
+        The shapes are those of `Segment`, each fitted to 1e-6 of the peak. Else the log itself,
+        interpolated linearly between logged steps, which is said.
     """
     at = np.asarray(steps, dtype=np.int64)
     values = np.asarray(rates, dtype=np.float64)
@@ -98,7 +99,9 @@ def recognize(
             )
         gaps = total_steps - int(np.unique(at[at > 0]).size)
         if gaps > 0:
-            notes.append(f"{name}: {gaps} of {total_steps} learning rates are not logged and follow from the shape")  # fmt: skip
+            notes.append(
+                f"{name}: {gaps} of {total_steps} rates are not logged and follow from the shape"
+            )
         return Recognized(Schedule(tuple(segments)), tuple(notes))
     return _as_log(at, values, total_steps, name)
 
@@ -134,9 +137,18 @@ def _segments(steps: IntArray, rates: FloatArray, total: int) -> list[Segment] |
         # Nothing is logged of the first steps: they are taken as a warm-up, unless the log begins there.
         before = pieces[0].start_rate
         logged_there = bool(steps[0] <= lead)
-        segments.append(Segment("constant" if logged_there else "linear", lead, before if logged_there else 0.0, before))  # fmt: skip
+        segments.append(
+            Segment(
+                "constant" if logged_there else "linear",
+                lead,
+                before if logged_there else 0.0,
+                before,
+            )
+        )
     for piece in pieces:
-        start, end = (_rounded(rate, float(rates.max())) for rate in (piece.start_rate, piece.end_rate))
+        start, end = (
+            _rounded(rate, float(rates.max())) for rate in (piece.start_rate, piece.end_rate)
+        )
         segments.append(Segment(piece.shape, piece.end - piece.start, start, end))
     made = Schedule(tuple(segments))
     inside = (steps > 0) & (steps <= made.steps)
@@ -165,7 +177,7 @@ def _pieces(
         ]
         if not candidates or len(pieces) == MOST_PIECES:
             return None
-        # Of equally long ones that which begins where the last one ends, else the simplest, which comes first.
+        # Of equally long ones that which begins where the last one ends, else the simplest.
         best = max(candidates, key=lambda piece: (piece.last, _joins(before, piece, tolerance)))
         if before is not None:
             pieces[-1] = _ended(before, best.start)
@@ -200,7 +212,7 @@ def _ended(piece: _Piece, end: int) -> _Piece:
 def _starts(steps: IntArray, first: int, before: _Piece | None) -> Iterator[int]:
     """Yield the steps after which a piece whose first point is `first` may begin."""
     if before is None:
-        yield from range(0, min(int(steps[first]), MOST_BREAKS) + 1)
+        yield from range(min(int(steps[first]), MOST_BREAKS) + 1)
         return
     if before.shape == "cosine":
         yield before.end
@@ -223,7 +235,9 @@ def _candidates(
     last = _longest(steps, rates, first, lambda at, own: np.ptp(own) <= tolerance)
     if last - first >= 2 or (joined is not None and abs(joined - rates[first]) <= tolerance):
         rate = float(rates[first])
-        yield _Piece("constant", first, last, start, max(int(steps[last - 1]), start + 1), rate, rate)
+        yield _Piece(
+            "constant", first, last, start, max(int(steps[last - 1]), start + 1), rate, rate
+        )
     for shape in ("linear", "exponential", "one_minus_sqrt"):
         if shape == "exponential" and not rates[first] > 0:
             continue
@@ -359,19 +373,29 @@ def _cosine_ends(
 def _open_breaks(segments: Sequence[Segment], steps: IntArray) -> Iterator[str]:
     """Yield where a learning rate jumps between two logged steps: any step between may be the one."""
     end = 0
-    for before, after in zip(segments, segments[1:], strict=False):
+    for before, after in pairwise(segments):
         end += before.steps
         place = int(np.searchsorted(steps, end, side="right"))
-        if before.end != after.start and 0 < place < steps.size and steps[place] - steps[place - 1] > 1:
+        if (
+            before.end != after.start
+            and 0 < place < steps.size
+            and steps[place] - steps[place - 1] > 1
+        ):
             jump = f"from {before.end:g} to {after.start:g}"
-            yield f"the jump {jump} is taken to be after step {end}; the log leaves open where between "\
+            yield (
+                f"the jump {jump} is taken to be after step {end}; the log leaves open where between "
                 f"steps {steps[place - 1]} and {steps[place]} it is"
+            )
 
 
 def _words(segments: Sequence[Segment | LoggedSegment]) -> str:
     parts = []
     for segment in segments:
         if isinstance(segment, Segment):
-            way = f"{segment.start:g}" if segment.shape == "constant" else f"{segment.start:g} to {segment.end:g}"  # fmt: skip
+            way = (
+                f"{segment.start:g}"
+                if segment.shape == "constant"
+                else f"{segment.start:g} to {segment.end:g}"
+            )
             parts.append(f"{segment.shape} {way} over {segment.steps} steps")
     return ", then ".join(parts)

@@ -1,4 +1,4 @@
-"""Runs that branch off another one: ``branch = { run = "X", step = N }`` in place of the trunk's schedule."""
+"""Runs that branch off another one, ``branch = { run = "X", step = N }``, and do not repeat it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -73,7 +73,9 @@ def branched(
     trunk = built[name]
     if trunk.phase != keys.get("phase", trunk.phase) or trunk.base != keys.get("base"):
         problem = f"the run {name} is of another phase or base"
-        raise StudyError([Problem("key run", problem, "branch off a run of the same phase and base")])
+        raise StudyError(
+            [Problem("key run", problem, "branch off a run of the same phase and base")]
+        )
     before = trunk.schedule.first(step)
     if own is None:
         return None

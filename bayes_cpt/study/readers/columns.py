@@ -15,7 +15,8 @@ from bayes_cpt.study.readers.huggingface import read_json
 from bayes_cpt.study.readers.tables import read_table
 
 STEP_NAMES = (
-    "step", "schritt", "_step", "steps", "global_step", "trainer/global_step", "iteration", "iter", "train/step",
+    "step", "_step", "schritt",
+    "steps", "global_step", "trainer/global_step", "iteration", "iter", "train/step",
     "train/global_step", "optimizer_step",
 )  # fmt: skip
 # Counts of something else than steps: they serve where there are no steps, and are said.
@@ -149,7 +150,11 @@ def _rows(path: Path, log: RawLog) -> Iterable[Row]:
         return (
             (
                 f"{path}, row {label}",
-                {str(name): cell for name, cell in zip(table.columns, row, strict=True) if cell == cell},
+                {
+                    str(name): cell
+                    for name, cell in zip(table.columns, row, strict=True)
+                    if cell == cell
+                },
             )
             for label, row in zip(table.index, table.itertuples(index=False), strict=True)
         )
@@ -222,7 +227,9 @@ def decoded(path: Path) -> str:
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError as error:
-        raise fail(str(path), f"byte {error.start} is not UTF-8", "save the file as UTF-8") from None
+        raise fail(
+            str(path), f"byte {error.start} is not UTF-8", "save the file as UTF-8"
+        ) from None
     if "\0" in text:
         byte = text.index("\0")
         raise fail(f"{path}, character {byte + 1}", "there is a null byte: this is no text",

@@ -94,6 +94,4 @@ def read_json(file: Path) -> Any:
         raise fail(str(file), f"byte {error.start} is not UTF-8", "save it as UTF-8") from None
     except (ValueError, RecursionError) as error:
         said = "it is empty" if not text.strip() else f"this is not JSON: {error}"
-        raise fail(
-            str(file), said, "copy it again: it was cut off or damaged on its way"
-        ) from None
+        raise fail(str(file), said, "copy it again: it was cut off or damaged on its way") from None

@@ -62,7 +62,7 @@ def _read_metric(log: RawLog, file: Path, name: str) -> None:
             continue
         place = f"{file}, line {number}"
         cells = line.split()
-        value, step = (as_number(cell) for cell in (cells + ["", "", ""])[1:3])
+        value, step = (as_number(cell) for cell in [*cells, "", "", ""][1:3])
         if len(cells) < 3 or value is None or step is None:
             if number == len(lines):
                 log.notes.append(f"{place}: the last line is cut off and was left out")
@@ -78,16 +78,24 @@ def _read_server(address: str) -> RawLog:
     try:
         from mlflow.tracking import MlflowClient
     except ImportError:
-        raise fail(address, "a tracking server is read with MLflow's library, which is not installed",
-                   "install it with pip install 'bayes-cpt[logs]', or name a local run folder") from None  # fmt: skip
+        raise fail(
+            address,
+            "MLflow's library, which reads from a server, is not installed",
+            "install it with pip install 'bayes-cpt[logs]', or name a local run folder",
+        ) from None
     log = RawLog(address)
     try:
         client = MlflowClient(tracking_uri=uri)
         for name in client.get_run(run).data.metrics:
             for metric in client.get_metric_history(run, name):
-                log.add(metric.step, name, metric.value, f"{address}, metric {name}, step {metric.step}")
+                log.add(
+                    metric.step, name, metric.value, f"{address}, metric {name}, step {metric.step}"
+                )
     except Exception as error:
         said = " ".join(str(error).split())[:200]
-        raise fail(address, f"the server does not give the run: {said}",
-                   "check the address and the run's id") from error  # fmt: skip
+        raise fail(
+            address,
+            f"the server does not give the run: {said}",
+            "check the address and the run's id",
+        ) from error
     return log

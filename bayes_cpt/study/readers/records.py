@@ -14,7 +14,7 @@ LONGEST_VARINT = 10
 type Value = int | bytes
 
 
-class DamagedRecord(ValueError):
+class DamagedRecordError(ValueError):
     """Bytes that are no message."""
 
 
@@ -23,7 +23,7 @@ def fields(message: bytes) -> Iterator[tuple[int, Value]]:
 
     Raises
     ------
-    DamagedRecord
+    DamagedRecordError
 
     Examples
     --------
@@ -43,11 +43,11 @@ def fields(message: bytes) -> Iterator[tuple[int, Value]]:
             else:
                 length = 8 if kind == FIXED64 else 4
             if place + length > len(message):
-                raise DamagedRecord("a field is longer than its message")
+                raise DamagedRecordError("a field is longer than its message")
             value = message[place : place + length]
             place += length
         else:
-            raise DamagedRecord(f"there is no field type {kind}")
+            raise DamagedRecordError(f"there is no field type {kind}")
         yield number, value
 
 
@@ -60,7 +60,7 @@ def _varint(message: bytes, place: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << (7 * i)
         if byte < 0x80:
             return value, place + i + 1
-    raise DamagedRecord("a number has no end")
+    raise DamagedRecordError("a number has no end")
 
 
 def signed(value: Value) -> int:
@@ -73,7 +73,7 @@ def floats(value: Value, form: str) -> list[float]:
     """Return the packed numbers of a field: form ``f`` for single, ``d`` for double precision."""
     content = value if isinstance(value, bytes) else b""
     if len(content) % struct.calcsize(form):
-        raise DamagedRecord("a list of numbers is cut off")
+        raise DamagedRecordError("a list of numbers is cut off")
     return [found[0] for found in struct.iter_unpack(f"<{form}", content)]
 
 
@@ -81,4 +81,4 @@ def inner(value: Value) -> bytes:
     """Return a field that holds a message or a text."""
     if isinstance(value, bytes):
         return value
-    raise DamagedRecord("a number stands where a message should")
+    raise DamagedRecordError("a number stands where a message should")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bayes_cpt.study.logs.raw import RawLog, fail
-from bayes_cpt.study.readers.records import DamagedRecord, Value, fields, floats, inner, signed
+from bayes_cpt.study.readers.records import DamagedRecordError, Value, fields, floats, inner, signed
 
 PATTERN = "*tfevents*"
 # Field numbers of Event, Summary, Summary.Value and TensorProto in TensorBoard's .proto files.
@@ -66,7 +66,7 @@ def _read_file(log: RawLog, file: Path, below: str) -> None:
                     if field == SUMMARY_VALUE and (scalar := _scalar(inner(value))) is not None:
                         tag, number_read = scalar
                         log.add(step, f"{below}/{tag}" if below else tag, number_read, place)
-        except (DamagedRecord, UnicodeDecodeError) as error:
+        except (DamagedRecordError, UnicodeDecodeError) as error:
             raise _damaged(place, str(error)) from None
 
 
@@ -111,7 +111,9 @@ def _tensor(tensor: bytes) -> float | None:
 
 
 def _damaged(place: str, said: str) -> Exception:
-    return fail(place, f"the event file is damaged: {said}", "copy it again from where it was written")
+    return fail(
+        place, f"the event file is damaged: {said}", "copy it again from where it was written"
+    )
 
 
 def _table() -> list[int]:

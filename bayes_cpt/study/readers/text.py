@@ -24,8 +24,8 @@ class Line:
     ----------
     pattern : Pattern
         Its groups: ``step``, without which a line is about the last step named; ``micro``, a count of
-        batches that a later line may give in place of the step; ``total`` and ``sequences``, facts; ``set``,
-        a validation set; ``name`` and ``value``, a series and its number; others are series themselves.
+        batches that a later line may give in place of the step; ``total`` and ``sequences``, facts;
+        ``set``, a validation set; ``name`` and ``value``, a series and its number; others are series.
     series : mapping of str to str
         What a group's number is called.
     """
@@ -39,11 +39,11 @@ def _line(pattern: str, **series: str) -> Line:
 
 
 # Sources: Megatron-LM training.py (training_log, evaluate_and_print_results); NeMo 2 lightning progress
-# printer; nanoGPT train.py; litgpt/pretrain.py; OLMo train.py (log_metrics_to_console); torchtitan metrics.py.
+# printer; nanoGPT train.py; litgpt/pretrain.py; OLMo train.py; torchtitan metrics.py.
 FORMATS: dict[str, tuple[Line, ...]] = {
     "megatron": (
         _line(
-            rf"\biteration\s+{_n('step')}\s*/\s*{_n('total')}\s*\|(?:.*?learning rate:\s*{_n('rate')})?"
+            rf"\biteration\s+{_n('step')}\s*/\s*{_n('total')}\s*\|\s*consumed samples(?:.*?learning rate:\s*{_n('rate')})?"
             rf"(?:.*?global batch size:\s*{_n('sequences')})?(?:.*?lm loss:\s*{_n('train')})?",
             rate="learning_rate",
             train="train_loss",

@@ -10,7 +10,7 @@ from typing import Any
 
 from bayes_cpt.study.logs.raw import WARMUP_STEPS, RawLog, as_number, fail
 from bayes_cpt.study.readers.columns import flat, read_columns
-from bayes_cpt.study.readers.records import DamagedRecord, fields, inner, signed
+from bayes_cpt.study.readers.records import DamagedRecordError, fields, inner, signed
 
 # A file of records in LevelDB's framing: blocks with a header per piece of a record.
 BLOCK, FILE_HEAD, MAGIC = 32768, 7, b":W&B"
@@ -68,7 +68,7 @@ def _read_file(log: RawLog, file: Path) -> None:
                     _add_history(log, inner(value), f"{file}, history row {number}")
                 elif field == RECORD_RUN:
                     _add_facts(log, inner(value))
-        except (DamagedRecord, ValueError) as error:
+        except (DamagedRecordError, ValueError) as error:
             raise _damaged(f"{file}, after history row {number}", str(error)) from None
 
 
@@ -139,7 +139,9 @@ def _records(log: RawLog, file: Path) -> Iterator[bytes]:
 
 
 def _damaged(place: str, said: str) -> Exception:
-    return fail(place, f"the W&B file is damaged: {said}", "copy it again from where it was written")
+    return fail(
+        place, f"the W&B file is damaged: {said}", "copy it again from where it was written"
+    )
 
 
 def _read_server(name: str) -> RawLog:
@@ -147,16 +149,22 @@ def _read_server(name: str) -> RawLog:
     try:
         import wandb
     except ImportError:
-        raise fail(place, "runs on the server are read with W&B's library, which is not installed",
-                   "install it with pip install 'bayes-cpt[logs]', or export the run as CSV") from None  # fmt: skip
+        raise fail(
+            place,
+            "W&B's library, which reads from the server, is not installed",
+            "install it with pip install 'bayes-cpt[logs]', or export the run as CSV",
+        ) from None
     if not os.environ.get(KEY):
         raise fail(place, f"{KEY} is not set", f"set {KEY}, or export the run's history as CSV")
     try:
         rows = list(wandb.Api().run(name).scan_history())
     except Exception as error:
         said = " ".join(str(error).split())[:200]
-        raise fail(place, f"the server does not give the run: {said}",
-                   "write wandb:ENTITY/PROJECT/RUN_ID and check the key") from error  # fmt: skip
+        raise fail(
+            place,
+            f"the server does not give the run: {said}",
+            "write wandb:ENTITY/PROJECT/RUN_ID and check the key",
+        ) from error
     log = RawLog(place)
     for number, row in enumerate(rows, start=1):
         count = as_number(row.get("_step"))

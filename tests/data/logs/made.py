@@ -2,8 +2,8 @@
 
     python made.py FOLDER
 
-needs torch, transformers, accelerate, tensorboard, wandb and mlflow-skinny. A tiny network learns first-order
-Markov chains of 64 tokens: a general one, and a target one that it is continued on. The numbers are real,
+needs torch, transformers, accelerate, tensorboard, wandb and mlflow-skinny. A tiny network learns
+first-order Markov chains of 64 tokens: a general one, and a target one that it is continued on. The numbers are real,
 the languages are not.
 """
 
@@ -73,23 +73,34 @@ EVALUATIONS = {
 
 def mixed(replay: float, steps: int, seed: int) -> Rows:
     count = steps * BATCH
-    general = int(round(replay * count))
+    general = round(replay * count)
     rows = np.concatenate(
         [sequences(GENERAL, general, seed), sequences(TARGET, count - general, seed + 1)]
     )
     return Rows(np.random.default_rng(seed).permutation(rows))
 
 
-def huggingface(folder: Path, network: nn.Module, rows: Rows, *, resume: str | None = None,
-                **options: object) -> None:
+def huggingface(
+    folder: Path, network: nn.Module, rows: Rows, *, resume: str | None = None, **options: object
+) -> None:
     from transformers import Trainer, TrainingArguments
 
     arguments = TrainingArguments(
-        output_dir=str(folder), per_device_train_batch_size=BATCH, learning_rate=3e-3,
-        eval_strategy="steps", eval_on_start=True, report_to=[], save_strategy="steps",
-        remove_unused_columns=False, use_cpu=True, disable_tqdm=True, seed=1, num_train_epochs=1,
-        prediction_loss_only=True, **options,
-    )  # fmt: skip
+        output_dir=str(folder),
+        per_device_train_batch_size=BATCH,
+        learning_rate=3e-3,
+        eval_strategy="steps",
+        eval_on_start=True,
+        report_to=[],
+        save_strategy="steps",
+        remove_unused_columns=False,
+        use_cpu=True,
+        disable_tqdm=True,
+        seed=1,
+        num_train_epochs=1,
+        prediction_loss_only=True,
+        **options,
+    )
     trainer = Trainer(network, arguments, train_dataset=rows, eval_dataset=EVALUATIONS)
     trainer.train(resume_from_checkpoint=resume)
 
@@ -100,8 +111,13 @@ def huggingface_runs(work: Path, out: Path) -> nn.Module:
     cosine = {"lr_scheduler_type": "cosine", "warmup_steps": 20}
     constant = {"lr_scheduler_type": "constant_with_warmup", "warmup_steps": 30}
     often = {"logging_steps": 5, "eval_steps": 10, "save_steps": 150}
-    huggingface(work / "pt", base, mixed(1.0, 600, 20), **constant, **(often | {"eval_steps": 20,
-                "save_steps": 600}))  # fmt: skip
+    huggingface(
+        work / "pt",
+        base,
+        mixed(1.0, 600, 20),
+        **constant,
+        **(often | {"eval_steps": 20, "save_steps": 600}),
+    )
     keep(work / "pt" / "checkpoint-600", out / "hf" / "pt")
     for name, replay in (("r00", 0.0), ("r25", 0.25), ("r50", 0.5)):
         network = Network()
@@ -112,9 +128,18 @@ def huggingface_runs(work: Path, out: Path) -> nn.Module:
     network = Network()
     network.load_state_dict(base.state_dict())
     for checkpoint in (150, 300):
-        keep(work / "r25" / f"checkpoint-{checkpoint}", out / "hf-resumed" / f"checkpoint-{checkpoint}")
-    huggingface(work / "again", network, mixed(0.25, 300, 30), resume=str(work / "r25" / "checkpoint-150"),
-                **cosine, **often)  # fmt: skip
+        keep(
+            work / "r25" / f"checkpoint-{checkpoint}",
+            out / "hf-resumed" / f"checkpoint-{checkpoint}",
+        )
+    huggingface(
+        work / "again",
+        network,
+        mixed(0.25, 300, 30),
+        resume=str(work / "r25" / "checkpoint-150"),
+        **cosine,
+        **often,
+    )
     keep(work / "again" / "checkpoint-300", out / "hf-resumed" / "checkpoint-300")
     return base
 
@@ -133,7 +158,9 @@ def loop(base: nn.Module, log: object) -> None:
     for step in range(201):
         if step % 10 == 0:
             with torch.no_grad():
-                losses = {name: network(rows.tokens)["loss"].item() for name, rows in EVALUATIONS.items()}
+                losses = {
+                    name: network(rows.tokens)["loss"].item() for name, rows in EVALUATIONS.items()
+                }
             log(step, {f"eval/{name}_loss": loss for name, loss in losses.items()})
         if step == 200:
             break
@@ -158,6 +185,7 @@ def tensorboard(base: nn.Module, out: Path) -> None:
     from torch.utils.tensorboard import SummaryWriter
 
     with SummaryWriter(out / "tensorboard") as writer:
+
         def log(step: int, values: dict[str, float]) -> None:
             for name, value in values.items():
                 writer.add_scalar(name, value, step)
@@ -172,9 +200,15 @@ def wandb(base: nn.Module, work: Path, out: Path) -> None:
 
     # Nothing of the machine goes into the file.
     quiet = library.Settings(
-        console="off", x_disable_meta=True, x_disable_stats=True, x_disable_machine_info=True,
-        disable_git=True, disable_code=True, host="tiny", username="tiny",
-    )  # fmt: skip
+        console="off",
+        x_disable_meta=True,
+        x_disable_stats=True,
+        x_disable_machine_info=True,
+        disable_git=True,
+        disable_code=True,
+        host="tiny",
+        username="tiny",
+    )
     config = {"warmup_steps": 10, "batch": BATCH}
     run = library.init(project="tiny", mode="offline", dir=work, config=config, settings=quiet)
     loop(base, lambda step, values: run.log(values, step=step))
@@ -212,10 +246,16 @@ def history(base: nn.Module, out: Path) -> None:
     table.to_csv(out / "tables" / "wide.csv", index=False)
     table.to_parquet(out / "tables" / "wide.parquet", index=False)
     short = table.dropna(subset=["eval/general_loss"])
-    names = {"step": "Schritt", "eval/general_loss": "allgemein", "eval/target_loss": "Ziel",
-             "train/learning_rate": "Lernrate"}  # fmt: skip
+    names = {
+        "step": "Schritt",
+        "eval/general_loss": "allgemein",
+        "eval/target_loss": "Ziel",
+        "train/learning_rate": "Lernrate",
+    }
     german = short.rename(columns=names)[list(names.values())]
-    german.to_csv(out / "tables" / "german.csv", index=False, sep=";", decimal=",", encoding="utf-8-sig")
+    german.to_csv(
+        out / "tables" / "german.csv", index=False, sep=";", decimal=",", encoding="utf-8-sig"
+    )
 
 
 def main(folder: str) -> None:
