@@ -16,6 +16,7 @@ from bayes_cpt.cli.check import check
 from bayes_cpt.cli.console import Output
 from bayes_cpt.cli.decide import decide
 from bayes_cpt.cli.demo import demo
+from bayes_cpt.cli.export import export
 from bayes_cpt.cli.fit import fit
 from bayes_cpt.cli.import_logs import import_logs
 from bayes_cpt.cli.init import init
@@ -99,6 +100,7 @@ bayes-cpt predict fit.nc --plan plan.toml -o forecast.csv
 bayes-cpt decide fit.nc --objective balanced -o decision
 bayes-cpt next-run fit.nc --objective balanced -o next
 bayes-cpt schedule fit.nc --steps 12000 --replay 0.25 --base stable_12k -o schedule
+bayes-cpt export hf plan.toml --run long --fit fit.nc -o arguments.json
 bayes-cpt landmarks fit.nc --plan plan.toml -o landmarks
 bayes-cpt validate forecast data/cpt-lab -o validation
 
