@@ -29,6 +29,7 @@ from bayes_cpt.cli.summary import summary
 from bayes_cpt.cli.validate import HELP as VALIDATE_HELP
 from bayes_cpt.cli.validate_forecast import forecast
 from bayes_cpt.cli.validate_sbc import sbc
+from bayes_cpt.cli.watch import watch
 from bayes_cpt.errors import BayesCPTError
 
 NOT_TRUSTWORTHY, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
@@ -55,19 +56,15 @@ def _help(docstring: str | None) -> str:
 
 
 app.command(name="import", help=_help(import_logs.__doc__))(import_logs)
-for _verb in (
-    init,
-    check,
-    fit,
-    summary,
-    predict,
-    decide,
-    next_run,
+_VERBS = (init, check, fit, summary, predict, decide, next_run) + (
     schedule,
     landmarks,
     prior,
+    export,
+    watch,
     demo,
-):
+)
+for _verb in _VERBS:
     app.command(help=_help(_verb.__doc__))(_verb)
 
 _validate = typer.Typer()
@@ -101,6 +98,7 @@ bayes-cpt decide fit.nc --objective balanced -o decision
 bayes-cpt next-run fit.nc --objective balanced -o next
 bayes-cpt schedule fit.nc --steps 12000 --replay 0.25 --base stable_12k -o schedule
 bayes-cpt export hf plan.toml --run long --fit fit.nc -o arguments.json
+bayes-cpt watch fit.nc --run long --plan plan.toml out/long/trainer_state.json
 bayes-cpt landmarks fit.nc --plan plan.toml -o landmarks
 bayes-cpt validate forecast data/cpt-lab -o validation
 

@@ -29,7 +29,9 @@ SUFFIXES = {Trainer.hf: (".json",), Trainer.torch: (".py",), Trainer.megatron: (
 
 
 def export(
-    kind: Annotated[Trainer, typer.Argument(metavar="KIND", help="hf, torch or megatron.", show_default=False)],
+    kind: Annotated[
+        Trainer, typer.Argument(metavar="KIND", help="hf, torch or megatron.", show_default=False)
+    ],
     plan: Annotated[
         Path,
         typer.Argument(

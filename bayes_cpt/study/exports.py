@@ -57,7 +57,9 @@ def parts_of(schedule: Schedule) -> Parts | None:
     left: list[Segment] = [segment for segment in segments if isinstance(segment, Segment)]
     warmup = left.pop(0) if left[0].rises else None
     peak = warmup.end if warmup else left[0].start
-    stable = left.pop(0).steps if left and left[0].shape == "constant" and left[0].start == peak else 0
+    stable = (
+        left.pop(0).steps if left and left[0].shape == "constant" and left[0].start == peak else 0
+    )
     decay = left.pop(0) if left and left[0].shape in DECAYS and left[0].start == peak else None
     if left:
         return None
@@ -144,7 +146,9 @@ def huggingface_rates(arguments: dict[str, Any]) -> FloatArray:
     if kind.startswith("constant"):
         factor = np.ones(steps)
     else:
-        shape = {"1-sqrt": "one_minus_sqrt"}.get(options.get("decay_type", ""), options.get("decay_type"))
+        shape = {"1-sqrt": "one_minus_sqrt"}.get(
+            options.get("decay_type", ""), options.get("decay_type")
+        )
         shape = shape or ("cosine" if kind.startswith("cosine") else "linear")
         factor = lowest + (1.0 - lowest) * _course(shape, share)
     if kind == "warmup_stable_decay":
@@ -228,7 +232,10 @@ def torch_source(run: Run) -> str:
         Needs neither torch nor this package.
     """
     made = _TORCH.format(
-        name=run.name, peak=run.schedule.peak, steps=run.schedule.steps, pieces=_pieces(run.schedule)
+        name=run.name,
+        peak=run.schedule.peak,
+        steps=run.schedule.steps,
+        pieces=_pieces(run.schedule),
     )
     space: dict[str, Any] = {}
     exec(compile(made, f"schedule of {run.name}", "exec"), space)
