@@ -7,9 +7,8 @@ the run. Draws that were not used for the covariance say how large departures ar
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from statistics import NormalDist
 from typing import Self
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from bayes_cpt.forecast.plans import planned_curves
 from bayes_cpt.forecast.simulate import expected_loss, simulate
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.points import Curves
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study
@@ -31,6 +31,10 @@ WINDOWS = (1, 4, 16, None)
 # A jitter for the covariance, nats: no loss is measured more finely.
 FINEST_LOSS = 1e-5
 FAULT_DRAWS = 40
+# A standardised score that one run on track in a thousand reaches at a given time.
+STANDING_OUT = 3.1
+# Keeps the scores of a row that nothing can move from being no numbers.
+SMALLEST = 1e-12
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class Predictive:
     curves: Floats
     usual: Floats
     faults: Mapping[str, Floats]
+    _usual: "Usual | None" = field(default=None, init=False, repr=False)
 
     @classmethod
     def of(
@@ -133,102 +138,131 @@ class Predictive:
             Rows that were measured, rising: in time.
         losses : ndarray, shape (seen,)
         """
-        future = [row for row in range(len(self.rows)) if not seen or row > max(seen)]
-        whole = [*seen, *future]
-        root = np.linalg.cholesky(self.covariance[np.ix_(whole, whole)])
-        usual = np.linalg.solve(root, (self.usual[:, whole] - self.mean[whole]).T).T
-        here = root[: len(seen), : len(seen)]
-        own = np.linalg.solve(here, losses - self.mean[list(seen)]) if seen else np.empty(0)
-        patterns = {name: np.linalg.solve(root, off[whole]) for name, off in self.faults.items()}
-        return Departures(own, usual, patterns, [self.rows[row].step for row in whole])
+        last = max(seen, default=-1)
+        whole = (*seen, *range(last + 1, len(self.rows)))
+        if self._usual is None or self._usual.whole != whole:
+            # Rows that were passed by without a measurement are no part of the run any more.
+            object.__setattr__(self, "_usual", self._usual_of(whole))
+        assert self._usual is not None
+        root = self._usual.root[: len(seen), : len(seen)]
+        off = losses - self.mean[list(seen)]
+        return Departures(self._usual, np.linalg.solve(root, off) if seen else np.empty(0))
+
+    def _usual_of(self, whole: tuple[int, ...]) -> "Usual":
+        rows = list(whole)
+        root = np.linalg.cholesky(self.covariance[np.ix_(rows, rows)])
+        white = np.linalg.solve(root, (self.usual[:, rows] - self.mean[rows]).T).T
+        patterns = {name: np.linalg.solve(root, off[rows]) for name, off in self.faults.items()}
+        return Usual(whole, root, white, patterns, tuple(self.rows[row].step for row in rows))
 
 
 @dataclass(frozen=True, eq=False)
-class Departures:
-    """Departures of a run, white if it is on track, and those of drawn runs that are.
+class Usual:
+    """Departures of drawn runs that are on track, white, and what faults would add to them.
 
     Parameters
     ----------
-    own : ndarray, shape (seen,)
-    usual : ndarray, shape (curves, rows)
+    whole : tuple of int
+        Rows: those measured and those still to come.
+    root : ndarray, shape (rows, rows)
+        Cholesky root of their covariance.
+    white : ndarray, shape (curves, rows)
     patterns : mapping of str to ndarray, shape (rows,)
-        What each fault would add to them.
-    steps : list of int
+    steps : tuple of int
         Of the rows.
     """
 
-    own: Floats
-    usual: Floats
+    whole: tuple[int, ...]
+    root: Floats
+    white: Floats
     patterns: Mapping[str, Floats]
-    steps: list[int]
+    steps: tuple[int, ...]
 
     @cached_property
-    def _ends(self) -> list[int]:
+    def ends(self) -> list[int]:
         """Rows up to the end of each evaluation."""
-        return [i + 1 for i in range(len(self.steps)) if i + 1 == len(self.steps) or self.steps[i + 1] != self.steps[i]]  # fmt: skip
+        after = [*self.steps[1:], None]
+        return [i + 1 for i, step in enumerate(self.steps) if after[i] != step]
 
-    def _scores(self, white: Floats, ends: Sequence[int]) -> dict[str, Floats]:
+    def scores(self, white: Floats, ends: Sequence[int]) -> dict[str, Floats]:
         """Return sums of departures after each evaluation, by name, shape (curves, evaluations)."""
         zero = np.zeros((len(white), 1))
         squares = np.concatenate([zero, np.cumsum(white**2, axis=1)], axis=1)
         sums = np.concatenate([zero, np.cumsum(white, axis=1)], axis=1)
         found: dict[str, Floats] = {}
-        places = np.asarray(ends)
+        places, starts = np.asarray(ends), np.array([0, *ends])
         for window in WINDOWS:
-            first = np.array([0 if window is None else ends[max(0, i - window + 1) - 1] if i - window + 1 > 0 else 0 for i in range(len(ends))], dtype=int)  # fmt: skip
+            back = len(ends) if window is None else window
+            first = starts[np.maximum(np.arange(1, len(ends) + 1) - back, 0)]
             count = np.maximum(places - first, 1)
             found[f"size, {window}"] = np.sqrt(squares[:, places] - squares[:, first])
             found[f"shift, {window}"] = np.abs(sums[:, places] - sums[:, first]) / np.sqrt(count)
         for name, pattern in self.patterns.items():
             own = pattern[: white.shape[1]]
-            strength = np.sqrt(np.cumsum(own**2))[places - 1] + 1e-12
+            strength = np.sqrt(np.cumsum(own**2))[places - 1] + SMALLEST
             found[name] = np.cumsum(white * own, axis=1)[:, places - 1] / strength
         return found
 
     @cached_property
-    def _standard(self) -> dict[str, tuple[Floats, Floats]]:
-        scores = self._scores(self.usual, self._ends)
-        return {name: (own.mean(axis=0), own.std(axis=0) + 1e-12) for name, own in scores.items()}
+    def standard(self) -> dict[str, tuple[Floats, Floats]]:
+        """Mean and standard deviation of each score after each evaluation."""
+        return {
+            name: (own.mean(axis=0), own.std(axis=0) + SMALLEST)
+            for name, own in self.scores(self.white, self.ends).items()
+        }
 
     @cached_property
-    def _usual_peaks(self) -> Floats:
-        """Largest standardised score of each usual run, over its whole length."""
-        scores = self._scores(self.usual, self._ends)
+    def peaks(self) -> Floats:
+        """Largest standardised score of each run over its whole length, shape (curves,)."""
         standard = [
-            ((own - self._standard[name][0]) / self._standard[name][1]).max(axis=1)
-            for name, own in scores.items()
+            ((own - self.standard[name][0]) / self.standard[name][1]).max(axis=1)
+            for name, own in self.scores(self.white, self.ends).items()
         ]
         return np.asarray(np.max(standard, axis=0))
 
-    def _own_scores(self) -> dict[str, Floats]:
-        ends = [end for end in self._ends if end <= self.own.size]
+
+@dataclass(frozen=True, eq=False)
+class Departures:
+    """Departures of a run, white if it is on track.
+
+    Parameters
+    ----------
+    usual : Usual
+        Those of runs that are.
+    own : ndarray, shape (seen,)
+    """
+
+    usual: Usual
+    own: Floats
+
+    @cached_property
+    def scores(self) -> dict[str, Floats]:
+        """Standardised scores after each evaluation, by name; none before the first."""
+        ends = [end for end in self.usual.ends if end <= self.own.size]
         if not ends:
             return {}
-        scores = self._scores(self.own[None], ends)
+        standard = self.usual.standard
         return {
-            name: (own[0] - self._standard[name][0][: len(ends)]) / self._standard[name][1][: len(ends)]
-            for name, own in scores.items()
-        }  # fmt: skip
+            name: (own[0] - standard[name][0][: len(ends)]) / standard[name][1][: len(ends)]
+            for name, own in self.usual.scores(self.own[None], ends).items()
+        }
 
     def probability(self) -> float:
         """Return the share of runs on track that depart as far at any time of theirs.
 
         An alarm whenever this falls below a level is false in that share of runs.
         """
-        scores = self._own_scores()
-        if not scores:
+        if not self.scores:
             return 1.0
-        largest = max(float(own.max()) for own in scores.values())
-        return float((1 + (self._usual_peaks >= largest).sum()) / (1 + self._usual_peaks.size))
+        largest = max(float(own.max()) for own in self.scores.values())
+        peaks = self.usual.peaks
+        return float((1 + (peaks >= largest).sum()) / (1 + peaks.size))
 
     def likeliest_fault(self) -> str | None:
         """Return the fault whose pattern the departures have most of, None where none stands out."""
-        scores = self._own_scores()
-        best = (
-            max(self.patterns, key=lambda name: scores[name][-1], default=None) if scores else None
-        )
-        level = NormalDist().inv_cdf(0.999)
-        return best if best is not None and scores[best][-1] > level else None
+        known = [name for name in self.usual.patterns if self.scores]
+        best = max(known, key=lambda name: float(self.scores[name][-1]), default=None)
+        return best if best is not None and self.scores[best][-1] > STANDING_OUT else None
 
 
 def faulty(run: Run) -> dict[str, Run]:
@@ -276,7 +310,7 @@ def _points(
     changed = replace(
         plan, runs=(run,), is_plan=True, losses=plan.losses[plan.losses["run"] == run.name]
     )
-    return planned_curves(posterior, changed, at=at, runs=[run.name])
+    return planned_curves(posterior, changed, at=at, runs=[run.name])[1]
 
 
 def _curves(
@@ -287,17 +321,17 @@ def _curves(
     count: int,
     generator: np.random.Generator,
 ) -> Floats:
-    _, curves = _points(posterior, plan, run, steps)
+    curves = _points(posterior, plan, run, steps)
     parameters = posterior.parameters()
     available = len(next(iter(parameters.values())))
     chosen = generator.permutation(np.resize(generator.permutation(available), count))
     taken = {name: values[chosen] for name, values in parameters.items()}
-    return simulate(posterior.frame, taken, curves, None, generator).loss  # type: ignore[arg-type]
+    return simulate(posterior.frame, taken, curves, None, generator).loss
 
 
 def _law(posterior: Posterior, plan: Study, run: Run, steps: Sequence[int]) -> Floats:
     """Return the law's curve, the mean over some draws."""
-    _, curves = _points(posterior, plan, run, steps)
+    curves = _points(posterior, plan, run, steps)
     parameters = posterior.parameters(FAULT_DRAWS)
-    found = expected_loss(posterior.frame, parameters, curves)  # type: ignore[arg-type]
+    found = expected_loss(posterior.frame, parameters, curves)
     return np.asarray(found.mean(axis=0))

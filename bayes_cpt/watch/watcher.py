@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import NormalDist
@@ -173,6 +173,22 @@ class Watcher:
         if step >= self._latest:
             self._latest, self._losses = step, {**self._losses, **known}
 
+    def expect(self, steps: Sequence[int]) -> None:
+        """Say at which steps the run will be evaluated, where that is known before.
+
+        It saves the drawing of forecasts anew when evaluations come at other steps than the last ones let
+        expect.
+
+        Parameters
+        ----------
+        steps : sequence of int
+            Rising, from 1 to the run's last; of many, one of each stretch is looked at.
+        """
+        total = self._run.schedule.steps
+        first = {self._stretch(step): step for step in sorted(steps, reverse=True)}
+        chosen = sorted({*first.values(), *self.points, total})
+        self._predictive = Predictive.of(self.posterior, self._run, self._study, chosen)
+
     def _take(self, step: int, domain: str, loss: float) -> None:
         """Look at the first evaluation of each stretch of the run, and at the last step."""
         mine = [own for own, losses in self.points.items() if domain in losses]
@@ -294,7 +310,8 @@ class Watcher:
         self._losses = dict(state["losses"])
         self.off_since, self.diverged = state["off_since"], state["diverged"]
         self.points = {int(step): dict(losses) for step, losses in state["points"]}
-        self._predictive = None
+        if not self._rows() >= set(self.points):
+            self._predictive = None
 
 
 def save_state(path: Path, state: Mapping[str, Any]) -> None:
