@@ -56,15 +56,9 @@ def _help(docstring: str | None) -> str:
 
 
 app.command(name="import", help=_help(import_logs.__doc__))(import_logs)
-_VERBS = (init, check, fit, summary, predict, decide, next_run) + (
-    schedule,
-    landmarks,
-    prior,
-    export,
-    watch,
-    demo,
-)
-for _verb in _VERBS:
+_MAKING = (init, check, fit, summary, predict)
+_USING = (decide, next_run, schedule, landmarks, prior, export, watch, demo)
+for _verb in (*_MAKING, *_USING):
     app.command(help=_help(_verb.__doc__))(_verb)
 
 _validate = typer.Typer()

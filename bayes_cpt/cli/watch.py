@@ -105,7 +105,9 @@ def watch(
     with written.cautions():
         planned = None if plan is None else read_plan(plan, posterior.study)
         watcher = Watcher(posterior, run, planned, level=level, interval=interval)
-        options = given(losses=pairs("--loss", loss), step_unit=step_unit, per_step=per_step, loss_unit=unit)  # fmt: skip
+        options = given(
+            losses=pairs("--loss", loss), step_unit=step_unit, per_step=per_step, loss_unit=unit
+        )
         follower = following(log, kind, Layout(step), start=start, **options)
         _take_up(watcher, follower, kept)
         if not once:
@@ -126,7 +128,11 @@ def watch(
 def _refuse(follower: "Follower") -> None:
     from bayes_cpt.study.logs.raw import fail
 
-    raise fail(follower.path, f"nothing can be read: {follower.trouble}".rstrip("."), "fix the log, or wait for it without --once")  # fmt: skip
+    raise fail(
+        follower.path,
+        f"nothing can be read: {follower.trouble}".rstrip("."),
+        "fix the log, or wait for it without --once",
+    )
 
 
 def _code(status: "Status", posterior: "Posterior") -> int:

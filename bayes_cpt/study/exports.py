@@ -220,7 +220,7 @@ def megatron_rates(values: dict[str, Any]) -> FloatArray:
 def torch_source(run: Run) -> str:
     """Return a Python file whose ``factor`` is what torch's ``LambdaLR`` takes.
 
-    It is exact: ``LambdaLR`` asks for step 0 before the first step, and gets the rate of the study's step 1.
+    It is exact: ``LambdaLR`` asks for step 0 before the first step and gets the study's rate of step 1.
 
     Parameters
     ----------
@@ -316,5 +316,5 @@ def _check(run: Run, rates: FloatArray, target: str) -> None:
 def _refused(run: Run, target: str, step: int | None = None) -> StudyError:
     place = f"run {run.name}" + (f", step {step}" if step else "")
     problem = f"{target} cannot follow this schedule"
-    fix = "export it for torch, whose LambdaLR takes any, or plan warm-up from 0, a stable stretch and a decay"
+    fix = "export it for torch, whose LambdaLR takes any, or plan warm-up from 0, stable, decay"
     return StudyError([Problem(place, problem, fix)])

@@ -1,4 +1,4 @@
-"""Following a log that is being written: what is new in it, through rotation, truncation and half-written lines."""
+"""What is new in a log that is being written: rotated, truncated or half-written, it goes on."""
 
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -93,7 +93,9 @@ class Follower:
     def _kind(self, file: Path) -> str:
         kind = kind_of(file) if self.kind == AUTO else self.kind
         if kind == "table":
-            return {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}.get(file.suffix, kind)  # fmt: skip
+            return {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}.get(
+                file.suffix, kind
+            )
         return kind
 
     def _in_part(self, content: bytes, kind: str) -> dict[int, dict[str, float]]:
@@ -114,7 +116,11 @@ class Follower:
         log = clean(raw, self.choices)
         found = _by_step(log)
         names: Mapping[str, Any] = self.choices.losses
-        wrong = [e for e in raw.entries if not np.isfinite(e.value) and (e.series in names or "loss" in e.series)]  # fmt: skip
+        wrong = [
+            e
+            for e in raw.entries
+            if not np.isfinite(e.value) and (e.series in names or "loss" in e.series)
+        ]
         for entry in wrong:
             step = round(entry.step / (self.choices.per_step or 1.0)) - self.choices.start
             if step > max(found, default=0):

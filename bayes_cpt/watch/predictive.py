@@ -1,4 +1,4 @@
-"""What a fit expects a run to show, as one Gaussian over its evaluations, and how far a run departs from it.
+"""What a fit expects of a run, as one Gaussian over its evaluations, and how far the run departs.
 
 Curves are drawn from the posterior predictive distribution of a new run. Their mean and covariance hold
 what the fit is unsure of (the law's coefficients), what the law misses and how losses fluctuate; so
@@ -277,7 +277,9 @@ def faulty(run: Run) -> dict[str, Run]:
             run, replay=more
         )
         if run.replay > 0:
-            found[f"a replay ratio near {less:.2g} in place of {run.replay:.2g}"] = replace(run, replay=less)  # fmt: skip
+            found[f"a replay ratio near {less:.2g} in place of {run.replay:.2g}"] = replace(
+                run, replay=less
+            )
     rates = run.schedule.learning_rates()
     top = int(rates.argmax())
     if rates[-1] < 0.9 * rates[top]:
@@ -298,9 +300,7 @@ def _in_time(
     return order, tuple(rows[i] for i in order)
 
 
-def _points(
-    posterior: Posterior, plan: Study, run: Run, steps: Sequence[int]
-) -> "tuple[Study, object]":
+def _points(posterior: Posterior, plan: Study, run: Run, steps: Sequence[int]) -> Curves:
     import pandas as pd
 
     at = pd.MultiIndex.from_product(

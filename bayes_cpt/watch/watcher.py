@@ -246,7 +246,11 @@ class Watcher:
         width = NormalDist().inv_cdf(0.5 + self.interval / 2)
         forecast: dict[str, dict[str, float]] = {}
         gains: dict[str, dict[str, float]] = {}
-        ends = {row.domain: place for place, row in enumerate(predictive.rows) if row.step == self._run.schedule.steps}  # fmt: skip
+        ends = {
+            row.domain: place
+            for place, row in enumerate(predictive.rows)
+            if row.step == self._run.schedule.steps
+        }
         for domain, place in ends.items():
             forecast[domain] = {
                 "mean": float(mean[place]),
@@ -304,8 +308,13 @@ class Watcher:
         """
         for key, own in (("run", self.run), ("study_digest", self.posterior.study.digest())):
             if state.get(key) != own:
-                raise WatchError(Problem(f"state, key {key}", f"it is of another {'run' if key == 'run' else 'fit'}",
-                                         "remove the state file, or name another with --state"))  # fmt: skip
+                raise WatchError(
+                    Problem(
+                        f"state, key {key}",
+                        f"it is of another {'run' if key == 'run' else 'fit'}",
+                        "remove the state file, or name another with --state",
+                    )
+                )
         self._gap, self._latest = int(state["gap"]), int(state["latest"])
         self._losses = dict(state["losses"])
         self.off_since, self.diverged = state["off_since"], state["diverged"]

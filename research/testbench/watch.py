@@ -1,6 +1,6 @@
 """How often `watch` cries wolf, and how soon it sees what is wrong: simulated runs of known truth.
 
-    python -m testbench.watch FIT [--runs 200] [--run r25_cos]
+    python -m testbench.watch FIT [--runs 200] [--run r25_lin05] [--measured STUDY...]
 
 Runs on track are drawn from the posterior predictive distribution, each from another draw of the fit; the
 faulty ones are drawn with the fault planted, while the watcher expects the run as planned. A fault that is
@@ -16,12 +16,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayes_cpt import load
+from bayes_cpt import load, read_study
 from bayes_cpt.forecast.plans import planned_curves, with_base_losses
 from bayes_cpt.forecast.simulate import simulate
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule
+from bayes_cpt.study.study import Study
 from bayes_cpt.watch.watcher import Watcher
 
 type Floats = NDArray[np.float64]
@@ -88,7 +89,8 @@ def report(
 ) -> pd.DataFrame:
     """Return a row for runs on track and for each fault: share of alarms and the median delay."""
     run = replace(posterior.study.run(name), name="watched")
-    steps = sorted({max(1, round(run.schedule.steps * share**2)) for share in np.linspace(0.0, 1.0, EVALUATIONS + 1)[1:]})  # fmt: skip
+    shares = np.linspace(0.0, 1.0, EVALUATIONS + 1)[1:] ** 2
+    steps = sorted({max(1, round(run.schedule.steps * share)) for share in shares})
     study = posterior.study.without_losses()
     plan = replace(study, runs=(run,), losses=study.losses.iloc[:0])
     watcher = Watcher(posterior, "watched", plan, level=level)
@@ -103,23 +105,38 @@ def report(
     rows, start = [], watcher.state()
     for case, losses in cases.items():
         alarms = first_alarms(watcher, start, losses, steps, level)
-        given = [alarm for alarm in alarms if alarm is not None]
-        begins = run.schedule.steps / 2 if "half-way" in case else 0
-        rows.append(
-            {
-                "case": case,
-                "runs": len(alarms),
-                "alarms": len(given) / len(alarms),
-                "standard error": float(
-                    np.sqrt(max(len(given), 1) * (len(alarms) - len(given) + 1))
-                    / len(alarms) ** 1.5
-                ),  # fmt: skip
-                "median delay": float(np.median(given)) - begins if given else np.nan,
-                "share of the run": (float(np.median(given)) - begins) / run.schedule.steps
-                if given
-                else np.nan,  # fmt: skip
-            }
-        )
+        rows.append(_row(case, alarms, run.schedule.steps))
+    return pd.DataFrame(rows)
+
+
+def _row(case: str, alarms: list[int | None], steps: int) -> dict[str, float | str]:
+    given = [alarm for alarm in alarms if alarm is not None]
+    count, share = len(alarms), len(given) / len(alarms)
+    begins = steps / 2 if "half-way" in case else 0.0
+    delay = float(np.median(given)) - begins if given else np.nan
+    return {
+        "case": case,
+        "runs": count,
+        "alarms": share,
+        "standard error": float(np.sqrt(share * (1.0 - share) / count)),
+        "median delay": delay,
+        "share of the run": delay / steps,
+    }
+
+
+def measured(posterior: Posterior, study: Study, level: float = 0.05) -> pd.DataFrame:
+    """Return a row for each CPT run of a study: the lowest probability of being on track, and the alarm."""
+    rows = []
+    for run in study.continual_runs:
+        watcher = Watcher(posterior, run.name, study.without_losses(), level=level)
+        told: dict[int, dict[str, float]] = {}
+        for domain in posterior.frame.domains:
+            for step, loss in zip(*study.curve(run.name, domain), strict=True):
+                told.setdefault(int(step), {})[domain] = float(loss)
+        watcher.expect([step for step in sorted(told) if step > 0])
+        found = [watcher.update(step, told[step]) for step in sorted(told) if step > 0]
+        lowest = min(status.probability for status in found)
+        rows.append({"run": run.name, "lowest": lowest, "alarm": found[-1].off_since})
     return pd.DataFrame(rows)
 
 
@@ -128,8 +145,12 @@ def main() -> None:
     parser.add_argument("fit")
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--run", default="r25_lin05")
+    parser.add_argument("--measured", nargs="*", default=[], help="studies of real runs to watch")
     given = parser.parse_args()
-    print(report(load(given.fit), given.run, given.runs).to_string(index=False))  # noqa: T201
+    posterior = load(given.fit)
+    print(report(posterior, given.run, given.runs).to_string(index=False))  # noqa: T201
+    for folder in given.measured:
+        print(measured(posterior, read_study(folder)).to_string(index=False))  # noqa: T201
 
 
 if __name__ == "__main__":

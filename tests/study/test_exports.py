@@ -65,7 +65,7 @@ def test_the_function_for_torch_is_exact(name: str) -> None:
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_the_trainer_cannot_follow_is_refused_and_torch_named(name: str) -> None:
-    with pytest.raises(StudyError, match="cannot follow this schedule. Export it for torch"):
+    with pytest.raises(StudyError, match=r"cannot follow this schedule\. Export it for torch"):
         training_arguments(run_of(OTHERS[name]))
     if name != "re-warmed":
         with pytest.raises(StudyError, match="Megatron's scheduler cannot follow"):

@@ -34,7 +34,9 @@ def curves(posterior: Posterior) -> Any:
         [[RUN], posterior.frame.domains, STEPS], names=["run", "domain", "step"]
     ).to_frame(index=False)
     _, wanted = planned_curves(posterior, lab().subset([RUN]).without_losses(), at=at)
-    drawn = simulate(posterior.frame, posterior.parameters(200), wanted, None, np.random.default_rng(3))
+    drawn = simulate(
+        posterior.frame, posterior.parameters(200), wanted, None, np.random.default_rng(3)
+    )
     return drawn.loss.reshape(len(drawn.loss), len(posterior.frame.domains), len(STEPS))
 
 

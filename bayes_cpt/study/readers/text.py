@@ -43,7 +43,8 @@ def _line(pattern: str, **series: str) -> Line:
 FORMATS: dict[str, tuple[Line, ...]] = {
     "megatron": (
         _line(
-            rf"\biteration\s+{_n('step')}\s*/\s*{_n('total')}\s*\|\s*consumed samples(?:.*?learning rate:\s*{_n('rate')})?"
+            rf"\biteration\s+{_n('step')}\s*/\s*{_n('total')}\s*\|\s*consumed samples"
+            rf"(?:.*?learning rate:\s*{_n('rate')})?"
             rf"(?:.*?global batch size:\s*{_n('sequences')})?(?:.*?lm loss:\s*{_n('train')})?",
             rate="learning_rate",
             train="train_loss",

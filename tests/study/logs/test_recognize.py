@@ -68,7 +68,7 @@ def test_what_follows_no_shape_stays_a_log() -> None:
 def test_a_jump_between_two_logged_steps_is_said() -> None:
     rates = [1e-3] * 10 + [1e-4] * 10
     found = recognize(range(10, 201, 10), rates, 200)
-    assert [segment.start for segment in found.schedule.segments] == [1e-3, 1e-4]
+    assert [segment.highest for segment in found.schedule.segments] == [1e-3, 1e-4]
     assert any("leaves open where between steps 100 and 110" in note for note in found.notes)
 
 

@@ -16,7 +16,14 @@ from bayes_cpt.study.readers.logs import kind_of, read_logs
 LOGS = Path(__file__).parents[2] / "data" / "logs"
 WIDE = pd.read_csv(LOGS / "tables" / "wide.csv")
 # One training loop, logged by five libraries.
-SAME = ["tables/history.jsonl", "tables/wide.csv", "tables/wide.parquet", "tensorboard", "wandb", "mlflow"]  # fmt: skip
+SAME = [
+    "tables/history.jsonl",
+    "tables/wide.csv",
+    "tables/wide.parquet",
+    "tensorboard",
+    "wandb",
+    "mlflow",
+]
 KINDS = ["table", "table", "table", "tensorboard", "wandb", "mlflow"]
 
 
@@ -50,7 +57,8 @@ def test_huggingface_runs(name: str) -> None:
     ]
     assert [row for row in log.losses if row[1] == "general"] == wanted
     assert log.facts["total_steps"] == 300
-    schedule = recognize(*zip(*log.rates, strict=True), 300).schedule
+    steps, rates = zip(*log.rates, strict=True)
+    schedule = recognize(steps, rates, 300).schedule
     assert [(s.shape, s.steps) for s in schedule.segments] == [("linear", 20), ("cosine", 280)]  # type: ignore[union-attr]
 
 
@@ -87,9 +95,11 @@ def test_rows_of_run_step_domain_loss(tmp_path: Path) -> None:
 
 TEXTS = {
     "megatron": (
-        " [2025-01-01] iteration       10/     500 | consumed samples:          160 | elapsed time per "
-        "iteration (ms): 1.5 | learning rate: 1.500000E-05 | global batch size:    16 | lm loss: 1.089E+01 |\n"
-        " validation loss at iteration 10 on code | lm loss value: 3.456000E+00 | lm loss PPL: 3.1E+01 | \n",
+        " [2025-01-01] iteration       10/     500 | consumed samples:          160 | "
+        "elapsed time per iteration (ms): 1.5 | learning rate: 1.500000E-05 | global batch size:    16 | "
+        "lm loss: 1.089E+01 |\n"
+        " validation loss at iteration 10 on code | lm loss value: 3.456000E+00 | "
+        "lm loss PPL: 3.1E+01 | \n",
         ((10, "code", 3.456),),
         ((10, 1.5e-5),),
     ),
