@@ -47,7 +47,7 @@ APART = ": "
 SHARES = {"coverage_50": "in 50 %", "coverage_90": "in 90 %"}
 SCORES = {"crps": "CRPS", "mae": "MAE", "bias": "bias", "width_90": "width of 90 %"}
 
-type Folds = Callable[[ModelSpec], list[Fold]]
+type Folds = Callable[[Models], list[Fold]]
 
 
 @dataclass(frozen=True)
@@ -66,33 +66,28 @@ class Models:
         return package_method(question, seed, spec=self.of(question.study), cores=cores)
 
 
-def suite(folder: Path, models: Models) -> dict[str, list[Fold]]:
-    """Return the folds of every study that is there, by its name.
+def suite(folder: Path) -> dict[str, Folds]:
+    """Return every study that is there, by its name: what gives its folds for some models.
 
     Parameters
     ----------
     folder : Path
         Its folders with `fit` and `predict` are studies; the other published sets lie beside it.
-    models : Models
-        What will be fitted: it says which points count.
     """
-    found = {
-        path.name: _other(path / "fit", path / "predict", models)
+    found: dict[str, Folds] = {
+        path.name: partial(_other, path / "fit", path / "predict")
         for path in sorted(folder.iterdir())
         if (path / "fit").is_dir() and (path / "predict").is_dir()
     }
     for size in ("25m", "100m"):
         if (path := folder.parent / f"mpl-{size}").is_dir():
-            found[path.name] = _other_runs(path, models)
+            found[path.name] = partial(_other_runs, path)
     if (path := folder.parent / "pythia-python").is_dir():
-        found[path.name] = _each_run(path, models)
-    found["lab-longer"] = _other(bundled_study(), LAB_TESTS / "cpt-lab-practice", models)
-    found["lab-strong"] = _each_run(LAB_TESTS / "cpt-lab-strong", models)
-    found["lab-each-run"] = _each_run(bundled_study(), models)
-    return {
-        name: [replace(fold, label=name + APART + fold.label) for fold in folds]
-        for name, folds in found.items()
-    }
+        found[path.name] = partial(_each_run, path)
+    found["lab-longer"] = partial(_other, bundled_study(), LAB_TESTS / "cpt-lab-practice")
+    found["lab-strong"] = partial(_each_run, LAB_TESTS / "cpt-lab-strong")
+    found["lab-each-run"] = partial(_each_run, bundled_study())
+    return found
 
 
 def _other(fitted: Path, predicted: Path, models: Models) -> list[Fold]:
@@ -103,7 +98,8 @@ def _other(fitted: Path, predicted: Path, models: Models) -> list[Fold]:
 def _other_runs(folder: Path, models: Models) -> list[Fold]:
     study = read_study(folder)
     others = [run.name for run in study.runs if run.name not in MULTI_POWER_FITTED]
-    return other_study(study.subset(MULTI_POWER_FITTED), study.subset(others), models.of(study))
+    fitted, predicted = study.subset(MULTI_POWER_FITTED), study.subset(others)
+    return other_study(fitted, predicted, models.of(study))
 
 
 def _each_run(folder: Path, models: Models) -> list[Fold]:
@@ -118,8 +114,12 @@ def score_suite(
     pool: Pool,
     records: Records,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return `bayes_cpt.validate.held_out.score_folds` of all studies, with a column study first."""
-    folds = [fold for own in studies.values() for fold in own]
+    """Return `bayes_cpt.validate.held_out.score_folds` of all studies, with a column study."""
+    folds = [
+        replace(fold, label=name + APART + fold.label)
+        for name, own in studies.items()
+        for fold in own
+    ]
     tables: tuple[list[pd.DataFrame], ...] = ([], [])
     for name, method in methods.items():
         asked = [fold for fold in folds if name != INDEPENDENT or knows_bases(fold)]
@@ -236,12 +236,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if unknown := sorted(set(names) - set(known)):
         parser.error(f"unknown methods {', '.join(unknown)}: choose from {', '.join(known)}")
     models = _models(parser, options.model)
-    studies = suite(options.folder, models)
-    if options.studies:
-        wanted = options.studies.split(",")
-        if unknown := sorted(set(wanted) - set(studies)):
-            parser.error(f"unknown studies {', '.join(unknown)}: choose from {', '.join(studies)}")
-        studies = {name: studies[name] for name in wanted}
+    known_studies = suite(options.folder)
+    wanted = options.studies.split(",") if options.studies else list(known_studies)
+    if unknown := sorted(set(wanted) - set(known_studies)):
+        parser.error(
+            f"unknown studies {', '.join(unknown)}: choose from {', '.join(known_studies)}"
+        )
+    studies = {name: known_studies[name](models) for name in wanted}
     pool = Pool(options.jobs)
     tasks = sum(map(len, studies.values()))
     own: dict[str, Method] = {OURS: partial(models.answer, cores=pool.cores(tasks))} | METHODS
