@@ -28,16 +28,16 @@ from bayes_cpt.decisions.next_run.sample_information import Stakes, information
 from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.evaluate import FinalLosses
+from bayes_cpt.decisions.search.layout import Block
 from bayes_cpt.decisions.search.search import Search, Trait, search
 from bayes_cpt.decisions.search.search_space import SearchSpace
-from bayes_cpt.decisions.search.tables import Block
 from bayes_cpt.decisions.space import Space, read_space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.forecast.derived import derived_quantities
 from bayes_cpt.forecast.plans import with_base_losses
-from bayes_cpt.forecast.simulate import simulate
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.simulate import simulate
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
