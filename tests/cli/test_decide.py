@@ -153,8 +153,8 @@ def test_the_forms_in_the_help_are_read(call: Call) -> None:
 
 WRONG = [
     (("--objective", "balance"), ("no preset 'balance'", "did you mean 'balanced'")),
-    (("--objective", "none.toml"), ("none.toml: this cannot be read",)),
-    (("--space", "none.toml"), ("none.toml: this cannot be read",)),
+    (("--objective", "none.toml"), ("none.toml: there is no such file",)),
+    (("--space", "none.toml"), ("none.toml: there is no such file",)),
     (("--space", "{text}"), ("text.toml: this is not TOML",)),
     (("--risk", "cvar:95"), ("no level of cvar", "write cvar:0.95")),
     (("--risk", "beat:r1"), ("no CPT run 'r1'",)),
