@@ -20,7 +20,11 @@ ROOMS = (
 # Ways into the package: `import bayes_cpt` finds names as they are used, `python -m` starts the program.
 DOORS = ("bayes_cpt", "bayes_cpt.__main__")
 LONGEST_FILE, LARGEST_FOLDER = 400, 13
-LARGE_FOLDERS = {"plots": "one file per figure", "cli": "one file per verb"}
+LARGE_FOLDERS = {
+    "plots": "one file per figure",
+    "cli": "one file per verb",
+    "model": "specification, priors, points, residuals and the pm.Model: one file per part",
+}
 
 
 @cache
