@@ -220,14 +220,12 @@ def _elicit(
 
 def _pairs(frame: "Frame", prior: "Prior", parameter: str) -> list[tuple[tuple[str, str], str]]:
     """Return validation set and words of a prior as it was, and as it is, where the two differ."""
-    from bayes_cpt.model.distributions import words
-
     own = frame.spec.priors[parameter]
     dims = frame.parameters()[parameter].dims
     roles = dict(zip(frame.domains, frame.roles, strict=True))
     members = frame.coords()[dims] if dims else ("all",)
     found = [
-        ((member, words(own.of(roles.get(member)))), words(prior.of(roles.get(member))))
+        ((member, own.of(roles.get(member)).words), prior.of(roles.get(member)).words)
         for member in members
     ]
     return [(was, now) for was, now in found if was[1] != now]

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.forecast.predict import observed_curves
-from bayes_cpt.forecast.simulate import expected_loss, simulate
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.momentum import MomentumRange, annealing_basis
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.simulate import expected_loss, simulate
 
 type Floats = NDArray[np.float64]
 

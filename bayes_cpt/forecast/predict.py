@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from bayes_cpt.errors import Problem
 from bayes_cpt.forecast.plans import PlanError, default_grid, planned_curves, with_base_losses
-from bayes_cpt.forecast.simulate import expected_loss, simulate
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.points import Curves
+from bayes_cpt.model.simulate import expected_loss, simulate
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.study import Study
 

@@ -11,13 +11,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.forecast.simulate import expected_loss
 from bayes_cpt.laws.law import gather
-from bayes_cpt.model.distributions import center_and_spread, scale_of
+from bayes_cpt.model.families import Distribution, Fixed, LogNormal
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.prior_tables import Distribution, Fixed, LogNormal
 from bayes_cpt.model.residuals import ResidualDesign, Scales
 from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.simulate import expected_loss
 
 type Floats = NDArray[np.float64]
 
@@ -107,14 +106,14 @@ class FreeParameters:
         for (name, member), prior in self.priors.items():
             dims = self.frame.parameters()[name].dims
             own = values[name][:, coords[dims].index(member)] if dims else values[name]
-            center, spread = center_and_spread(prior)
-            columns.append((scale_of(prior).there(own) - center) / spread)
+            center, spread = prior.center, prior.spread
+            columns.append((prior.to_scale(own) - center) / spread)
         return np.stack(columns, axis=1)
 
 
 def _value(prior: Distribution, place: Floats) -> Floats:
-    center, spread = center_and_spread(prior)
-    value = np.asarray(scale_of(prior).back(center + spread * place))
+    center, spread = prior.center, prior.spread
+    value = np.asarray(prior.from_scale(center + spread * place))
     if isinstance(prior, LogNormal) and prior.lower and prior.upper:
         return np.clip(value, prior.lower, prior.upper)
     return value

@@ -7,18 +7,12 @@ from numpy.typing import NDArray
 
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.forecast.derived import start_loss
-from bayes_cpt.forecast.simulate import expected_loss
 from bayes_cpt.identify.information import FreeParameters
 from bayes_cpt.identify.statements import Statement
-from bayes_cpt.model.distributions import (
-    center_and_spread,
-    moved_quantiles,
-    quantiles,
-    with_center_and_spread,
-)
+from bayes_cpt.model.families import Distribution, LogNormal
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.prior_tables import Distribution, LogNormal
 from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.simulate import expected_loss
 
 type Floats = NDArray[np.float64]
 type Label = tuple[str, str]
@@ -94,7 +88,7 @@ def relevant(
     anew = dict(zip(priors, (uniform + 0.5).T % 1.0, strict=True))
     found = []
     for label in labels:
-        drawn = columns | {label: quantiles(priors[label], anew[label])}
+        drawn = columns | {label: priors[label].quantiles(anew[label])}
         after = [change.values(free.assembled(drawn)) for change in changes]
         for change, one, other in zip(changes, before, after, strict=True):
             low, high = np.quantile(other - one, change.statement.tails)
@@ -137,7 +131,7 @@ def nearest(
         columns = dict(fixed)
         for i, label in enumerate(moving):
             center, spread = _moved(priors[label], unknown[i], unknown[size + i])
-            columns[label] = moved_quantiles(priors[label], center, spread, places[label])
+            columns[label] = priors[label].quantiles(places[label], center=center, spread=spread)
         parameters = free.assembled(columns)
         return [change.values(parameters) for change in changes]
 
@@ -181,9 +175,7 @@ def nearest(
     if np.abs(now).max() > TOLERANCE:
         _give_up(free, changes, values)
     return priors | {
-        label: with_center_and_spread(
-            priors[label], *_moved(priors[label], unknown[i], unknown[size + i])
-        )
+        label: priors[label].moved(*_moved(priors[label], unknown[i], unknown[size + i]))
         for i, label in enumerate(moving)
     }
 
@@ -213,7 +205,7 @@ def _slopes(values: Floats, tails: tuple[float, float], scores: Floats) -> Float
 
 
 def _moved(prior: Distribution, shift: float, factor: float) -> tuple[float, float]:
-    center, spread = center_and_spread(prior)
+    center, spread = prior.center, prior.spread
     return _inside(prior, center + shift * spread), float(spread * np.exp(factor))
 
 
@@ -263,6 +255,6 @@ def columns_of(priors: dict[Label, Distribution], uniform: Floats) -> dict[Label
         A column per prior, in their order.
     """
     return {
-        label: quantiles(prior, column)
+        label: prior.quantiles(column)
         for (label, prior), column in zip(priors.items(), uniform.T, strict=True)
     }

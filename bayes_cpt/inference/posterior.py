@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,8 +46,9 @@ class Posterior:
     ----------
     tree : xarray.DataTree
         Groups ``posterior`` (sampled parameters and the coefficients of the printed equation, dims
-        chain, draw, and domain), ``sample_stats``, ``observed_data``, ``constant_data`` and ``study``;
-        attributes hold the specification, the study's digest, versions, seed and diagnostics.
+        chain, draw, and domain), ``sample_stats``, ``study``, and those of
+        `bayes_cpt.inference.groups.arviz_groups`; attributes hold the specification, the study's digest,
+        versions, seed and diagnostics.
     study : Study
         What was fitted.
     frame : Frame
@@ -219,8 +220,24 @@ def build_tree(
     values: dict[str, Floats],
     statistics: dict[str, Any],
     attributes: dict[str, Any],
+    groups: "dict[str, xr.Dataset] | None" = None,
 ) -> "xr.DataTree":
-    """Return the data tree of a fit from draws of shape (chains, draws, ...)."""
+    """Return the data tree of a fit.
+
+    Parameters
+    ----------
+    frame : Frame
+    study : Study
+        What was fitted; kept inside the tree.
+    values : dict of str to ndarray, shape (chains, draws, ...)
+        All parameters.
+    statistics : dict of str to ndarray, shape (chains, draws)
+        Of the sampler.
+    attributes : dict
+        Of the whole tree.
+    groups : dict of str to Dataset, optional
+        Further groups (see `bayes_cpt.inference.groups.arviz_groups`).
+    """
     import xarray as xr
 
     chains, draws = next(iter(statistics.values())).shape
@@ -234,13 +251,6 @@ def build_tree(
     for name, value in frame.law.coefficients(values, np).items():
         dims = ("chain", "draw") if name in SHARED else ("chain", "draw", "domain")
         variables[name] = (dims, value)
-    losses = study.losses
-    observed = {
-        column: ("observation", losses[column].to_numpy()) for column in ("step", "loss")
-    } | {
-        column: ("observation", losses[column].astype(str).to_numpy().astype(object))
-        for column in ("run", "domain")
-    }
     stats = {name: (("chain", "draw"), value) for name, value in statistics.items()}
     return xr.DataTree.from_dict(
         {
@@ -249,8 +259,7 @@ def build_tree(
             "sample_stats": xr.Dataset(
                 stats, coords={key: coords[key] for key in ("chain", "draw")}
             ),
-            "observed_data": xr.Dataset(observed),
-            "constant_data": xr.Dataset({k: ((), v) for k, v in asdict(frame.reference).items()}),
+            **(groups or {}),
             "study": study_group(study),
         }
     )

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
-from bayes_cpt.forecast.simulate import simulate
 from bayes_cpt.model.points import Curves, observed_steps
 from bayes_cpt.model.setup import Setup
+from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.study import Base, Run, Study
 

@@ -111,22 +111,23 @@ def _in_process(runs: int, points: int) -> Cost:
 def cost_of(runs: int, points: int) -> Cost:
     """Measure a study of some size in this process."""
     from bayes_cpt.errors import StudyWarning
+    from bayes_cpt.inference.density import density_of
     from bayes_cpt.inference.sampling import EFFORTS, sample
     from bayes_cpt.inference.whitening import Metric
-    from bayes_cpt.model.density import build_density
+    from bayes_cpt.model.build import model_of
     from bayes_cpt.model.setup import build_setup
     from bayes_cpt.study.study import Study
     from benchmarks.studies import SPEC, study_of
 
     warnings.simplefilter("ignore", StudyWarning)
     # What is compiled or loaded once is not what grows.
-    small = build_density(build_setup(SPEC, study_of(4, 40)))
+    small = density_of(model_of(build_setup(SPEC, study_of(4, 40))))
     small.in_metric(Metric(small.start, np.eye(small.start.size)))(np.zeros(small.start.size))
     made = study_of(runs, points)
     again = (made.name, made.general, made.target, made.bases, made.runs, made.losses)
     study, reading = core_seconds(lambda: Study(*again))
     setup, setting_up = core_seconds(lambda: build_setup(SPEC, study))
-    density = build_density(setup)
+    density = density_of(model_of(setup))
     function = density.in_metric(Metric(density.start, np.eye(density.start.size)))
     white = np.zeros(density.start.size)
     gradient = fastest(lambda: function(white))

@@ -18,11 +18,11 @@ from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.forecast import bands as bands_module
 from bayes_cpt.forecast.bands import bands
 from bayes_cpt.forecast.marginals import SUMMARY
-from bayes_cpt.forecast.simulate import expected_loss
 from bayes_cpt.identify.identify import identifiability
+from bayes_cpt.model.families import Fixed
 from bayes_cpt.model.prior_draws import draw_priors
-from bayes_cpt.model.prior_tables import Fixed
 from bayes_cpt.model.setup import build_setup
+from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.model.unknown_base import fitted_bases, for_base, unknown_base
 from bayes_cpt.study.runs import Base, Run

@@ -36,8 +36,8 @@ from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.forecast.derived import derived_quantities
 from bayes_cpt.forecast.plans import with_base_losses
-from bayes_cpt.forecast.simulate import simulate
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.simulate import simulate
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study

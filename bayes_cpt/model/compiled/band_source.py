@@ -103,7 +103,7 @@ class _Single(_Printer):
 def curve_expressions(spec: ModelSpec, role: str) -> list[Any]:
     """Return `RESULTS` at a point of a CPT curve: mean and variance of a loss, and a loss with them.
 
-    The variance is that of `bayes_cpt.forecast.simulate`: fluctuation, misfit, and the unknown level of a
+    The variance is that of `bayes_cpt.model.simulate`: fluctuation, misfit, and the unknown level of a
     curve whose base was not measured.
     """
     reference = Reference(**{own: _real(f"reference_{own}") for own in REFERENCE})

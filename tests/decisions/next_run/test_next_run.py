@@ -16,9 +16,9 @@ from bayes_cpt.decisions.next_run.run_values import RunValues
 from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.forecast.plans import with_base_losses
-from bayes_cpt.forecast.simulate import expected_loss
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.compiled.likelihood import curve_log_likelihoods
+from bayes_cpt.model.simulate import expected_loss
 
 type Floats = NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""Final losses against `bayes_cpt.forecast.simulate` and the dense residual model, candidate by
+"""Final losses against `bayes_cpt.model.simulate` and the dense residual model, candidate by
 candidate."""
 
 from collections.abc import Callable
@@ -21,11 +21,11 @@ from bayes_cpt.decisions.search.tables import Block
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.predict import planned_curves
-from bayes_cpt.forecast.simulate import expected_loss
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws import Law
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import parse_spec, read_spec
 
 type Floats = NDArray[np.float64]

@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from bayes_cpt.model.distributions import from_interval, log_density, quantiles, words
-from bayes_cpt.model.prior_tables import Distribution, Fixed, LogitNormal, LogNormal, Normal
+from bayes_cpt.model.families import Distribution, Fixed, LogitNormal, LogNormal, Normal
 from bayes_cpt.model.spec import read_spec
 
 NORMAL = Normal(distribution="normal", mean=3.0, sd=1.5)
@@ -18,27 +17,29 @@ PROBABILITIES = np.array([0.05, 0.3, 0.5, 0.95])
 
 def test_quantiles_are_those_of_scipy() -> None:
     normal = stats.norm(3.0, 1.5)
-    np.testing.assert_allclose(quantiles(NORMAL, PROBABILITIES), normal.ppf(PROBABILITIES))
+    np.testing.assert_allclose(NORMAL.quantiles(PROBABILITIES), normal.ppf(PROBABILITIES))
     lognormal = stats.lognorm(0.8, scale=0.1)
-    np.testing.assert_allclose(quantiles(LOGNORMAL, PROBABILITIES), lognormal.ppf(PROBABILITIES))
+    np.testing.assert_allclose(LOGNORMAL.quantiles(PROBABILITIES), lognormal.ppf(PROBABILITIES))
     logs = stats.truncnorm(*(np.log([10, 1e4]) - np.log(300)) / 1.2, np.log(300), 1.2)
-    np.testing.assert_allclose(quantiles(BOUNDED, PROBABILITIES), np.exp(logs.ppf(PROBABILITIES)))
+    np.testing.assert_allclose(BOUNDED.quantiles(PROBABILITIES), np.exp(logs.ppf(PROBABILITIES)))
     logit = stats.norm(np.log(0.3 / 0.7), 1.0).ppf(PROBABILITIES)
-    np.testing.assert_allclose(quantiles(LOGIT, PROBABILITIES), 1 / (1 + np.exp(-logit)))
-    np.testing.assert_array_equal(quantiles(FIXED, PROBABILITIES), 2.5)
+    np.testing.assert_allclose(LOGIT.quantiles(PROBABILITIES), 1 / (1 + np.exp(-logit)))
+    np.testing.assert_array_equal(FIXED.quantiles(PROBABILITIES), 2.5)
 
 
-@pytest.mark.parametrize("prior", [NORMAL, LOGNORMAL, BOUNDED, LOGIT], ids=words)
+@pytest.mark.parametrize(
+    "prior", [NORMAL, LOGNORMAL, BOUNDED, LOGIT], ids=lambda prior: prior.words
+)
 def test_the_density_holds_the_mass_between_quantiles(prior: Distribution) -> None:
-    low, high = quantiles(prior, [0.2, 0.85])
-    mass, _ = integrate.quad(lambda x: np.exp(log_density(prior, x)), low, high)
+    low, high = prior.quantiles([0.2, 0.85])
+    mass, _ = integrate.quad(lambda x: np.exp(prior.log_density(x)), low, high)
     assert mass == pytest.approx(0.65, abs=1e-7)
 
 
 def test_outside_its_bounds_a_prior_has_no_density() -> None:
-    found = log_density(BOUNDED, [9.0, 11.0, 9999.0, 10001.0])
+    found = BOUNDED.log_density([9.0, 11.0, 9999.0, 10001.0])
     assert np.isfinite(found).tolist() == [False, True, True, False]
-    np.testing.assert_array_equal(log_density(FIXED, [2.5, 2.5]), 0.0)
+    np.testing.assert_array_equal(FIXED.log_density([2.5, 2.5]), 0.0)
 
 
 ALL: tuple[Distribution, ...] = (NORMAL, LOGNORMAL, BOUNDED, LOGIT)
@@ -48,17 +49,15 @@ def test_densities_are_those_of_pymc() -> None:
     import pymc as pm
     import pytensor
 
-    from bayes_cpt.model.build import _random
-
     with pm.Model() as model:
         for index, prior in enumerate(ALL):
-            _random(f"x{index}", [prior], None)
+            prior.variable(f"x{index}", [prior], None)
     places = [[-1.0, 3.2], [0.02, 0.4], [11.0, 9000.0], [0.01, 0.9]]
     for variable, prior, values in zip(model.free_RVs, ALL, places, strict=True):
         for value in values:
             with pytensor.config.change_flags(mode="FAST_COMPILE"):
                 wanted = pm.logp(variable, value).eval()
-            assert log_density(prior, value) == pytest.approx(float(wanted), abs=1e-9)
+            assert prior.log_density(value) == pytest.approx(float(wanted), abs=1e-9)
 
 
 MASSES = st.floats(0.5, 0.98)
@@ -72,16 +71,16 @@ def test_an_interval_comes_back_as_it_was_stated(
     shares: tuple[float, float], mass: float, family: Distribution
 ) -> None:
     ends = min(shares), max(shares)
-    made = from_interval(family, *ends, mass)
+    made = family.from_interval(*ends, mass)
     assert type(made) is type(family)
-    found = quantiles(made, [0.5 - mass / 2, 0.5 + mass / 2])
+    found = made.quantiles([0.5 - mass / 2, 0.5 + mass / 2])
     np.testing.assert_allclose(found, ends, rtol=5e-3)
 
 
 @pytest.mark.parametrize("ends", [(15.0, 60.0), (100.0, 3000.0), (20.0, 4000.0)])
 def test_an_interval_between_bounds(ends: tuple[float, float]) -> None:
-    made = from_interval(BOUNDED, *ends, 0.9)
-    np.testing.assert_allclose(quantiles(made, [0.05, 0.95]), ends, rtol=2e-3)
+    made = BOUNDED.from_interval(*ends, 0.9)
+    np.testing.assert_allclose(made.quantiles([0.05, 0.95]), ends, rtol=2e-3)
     assert isinstance(made, LogNormal)
     assert (made.lower, made.upper) == (10.0, 1e4)
 
@@ -102,13 +101,13 @@ def test_what_no_member_of_the_family_has(
     family: Distribution, ends: tuple[float, float], said: str
 ) -> None:
     with pytest.raises(ValueError, match=said):
-        from_interval(family, *ends, 0.9)
+        family.from_interval(*ends, 0.9)
 
 
 def test_every_shipped_prior_has_words() -> None:
     for prior in read_spec("cpt-replay").priors.values():
         for role in ("general", "target", None):
             if prior.every or role:
-                assert words(prior.of(role))
-    assert words(BOUNDED) == "LogNormal(median 300, 1.2) in 10 to 10000"
-    assert words(FIXED) == "fixed at 2.5"
+                assert prior.of(role).words
+    assert BOUNDED.words == "LogNormal(median 300, 1.2) in 10 to 10000"
+    assert FIXED.words == "fixed at 2.5"

@@ -3,7 +3,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pytensor
+import pymc as pm
 import pytest
 from dense_residuals import curve_covariance, walk
 from numpy.typing import NDArray
@@ -12,10 +12,11 @@ from scipy.special import expit, log_expit
 from scipy.stats import multivariate_normal, norm
 
 from bayes_cpt.bundled import bundled_study
+from bayes_cpt.inference.density import Density, ModelError, density_of
 from bayes_cpt.inference.whitening import Metric
-from bayes_cpt.model.build import build_model
-from bayes_cpt.model.density import Density, build_density
-from bayes_cpt.model.prior_tables import Distribution, Fixed, LogitNormal, LogNormal, Normal
+from bayes_cpt.model.build import model_of
+from bayes_cpt.model.elements import elements
+from bayes_cpt.model.families import Distribution, Fixed, LogitNormal, LogNormal, Normal
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.spec import read_spec, shipped_models
@@ -47,21 +48,22 @@ def constrain(prior: Distribution, y: float) -> tuple[float, float]:
             raise AssertionError(prior)
 
 
-def prior_density(density: Density, position: Floats) -> tuple[dict[str, Any], float]:
+def prior_density(setup: Setup, position: Floats) -> tuple[dict[str, Any], float]:
     """Return constrained parameters, and the log density of the priors, by SciPy."""
-    found: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     total = 0.0
-    for k, element in enumerate(density.elements):
+    unconstrained = iter(position)
+    for element in elements(setup.frame):
         if isinstance(element.prior, Fixed):
             value = element.prior.value
         else:
-            value, own = constrain(element.prior, float(position[k]))
-            total += own
+            value, density = constrain(element.prior, float(next(unconstrained)))
+            total += density
         if element.domain is None:
-            found[element.name] = np.float64(value)
+            parameters[element.name] = np.float64(value)
         else:
-            found[element.name] = np.append(found.get(element.name, []), value)
-    return found, total
+            parameters[element.name] = np.append(parameters.get(element.name, []), value)
+    return parameters, total
 
 
 def dense_likelihood(setup: Setup, parameters: dict[str, Any]) -> float:
@@ -118,9 +120,9 @@ def from_an_unknown_base() -> Setup:
 @pytest.mark.parametrize("built", [bundled, without_pretraining_runs, from_an_unknown_base])
 def test_density_is_that_of_scipy(built: Callable[[], Setup]) -> None:
     setup = built()
-    density = build_density(setup)
+    density = density_of(model_of(setup))
     for position in places(density, 4):
-        parameters, prior = prior_density(density, density.unconstrained(position))
+        parameters, prior = prior_density(setup, density.unconstrained(position))
         expected = prior + dense_likelihood(setup, parameters)
         assert density_at(density, position)[0] == pytest.approx(expected, rel=1e-9)
 
@@ -128,34 +130,16 @@ def test_density_is_that_of_scipy(built: Callable[[], Setup]) -> None:
 @pytest.mark.parametrize("name", [*shipped_models(), "unknown base"])
 def test_density_and_gradient_are_those_of_the_pymc_model(name: str) -> None:
     setup = from_an_unknown_base() if name == "unknown base" else bundled(name)
-    density = build_density(setup)
-    model = build_model(setup)
+    density = density_of(model_of(setup))
+    model = model_of(setup)
     position = places(density, 1)[0]
-    point = as_point(model, density, density.unconstrained(position))
     value, gradient = density_at(density, position)
-    terms = [term.sum() for term in model.logp(sum=False)]
-    slopes = pytensor.grad(sum(terms[1:], terms[0]), model.value_vars)
-    outputs = model.compile_fn([*terms, *slopes], mode="FAST_COMPILE")(point)
-    assert value == pytest.approx(float(sum(outputs[: len(terms)])), rel=1e-10)
-    own = as_position(model, density, outputs[len(terms) :])
-    np.testing.assert_allclose(gradient, jacobian(density, position) @ own, rtol=1e-7, atol=1e-5)
-
-
-def as_point(model: Any, density: Density, position: Floats) -> dict[str, Floats]:
-    """Return the value variables of a model, in its order, from a flat position."""
-    found = {}
-    for variable in model.free_RVs:
-        own = [k for k, e in enumerate(density.elements) if e.name == variable.name]
-        shared = density.elements[own[0]].domain is None
-        found[model.rvs_to_values[variable].name] = position[own[0]] if shared else position[own]
-    return found
-
-
-def as_position(model: Any, density: Density, values: list[Floats]) -> Floats:
-    """Return a flat position from values in the order of a model's value variables."""
-    by_name = dict(zip((v.name for v in model.free_RVs), map(np.atleast_1d, values), strict=True))
-    own = density.elements[: density.sampled]
-    return np.array([by_name[element.name][element.member] for element in own])
+    function = model.logp_dlogp_function(ravel_inputs=True, mode="FAST_COMPILE")
+    function.set_extra_values({})
+    total, slopes = function._pytensor_function(density.unconstrained(position))
+    assert value == pytest.approx(float(total), rel=1e-10)
+    expected = jacobian(density, position) @ slopes
+    np.testing.assert_allclose(gradient, expected, rtol=1e-7, atol=1e-5)
 
 
 def jacobian(density: Density, position: Floats) -> Floats:
@@ -166,7 +150,7 @@ def jacobian(density: Density, position: Floats) -> Floats:
 
 
 def test_gradient_is_that_of_finite_differences_in_any_metric() -> None:
-    density = build_density(bundled())
+    density = density_of(model_of(bundled()))
     size = density.start.size
     generator = np.random.default_rng(3)
     factor = np.eye(size) + 0.05 * generator.standard_normal((size, size))
@@ -185,24 +169,57 @@ def test_another_study_is_another_density_of_the_same_code() -> None:
     shorter = study.truncated({"r00_const": 400, "pt_trunk": 9000, "r25_cos": 1000})
     changed = replace(shorter, losses=shorter.losses.assign(loss=shorter.losses["loss"] + 0.1))
     setup = build_setup(read_spec("cpt-replay"), changed)
-    first, other = build_density(bundled()), build_density(setup)
-    assert other.function is first.function
+    first, other = density_of(model_of(bundled())), density_of(model_of(setup))
+    assert other.likelihood is first.likelihood
     position = places(first, 1)[0]
-    parameters, prior = prior_density(other, other.unconstrained(position))
+    parameters, prior = prior_density(setup, other.unconstrained(position))
     found = density_at(other, position)[0]
     assert found == pytest.approx(prior + dense_likelihood(setup, parameters), rel=1e-9)
     assert found != pytest.approx(density_at(first, position)[0], rel=1e-3)
 
 
 def test_values_come_back_on_their_own_scale() -> None:
-    density = build_density(bundled())
+    setup = bundled()
+    density = density_of(model_of(setup))
     positions = np.stack([places(density, 6), places(density, 6) + 0.1])
-    found = density.values(positions)
+    values = density.values(positions)
     expected = [
-        [prior_density(density, density.unconstrained(place))[0] for place in row]
+        [prior_density(setup, density.unconstrained(place))[0] for place in row]
         for row in positions
     ]
-    for name, values in found.items():
-        by_hand = np.array([[own[name] for own in row] for row in expected])
-        np.testing.assert_allclose(values, by_hand, rtol=1e-12)
-    assert set(found) == set(density.frame.parameters())
+    for name, draws in values.items():
+        by_hand = np.array([[parameters[name] for parameters in row] for row in expected])
+        np.testing.assert_allclose(draws, by_hand, rtol=1e-12)
+    assert set(values) == set(setup.frame.parameters())
+
+
+def test_the_start_is_the_median_of_every_prior() -> None:
+    setup = bundled()
+    density = density_of(model_of(setup))
+    values = density.values(density.start)
+    for element in elements(setup.frame):
+        member = np.atleast_1d(values[element.name])[element.member]
+        assert isinstance(element.prior, LogNormal | LogitNormal | Normal)
+        assert member == pytest.approx(getattr(element.prior, "median", element.prior.center))
+
+
+def test_what_is_sampled_is_the_model_itself() -> None:
+    """A model whose prior and data were changed by hand has another density, without any specification."""
+    model = model_of(bundled())
+    position = np.asarray(density_of(model).start)
+    before = density_at(density_of(model), position)[0]
+    with model:
+        pm.set_data({"measured_loss": model["measured_loss"].get_value() + 0.01})
+    moved = density_at(density_of(model), position)[0]
+    assert moved != pytest.approx(before, rel=1e-6)
+    with model:
+        pm.Potential("mine", model["memory"])
+    with pytest.raises(ModelError, match="potentials"):
+        density_of(model)
+
+
+def test_a_prior_of_a_kind_that_is_not_ours_is_named() -> None:
+    with model_of(bundled()) as model:
+        pm.Gamma("mine", 2.0, 1.0)
+    with pytest.raises(ModelError, match="mine"):
+        density_of(model)

@@ -8,12 +8,12 @@ from dense_residuals import curve_covariance, walk
 from hand_points import hand_curves
 from numpy.typing import NDArray
 
-from bayes_cpt.forecast.simulate import CurveDraws, expected_loss, simulate
 from bayes_cpt.laws import Reference
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.prior_draws import draw_priors
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.simulate import CurveDraws, expected_loss, simulate
 from bayes_cpt.model.spec import read_spec
 
 type Floats = NDArray[np.float64]
