@@ -5,7 +5,7 @@ prior's precision is the identity. Around one place the law's curves are straigh
 information of some curves is ``S' C^-1 S`` with their slopes S and the covariance C of their residuals.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -14,7 +14,12 @@ from numpy.typing import NDArray
 from bayes_cpt.laws.law import gather
 from bayes_cpt.model.families import Distribution, Fixed, LogNormal
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.residuals import ResidualDesign, Scales
+from bayes_cpt.model.residuals import (
+    Placed,
+    ResidualDesign,
+    Scales,
+    predictive_covariance,
+)
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import expected_loss
 
@@ -184,14 +189,18 @@ def _covariance(
     rows: NDArray[np.int64], curves: Curves, design: ResidualDesign, scales: Scales
 ) -> Floats:
     """Return the covariance of the residuals at some points of one curve."""
-    steps = curves.points.steps[rows]
-    memory = scales.memory[0, rows[0]]
-    fluctuation = np.exp(-np.abs(steps[:, None] - steps) / memory)
-    if design.floating[rows[0]] == 0:
-        fluctuation -= np.exp(-(steps[:, None] + steps) / memory)
-    size = scales.fluctuation[0, rows]
-    misfit = scales.misfit[0, rows, None] * design.ramps[rows]
-    level = scales.offset[0, rows] * design.floating[rows]
-    return np.asarray(
-        fluctuation * size[:, None] * size + misfit @ misfit.T + level[:, None] * level
-    )
+
+    def placed(along: tuple[slice | None, ...]) -> Placed:
+        return Placed(
+            Scales(*(np.broadcast_to(own, (1, count))[0, rows][along] for own in sizes)),
+            curves.points.steps[rows][along],
+            design.floating[rows][along],
+            # Points that are measured leave nothing to extrapolate.
+            0.0,
+        )
+
+    count = curves.points.steps.size
+    sizes = [getattr(scales, field.name) for field in fields(Scales)]
+    ramps = design.ramps[rows]
+    first, second = placed((slice(None), None)), placed((None, slice(None)))
+    return np.asarray(predictive_covariance(first, second, ramps @ ramps.T, np))

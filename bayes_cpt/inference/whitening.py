@@ -1,7 +1,7 @@
 """A metric for NUTS: the posterior in coordinates in which it is nearly a standard normal.
 
 The law's posterior has ridges (docs/law.md, "What is sampled"). It is taken to
-``position = center + factor·z`` over the coordinates of `bayes_cpt.model.density`, with center and factor
+``position = center + factor·z`` over the coordinates of `bayes_cpt.inference.density`, with center and factor
 from a Laplace approximation at the mode, or from the draws of an earlier attempt.
 """
 
@@ -61,7 +61,7 @@ def laplace(model: Whitened, seed: int) -> Metric:
     Parameters
     ----------
     model : Whitened
-        A `bayes_cpt.model.density.Density`.
+        A `bayes_cpt.inference.density.Density`.
     seed : int
         Of the starting points: the model's own and random ones around it.
 

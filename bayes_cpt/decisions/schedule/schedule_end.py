@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from bayes_cpt.decisions.schedule.multi_power_match import BETA, GAMMA, MultiPowerMatch
 from bayes_cpt.decisions.search.evaluate import FinalLosses
-from bayes_cpt.decisions.search.layout import BaseTable, Ends
+from bayes_cpt.decisions.search.layout import BaseTable
+from bayes_cpt.forecast.columns import Columns
 from bayes_cpt.laws.areas import PhaseAreas, continual_areas
 from bayes_cpt.laws.law import gather
 from bayes_cpt.laws.momentum import momentum_parts
@@ -148,20 +149,18 @@ class ScheduleEnd:
         law, rows = sample.frame.law, forward[:, None]
         found = []
         for index in range(len(self.model.domains)):
-            ends = Ends(
+            ends = Columns(
                 domain_index=index,
                 areas=(table.annealing, areas),
                 steps=np.full_like(rows, self.steps),
+                cpt_steps=np.full_like(rows, self.steps),
                 forward_pt=np.full_like(rows, table.forward[0]),
                 forward_cpt=rows,
                 target_share=np.full_like(rows, 1.0 - self.replay),
                 learning_rate=np.zeros_like(rows),
             )
-            own = gather(ends, sample.coefficients)
-            loss = law.loss(ends, own, np)
-            if law.base_offset is not None:
-                loss = loss + table.offset[index] * law.base_offset.kept(ends, own, np)
-            found.append(loss)
+            coefficients = gather(ends, sample.coefficients)
+            found.append(ends.losses(law, coefficients, table.offset[index]))
         return np.stack(found)
 
     def objective(self, forward: Floats, areas: Floats) -> Floats:
