@@ -1,8 +1,8 @@
 """A metric for NUTS: the posterior in coordinates in which it is nearly a standard normal.
 
 The law's posterior has ridges (docs/law.md, "What is sampled"). It is taken to
-``position = center + factor·z`` over the coordinates of `bayes_cpt.inference.density`, with center and factor
-from a Laplace approximation at the mode, or from the draws of an earlier attempt.
+``position = center + factor·z`` over the coordinates of `bayes_cpt.inference.density`, with center and
+factor from a Laplace approximation at the mode, or from the draws of an earlier attempt.
 """
 
 from collections.abc import Callable
