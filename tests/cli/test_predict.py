@@ -77,8 +77,7 @@ def test_expected_bands_are_those_of_the_law_coded_a_second_time(
             "upper": np.percentile(curves, 90, axis=0),
         }
         for column, values in expected.items():
-            # Bands over many draws may be interpolated between them: a hundredth of their width.
-            np.testing.assert_allclose(bands[column], values, atol=0.01 * expected["sd"].max())
+            np.testing.assert_allclose(bands[column], values, rtol=1e-6)
 
 
 def test_parquet_and_netcdf(call: Call, fit_file: Path, tmp_path: Path) -> None:
