@@ -12,11 +12,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.forecast.simulate import expected_loss
 from bayes_cpt.laws import Reference
 from bayes_cpt.laws.law import gather
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.unknown_base import unknown_base
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -13,11 +13,17 @@ from bayes_cpt.laws.momentum import MomentumRange
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.unknown_base import check_base
+from bayes_cpt.study.readers.tables import check_separator
 from bayes_cpt.study.study import Run, Study
 
 if TYPE_CHECKING:
     import pandas as pd
 
+type Kind = Literal["expected", "new_run", "known_run"]
+
+KINDS = ("expected", "new_run", "known_run")
+# Posterior draws that a forecast uses unless told otherwise.
+DRAWS = 1000
 GRID = 200
 # The first steps of a run move fastest: the grid is even in the square root of the step.
 GRID_POWER = 2.0
@@ -25,6 +31,18 @@ GRID_POWER = 2.0
 
 class PlanError(StudyError):
     """A plan, or points to predict at, that the fit cannot serve."""
+
+
+def check_kind(kind: str) -> None:
+    """Raise ValueError unless a kind of forecast is known."""
+    if kind not in KINDS:
+        raise ValueError(f"kind is {kind!r}: give one of {', '.join(KINDS)}")
+
+
+def check_interval(interval: float) -> None:
+    """Raise ValueError unless the mass of an interval lies between 0 and 1."""
+    if not 0 < interval < 1:
+        raise ValueError(f"interval is {interval}: give a mass between 0 and 1, as in 0.9")
 
 
 def default_grid(steps: int) -> list[int]:
@@ -120,6 +138,35 @@ def planned_curves(
     """
     prepared = prepare(posterior, plan, at=at, known=known, runs=runs)
     return prepared.study, prepared.curves(posterior.frame, prepared.runs)
+
+
+def observed_curves(posterior: Posterior, curves: Curves) -> Curves:
+    """Return the fitted points of the same curves, in their order.
+
+    Raises
+    ------
+    PlanError
+        If a curve has none.
+    """
+    study = posterior.study
+    names = list(dict.fromkeys(curve.run for curve in curves.curves))
+    wanted = {(curve.run, curve.domain) for curve in curves.curves}
+    found = posterior.frame.curves(
+        study,
+        lambda run, domain: (
+            posterior.frame.fitted_steps(study, run, domain) if (run.name, domain) in wanted else []
+        ),
+        [study.run(name) for name in names],
+    )
+    if [(c.run, c.domain) for c in found.curves] != [(c.run, c.domain) for c in curves.curves]:
+        lost = wanted - {(curve.run, curve.domain) for curve in found.curves}
+        raise PlanError(
+            [
+                Problem(f"run {run}, domain {domain}", "it has no measured points", "use new_run")
+                for run, domain in sorted(lost)
+            ]
+        )
+    return found
 
 
 def _as_plan(posterior: Posterior, plan: "Study | str | Path") -> Study:
@@ -225,6 +272,8 @@ def _points_table(at: "pd.DataFrame | str | Path") -> "pd.DataFrame":
             [Problem(place, f"the points cannot be read: {error}", "give a CSV: run,domain,step")]
         ) from None
     missing = [name for name in ("run", "domain", "step") if name not in points.columns]
+    if missing and not isinstance(at, pd.DataFrame):
+        check_separator(Path(at))
     if missing or points.empty:
         what = f"there is no column {missing[0]}" if missing else "there is no point"
         raise PlanError([Problem(place, what, "give columns run, domain and step")])

@@ -19,8 +19,8 @@ from bayes_cpt.forecast.derived import Typical, effect_runs, last_points
 from bayes_cpt.identify.information import FreeParameters
 from bayes_cpt.identify.nearest import Change, columns_of, nearest, relevant, uniform_draws
 from bayes_cpt.identify.statements import Statement
-from bayes_cpt.model.distributions import center_and_spread, from_interval, quantiles
-from bayes_cpt.model.prior_tables import Distribution, Fixed, Prior
+from bayes_cpt.model.families import Distribution, Fixed
+from bayes_cpt.model.prior_tables import Prior
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.spec import ROLES, ModelSpec
 from bayes_cpt.study.study import Study
@@ -91,7 +91,7 @@ def elicit(frame: Frame, plan: Study, statements: Sequence[Statement]) -> Elicit
     spec, changed = _respecified(free, priors, statements)
     told = [free.priors, FreeParameters(replace(frame, spec=spec)).priors]
     rows = [
-        _row(statement, [quantiles(own[label], statement.tails) for own in told], label[1])
+        _row(statement, [own[label].quantiles(statement.tails) for own in told], label[1])
         for label, statement in direct
     ]
     draws = [free.assembled(columns_of(own, uniform_draws(len(own)))) for own in told]
@@ -161,7 +161,7 @@ def _domain(frame: Frame, name: str | None, place: str) -> str:
 
 def _stated(prior: Distribution, statement: Statement) -> Distribution:
     try:
-        return from_interval(prior, *statement.interval, statement.mass)
+        return prior.from_interval(*statement.interval, statement.mass)
     except ValueError as error:
         place = f"statement: {statement.words}"
         raise SpecError(
@@ -198,8 +198,8 @@ def _respecified(
 
 
 def _differ(prior: Distribution, other: Distribution) -> bool:
-    center, spread = center_and_spread(prior)
-    was_center, was_spread = center_and_spread(other)
+    center, spread = prior.center, prior.spread
+    was_center, was_spread = other.center, other.spread
     if isinstance(prior, Fixed):
         return False
     shift, factor = (center - was_center) / was_spread, np.log(spread / was_spread)

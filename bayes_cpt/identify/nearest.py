@@ -7,18 +7,12 @@ from numpy.typing import NDArray
 
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.forecast.derived import start_loss
-from bayes_cpt.forecast.simulate import expected_loss
 from bayes_cpt.identify.information import FreeParameters
 from bayes_cpt.identify.statements import Statement
-from bayes_cpt.model.distributions import (
-    center_and_spread,
-    moved_quantiles,
-    quantiles,
-    with_center_and_spread,
-)
+from bayes_cpt.model.families import Distribution, LogNormal
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.prior_tables import Distribution, LogNormal
 from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.simulate import expected_loss
 
 type Floats = NDArray[np.float64]
 type Label = tuple[str, str]
@@ -51,13 +45,23 @@ class Change:
         return self.curves.curves[self.index].domain
 
     def values(self, parameters: dict[str, Floats]) -> Floats:
-        """Return the change under draws of the parameters, shape (draws,), nats/token."""
+        """Return the change under draws of the parameters, shape (draws,), nats/token.
+
+        Parameters
+        ----------
+        parameters : dict of str to ndarray, shape (draws, ...)
+        """
         last = expected_loss(self.frame, parameters, self.curves)
         first = start_loss(self.frame, parameters, self.curves)
         return np.asarray((last - first)[:, self.index])
 
     def interval(self, parameters: dict[str, Floats]) -> Floats:
-        """Return the interval of the stated mass under draws of the parameters."""
+        """Return the interval of the stated mass under draws of the parameters.
+
+        Parameters
+        ----------
+        parameters : dict of str to ndarray, shape (draws, ...)
+        """
         return np.quantile(self.values(parameters), self.statement.tails)
 
 
@@ -67,7 +71,16 @@ def relevant(
     labels: list[Label],
     changes: list[Change],
 ) -> list[Label]:
-    """Return the parameters whose priors matter for the changes: drawn anew, each moves one of them."""
+    """Return the parameters whose priors matter for the changes: drawn anew, each moves one of them.
+
+    Parameters
+    ----------
+    free : FreeParameters
+    priors : dict of Label to Distribution
+    labels : list of Label
+        Of the priors that may move.
+    changes : list of Change
+    """
     uniform = uniform_draws(len(priors))
     columns = columns_of(priors, uniform)
     before = [change.values(free.assembled(columns)) for change in changes]
@@ -75,7 +88,7 @@ def relevant(
     anew = dict(zip(priors, (uniform + 0.5).T % 1.0, strict=True))
     found = []
     for label in labels:
-        drawn = columns | {label: quantiles(priors[label], anew[label])}
+        drawn = columns | {label: priors[label].quantiles(anew[label])}
         after = [change.values(free.assembled(drawn)) for change in changes]
         for change, one, other in zip(changes, before, after, strict=True):
             low, high = np.quantile(other - one, change.statement.tails)
@@ -97,6 +110,14 @@ def nearest(
     The unknowns are, per prior, the shift of its mean in its own sds and the log of the factor of its sd:
     half the squared shift and the squared log are its Kullback-Leibler distance to second order. Each
     round solves the linearised problem (Gauss-Newton with minimal norm).
+
+    Parameters
+    ----------
+    free : FreeParameters
+    priors : dict of Label to Distribution
+    moving : list of Label
+        Of the priors that are moved.
+    changes : list of Change
     """
     uniform = uniform_draws(len(priors))
     places = dict(zip(priors, uniform.T, strict=True))
@@ -110,7 +131,7 @@ def nearest(
         columns = dict(fixed)
         for i, label in enumerate(moving):
             center, spread = _moved(priors[label], unknown[i], unknown[size + i])
-            columns[label] = moved_quantiles(priors[label], center, spread, places[label])
+            columns[label] = priors[label].quantiles(places[label], center=center, spread=spread)
         parameters = free.assembled(columns)
         return [change.values(parameters) for change in changes]
 
@@ -154,9 +175,7 @@ def nearest(
     if np.abs(now).max() > TOLERANCE:
         _give_up(free, changes, values)
     return priors | {
-        label: with_center_and_spread(
-            priors[label], *_moved(priors[label], unknown[i], unknown[size + i])
-        )
+        label: priors[label].moved(*_moved(priors[label], unknown[i], unknown[size + i]))
         for i, label in enumerate(moving)
     }
 
@@ -186,7 +205,7 @@ def _slopes(values: Floats, tails: tuple[float, float], scores: Floats) -> Float
 
 
 def _moved(prior: Distribution, shift: float, factor: float) -> tuple[float, float]:
-    center, spread = center_and_spread(prior)
+    center, spread = prior.center, prior.spread
     return _inside(prior, center + shift * spread), float(spread * np.exp(factor))
 
 
@@ -214,15 +233,28 @@ def _give_up(free: FreeParameters, changes: list[Change], values: list[Floats]) 
 
 
 def uniform_draws(count: int) -> Floats:
-    """Return quasi-random draws that every set of priors is looked at through, shape (draws, count)."""
+    """Return quasi-random draws that every set of priors is looked at through, shape (draws, count).
+
+    Parameters
+    ----------
+    count : int
+        Of priors.
+    """
     from scipy.stats import qmc
 
     return np.asarray(qmc.Sobol(count, rng=SEED).random(DRAWS))
 
 
 def columns_of(priors: dict[Label, Distribution], uniform: Floats) -> dict[Label, Floats]:
-    """Return a column of draws of each prior."""
+    """Return a column of draws of each prior.
+
+    Parameters
+    ----------
+    priors : dict of Label to Distribution
+    uniform : ndarray, shape (draws, count)
+        A column per prior, in their order.
+    """
     return {
-        label: quantiles(prior, column)
+        label: prior.quantiles(column)
         for (label, prior), column in zip(priors.items(), uniform.T, strict=True)
     }

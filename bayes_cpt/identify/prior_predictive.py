@@ -9,10 +9,10 @@ from bayes_cpt.bundled import bundled_study
 from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.forecast.derived import last_points, start_loss
 from bayes_cpt.forecast.predict import with_base_losses
-from bayes_cpt.forecast.simulate import expected_loss
 from bayes_cpt.model.points import reference_of
 from bayes_cpt.model.prior_draws import draw_priors
 from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.model.unknown_base import for_base
 from bayes_cpt.study.readers.folder import read_plan, read_study
@@ -62,6 +62,11 @@ def read_prior_plan(
 
 def frame_of(spec: ModelSpec, plan: Study) -> Frame:
     """Return a specification's frame on a study or plan; it needs no losses.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    plan : Study
 
     Raises
     ------

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from bayes_cpt.forecast.derived import derived_quantities
 from bayes_cpt.forecast.predict import planned_curves
-from bayes_cpt.forecast.simulate import expected_loss
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.distributions import log_density, scale_of
-from bayes_cpt.model.prior_tables import Fixed
+from bayes_cpt.model.log_densities import log_likelihoods, log_priors
+from bayes_cpt.model.setup import fitted_setup
+from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.study.study import Study
 
 if TYPE_CHECKING:
@@ -67,9 +67,11 @@ def sensitivity(
     chains = posterior.tree["posterior"].sizes["chain"]
     asked = _quantities(posterior, parameters, plan)
     quantities = _by_chain(np.stack(list(asked.values())), chains)
-    single = {name: v.sum(axis=1) for name, v in log_priors(posterior, parameters).items()}
+    priors = log_priors(posterior.frame, parameters)
+    single = {name: values.reshape(len(values), -1).sum(axis=1) for name, values in priors.items()}
     total = np.sum(list(single.values()), axis=0)
-    likelihood = log_likelihoods(posterior, parameters).sum(axis=1)
+    setup = fitted_setup(posterior.frame, posterior.study)
+    likelihood = log_likelihoods(setup, parameters).sum(axis=1)
     scores = normal_scores(quantities)
     noise = _noise(scores, [_by_chain(values, chains) for values in (total, likelihood)])
     table = pd.DataFrame(list(asked), columns=["kind", "quantity", "domain"])
@@ -119,59 +121,6 @@ def power_scaling(quantities: Floats, log_density: Floats) -> Floats:
     return np.asarray(array_stats.power_scale_sense(quantities, *weights, *POWERS))
 
 
-def log_priors(posterior: Posterior, parameters: dict[str, Floats]) -> dict[str, Floats]:
-    """Return the log prior density of every sampled parameter, shape (draws, members).
-
-    Densities are per unit of the scale on which the prior is normal (a lognormal's log), as a sampler has
-    them: raised to a power such a prior gets narrower around its median. Per unit of the value it would
-    move as well. Fixed parameters are left out.
-    """
-    frame = posterior.frame
-    roles = dict(zip(frame.domains, frame.roles, strict=True))
-    found = {}
-    for name, info in frame.parameters().items():
-        members = frame.coords()[info.dims] if info.dims else ("all",)
-        priors = [frame.spec.priors[name].of(roles.get(member)) for member in members]
-        if all(isinstance(prior, Fixed) for prior in priors):
-            continue
-        values = parameters[name].reshape(-1, len(members))
-        found[name] = np.stack(
-            [
-                log_density(prior, values[:, i]) - scale_of(prior).log_slope(values[:, i])
-                for i, prior in enumerate(priors)
-            ],
-            axis=1,
-        )
-    return found
-
-
-def log_likelihoods(posterior: Posterior, parameters: dict[str, Floats]) -> Floats:
-    """Return the log likelihood of every fitted curve, shape (draws, curves)."""
-    from bayes_cpt.model.compiled.likelihood import curve_log_likelihoods
-
-    frame, study = posterior.frame, posterior.study
-    runs = study.runs if frame.spec.law.continual else study.pretraining_runs
-    curves = frame.curves(study, lambda run, d: frame.fitted_steps(study, run, d), runs)
-    design = frame.residual_design(curves)
-    fixed = design.for_likelihood()
-    draws = next(iter(parameters.values())).shape[0]
-    values = np.empty((draws, len(curves.curves)))
-    # By parts: values of all draws at all points, for each coefficient, would not fit into any cache.
-    for start in range(0, draws, PART):
-        own = {name: value[start : start + PART] for name, value in parameters.items()}
-        coefficients = frame.law.coefficients(own, np)
-        scales = frame.residual_scales(curves.points, design.pretraining, own, coefficients, np)
-        residual = curves.points.loss - expected_loss(frame, own, curves)
-        varying = [
-            np.ascontiguousarray(np.broadcast_to(part, residual.shape))
-            for part in (residual, scales.fluctuation, scales.memory, scales.misfit, scales.offset)
-        ]
-        for draw in range(residual.shape[0]):
-            found = curve_log_likelihoods(*(part[draw] for part in varying), *fixed)
-            values[start + draw] = found[0]
-    return values
-
-
 def _quantities(
     posterior: Posterior, parameters: dict[str, Floats], plan: "Study | str | Path | None"
 ) -> dict[tuple[str, str, str], Floats]:
@@ -214,6 +163,10 @@ def normal_scores(quantities: Floats) -> Floats:
     """Return draws by their ranks, spread as a normal distribution's, shape as given.
 
     So a quantity and any rising function of it are equally sensitive, and so is noise in all of them.
+
+    Parameters
+    ----------
+    quantities : ndarray, shape (draws, ...)
     """
     from scipy.special import ndtri
     from scipy.stats import rankdata

@@ -115,16 +115,17 @@ class _Statements(Strict):
 def read_statements(path: str | Path) -> tuple[str, tuple[Statement, ...]]:
     """Return the name of the model to be made, and the statements, of a TOML file.
 
+    Parameters
+    ----------
+    path : path
+        A TOML file.
+
     Raises
     ------
     SpecError
         Naming file, statement and key, and the fix.
     """
     place = Path(path)
-    if not place.is_file():
-        raise SpecError(
-            [Problem(str(place), "there is no such file", "check the spelling of the path")]
-        )
     table = read_toml(place, SpecError)
     try:
         found = _Statements.model_validate(table)

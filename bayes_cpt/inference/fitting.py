@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayes_cpt.inference.groups import arviz_groups
 from bayes_cpt.inference.posterior import FORMAT, Posterior, build_tree
-from bayes_cpt.model.prior_tables import Fixed
-from bayes_cpt.model.setup import Frame, build_setup
+from bayes_cpt.model.elements import elements
+from bayes_cpt.model.families import Fixed
+from bayes_cpt.model.setup import Frame, Setup, build_setup
 from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.study.evidence import check_evidence
 from bayes_cpt.study.study import Study
 
 if TYPE_CHECKING:
@@ -59,47 +62,50 @@ def fit(
     Raises
     ------
     StudyError
-        If the study lacks what the model needs.
+        If the study lacks what the model needs, or its losses cannot tell anything (see
+        `bayes_cpt.study.evidence.check_evidence`).
     SpecError
         If there is no such model.
     SamplingError
         If the posterior cannot be sampled at all.
     """
+    from bayes_cpt.inference.density import density_of
     from bayes_cpt.inference.sampling import EFFORTS, sample
-    from bayes_cpt.model.density import build_density
+    from bayes_cpt.model.build import model_of
 
     if attempts is not None and attempts < 1:
         raise ValueError(f"attempts is {attempts}: give at least 1")
 
     spec = model if isinstance(model, ModelSpec) else read_spec(model)
     setup = build_setup(spec, study)
-    found = sample(
-        build_density(setup),
+    check_evidence(study, continual=spec.law.continual)
+    drawn = sample(
+        density_of(model_of(setup)),
         seed,
         draws=draws,
         efforts=EFFORTS[:attempts],
         progress=progress,
         cores=cores,
     )
-    return build_posterior(setup.frame, study, found, seed)
+    return build_posterior(setup, study, drawn, seed)
 
 
-def build_posterior(frame: Frame, study: Study, found: "Sample", seed: int) -> Posterior:
+def build_posterior(setup: Setup, study: Study, drawn: "Sample", seed: int) -> Posterior:
     """Return the posterior that a sample of a study's model is.
 
     Parameters
     ----------
-    frame : Frame
-        Specification, validation sets and reference of the model.
+    setup : Setup
+        What the model was made of.
     study : Study
         What was fitted.
-    found : Sample
+    drawn : Sample
         Draws of the model.
     seed : int
         What they were drawn with.
     """
-    shape = next(iter(found.statistics.values())).shape
-    values = found.values | _fixed_values(frame, shape)
+    frame = setup.frame
+    values = _all_values(frame, drawn)
     attributes = {
         "bayes_cpt_format": FORMAT,
         "spec": json.dumps(frame.spec.model_dump(mode="json")),
@@ -110,25 +116,31 @@ def build_posterior(frame: Frame, study: Study, found: "Sample", seed: int) -> P
         "study_name": study.name,
         "study_digest": study.digest(),
         "seed": seed,
-        "attempts": found.attempts,
-        "problems": json.dumps(found.diagnostics.problems),
+        "attempts": drawn.attempts,
+        "problems": json.dumps(drawn.diagnostics.problems),
         "versions": json.dumps({name: version(name) for name in VERSIONS}),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    return Posterior(build_tree(frame, study, values, found.statistics, attributes), study, frame)
+    groups = arviz_groups(setup, values, seed)
+    tree = build_tree(frame, study, values, drawn.statistics, attributes, groups)
+    return Posterior(tree, study, frame)
 
 
-def _fixed_values(frame: Frame, shape: tuple[int, ...]) -> dict[str, Any]:
-    """Return parameters that the specification fixes, as constant draws."""
-    found = {}
-    roles = dict(zip(frame.domains, frame.roles, strict=True))
-    for name, info in frame.parameters().items():
-        members = frame.coords()[info.dims] if info.dims else ()
-        priors = [frame.spec.priors[name].of(roles[member]) for member in members]
-        if not info.dims:
-            priors = [frame.spec.priors[name].of(None)]
-        numbers = [prior.value for prior in priors if isinstance(prior, Fixed)]
-        if len(numbers) == len(priors):
-            filled = np.broadcast_to(np.array(numbers), (*shape, len(numbers))).copy()
-            found[name] = filled if info.dims else filled[..., 0]
-    return found
+def _all_values(frame: Frame, drawn: "Sample") -> dict[str, Any]:
+    """Return every parameter, shape (chains, draws, ...); the fixed ones are constant draws."""
+    shape = next(iter(drawn.statistics.values())).shape
+    members: dict[str, list[Any]] = {}
+    for element in elements(frame):
+        if isinstance(element.prior, Fixed):
+            value = np.full(shape, element.prior.value)
+        elif element.name in drawn.values:
+            value = drawn.values[element.name]
+            value = value if element.domain is None else value[..., element.member]
+        else:
+            value = drawn.values[f"{element.name}_{element.member}"]
+        members.setdefault(element.name, []).append(value)
+    infos = frame.parameters()
+    return {
+        name: np.stack(values, axis=-1) if infos[name].dims else values[0]
+        for name, values in members.items()
+    }

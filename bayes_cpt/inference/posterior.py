@@ -2,10 +2,10 @@
 
 import json
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from bayes_cpt.laws.law import SHARED
 from bayes_cpt.model.prior_draws import draw_priors
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.study import Study
+from bayes_cpt.views import view
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,8 +47,9 @@ class Posterior:
     ----------
     tree : xarray.DataTree
         Groups ``posterior`` (sampled parameters and the coefficients of the printed equation, dims
-        chain, draw, and domain), ``sample_stats``, ``observed_data``, ``constant_data`` and ``study``;
-        attributes hold the specification, the study's digest, versions, seed and diagnostics.
+        chain, draw, and domain), ``sample_stats``, ``study``, and those of
+        `bayes_cpt.inference.groups.arviz_groups`; attributes hold the specification, the study's digest,
+        versions, seed and diagnostics.
     study : Study
         What was fitted.
     frame : Frame
@@ -165,9 +167,7 @@ class Posterior:
 
     def predict(self, plan: "Study | str | Path | None" = None, **options: Any) -> "xr.Dataset":
         """Return predictive curves of a plan (see `bayes_cpt.forecast.predict.predict`)."""
-        from bayes_cpt.forecast.predict import predict
-
-        return predict(self, plan, **options)
+        return cast("xr.Dataset", view(self, "predict", plan, **options))
 
     def save(self, path: str | Path) -> None:
         """Write the fit as one file, whole or not at all.
@@ -219,8 +219,24 @@ def build_tree(
     values: dict[str, Floats],
     statistics: dict[str, Any],
     attributes: dict[str, Any],
+    groups: "dict[str, xr.Dataset] | None" = None,
 ) -> "xr.DataTree":
-    """Return the data tree of a fit from draws of shape (chains, draws, ...)."""
+    """Return the data tree of a fit.
+
+    Parameters
+    ----------
+    frame : Frame
+    study : Study
+        What was fitted; kept inside the tree.
+    values : dict of str to ndarray, shape (chains, draws, ...)
+        All parameters.
+    statistics : dict of str to ndarray, shape (chains, draws)
+        Of the sampler.
+    attributes : dict
+        Of the whole tree.
+    groups : dict of str to Dataset, optional
+        Further groups (see `bayes_cpt.inference.groups.arviz_groups`).
+    """
     import xarray as xr
 
     chains, draws = next(iter(statistics.values())).shape
@@ -234,13 +250,6 @@ def build_tree(
     for name, value in frame.law.coefficients(values, np).items():
         dims = ("chain", "draw") if name in SHARED else ("chain", "draw", "domain")
         variables[name] = (dims, value)
-    losses = study.losses
-    observed = {
-        column: ("observation", losses[column].to_numpy()) for column in ("step", "loss")
-    } | {
-        column: ("observation", losses[column].astype(str).to_numpy().astype(object))
-        for column in ("run", "domain")
-    }
     stats = {name: (("chain", "draw"), value) for name, value in statistics.items()}
     return xr.DataTree.from_dict(
         {
@@ -249,8 +258,7 @@ def build_tree(
             "sample_stats": xr.Dataset(
                 stats, coords={key: coords[key] for key in ("chain", "draw")}
             ),
-            "observed_data": xr.Dataset(observed),
-            "constant_data": xr.Dataset({k: ((), v) for k, v in asdict(frame.reference).items()}),
+            **(groups or {}),
             "study": study_group(study),
         }
     )

@@ -1,12 +1,14 @@
 """Log density -> draws: whitening, NUTS by nutpie, diagnostics, and retries until they hold.
 
 A posterior is delivered when R-hat <= 1.01, bulk and tail ESS >= 400, nothing diverged or ran to
-the greatest depth, and all is finite (DESIGN.md section 5). An attempt that fails is repeated with a
-metric learnt from its draws and smaller steps; if the last one fails the result says so.
+the greatest depth, and all is finite (docs/contract.md, "Diagnostics"). Sampling goes on block by block
+until that holds with a margin. An attempt that cannot get there is repeated with a metric learnt from its
+draws and smaller steps; if the last one fails the result says so.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -28,14 +30,35 @@ JITTER = 0.3
 
 @dataclass(frozen=True)
 class Effort:
-    """How hard one attempt tries: tuning and kept draws per chain, and the accept rate aimed at."""
+    """How hard one attempt tries: tuning and at most kept draws per chain, and the accept rate aimed at."""
 
     tune: int
     draws: int
     target_accept: float
 
 
-EFFORTS = (Effort(300, 1000, 0.9), Effort(600, 1000, 0.97), Effort(1500, 2000, 0.995))
+EFFORTS = (Effort(300, 3000, 0.9), Effort(600, 3000, 0.97), Effort(1500, 4000, 0.995))
+# Draws per chain after which the diagnostics are looked at first, and from then on. What is decided there
+# depends on the draws alone, so that a seed gives the same posterior however fast the machine is.
+FIRST_BLOCK, BLOCK = 500, 100
+# Sampling ends when the diagnostics hold with this much to spare.
+MARGIN_RHAT, MARGIN_ESS = 1.008, 500.0
+# From so many draws per chain an attempt is given up that would not reach the contract at its full length.
+PATIENCE = 1000
+HOPELESS_RHAT = 1.1
+# What nutpie calls a statistic of the sampler, and what ArviZ does.
+STATISTICS = {
+    "diverging": "diverging",
+    "depth": "tree_depth",
+    "maxdepth_reached": "reached_max_treedepth",
+    "n_steps": "n_steps",
+    "step_size": "step_size",
+    "energy": "energy",
+    "mean_tree_accept": "acceptance_rate",
+    "logp": "lp",
+}
+# Seconds between looks at a running sampler.
+LOOK = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,17 +131,17 @@ def sample(
     Parameters
     ----------
     density : Samplable
-        From `bayes_cpt.model.density.build_density`.
+        From `bayes_cpt.inference.density.density_of`.
     seed : int
         The same seed gives the same draws on the same machine.
     draws : int, optional
-        Draws kept per chain; each effort's own unless given.
+        Draws kept per chain; as many as the diagnostics need unless given.
     efforts : tuple of Effort
         Attempts in order.
     progress : callable, optional
         Told what goes on and the share of it that is done.
     cores : int, optional
-        Chains sampled at once; as many as there are cores unless given.
+        Chains sampled at once; all four unless given.
 
     Raises
     ------
@@ -130,73 +153,129 @@ def sample(
     report = progress or (lambda stage, share: None)
     report("finding the mode", 0.0)
     metric = laplace(density, seed)
-    found = None
-    for attempt, effort in enumerate(efforts):
-        if draws is not None:
-            effort = Effort(effort.tune, draws, effort.target_accept)
-        stage = f"sampling, attempt {attempt + 1}" if attempt else "sampling"
-        positions, statistics = _run(
-            density, metric, effort, seed + attempt, cores, partial(report, stage)
-        )
-        values = density.values(positions)
-        verdict = diagnose(values, statistics)
-        found = Sample(values, statistics, verdict, attempt + 1)
-        if verdict.trustworthy or not np.isfinite(positions).all():
+    best = None
+    for attempt, effort in enumerate(efforts, start=1):
+        stage = "sampling"
+        if best is not None:
+            stage = f"sampling, attempt {attempt} ({best.diagnostics.problems[0]})"
+        judge = _Judge(density, metric, effort if draws is None else replace(effort, draws=draws))
+        judge.whole = draws is not None
+        positions, best = _run(judge, seed + attempt - 1, cores, partial(report, stage), attempt)
+        if best.diagnostics.trustworthy or not np.isfinite(positions).all():
             break
         metric = empirical_metric(positions.reshape(-1, positions.shape[-1]))
-    assert found is not None
-    return found
+    assert best is not None
+    return best
+
+
+@dataclass
+class _Judge:
+    """Decides after each block of draws whether an attempt has reached its end."""
+
+    density: Samplable
+    metric: Metric
+    effort: Effort
+    # Whether the number of draws is asked for, so that nothing ends before it.
+    whole: bool = False
+    judged: int = 0
+
+    def blocks(self, available: int) -> Iterator[int]:
+        """Yield the draws per chain at which to judge, as far as they are there."""
+        most = self.effort.draws
+        steps = [] if self.whole else range(FIRST_BLOCK, most, BLOCK)
+        for block in (*steps, most):
+            if self.judged < block <= available:
+                self.judged = block
+                yield block
+
+    def sample(self, trace: Any, block: int, attempt: int) -> tuple[Floats, Sample]:
+        """Return positions, shape (chains, draws, dimensions), and the sample of the first draws."""
+        white = trace.posterior["z"].transpose("chain", "draw", ...).to_numpy()[:, :block]
+        if white.shape[1] < block or np.isnan(white).any():
+            # nutpie ends an interrupted run without an error and pads what is missing.
+            raise KeyboardInterrupt
+        statistics = {
+            name: trace.sample_stats[given].transpose("chain", "draw").to_numpy()[:, :block]
+            for given, name in STATISTICS.items()
+            if given in trace.sample_stats
+        }
+        positions = self.metric.center + white @ self.metric.factor.T
+        values = self.density.values(positions)
+        return positions, Sample(values, statistics, diagnose(values, statistics), attempt)
+
+    def ends(self, sample: Sample) -> bool:
+        """Whether the contract holds with a margin, or is out of reach."""
+        verdict, block = sample.diagnostics, self.judged
+        if block == self.effort.draws:
+            return True
+        if verdict.divergences or verdict.saturated or not verdict.rhat:
+            return True
+        rhat = max(float(np.max(value)) for value in verdict.rhat.values())
+        ess = min(
+            float(np.min(value))
+            for by_name in (verdict.ess_bulk, verdict.ess_tail)
+            for value in by_name.values()
+        )
+        if rhat <= MARGIN_RHAT and ess >= MARGIN_ESS:
+            return True
+        hopeless = ess * self.effort.draws / block < LOWEST_ESS or rhat > HOPELESS_RHAT
+        return block >= PATIENCE and hopeless
 
 
 def _run(
-    density: Samplable,
-    metric: Metric,
-    effort: Effort,
+    judge: _Judge,
     seed: int,
     cores: int | None,
     report: Callable[[float], None],
-) -> tuple[Floats, dict[str, NDArray[Any]]]:
-    """Return positions, shape (chains, draws, dimensions), and sampler statistics."""
+    attempt: int,
+) -> tuple[Floats, Sample]:
+    """Return positions, shape (chains, draws, dimensions), and the sample of one attempt."""
     import nutpie
 
-    def tell(chains: Any) -> None:
-        done = sum(chain.finished_draws for chain in chains)
-        report(done / max(1, sum(chain.total_draws for chain in chains)))
+    done = [0] * CHAINS
+    effort = judge.effort
 
-    trace = nutpie.sample(
-        _nutpie_model(density, metric),
+    def tell(chains: Any) -> None:
+        done[:] = [chain.finished_draws for chain in chains]
+        report(sum(done) / (CHAINS * (effort.tune + effort.draws)))
+
+    sampler = nutpie.sample(
+        _nutpie_model(judge.density, judge.metric),
         draws=effort.draws,
         tune=effort.tune,
         chains=CHAINS,
-        cores=cores,
+        cores=cores or CHAINS,
         seed=seed,
         target_accept=effort.target_accept,
         maxdepth=10,
         save_warmup=False,
         progress_bar=False,
         progress_callback=tell,
+        blocking=False,
     )
-    z = trace.posterior["z"].transpose("chain", "draw", ...).to_numpy()
-    if z.shape[1] < effort.draws or np.isnan(z).any():
-        # nutpie ends an interrupted run without an error and pads what is missing.
-        raise KeyboardInterrupt
-    stats = trace.sample_stats
-    kept = {
-        "diverging": "diverging",
-        "depth": "tree_depth",
-        "maxdepth_reached": "reached_max_treedepth",
-        "n_steps": "n_steps",
-        "step_size": "step_size",
-        "energy": "energy",
-        "mean_tree_accept": "acceptance_rate",
-        "logp": "lp",
-    }
-    statistics = {
-        name: stats[own].transpose("chain", "draw").to_numpy()
-        for own, name in kept.items()
-        if own in stats
-    }
-    return metric.center + z @ metric.factor.T, statistics
+    try:
+        while not _finished(sampler):
+            time.sleep(LOOK)
+            for block in judge.blocks(min(done) - effort.tune):
+                positions, judged = judge.sample(sampler.inspect(), block, attempt)
+                if judge.ends(judged):
+                    return positions, judged
+        trace = sampler.wait()
+    finally:
+        sampler.cancel()
+    for block in judge.blocks(effort.draws):
+        positions, judged = judge.sample(trace, block, attempt)
+        if judge.ends(judged):
+            break
+    return positions, judged
+
+
+def _finished(sampler: Any) -> bool:
+    """Whether a sampler has ended; one that is too busy to say has not."""
+    try:
+        return bool(sampler.is_finished)
+    except TimeoutError:
+        return False
 
 
 def _nutpie_model(density: Samplable, metric: Metric) -> Any:

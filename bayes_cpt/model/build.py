@@ -1,6 +1,12 @@
-"""(specification, study) -> `pymc.Model`: priors, the law's curves, and the residual likelihood."""
+"""(study, specification) -> `pymc.Model`: the one definition of what is sampled.
 
-from collections.abc import Sequence
+Every parameter is a variable of its own name. Their values go into one operation, the law's curves with the
+likelihood of their residuals (`bayes_cpt.model.compiled.operation`), whose code is generated from the terms
+of the law. All data enter as `pymc.Data`: another study of the same form needs no new compilation.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from string import ascii_letters
 from typing import Any
 
 import numpy as np
@@ -8,93 +14,127 @@ import pymc as pm
 import pytensor.tensor as pt
 from numpy.typing import NDArray
 
-from bayes_cpt.errors import Problem, SpecError
-from bayes_cpt.laws import Parameter
-from bayes_cpt.model.compiled.likelihood_operation import log_likelihood
-from bayes_cpt.model.prior_tables import Distribution, Fixed, LogitNormal, LogNormal, Normal, Prior
-from bayes_cpt.model.setup import Frame, Setup
+from bayes_cpt.model.compiled.operation import LawLogLikelihood
+from bayes_cpt.model.elements import elements
+from bayes_cpt.model.families import Distribution
+from bayes_cpt.model.likelihood_data import likelihood_data
+from bayes_cpt.model.setup import Frame, Setup, build_setup
+from bayes_cpt.model.simulate import simulate
+from bayes_cpt.model.spec import ModelSpec
+from bayes_cpt.study.study import Study
+
+# The observed variable.
+LOSS = "loss"
 
 
-def build_model(setup: Setup) -> pm.Model:
-    """Return the model: every parameter a named random variable, the curves' likelihood a potential.
+def build_model(study: Study, spec: ModelSpec) -> pm.Model:
+    """Return the model of a study under a specification: what `bayes_cpt.fit` samples.
 
-    All data enter as `pymc.Data`, so another study of the same form needs no new compilation.
+    Parameters
+    ----------
+    study : Study
+        Runs and measured losses.
+    spec : ModelSpec
+        From `bayes_cpt.read_spec`.
+
+    Returns
+    -------
+    pymc.Model
+        Its observed variable ``loss`` holds all points, curve by curve; its log likelihood has one entry
+        per curve, because the points of a curve are not independent.
+
+    Raises
+    ------
+    StudyError
+        If the study lacks what the law needs, or has what it has no term for.
+
+    Examples
+    --------
+    >>> from bayes_cpt import bundled_study, read_study
+    >>> from bayes_cpt.model.spec import read_spec
+    >>> model = build_model(read_study(bundled_study()), read_spec("cpt-replay"))
+    >>> [variable.name for variable in model.observed_RVs]
+    ['loss']
     """
+    return model_of(build_setup(spec, study))
+
+
+def model_of(setup: Setup) -> pm.Model:
+    """Return the model of a setup (see `build_model`)."""
     frame = setup.frame
+    arrays = likelihood_data(setup)
+    measured = arrays.pop(LOSS)
     with pm.Model(coords=frame.coords()) as model:
-        priors = frame.spec.priors
-        sampled = {
-            name: _variable(name, priors[name], info, frame)
-            for name, info in frame.parameters().items()
-        }
-        data = {name: pm.Data(name, value) for name, value in model_data(setup).items()}
-        points = setup.curves.points.map(lambda name, _: data[f"points_{name}"])
-        bases = setup.curves.bases.map(lambda name, _: data[f"bases_{name}"])
-        design = setup.design.map(lambda name, _: data[f"design_{name}"])
-        coefficients = frame.law.coefficients(sampled, pt)
-        expected = frame.law.curve_loss(points, bases, coefficients, pt)
-        residual = points.loss - expected
-        scales = frame.residual_scales(points, design.pretraining, sampled, coefficients, pt)
-        likelihood = log_likelihood(residual, design, scales)
-        pm.Potential("curves", likelihood)
+        values = pt.concatenate([pt.atleast_1d(part) for part in _parameters(frame)])
+        data = [pm.Data(name, array) for name, array in arrays.items()]
+        pm.CustomDist(
+            LOSS,
+            values,
+            *data,
+            logp=_log_likelihoods(frame),
+            random=_random(setup),
+            signature=_signature(arrays),
+            observed=pm.Data("measured_loss", measured),
+            class_name="Curves",
+        )
     return model
 
 
-def model_data(setup: Setup) -> dict[str, NDArray[Any]]:
-    """Return the arrays that enter the model as data, by name."""
-    found: dict[str, NDArray[Any]] = {}
-    for prefix, part in (
-        ("points", setup.curves.points),
-        ("bases", setup.curves.bases),
-        ("design", setup.design),
-    ):
-        found |= {f"{prefix}_{name}": value for name, value in part.arrays().items()}
-    return found
+def _parameters(frame: Frame) -> list[Any]:
+    """Return the variables of all parameters in the order of `elements`, constants where they are fixed."""
+    by_name: dict[str, list[Distribution]] = {}
+    for element in elements(frame):
+        by_name.setdefault(element.name, []).append(element.prior)
+    infos = frame.parameters()
+    return [
+        part
+        for name, priors in by_name.items()
+        for part in _parameter(name, priors, infos[name].dims)
+    ]
 
 
-def _variable(name: str, prior: Prior, info: Parameter, frame: Frame) -> Any:
-    """Return the random variable of a parameter (or its constant), with its own name and dims."""
-    if info.dims is None:
-        return _random(name, [prior.of(None)], None)
-    members = frame.coords()[info.dims]
-    roles = dict(zip(frame.domains, frame.roles, strict=True))
-    return _random(name, [prior.of(roles[domain]) for domain in members], info.dims)
+def _parameter(name: str, priors: Sequence[Distribution], dims: str | None) -> list[Any]:
+    """Return one variable with all members, or one for each where they have priors of several families."""
+    if len({type(prior) for prior in priors}) == 1:
+        return [priors[0].variable(name, priors, dims)]
+    members = [
+        prior.variable(f"{name}_{place}", [prior], None) for place, prior in enumerate(priors)
+    ]
+    pm.Deterministic(name, pt.stack(members), dims=dims)
+    return members
 
 
-def _random(name: str, priors: Sequence[Distribution], dims: str | None) -> Any:
-    def values(key: str) -> Any:
-        numbers = np.array([getattr(prior, key) for prior in priors], dtype=np.float64)
-        return numbers if dims else numbers[0]
+def _log_likelihoods(frame: Frame) -> Callable[..., Any]:
+    operation = LawLogLikelihood(frame.spec, frame.roles)
 
-    first = priors[0]
-    if len({type(prior) for prior in priors}) > 1:
-        raise SpecError(
-            [
-                Problem(
-                    f"key priors.{name}",
-                    "general and target have different distributions",
-                    "give both the same distribution, with parameters of their own",
-                )
-            ]
-        )
-    match first:
-        case Fixed():
-            return pt.as_tensor_variable(values("value"))
-        case Normal():
-            return pm.Normal(name, values("mean"), values("sd"), dims=dims)
-        case LogitNormal():
-            median = values("median")
-            # PyMC 6.4 samples it on 0...1 as it stands, with walls, unless told to use logits.
-            return pm.LogitNormal(
-                name,
-                np.log(median / (1 - median)),
-                values("sigma"),
-                dims=dims,
-                transform=pm.distributions.transforms.logodds,
-            )
-        case LogNormal(lower=None):
-            return pm.LogNormal(name, np.log(values("median")), values("sigma"), dims=dims)
-        case _:
-            unbounded = pm.LogNormal.dist(np.log(values("median")), values("sigma"))
-            lower, upper = values("lower"), values("upper")
-            return pm.Truncated(name, unbounded, lower=lower, upper=upper, dims=dims)
+    def log_likelihoods(loss: Any, values: Any, *arrays: Any) -> Any:
+        return operation(loss, values, *arrays)[0]
+
+    return log_likelihoods
+
+
+def _random(setup: Setup) -> Callable[..., Any]:
+    """Return the function that draws measured losses given the values of the parameters."""
+    frame = setup.frame
+
+    def draw(values: NDArray[np.float64], *arrays: Any, rng: Any, size: Any) -> Any:
+        parameters: dict[str, Any] = {}
+        for value, element in zip(np.asarray(values), elements(frame), strict=True):
+            member = np.reshape(value, (1,) if element.domain is None else (1, 1))
+            parameters.setdefault(element.name, []).append(member)
+        drawn = {name: np.concatenate(members, axis=-1) for name, members in parameters.items()}
+        return simulate(frame, drawn, setup.curves, None, rng).loss[0]
+
+    return draw
+
+
+def _signature(arrays: Mapping[str, NDArray[Any]]) -> str:
+    """Return the signature of a distribution of points that takes a vector of values and these arrays."""
+    letters = iter(ascii_letters)
+    cores = [["values"]]
+    for name, array in arrays.items():
+        core = [next(letters) for _ in range(array.ndim)]
+        if name.startswith("point_"):
+            core[0] = "points"
+        cores.append(core)
+    return ",".join(f"({','.join(core)})" for core in cores) + "->(points)"

@@ -1,12 +1,10 @@
 """The priors of a specification, without PyMC: draws of them, and a table."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.model.distributions import quantiles, words
-from bayes_cpt.model.prior_tables import Distribution, Fixed, LogitNormal, LogNormal, Normal
 from bayes_cpt.model.setup import Frame
 
 if TYPE_CHECKING:
@@ -39,10 +37,10 @@ def draw_priors(frame: Frame, draws: int, seed: int) -> dict[str, Floats]:
     for name, info in frame.parameters().items():
         prior = frame.spec.priors[name]
         if info.dims is None:
-            found[name] = _draw(prior.of(None), draws, generator)
+            found[name] = prior.of(None).draw(draws, generator)
         else:
             members = frame.coords()[info.dims]
-            columns = [_draw(prior.of(roles[domain]), draws, generator) for domain in members]
+            columns = [prior.of(roles[domain]).draw(draws, generator) for domain in members]
             found[name] = np.stack(columns, axis=1)
     return found
 
@@ -71,36 +69,10 @@ def prior_table(frame: Frame, interval: float = 0.9) -> "pd.DataFrame":
         prior = frame.spec.priors[name]
         for member in frame.coords()[info.dims] if info.dims else ("all",):
             own = prior.of(roles.get(member))
-            ends = zip(("lower", "median", "upper"), quantiles(own, probabilities), strict=True)
+            ends = zip(("lower", "median", "upper"), own.quantiles(probabilities), strict=True)
             rows.append(
-                {"parameter": name, "domain": member, "distribution": words(own)}
+                {"parameter": name, "domain": member, "distribution": own.words}
                 | {end: float(value) for end, value in ends}
                 | {"unit": info.unit, "meaning": info.meaning, "reason": prior.reason}
             )
     return pd.DataFrame(rows)
-
-
-def _draw(prior: Distribution, draws: int, generator: np.random.Generator) -> Floats:
-    match prior:
-        case Fixed(value=value):
-            return np.full(draws, value)
-        case Normal(mean=mean, sd=sd):
-            return mean + sd * generator.standard_normal(draws)
-        case LogitNormal(median=median, sigma=sigma):
-            logit = np.log(median / (1 - median)) + sigma * generator.standard_normal(draws)
-            return np.asarray(1.0 / (1.0 + np.exp(-logit)))
-        case LogNormal():
-            return _draw_log_normal(prior, draws, generator)
-
-
-def _draw_log_normal(prior: LogNormal, draws: int, generator: np.random.Generator) -> Floats:
-    """Return draws by inversion, so that bounds cost no rejections."""
-    from scipy.special import ndtr, ndtri
-
-    def standard(bound: float | None, otherwise: float) -> Any:
-        return otherwise if bound is None else np.log(bound / prior.median) / prior.sigma
-
-    low, high = ndtr(standard(prior.lower, -np.inf)), ndtr(standard(prior.upper, np.inf))
-    return np.asarray(
-        prior.median * np.exp(prior.sigma * ndtri(generator.uniform(low, high, draws)))
-    )

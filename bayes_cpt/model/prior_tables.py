@@ -1,58 +1,12 @@
-"""The priors of a specification as users write them: distributions, and which role has which."""
+"""The priors of a specification as users write them: which role has which distribution, and why."""
 
-from typing import Annotated, Literal, Self
+from typing import Self
 
 from pydantic import Field, model_validator
 
 from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.model.families import Distribution, Fixed, LogNormal
 from bayes_cpt.strict import Strict
-
-
-class Normal(Strict):
-    """``Normal(mean, sd)``."""
-
-    distribution: Literal["normal"]
-    mean: float
-    sd: float = Field(gt=0)
-
-
-class LogNormal(Strict):
-    """A positive quantity: its log is Normal(log median, sigma), optionally within bounds."""
-
-    distribution: Literal["lognormal"]
-    median: float = Field(gt=0)
-    sigma: float = Field(gt=0)
-    lower: float | None = Field(default=None, gt=0)
-    upper: float | None = Field(default=None, gt=0)
-
-    @model_validator(mode="after")
-    def _bounds_hold_the_median(self) -> Self:
-        if (self.lower is None) != (self.upper is None):
-            raise ValueError("give both lower and upper, or neither")
-        lower, upper = self.lower or 0.0, self.upper or float("inf")
-        if not lower < self.median < upper:
-            raise ValueError("the median must lie between lower and upper")
-        return self
-
-
-class LogitNormal(Strict):
-    """A share between 0 and 1: its logit is Normal(logit median, sigma)."""
-
-    distribution: Literal["logitnormal"]
-    median: float = Field(gt=0, lt=1)
-    sigma: float = Field(gt=0)
-
-
-class Fixed(Strict):
-    """A known value, not sampled."""
-
-    distribution: Literal["fixed"]
-    value: float
-
-
-type Distribution = Annotated[
-    Normal | LogNormal | LogitNormal | Fixed, Field(discriminator="distribution")
-]
 
 
 class Prior(Strict):

@@ -245,13 +245,28 @@ def build_setup(spec: ModelSpec, study: Study) -> Setup:
         domains = (study.general, study.target)
     roles = ("general", "target")[: len(domains)]
     frame = Frame(spec, domains, roles, reference_of(study), last_pretraining_step(study))
-    fitted = with_lone_bases(study, domains) if continual else study
+    setup = fitted_setup(frame, study)
+    _note_thinned(frame, study, setup.curves)
+    return setup
+
+
+def fitted_setup(frame: Frame, study: Study) -> Setup:
+    """Return the points of a study that a fit takes, and their residual design.
+
+    Parameters
+    ----------
+    frame : Frame
+        Of the fit.
+    study : Study
+        The one that was, or will be, fitted.
+    """
+    continual = frame.spec.law.continual
+    fitted = with_lone_bases(study, frame.domains) if continual else study
     curves = frame.curves(
         fitted,
         lambda run, domain: frame.fitted_steps(fitted, run, domain),
         runs=fitted.runs if continual else fitted.pretraining_runs,
     )
-    _note_thinned(frame, fitted, curves)
     return Setup(frame, curves, frame.residual_design(curves))
 
 
@@ -261,6 +276,8 @@ def _note_thinned(frame: Frame, study: Study, curves: Curves) -> None:
     skip = frame.spec.residuals.skip_pretraining
     thin = []
     for curve, count in zip(curves.curves, kept, strict=True):
+        if curve.run not in study:
+            continue
         if count < study.curve(curve.run, curve.domain)[0].size > MOST_POINTS:
             measured = len(observed_steps(study, study.run(curve.run), curve.domain, skip))
             thin += [(measured, count, curve)] if measured > count else []

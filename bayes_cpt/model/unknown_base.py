@@ -1,4 +1,4 @@
-"""Bases whose pre-training is not known: open weights (LAW.md section 3; arXiv 2505.07796, App. G).
+"""Bases whose pre-training is not known: open weights (docs/law.md, "Unknown base").
 
 The forward area S1_pt of such a base is a parameter, and so is the learning rate that it was left at: the
 paper takes it as 0, as released models have it, and checkpoints from the middle of a run do not.
@@ -8,7 +8,8 @@ Where curves start at the measured loss of their base, so does the law: of its l
 from collections.abc import Iterable
 
 from bayes_cpt.errors import Problem, StudyError
-from bayes_cpt.model.prior_tables import Distribution, Fixed, Prior
+from bayes_cpt.model.families import Distribution, Fixed
+from bayes_cpt.model.prior_tables import Prior
 from bayes_cpt.model.spec import ModelSpec, parameter_names
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study

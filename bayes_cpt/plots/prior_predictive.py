@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.forecast.predict import default_grid, planned_curves
-from bayes_cpt.forecast.simulate import expected_loss
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.prior_draws import draw_priors
 from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import GREY, INK, WIDE_BAND, colour, styled
 from bayes_cpt.study.study import Study

@@ -67,6 +67,10 @@ def write_rates(runs: Iterable[Run], path: Path) -> None:
 def settings_text(study: Study) -> str:
     """Return the study.toml of a study.
 
+    Parameters
+    ----------
+    study : Study
+
     Raises
     ------
     StudyError
@@ -88,7 +92,12 @@ def settings_text(study: Study) -> str:
 
 
 def runs_text(runs: Iterable[Run]) -> str:
-    """Return the tables of some runs: a plan that leaves bases and validation sets to the fitted study."""
+    """Return the tables of some runs: a plan that leaves bases and validation sets to the fitted study.
+
+    Parameters
+    ----------
+    runs : iterable of Run
+    """
     return "\n".join(line for run in runs for line in _run_lines(run))
 
 
@@ -148,7 +157,12 @@ def toml_key(name: str) -> str:
 
 
 def toml_value(value: Any) -> str:
-    """Return a text, number or truth value as TOML writes it."""
+    """Return a text, number or truth value as TOML writes it.
+
+    Parameters
+    ----------
+    value : str, int, float or bool
+    """
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

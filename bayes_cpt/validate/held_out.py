@@ -49,7 +49,18 @@ def package_method(
     draws: int | None = None,
     cores: int | None = None,
 ) -> Answer:
-    """Answer by a fit of this package: a new run's curve, or that of a run seen part-way."""
+    """Answer by a fit of this package: a new run's curve, or that of a run seen part-way.
+
+    Parameters
+    ----------
+    question : Question
+    seed : int
+    spec : ModelSpec
+    draws : int, optional
+        Kept in each chain; as `fit` does unless given.
+    cores : int, optional
+        Chains sampled at once.
+    """
     from bayes_cpt.forecast.predict import draws_at
     from bayes_cpt.inference.fitting import fit
 
@@ -61,7 +72,13 @@ def package_method(
 
 
 def paper_answer(question: Question, seed: int) -> Answer:
-    """Answer by the paper's method (see `bayes_cpt.validate.paper_method`)."""
+    """Answer by the paper's method (see `bayes_cpt.validate.paper_method`).
+
+    Parameters
+    ----------
+    question : Question
+    seed : int
+    """
     from bayes_cpt.validate import paper_method
 
     draws = paper_method.predict(question.study, question.plan, question.points, seed=seed)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.forecast.simulate import simulate
+from bayes_cpt.model.families import Fixed
 from bayes_cpt.model.prior_draws import draw_priors
-from bayes_cpt.model.prior_tables import Fixed
 from bayes_cpt.model.setup import Frame, Setup, build_setup
+from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.design import simulate_setup, with_base_losses
@@ -77,9 +77,10 @@ class ModelReplicates:
 
     def __call__(self, seed: int) -> Replicate:
         """Return the replicate of a seed."""
+        from bayes_cpt.inference.density import density_of
         from bayes_cpt.inference.sampling import Effort, sample
         from bayes_cpt.inference.whitening import SamplingError
-        from bayes_cpt.model.density import build_density
+        from bayes_cpt.model.build import model_of
 
         for_prior, for_data, for_fit, for_end = np.random.SeedSequence(seed).generate_state(4)
         blank = build_setup(self.spec, self.design)
@@ -94,7 +95,9 @@ class ModelReplicates:
             return Replicate(known, {}, ("the simulated losses are not finite",), 0)
         efforts = tuple(Effort(*effort) for effort in EFFORTS)
         try:
-            found = sample(build_density(setup), int(for_fit), efforts=efforts, cores=self.cores)
+            found = sample(
+                density_of(model_of(setup)), int(for_fit), efforts=efforts, cores=self.cores
+            )
         except SamplingError as error:
             return Replicate(known, {}, (str(error),), 0)
         parameters = _thinned(found.values, self.ranked)

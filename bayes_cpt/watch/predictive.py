@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.forecast.plans import planned_curves
-from bayes_cpt.forecast.simulate import expected_loss, simulate
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.points import Curves
+from bayes_cpt.model.simulate import expected_loss, simulate
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from synthetic import lab
 
+from bayes_cpt.inference.density import density_of
 from bayes_cpt.inference.sampling import Sample, sample
-from bayes_cpt.model.density import build_density
+from bayes_cpt.model.build import model_of
 from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.spec import read_spec
 from benchmarks.natural import Floats, ess, known_values, priors
@@ -35,7 +36,7 @@ PER_GRADIENT = 0.1
 def measure(*, quick: bool = False) -> Iterator[Row]:
     """Yield ESS per second and per gradient of the package, and beside each of the others."""
     setup = build_setup(read_spec("cpt-replay"), lab())
-    density = build_density(setup)
+    density = density_of(model_of(setup))
     # The first, short run compiles.
     sample(density, SEED, draws=20, efforts=_efforts()[:1])
     found, seconds = core_seconds(lambda: sample(density, SEED, draws=200 if quick else None))

@@ -1,5 +1,6 @@
 """One log density with its gradient, beside the law evaluated once on the same points."""
 
+import sys
 from typing import Any
 
 import numba
@@ -7,8 +8,11 @@ import numpy as np
 import sympy
 from synthetic import lab
 
+from bayes_cpt.inference.density import Density, density_of
 from bayes_cpt.inference.whitening import Metric
 from bayes_cpt.laws import Reference
+from bayes_cpt.model.build import model_of
+from bayes_cpt.model.compiled.compilation import compiled_law
 from bayes_cpt.model.compiled.symbolic import (
     REFERENCE,
     _outputs,
@@ -16,7 +20,8 @@ from bayes_cpt.model.compiled.symbolic import (
     _source,
     parameters_of,
 )
-from bayes_cpt.model.density import Density, build_density
+from bayes_cpt.model.elements import elements
+from bayes_cpt.model.likelihood_data import likelihood_data
 from bayes_cpt.model.prior_draws import draw_priors
 from bayes_cpt.model.setup import Frame, Setup, build_setup
 from bayes_cpt.model.spec import ModelSpec, read_spec
@@ -33,13 +38,13 @@ def measure(*, quick: bool = False) -> list[Row]:
     rows = []
     for name, study in list(studies.items())[: 1 if quick else None]:
         setup = build_setup(spec, study)
-        density = build_density(setup)
+        density = density_of(model_of(setup))
         size = setup.curves.points.steps.size
         one, law, plain = (
             _microseconds(function)
             for function in (
                 gradient_of(density),
-                fused_law(spec, setup, density),
+                fused_law(spec, setup),
                 numpy_law(setup),
             )
         )
@@ -78,20 +83,25 @@ def numpy_law(setup: Setup) -> Any:
     return evaluate
 
 
-def fused_law(spec: ModelSpec, setup: Setup, density: Density) -> Any:
+def fused_law(spec: ModelSpec, setup: Setup) -> Any:
     """Return an evaluation of the law at every point in one compiled loop: no slopes, no residuals."""
     names: dict[str, Any] = {"numba": numba}
     exec("from math import exp, expm1, log, log1p, sqrt", names)
     laws = [_compiled(spec, role, names) for role in setup.frame.roles]
-    _, law, curves, _ = density.arguments
-    indices, _, _, reference, middle, half_width, *_ = law
-    domain, shared, _, _, columns, _, own_area, base_area, _ = curves
+    law = compiled_law(spec, setup.frame.roles)
+    indices = sys.modules[f"bayes_cpt_law_{law.key}"].PARAMETER_PLACES
+    arrays = likelihood_data(setup)
+    reference, (middle, half_width) = arrays["reference"][:4], arrays["reference"][4:]
+    domain, shared, columns = (
+        arrays[name] for name in ("curve_domain", "curve_shared", "point_columns")
+    )
+    own_area, base_area = arrays["point_area"], arrays["base_area"]
     first, last = setup.design.first, setup.design.last
     values = draw_priors(setup.frame, 1, seed=0)
     chosen = np.array(
         [
             values[element.name].reshape(-1)[element.member if element.domain else 0]
-            for element in density.elements
+            for element in elements(setup.frame)
         ]
     )
     general, target = laws

@@ -23,6 +23,7 @@ EXPONENT, MINUTE, MEMORY = 1.1, 60.0, 2048.0
 # Points that a fit in a minute is asked for, and fitted points beyond which none is made: what such a fit
 # costs follows from a gradient.
 MANY, SAMPLED = 100_000, 12_000
+QUICK = [(4, 40), (4, 80)]
 SEED = 1
 
 
@@ -53,8 +54,9 @@ class Cost:
 def measure(*, quick: bool = False) -> list[Row]:
     """Return exponents, and what the largest studies cost."""
     rows = []
-    for name, sizes in (("runs of 100 points", RUNS), ("points a run, 4 runs", POINTS)):
-        costs = [_in_process(*size) for size in (sizes[:2] if quick else sizes)]
+    series = {"runs of 100 points": RUNS, "points a run, 4 runs": POINTS}
+    for name, sizes in {"points": QUICK}.items() if quick else series.items():
+        costs = [_in_process(*size) for size in sizes]
         for what, key in (
             ("checking a study", "reading"),
             ("points and residual design", "setting_up"),
@@ -109,22 +111,23 @@ def _in_process(runs: int, points: int) -> Cost:
 def cost_of(runs: int, points: int) -> Cost:
     """Measure a study of some size in this process."""
     from bayes_cpt.errors import StudyWarning
+    from bayes_cpt.inference.density import density_of
     from bayes_cpt.inference.sampling import EFFORTS, sample
     from bayes_cpt.inference.whitening import Metric
-    from bayes_cpt.model.density import build_density
+    from bayes_cpt.model.build import model_of
     from bayes_cpt.model.setup import build_setup
     from bayes_cpt.study.study import Study
     from benchmarks.studies import SPEC, study_of
 
     warnings.simplefilter("ignore", StudyWarning)
     # What is compiled or loaded once is not what grows.
-    small = build_density(build_setup(SPEC, study_of(4, 40)))
+    small = density_of(model_of(build_setup(SPEC, study_of(4, 40))))
     small.in_metric(Metric(small.start, np.eye(small.start.size)))(np.zeros(small.start.size))
     made = study_of(runs, points)
     again = (made.name, made.general, made.target, made.bases, made.runs, made.losses)
     study, reading = core_seconds(lambda: Study(*again))
     setup, setting_up = core_seconds(lambda: build_setup(SPEC, study))
-    density = build_density(setup)
+    density = density_of(model_of(setup))
     function = density.in_metric(Metric(density.start, np.eye(density.start.size)))
     white = np.zeros(density.start.size)
     gradient = fastest(lambda: function(white))

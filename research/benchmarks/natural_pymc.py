@@ -6,9 +6,9 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
-from bayes_cpt.model.compiled.likelihood_operation import log_likelihood
 from bayes_cpt.model.setup import Setup
 from benchmarks.natural import MEMORY, Floats, flat_log_likelihood, priors
+from benchmarks.residual_operation import log_likelihood
 
 
 def model_of(setup: Setup) -> pm.Model:

@@ -29,7 +29,7 @@ DRAWS = 1000
 PROPOSALS = 10_000
 STARTS = 10
 DEGREES_OF_FREEDOM = 5
-# As asked of the package's own posteriors (DESIGN.md section 5).
+# As asked of the package's own posteriors (docs/contract.md, "Diagnostics").
 LEAST_EFFECTIVE_DRAWS = 400
 # In prior standard deviations: the posterior's are of this size and up.
 DIFFERENCE_STEP = 1e-3

@@ -13,11 +13,12 @@ from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.objective import PRESETS, Constraint, Objective, read_objective
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.evaluate import FinalLosses
+from bayes_cpt.inference.density import density_of
 from bayes_cpt.inference.fitting import build_posterior
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.sampling import Diagnostics, Effort, sample
 from bayes_cpt.landmarks.trials import LawSample
-from bayes_cpt.model.density import build_density
+from bayes_cpt.model.build import model_of
 from bayes_cpt.model.setup import Frame, build_setup
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.runs import Base, Run
@@ -143,10 +144,10 @@ def fitted(study: Study, spec: ModelSpec, seed: int) -> tuple[Posterior, Diagnos
     """Return a posterior of few draws."""
     setup = build_setup(spec, study)
     for effort in EFFORTS:
-        found = sample(build_density(setup), seed, efforts=(effort,), cores=1)
+        found = sample(density_of(model_of(setup)), seed, efforts=(effort,), cores=1)
         if worst_rhat(found.diagnostics) <= HIGHEST_RHAT:
             break
-    return build_posterior(setup.frame, study, found, seed), found.diagnostics
+    return build_posterior(setup, study, found, seed), found.diagnostics
 
 
 def worst_rhat(diagnostics: Diagnostics) -> float:

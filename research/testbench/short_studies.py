@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.space import read_space
-from bayes_cpt.forecast.simulate import expected_loss, simulate
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import Frame, build_setup
+from bayes_cpt.model.simulate import expected_loss, simulate
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from bayes_cpt import load, read_study
 from bayes_cpt.forecast.plans import planned_curves, with_base_losses
-from bayes_cpt.forecast.simulate import simulate
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.simulate import simulate
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study

@@ -9,13 +9,12 @@ from synthetic import lab
 
 from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.derived import Typical, effect_runs, last_points, start_loss
-from bayes_cpt.forecast.simulate import expected_loss
 from bayes_cpt.identify.elicitation import elicit, model_text
 from bayes_cpt.identify.information import FreeParameters
 from bayes_cpt.identify.statements import Statement
-from bayes_cpt.model.distributions import center_and_spread, quantiles
 from bayes_cpt.model.prior_draws import draw_priors
 from bayes_cpt.model.setup import Frame, build_setup
+from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
@@ -101,13 +100,16 @@ def test_priors_move_as_little_as_can_be() -> None:
     was = FreeParameters(FRAME).priors
     distance = 0.0
     for label, prior in was.items():
-        (center, spread), (before, width) = center_and_spread(now[label]), center_and_spread(prior)
+        (center, spread), (before, width) = (
+            (now[label].center, now[label].spread),
+            (prior.center, prior.spread),
+        )
         ratio = spread / width
         distance += 0.5 * (ratio**2 + ((center - before) / width) ** 2 - 1) - np.log(ratio)
     assert 0 < distance < 12
-    shift = center_and_spread(now["shift_size", "kernel"])
-    assert shift[0] < center_and_spread(was["shift_size", "kernel"])[0]
-    assert shift[1] < center_and_spread(was["shift_size", "kernel"])[1]
+    shift = now["shift_size", "kernel"]
+    assert shift.center < was["shift_size", "kernel"].center
+    assert shift.spread < was["shift_size", "kernel"].spread
 
 
 def test_statements_about_parameters_have_closed_forms() -> None:
@@ -123,13 +125,13 @@ def test_statements_about_parameters_have_closed_forms() -> None:
     )
     priors = found.spec.priors
     np.testing.assert_allclose(
-        quantiles(priors["exponent"].of("general"), [0.05, 0.95]), [0.1, 0.4], rtol=1e-3
+        priors["exponent"].of("general").quantiles([0.05, 0.95]), [0.1, 0.4], rtol=1e-3
     )
     kept = priors["offset_kept"]
-    np.testing.assert_allclose(quantiles(kept.of("target"), [0.25, 0.75]), [0.0, 0.2], atol=1e-3)
+    np.testing.assert_allclose(kept.of("target").quantiles([0.25, 0.75]), [0.0, 0.2], atol=1e-3)
     assert kept.of("general") == SPEC.priors["offset_kept"].of("general")
     np.testing.assert_allclose(
-        quantiles(priors["memory"].of(None), [0.05, 0.95]), [15, 200], rtol=2e-3
+        priors["memory"].of(None).quantiles([0.05, 0.95]), [15, 200], rtol=2e-3
     )
     assert set(found.changed) == {"exponent", "offset_kept", "memory", "replay_quarter"}
     assert "Runs before these." in priors["exponent"].reason

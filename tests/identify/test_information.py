@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 from synthetic import lab
 
-from bayes_cpt.forecast.simulate import simulate
 from bayes_cpt.identify.information import FreeParameters, information
-from bayes_cpt.model.distributions import quantiles
+from bayes_cpt.model.families import Fixed
 from bayes_cpt.model.points import build_curves
 from bayes_cpt.model.prior_draws import draw_priors
-from bayes_cpt.model.prior_tables import Fixed, Prior
+from bayes_cpt.model.prior_tables import Prior
 from bayes_cpt.model.setup import Setup, build_setup
+from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import read_spec
 
 RUNS = ["pt_trunk", "r00_cos", "r25_cos", "r50_cos"]
@@ -24,10 +24,10 @@ def test_places_count_prior_standard_deviations() -> None:
     spec = free.frame.spec
     values = free.values(np.array([np.zeros(len(free.labels)), np.ones(len(free.labels))]))
     slope = spec.priors["reference_slope"].of("general")
-    assert values["reference_slope"][0, 0] == pytest.approx(quantiles(slope, 0.5))
-    assert values["reference_slope"][1, 0] == pytest.approx(quantiles(slope, 0.8413447), rel=1e-6)
+    assert values["reference_slope"][0, 0] == pytest.approx(slope.quantiles(0.5))
+    assert values["reference_slope"][1, 0] == pytest.approx(slope.quantiles(0.8413447), rel=1e-6)
     kept = spec.priors["offset_kept"]
-    wanted = [quantiles(kept.of(role), 0.8413447) for role in ("general", "target")]
+    wanted = [kept.of(role).quantiles(0.8413447) for role in ("general", "target")]
     np.testing.assert_allclose(values["offset_kept"][1], wanted, rtol=1e-6)
 
 

@@ -8,7 +8,6 @@ from synthetic import lab
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.errors import StudyError
 from bayes_cpt.identify.prior_predictive import expected_ends, frame_of, read_prior_plan
-from bayes_cpt.model.distributions import quantiles
 from bayes_cpt.model.prior_draws import draw_priors, prior_table
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec
@@ -105,6 +104,6 @@ def test_the_table_has_every_prior_with_its_closed_interval() -> None:
     kept = SPEC.priors["offset_kept"]
     for domain, role in (("general", "general"), ("kernel", "target")):
         row = table.loc["offset_kept", domain]
-        wanted = quantiles(kept.of(role), [0.25, 0.5, 0.75])
+        wanted = kept.of(role).quantiles([0.25, 0.5, 0.75])
         np.testing.assert_allclose(row[["lower", "median", "upper"]].to_numpy(dtype=float), wanted)
         assert row["reason"] == kept.reason

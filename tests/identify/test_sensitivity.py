@@ -12,14 +12,13 @@ from bayes_cpt.identify import sensitivity as module
 from bayes_cpt.identify.sensitivity import (
     CONFLICT,
     STRONG,
-    log_likelihoods,
-    log_priors,
     power_scaling,
     sensitivity,
 )
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.prior_tables import LogNormal
-from bayes_cpt.model.setup import build_setup
+from bayes_cpt.model.families import LogNormal
+from bayes_cpt.model.log_densities import log_likelihoods, log_priors
+from bayes_cpt.model.setup import build_setup, fitted_setup
 from bayes_cpt.model.spec import read_spec
 
 type Floats = NDArray[np.float64]
@@ -82,17 +81,20 @@ def test_sensitivity_of_a_normal_posterior_is_that_of_the_scaled_one() -> None:
 
 
 def test_log_priors_and_likelihoods_are_the_density_that_was_sampled() -> None:
+    from bayes_cpt.inference.density import density_of
     from bayes_cpt.inference.whitening import Metric
-    from bayes_cpt.model.density import build_density
+    from bayes_cpt.model.build import model_of
 
     posterior = prior_as_posterior(lab(), draws=2)
-    density = build_density(build_setup(read_spec("cpt-replay"), lab()))
+    density = density_of(model_of(build_setup(read_spec("cpt-replay"), lab())))
     positions = density.start + 0.2 * np.random.default_rng(2).standard_normal(
         (5, density.start.size)
     )
     values = density.values(positions)
-    total = sum(v.sum(axis=1) for v in log_priors(posterior, values).values())
-    total = total + log_likelihoods(posterior, values).sum(axis=1)
+    setup = fitted_setup(posterior.frame, lab())
+    priors = log_priors(posterior.frame, values)
+    total = np.sum([v.reshape(len(v), -1).sum(axis=1) for v in priors.values()], axis=0)
+    total = total + log_likelihoods(setup, values).sum(axis=1)
     # The sampler moves a bounded memory on the logit of its place between the bounds, not on its log.
     for name in ("memory", "slow_memory"):
         memory, prior = values[name], posterior.frame.spec.priors[name].of(None)
@@ -113,7 +115,7 @@ def test_log_priors_and_likelihoods_are_the_density_that_was_sampled() -> None:
 def test_independent_errors_have_normal_likelihoods() -> None:
     from scipy.stats import norm
 
-    from bayes_cpt.forecast.simulate import expected_loss
+    from bayes_cpt.model.simulate import expected_loss
 
     posterior = prior_as_posterior(lab(), "cpt-replay-printed", draws=2)
     parameters = posterior.parameters()
@@ -128,7 +130,7 @@ def test_independent_errors_have_normal_likelihoods() -> None:
         ],
         axis=1,
     )
-    np.testing.assert_allclose(log_likelihoods(posterior, parameters), wanted, rtol=1e-8)
+    np.testing.assert_allclose(log_likelihoods(setup, parameters), wanted, rtol=1e-8)
 
 
 @pytest.fixture

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from printed import COEFFICIENTS, MEMORY, PEAK, law_parameters
 from scipy.stats import binom
 
-from bayes_cpt.forecast.simulate import expected_loss, simulate
+from bayes_cpt.inference.density import density_of
 from bayes_cpt.inference.sampling import Effort, sample
-from bayes_cpt.model.density import build_density
+from bayes_cpt.model.build import model_of
 from bayes_cpt.model.points import Curves, observed_steps
 from bayes_cpt.model.setup import Frame, build_setup
+from bayes_cpt.model.simulate import expected_loss, simulate
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant, cosine, linear, warmup_stable_decay
@@ -207,7 +208,7 @@ def one_study(name: str, seed: int) -> tuple[bool, dict[str, NDArray[np.bool_]]]
     setup = build_setup(frame.spec, study)
     assert setup.frame.reference == frame.reference
     assert observed_steps(study, CONTINUAL[0], "general", 0.1)[-1] == 10_000
-    found = sample(build_density(setup), seed, efforts=EFFORTS, cores=1)
+    found = sample(density_of(model_of(setup)), seed, efforts=EFFORTS, cores=1)
     draws = {key: value.reshape(-1, *value.shape[2:]) for key, value in found.values.items()}
     hits = {key: covered(draws[key], truth[key][0]) for key in IDENTIFIED}
     bands = last_losses(frame, study, draws, seed + 2)

@@ -1,32 +1,44 @@
-from dataclasses import replace
+"""The PyMC model as a PyMC user has it: names, data, predictive draws, log likelihood, nutpie."""
 
+import time
+from functools import cache
+
+import arviz as az
 import numpy as np
+import pymc as pm
 import pytest
+import xarray as xr
 from scipy.stats import norm
 
 from bayes_cpt.bundled import bundled_study
-from bayes_cpt.errors import SpecError
-from bayes_cpt.model.build import build_model, model_data
-from bayes_cpt.model.prior_tables import Fixed, Normal, Prior
+from bayes_cpt.model.build import build_model, model_of
+from bayes_cpt.model.families import Fixed, Normal
+from bayes_cpt.model.likelihood_data import likelihood_data
+from bayes_cpt.model.log_densities import log_likelihoods
+from bayes_cpt.model.prior_tables import Prior
 from bayes_cpt.model.setup import Setup, build_setup
+from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.readers.folder import read_study
 
 
+@cache
 def bundled(model: str = "cpt-replay") -> Setup:
     return build_setup(read_spec(model), read_study(bundled_study()))
 
 
+@cache
+def bundled_model(model: str = "cpt-replay") -> pm.Model:
+    return build_model(read_study(bundled_study()), read_spec(model))
+
+
 def test_all_data_are_named_data_of_the_model() -> None:
-    setup = bundled()
-    names = {variable.name for variable in build_model(setup).data_vars}
-    assert names == set(model_data(setup))
-    assert {"points_loss", "bases_loss", "design_position"} <= names
+    names = {variable.name for variable in bundled_model().data_vars}
+    assert names == set(likelihood_data(bundled())) - {"loss"} | {"measured_loss"}
 
 
 def test_every_parameter_is_a_variable_of_its_own_name_and_dims() -> None:
-    setup = bundled()
-    model, info = build_model(setup), setup.frame.parameters()
+    model, info = bundled_model(), bundled().frame.parameters()
     assert {variable.name for variable in model.free_RVs} == set(info)
     for variable in model.free_RVs:
         dims = model.named_vars_to_dims.get(variable.name)
@@ -34,25 +46,30 @@ def test_every_parameter_is_a_variable_of_its_own_name_and_dims() -> None:
 
 
 def test_fixed_parameters_are_constants() -> None:
-    model = build_model(bundled("cpt-replay-printed"))
+    model = bundled_model("cpt-replay-printed")
     assert "memory" not in {variable.name for variable in model.free_RVs}
 
 
 def test_independent_errors_are_normal_densities() -> None:
-    """Curves' part of the printed model's density at its initial point, by SciPy."""
+    """The likelihood of the printed model at medians of its priors, curve by curve, by SciPy."""
     setup = bundled("cpt-replay-printed")
-    model = build_model(setup)
-    terms = model.replace_rvs_by_values([*model.potentials, *model.free_RVs])
-    found, *values = model.compile_fn(terms, mode="FAST_COMPILE")(model.initial_point())
-    names = [variable.name for variable in model.free_RVs]
-    parameters = dict(zip(names, values, strict=True)) | {"memory": np.float64(1000.0)}
-    law, points = setup.frame.law, setup.curves.points
-    curves = law.curve_loss(points, setup.curves.bases, law.coefficients(parameters, np), np)
-    error = parameters["error"][points.domain_index]
-    assert float(found) == pytest.approx(norm.logpdf(points.loss, curves, error).sum(), rel=1e-9)
+    priors = setup.frame.spec.priors
+    roles = setup.frame.roles
+    parameters = {
+        name: np.array([[priors[name].of(role).quantiles(0.5) for role in roles]])
+        if info.dims
+        else priors[name].of(None).quantiles([0.5])
+        for name, info in setup.frame.parameters().items()
+    }
+    points = setup.curves.points
+    expected = expected_loss(setup.frame, parameters, setup.curves)[0]
+    error = parameters["error"][0, points.domain_index]
+    densities = norm.logpdf(points.loss, expected, error)
+    by_curve = np.bincount(points.curve_index, densities)
+    np.testing.assert_allclose(log_likelihoods(setup, parameters)[0], by_curve, rtol=1e-9)
 
 
-def test_roles_with_different_distributions_are_an_error_naming_the_prior() -> None:
+def test_roles_may_have_priors_of_different_families() -> None:
     setup = bundled("cpt-replay-printed")
     spec = setup.frame.spec
     mixed = Prior(
@@ -61,5 +78,75 @@ def test_roles_with_different_distributions_are_an_error_naming_the_prior() -> N
         target=Fixed(distribution="fixed", value=3.0),
     )
     other = spec.model_copy(update={"priors": spec.priors | {"reference_loss": mixed}})
-    with pytest.raises(SpecError, match=r"key priors\.reference_loss.*different distributions"):
-        build_model(replace(setup, frame=replace(setup.frame, spec=other)))
+    model = model_of(build_setup(other, read_study(bundled_study())))
+    names = {variable.name for variable in model.free_RVs}
+    assert "reference_loss_0" in names
+    assert "reference_loss_1" not in names
+    assert "reference_loss" in {variable.name for variable in model.deterministics}
+
+
+@pytest.fixture(scope="module")
+def prior() -> xr.DataTree:
+    with bundled_model():
+        drawn: xr.DataTree = pm.sample_prior_predictive(draws=12, random_seed=1)
+    return drawn
+
+
+def test_prior_predictive_curves_are_drawn_for_every_point(prior: xr.DataTree) -> None:
+    curves = prior["prior_predictive"]["loss"]
+    points = bundled().curves.points
+    assert curves.shape == (1, 12, points.loss.size)
+    assert np.isfinite(curves).all()
+    # Draws differ, and follow the level that their parameters say.
+    level = prior["prior"]["reference_loss"].sel(domain="general").to_numpy().ravel()
+    general = points.domain_index == 0
+    means = curves.to_numpy()[0][:, general].mean(axis=1)
+    assert np.corrcoef(level, means)[0, 1] > 0.6
+
+
+def test_log_likelihood_has_one_entry_per_curve(prior: xr.DataTree) -> None:
+    tree = xr.DataTree.from_dict({"posterior": prior["prior"].to_dataset()})
+    with bundled_model():
+        found = pm.compute_log_likelihood(tree, extend_inferencedata=False, progressbar=False)
+    draws = tree["posterior"].to_dataset().isel(chain=0)
+    parameters = {str(name): values.to_numpy() for name, values in draws.data_vars.items()}
+    expected = log_likelihoods(bundled(), parameters)
+    assert found["loss"].shape == (1, 12, len(bundled().curves.curves))
+    np.testing.assert_allclose(found["loss"].to_numpy()[0], expected, rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_nutpie_and_pymc_sample_the_model_as_it_is() -> None:
+    """Compiled by nutpie in at most 20 seconds once the law is; both give the posterior of `fit`."""
+    import nutpie
+
+    from bayes_cpt.inference.fitting import fit
+
+    study = read_study(bundled_study())
+    model = bundled_model()
+    log_likelihoods(bundled(), _medians())
+    started = time.process_time()
+    compiled = nutpie.compile_pymc_model(model)
+    assert time.process_time() - started <= 20.0
+    theirs = nutpie.sample(compiled, draws=500, tune=800, chains=2, seed=1, progress_bar=False)
+    ours = fit(study, seed=1).tree["posterior"]
+    for name in ("reference_loss", "annealing_gain", "shift_size"):
+        mine, other = ours[name], theirs.posterior[name]
+        spread = mine.std(("chain", "draw"))
+        gap = np.abs(mine.mean(("chain", "draw")) - other.mean(("chain", "draw")))
+        assert (gap < 0.35 * spread).all()
+    with model:
+        short = pm.sample(20, tune=20, chains=1, progressbar=False, random_seed=1)
+    assert az.summary(short, var_names=["annealing_gain"]).shape[0] == 2
+
+
+def _medians() -> dict[str, np.ndarray]:
+    frame = bundled().frame
+    return {
+        name: np.array([[frame.spec.priors[name].of(role).quantiles(0.5) for role in frame.roles]])[
+            :, : len(frame.coords()[info.dims])
+        ]
+        if info.dims
+        else frame.spec.priors[name].of(None).quantiles([0.5])
+        for name, info in frame.parameters().items()
+    }

@@ -28,7 +28,7 @@ from testbench.short_studies import (
     plan_of,
 )
 
-from bayes_cpt.forecast.simulate import expected_loss
+from bayes_cpt.model.simulate import expected_loss
 
 
 def made_up(cell: Cell) -> Outcome:

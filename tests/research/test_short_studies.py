@@ -19,8 +19,8 @@ from testbench.short_studies import (
 )
 from testbench.truths import draw_truth
 
-from bayes_cpt.forecast.simulate import expected_loss
 from bayes_cpt.model.setup import build_setup
+from bayes_cpt.model.simulate import expected_loss
 
 
 @pytest.mark.parametrize("noise", NOISES)

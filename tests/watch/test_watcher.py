@@ -11,8 +11,8 @@ import pytest
 from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.forecast.plans import planned_curves
-from bayes_cpt.forecast.simulate import simulate
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.simulate import simulate
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch import Watcher
 from bayes_cpt.watch.predictive import Predictive, faulty

@@ -14,14 +14,20 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from bayes_cpt.files import replacing
+from bayes_cpt.laws import Reference
 from bayes_cpt.model.compiled import kernels
+from bayes_cpt.model.elements import elements
+from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.spec import ModelSpec
+
+if TYPE_CHECKING:
+    from bayes_cpt.model.compiled.symbolic import RoleSource
+
+# The code does not depend on where a law's reference lies.
+ANYWHERE = Reference(1.0, 1.0, 1.0, 1.0)
 
 # Code that shapes what is generated, relative to the package: a change of it makes old files useless.
 SOURCES = ("laws/*.py", "model/*.py", "model/compiled/*.py")
@@ -32,12 +38,13 @@ from math import exp, expm1, log, log1p, sqrt
 import numba
 import numpy as np
 
-from bayes_cpt.model.compiled.coordinates import join_slopes, separate_paces
-from bayes_cpt.model.compiled.kernels import annealing_areas, constrain
+from bayes_cpt.model.compiled.kernels import annealing_areas
 from bayes_cpt.model.compiled.likelihood import COMPILED, curve_log_likelihood, workspace
 
-PARAMETERS = {parameters!r}
-SLOPES = {slopes!r}
+PARAMETER_PLACES = np.array({parameters!r})
+SLOPE_OUTPUTS = np.array({outputs!r})
+SLOPE_INPUTS = np.array({inputs!r})
+PACE_PLACES = np.array({paces!r})
 '''
 
 
@@ -57,25 +64,20 @@ COMPILE = "@numba.njit(**COMPILED)\n"
 COMPILE_PARALLEL = "@numba.njit(nogil=True, **COMPILED)\n"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class CompiledLaw:
-    """The log density of a law and where its slopes belong.
+    """The likelihood of curves under a law, compiled.
 
     Parameters
     ----------
-    log_density : callable
-        `bayes_cpt.model.compiled.kernels.log_density`, compiled with the law.
-    parameters : tuple of tuple of str
-        For each role the parameters it depends on, in order.
-    outputs, inputs : ndarray of int, shape (2·roles, slopes)
-        Which output and which parameter each slope belongs to, for each role in CPT and in PT; -1 where
-        there are fewer slopes.
+    key : str
+        Digest of all that the code depends on.
+    log_likelihoods : callable
+        `bayes_cpt.model.compiled.kernels.law_log_likelihoods`, compiled with the law.
     """
 
-    log_density: Any
-    parameters: tuple[tuple[str, ...], ...]
-    outputs: NDArray[np.int64]
-    inputs: NDArray[np.int64]
+    key: str
+    log_likelihoods: Any
 
 
 def compiled_law(spec: ModelSpec, roles: tuple[str, ...]) -> CompiledLaw:
@@ -83,13 +85,9 @@ def compiled_law(spec: ModelSpec, roles: tuple[str, ...]) -> CompiledLaw:
 
     The first call on a machine writes and compiles it, in some seconds; later ones load it.
     """
-    name = f"bayes_cpt_law_{_key(spec, roles)}"
-    module = generated_module(name, lambda: _source(spec, roles))
-    count = max(len(slopes) for slopes in module.SLOPES)
-    table = np.full((2, len(module.SLOPES), count), -1, dtype=np.int64)
-    for kind, slopes in enumerate(module.SLOPES):
-        table[:, kind, : len(slopes)] = np.array(slopes).T
-    return CompiledLaw(module.log_density, module.PARAMETERS, table[0], table[1])
+    key = _key(spec, roles)
+    module = generated_module(f"bayes_cpt_law_{key}", lambda: _source(spec, roles))
+    return CompiledLaw(key, module.law_log_likelihoods)
 
 
 def cache_folder() -> Path:
@@ -164,15 +162,36 @@ def _source(spec: ModelSpec, roles: tuple[str, ...]) -> str:
         role_source(spec, role, f"rows_{k}", pretraining=phase)
         for k, (role, phase) in enumerate(kinds)
     ]
-    header = HEADER.format(
-        version=version("bayes-cpt"),
-        parameters=tuple(part.parameters for part in parts[::2]),
-        slopes=tuple(part.slopes for part in parts),
-    )
+    header = HEADER.format(version=version("bayes-cpt"), **_tables(spec, roles, parts))
     evaluate = "def evaluate(kind, parameters, reference, curve, columns, values, slopes):\n"
     for k in range(len(parts)):
         evaluate += f"    if kind == {k}:\n"
         evaluate += f"        rows_{k}(parameters, reference, curve, columns, values, slopes)\n"
     pieces = [header, *(COMPILE + part.source for part in parts), COMPILE + evaluate]
-    pieces.append(COMPILE_PARALLEL + inspect.getsource(kernels.log_density))
+    pieces.append(COMPILE_PARALLEL + inspect.getsource(kernels.law_log_likelihoods))
     return "\n\n".join(pieces)
+
+
+def _tables(spec: ModelSpec, roles: tuple[str, ...], parts: "list[RoleSource]") -> dict[str, Any]:
+    """Return the constants of `bayes_cpt.model.compiled.kernels` as lists."""
+    place = {
+        (element.name, element.domain): k
+        for k, element in enumerate(elements(Frame(spec, roles, roles, ANYWHERE)))
+    }
+    parameters = [
+        [place.get((name, role), place.get((name, None), -1)) for name in part.parameters]
+        for role, part in zip(roles, parts[::2], strict=True)
+    ]
+    slopes = [part.slopes for part in parts]
+    return {
+        "parameters": _rectangle(parameters),
+        "outputs": _rectangle([[output for output, _ in own] for own in slopes]),
+        "inputs": _rectangle([[parameter for _, parameter in own] for own in slopes]),
+        "paces": [place.get((name, None), -1) for name in kernels.PACES],
+    }
+
+
+def _rectangle(rows: list[list[int]]) -> list[list[int]]:
+    """Return rows of the same length: -1 stands where there was nothing."""
+    width = max(len(row) for row in rows)
+    return [row + [-1] * (width - len(row)) for row in rows]

@@ -1,8 +1,8 @@
-"""The log density and its gradient, in loops that Numba compiles.
+"""The log likelihood of curves under a law, and its slopes, in loops that Numba compiles.
 
-`log_density` is compiled together with the law of a specification, `evaluate`, which
-`bayes_cpt.model.compiled.symbolic` writes (see `bayes_cpt.model.compiled.compilation`). Everything else
-about a study arrives in arrays.
+`law_log_likelihoods` is compiled together with the law of a specification, `evaluate`, which
+`bayes_cpt.model.compiled.symbolic` writes (see `bayes_cpt.model.compiled.compilation`). Everything about a
+study arrives in arrays.
 """
 
 import math
@@ -11,50 +11,10 @@ from typing import Any
 import numba
 import numpy as np
 
-from bayes_cpt.model.compiled.coordinates import join_slopes, separate_paces
 from bayes_cpt.model.compiled.likelihood import COMPILED, curve_log_likelihood, workspace
 
-# How a parameter is sampled.
-NORMAL, LOG_NORMAL, LOGIT_NORMAL, BOUNDED = range(4)
 # Parameters that the annealing areas depend on.
 PACES = ("memory", "slow_memory", "slow_share")
-
-
-@numba.njit(cache=True, error_model="numpy")
-def constrain(unconstrained, kind, center, spread, lower, upper, value, slope, density_slope):  # type: ignore[no-untyped-def]
-    """Fill in each parameter's value and its slopes; return the log density of the priors.
-
-    A bounded log-normal is sampled as the logit of where it lies between its bounds.
-    """
-    total = 0.0
-    for j in range(unconstrained.shape[0]):
-        u = unconstrained[j]
-        if kind[j] == BOUNDED:
-            share = 1.0 / (1.0 + math.exp(-u))
-            width = upper[j] - lower[j]
-            value[j] = lower[j] + width * share
-            slope[j] = width * share * (1.0 - share)
-            log_value = math.log(value[j])
-            scaled = (log_value - center[j]) / spread[j]
-            high = (math.log(upper[j]) - center[j]) / spread[j]
-            low = (math.log(lower[j]) - center[j]) / spread[j]
-            root = math.sqrt(0.5)
-            mass = 0.5 * (math.erf(high * root) - math.erf(low * root))
-            total += math.log(slope[j]) - log_value - math.log(mass)
-            density_slope[j] = 1.0 - 2.0 * share - (1.0 + scaled / spread[j]) * slope[j] / value[j]
-        else:
-            scaled = (u - center[j]) / spread[j]
-            density_slope[j] = -scaled / spread[j]
-            if kind[j] == NORMAL:
-                value[j], slope[j] = u, 1.0
-            elif kind[j] == LOG_NORMAL:
-                value[j] = math.exp(u)
-                slope[j] = value[j]
-            else:
-                value[j] = 1.0 / (1.0 + math.exp(-u))
-                slope[j] = value[j] * (1.0 - value[j])
-        total -= 0.5 * scaled**2 + math.log(spread[j]) + 0.5 * math.log(2.0 * math.pi)
-    return total
 
 
 @numba.njit(**COMPILED)
@@ -123,39 +83,31 @@ def evaluate(
     validation set, and one more in PT.
     """
     raise NotImplementedError(
-        "log_density runs in the modules that bayes_cpt.model.compiled.compilation writes"
+        "law_log_likelihoods runs in the modules that bayes_cpt.model.compiled.compilation writes"
     )
 
 
-def log_density(z, metric, priors, law, curves, design):  # type: ignore[no-untyped-def]
-    """Return the log density at white coordinates z, and its gradient.
+# Constants of the generated module: which values each validation set's law takes, which output and which of
+# these values each slope belongs to, and where the values of `PACES` stand.
+PARAMETER_PLACES = SLOPE_OUTPUTS = SLOPE_INPUTS = np.zeros((2, 1), dtype=np.int64)
+PACE_PLACES = np.zeros(3, dtype=np.int64)
 
-    The groups of arrays are those of `bayes_cpt.model.density.Density`. Loops in place of array expressions
-    compile several times faster.
+
+def law_log_likelihoods(  # type: ignore[no-untyped-def]
+    loss, values, numbers, domain, shared, known, base_loss, columns, base_columns, own_area, base_area,
+    gap, place, floating, first, last, knot_first, knot_carried, knot_innovation,
+):  # fmt: skip
+    """Return the log likelihood of each curve, and its slopes by the values, shape (curves, values).
+
+    The arrays are those of `bayes_cpt.model.likelihood_data.likelihood_data`. Loops in place of array
+    expressions compile several times faster.
     """
-    center, factor = metric
-    kind, prior_center, prior_spread, lower, upper, fixed = priors
-    indices, outputs, inputs, reference, middle, half_width, paces, pace_offset = law
-    domain, shared, known, base_loss, columns, base_columns, own_area, base_area, loss = curves
-    gap, place, floating, first, last, knot_first, knot_carried, knot_innovation = design
-    size, points, count, slope_count = z.size, loss.size, first.size, outputs.shape[1]
-    value = np.empty(size + fixed.size)
-    for j in range(fixed.size):
-        value[size + j] = fixed[j]
-    position, slope, density_slope = np.empty(size), np.empty(size), np.empty(size)
-    for a in range(size):
-        position[a] = center[a]
-        for b in range(size):
-            position[a] += factor[a, b] * z[b]
-    separate_paces(position, paces, pace_offset)
-    total = constrain(
-        position, kind, prior_center, prior_spread, lower, upper, value, slope, density_slope
-    )
-
+    points, count, slope_count = loss.size, first.size, SLOPE_OUTPUTS.shape[1]
+    reference, middle, half_width = numbers[:4], numbers[4], numbers[5]
     area, level = np.empty((4, points)), np.empty((4, count))
-    memory = value[paces[0]]
-    slow = value[paces[1]] if paces[1] >= 0 else 0.0
-    share = value[paces[2]] if paces[2] >= 0 else 0.0
+    memory = values[PACE_PLACES[0]]
+    slow = values[PACE_PLACES[1]] if PACE_PLACES[1] >= 0 else 0.0
+    share = values[PACE_PLACES[2]] if PACE_PLACES[2] >= 0 else 0.0
     annealing_areas(memory, slow, share, middle, half_width, own_area, area)
     annealing_areas(memory, slow, share, middle, half_width, base_area, level)
     room = workspace(place, first, last)
@@ -164,25 +116,26 @@ def log_density(z, metric, priors, law, curves, design):  # type: ignore[no-unty
     every_value, every_slope = np.empty((6, longest)), np.empty((slope_count, longest))
     base_value, base_slope = np.empty((6, 1)), np.empty((slope_count, 1))
     every_back, every_residual = np.empty((6, longest)), np.empty(longest)
-    parameters, gathered = np.empty(indices.shape[1]), np.zeros(value.size)
+    parameters = np.empty(PARAMETER_PLACES.shape[1])
+    totals, gradients = np.empty(count), np.zeros((count, values.size))
     for c in range(count):
         start, stop, d = first[c], last[c], domain[c]
-        own, knots = stop - start, slice(knot_first[c], knot_first[c + 1])
-        rows, values, slopes = every_row[:own], every_value[:, :own], every_slope[:, :own]
-        back, residual = every_back[:, :own], every_residual[:own]
-        for k in range(indices.shape[1]):
-            parameters[k] = value[indices[d, k]]
+        size, knots = stop - start, slice(knot_first[c], knot_first[c + 1])
+        rows, results, slopes = every_row[:size], every_value[:, :size], every_slope[:, :size]
+        back, residual = every_back[:, :size], every_residual[:size]
+        for k in range(PARAMETER_PLACES.shape[1]):
+            parameters[k] = values[PARAMETER_PLACES[d, k]]
         continual = shared[c, 1] == 0.0
         pretrained = 2 * d + 1
         phase = 2 * d if continual else pretrained
-        for i in range(own):
+        for i in range(size):
             for k in range(4):
                 rows[i, k] = columns[start + i, k]
             for row in range(4):
                 here = area[row, start + i]
                 rows[i, 4 + 2 * row] = level[row, c] if continual else here
                 rows[i, 5 + 2 * row] = here if continual else 0.0
-        evaluate(phase, parameters, reference, shared[c], rows, values, slopes)
+        evaluate(phase, parameters, reference, shared[c], rows, results, slopes)
         distance = 0.0
         if known[c] > 0.0:
             for k in range(4):
@@ -191,32 +144,27 @@ def log_density(z, metric, priors, law, curves, design):  # type: ignore[no-unty
                 base_row[0, 4 + 2 * row] = level[row, c]
             evaluate(pretrained, parameters, reference, shared[c], base_row, base_value, base_slope)
             distance = base_loss[c] - base_value[0, 0]
-        for i in range(own):
-            residual[i] = loss[start + i] - values[0, i] - distance * values[1, i]
-        total += curve_log_likelihood(
-            residual, values[2], values[3], values[4], values[5], gap[start:stop], place[start:stop],
+        for i in range(size):
+            residual[i] = loss[start + i] - results[0, i] - distance * results[1, i]
+        totals[c] = curve_log_likelihood(
+            residual, results[2], results[3], results[4], results[5], gap[start:stop], place[start:stop],
             floating[start], knot_carried[knots], knot_innovation[knots], room,
             back[1], back[2], back[3], back[4], back[5],
         )  # fmt: skip
         through_base = 0.0
-        for i in range(own):
+        for i in range(size):
             back[0, i] = -back[1, i]
-            through_base += back[1, i] * values[1, i]
+            through_base += back[1, i] * results[1, i]
             back[1, i] = back[0, i] * distance
         for s in range(slope_count):
-            output = outputs[phase, s]
+            output = SLOPE_OUTPUTS[phase, s]
             if output >= 0:
                 along = 0.0
-                for i in range(own):
+                for i in range(size):
                     along += back[output, i] * slopes[s, i]
-                gathered[indices[d, inputs[phase, s]]] += along
-            if known[c] > 0.0 and outputs[pretrained, s] == 0:
-                gathered[indices[d, inputs[pretrained, s]]] += through_base * base_slope[s, 0]
-    for a in range(size):
-        density_slope[a] += gathered[a] * slope[a]
-    join_slopes(density_slope, position, paces, pace_offset)
-    gradient = np.zeros(size)
-    for a in range(size):
-        for b in range(size):
-            gradient[b] += density_slope[a] * factor[a, b]
-    return total, gradient
+                gradients[c, PARAMETER_PLACES[d, SLOPE_INPUTS[phase, s]]] += along
+            if known[c] > 0.0 and SLOPE_OUTPUTS[pretrained, s] == 0:
+                gradients[c, PARAMETER_PLACES[d, SLOPE_INPUTS[pretrained, s]]] += (
+                    through_base * base_slope[s, 0]
+                )
+    return totals, gradients

@@ -50,7 +50,13 @@ class Settings:
 
 
 def logged_runs(tables: dict[str, Any]) -> list[str]:
-    """Return the names of the runs whose learning rates are in lr.csv."""
+    """Return the names of the runs whose learning rates are in lr.csv.
+
+    Parameters
+    ----------
+    tables : dict
+        Of a study.toml.
+    """
     runs = tables.get("runs")
     if not isinstance(runs, dict):
         return []

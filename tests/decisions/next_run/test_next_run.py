@@ -16,9 +16,9 @@ from bayes_cpt.decisions.next_run.run_values import RunValues
 from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.forecast.plans import with_base_losses
-from bayes_cpt.forecast.simulate import expected_loss
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.compiled.likelihood import curve_log_likelihoods
+from bayes_cpt.model.simulate import expected_loss
 
 type Floats = NDArray[np.float64]
 
@@ -225,7 +225,7 @@ def test_sentences_say_which_what_and_whether_it_pays(found: RunValues) -> None:
         (0.0, "Yes: the same 400 steps"),
         (0.01, "These draws cannot tell, use more"),
         (0.02, "No: the same"),
-        (1.0, "no run of that cost can be worth as much"),
+        (1.0, "No run of that cost can be worth as much"),
     ],
 )
 def test_worth_is_set_against_what_the_cost_would_bring(

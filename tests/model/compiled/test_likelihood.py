@@ -8,13 +8,11 @@ from hand_points import hand_curves
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.optimize import approx_fprime
 from scipy.stats import multivariate_normal, norm
 
 from bayes_cpt.model.compiled.likelihood import curve_log_likelihoods, total_log_likelihood
-from bayes_cpt.model.compiled.likelihood_operation import log_likelihood
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales, residual_design
+from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, residual_design
 
 type Floats = NDArray[np.float64]
 
@@ -127,43 +125,6 @@ def test_slopes_are_finite_differences(name: str) -> None:
     )
     assert np.any(central != 0.0)
     np.testing.assert_allclose(slopes, central, rtol=2e-5, atol=1e-5 * np.abs(central).max())
-
-
-def pytensor_function(design: ResidualDesign) -> Any:
-    """Return inputs -> (value, gradient) through the operation, with the data symbolic too."""
-    import pytensor
-    import pytensor.tensor as pt
-
-    inputs = [pt.dvector(name) for name in NAMES]
-    symbolic = design.map(lambda name, value: pt.as_tensor_variable(value))
-    # Squares before and a factor after, so that the chain rule has something to do.
-    fluctuation, memory, misfit, offset = (variable**2 for variable in inputs[1:])
-    scales = Scales(fluctuation, memory, misfit, offset, extrapolation=0.0)
-    value = 3.0 * log_likelihood(inputs[0] ** 3, symbolic, scales)
-    return pytensor.function(inputs, [value, *pytensor.grad(value, inputs)])
-
-
-def test_operation_and_its_gradient_inside_a_graph() -> None:
-    design = residual_design(CURVES, REFERENCE_STEPS, 0.5)
-    values = drawn(CURVES, 6)
-    roots = [np.cbrt(values["residual"]), *(np.sqrt(values[name]) for name in NAMES[1:])]
-    value, *gradient = pytensor_function(design)(*roots)
-    assert float(value) == pytest.approx(3.0 * sum(dense(CURVES, values, 0.5)), rel=1e-9)
-
-    def total(flat: Floats) -> float:
-        parts = np.split(flat, len(NAMES))
-        changed = dict(zip(NAMES, [parts[0] ** 3, *(part**2 for part in parts[1:])], strict=True))
-        return 3.0 * sum(dense(CURVES, changed, 0.5))
-
-    # The memory of the dense form is one number per curve: its slopes are summed over the curve.
-    flat = np.concatenate(roots)
-    numeric = np.split(approx_fprime(flat, total, 1e-7), len(NAMES))
-    for name, found, expected in zip(NAMES, gradient, numeric, strict=True):
-        if name == "memory":
-            first = CURVES.points.curve_index
-            found = np.bincount(first, found)
-            expected = np.bincount(first, expected)
-        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3 * np.abs(expected).max())
 
 
 def test_first_point_of_a_curve_forgets_the_curve_before_it() -> None:

@@ -1,0 +1,294 @@
+"""`pymc.Model` -> its log density and gradient, as fast as a sampler wants them.
+
+Priors, transforms and data are read off the model; its likelihood is the model's own operation. The same
+function through PyTensor costs seconds of compilation in every process; this one costs none
+(docs/benchmarks.md). The density is over the unconstrained values of the parameters, whose annealing paces
+are taken as mean and ratio (`bayes_cpt.inference.coordinates`).
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.errors import BayesCPTError
+from bayes_cpt.inference.coordinates import join_paces, join_slopes, separate_paces
+from bayes_cpt.inference.whitening import Metric
+from bayes_cpt.model.compiled.kernels import PACES
+from bayes_cpt.model.families import Family, LogitNormal, LogNormal, Normal
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+type Floats = NDArray[np.float64]
+
+# How a variable is sampled: families of priors by PyMC's names of distribution and transform.
+NORMAL, LOG_NORMAL, LOGIT_NORMAL, BOUNDED = range(4)
+KINDS = {
+    ("NormalRV", "NoneType"): NORMAL,
+    ("LogNormalRV", "LogTransform"): LOG_NORMAL,
+    ("LogitNormal", "LogOddsTransform"): LOGIT_NORMAL,
+    ("TruncatedRV", "Interval"): BOUNDED,
+}
+FAMILIES: tuple[type[Family], ...] = (Normal, LogNormal, LogitNormal)
+
+
+class ModelError(BayesCPTError):
+    """A `pymc.Model` with a part that this sampler does not know."""
+
+
+@dataclass(frozen=True, eq=False)
+class Density:
+    """The log density of a model over the coordinates of a sampler.
+
+    Parameters
+    ----------
+    names : tuple of str
+        The free variables, in order.
+    shapes : tuple of tuple of int
+        Of their values.
+    priors : tuple of ndarray
+        Kind, centre, spread and bounds of each sampled number.
+    places : ndarray of int, shape (dimensions,)
+        Where the sampled numbers stand among all values of the law.
+    template : ndarray, shape (values,)
+        All values of the law, the fixed ones filled in.
+    paces : ndarray of int, shape (3,)
+        Where those of `PACES` stand among the sampled numbers, -1 where they are not sampled.
+    likelihood : callable
+        The model's likelihood: ``(loss, values, *arrays)`` to one number per curve, and slopes.
+    arrays : tuple of ndarray
+        Measured losses, then the data of the model.
+    """
+
+    names: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    priors: tuple[Any, ...]
+    places: NDArray[np.int64]
+    template: Floats
+    paces: NDArray[np.int64]
+    likelihood: Any
+    arrays: tuple[Any, ...]
+
+    @property
+    def start(self) -> Floats:
+        """The medians of the priors, in the sampler's coordinates, shape (dimensions,)."""
+        kind, center, _, lower, upper = self.priors
+        start = np.array(center)
+        bounded = kind == BOUNDED
+        share = (np.exp(center[bounded]) - lower[bounded]) / (upper - lower)[bounded]
+        start[bounded] = np.log(share / (1.0 - share))
+        join_paces(start, self.paces, self._pace_offset)
+        return start
+
+    @property
+    def _pace_offset(self) -> float:
+        """Unconstrained slow memory less unconstrained memory where the two are equal."""
+        kind, _, _, lower, upper = self.priors
+        scales = [
+            np.log(upper[j] - lower[j]) if j >= 0 and kind[j] == BOUNDED else 0.0
+            for j in self.paces[:2]
+        ]
+        return float(scales[0] - scales[1])
+
+    def in_metric(self, metric: Metric) -> Callable[[Floats], tuple[float, Floats]]:
+        """Return the function of white coordinates: log density and gradient."""
+        center, factor = np.ascontiguousarray(metric.center), np.ascontiguousarray(metric.factor)
+        priors, paces, offset = self.priors, self.paces, self._pace_offset
+        likelihood, (loss, *data) = self.likelihood, self.arrays
+        places, template = self.places, self.template
+        evaluate_priors: Any = prior_density
+
+        def log_density(white: Floats) -> tuple[float, Floats]:
+            prior, values, position, slope, gradient = evaluate_priors(
+                white, center, factor, *priors, paces, offset, places, template
+            )
+            likelihoods, slopes = likelihood(loss, values, *data)
+            total = prior + likelihoods.sum()
+            return total, white_gradient(
+                slopes, places, position, slope, gradient, factor, paces, offset
+            )
+
+        return log_density
+
+    def unconstrained(self, positions: Floats) -> Floats:
+        """Return each number's unconstrained value at a sampler's positions, shape (..., dimensions)."""
+        separated = np.array(positions, dtype=np.float64, order="C")
+        for position in separated.reshape(-1, self.places.size):
+            separate_paces(position, self.paces, self._pace_offset)
+        return separated
+
+    def values(self, positions: Floats) -> dict[str, Floats]:
+        """Return the free variables at a sampler's positions of shape (..., dimensions).
+
+        Each has the shape (..., members) of its coordinate, or (...) where it is shared.
+        """
+        kind, _, _, lower, upper = self.priors
+        values = self.unconstrained(positions)
+        for k, family in enumerate(FAMILIES):
+            values[..., kind == k] = family.from_scale(values[..., kind == k])
+        bounded = kind == BOUNDED
+        share = LogitNormal.from_scale(values[..., bounded])
+        values[..., bounded] = lower[bounded] + (upper - lower)[bounded] * share
+        sizes = [math.prod(shape) for shape in self.shapes]
+        parts = np.split(values, np.cumsum(sizes)[:-1], axis=-1)
+        return {
+            name: part.reshape(*part.shape[:-1], *shape)
+            for name, shape, part in zip(self.names, self.shapes, parts, strict=True)
+        }
+
+
+def density_of(model: "pm.Model") -> Density:
+    """Return the log density of a model that `bayes_cpt.model.build.build_model` made.
+
+    Raises
+    ------
+    ModelError
+        If the model has a part that is not of the kind that `build_model` makes: another distribution,
+        another observed variable, or a potential.
+    """
+    likelihood = _likelihood(model)
+    operation, (loss, values, *data) = likelihood.owner.op, likelihood.owner.inputs
+    names = tuple(variable.name for variable in model.free_RVs)
+    read = [_read_prior(model, variable) for variable in model.free_RVs]
+    columns = np.concatenate([np.column_stack(numbers) for _, numbers in read]).T
+    sizes = {name: math.prod(shape) for name, (shape, _) in zip(names, read, strict=True)}
+    template, places = _layout(model, values, sizes)
+    where = dict(zip(names, np.cumsum([0, *sizes.values()]), strict=False))
+    return Density(
+        names=names,
+        shapes=tuple(shape for shape, _ in read),
+        priors=(columns[0].astype(np.int64), *np.ascontiguousarray(columns[1:])),
+        places=places,
+        template=template,
+        paces=np.array([where.get(name, -1) for name in PACES], dtype=np.int64),
+        likelihood=operation.function,
+        arrays=tuple(array.get_value(borrow=True) for array in (loss, *data)),
+    )
+
+
+def _likelihood(model: "pm.Model") -> Any:
+    """Return the likelihood of each curve as the model computes it."""
+    if model.potentials or len(model.observed_RVs) != 1:
+        raise ModelError(
+            "The model has potentials, or other observed variables than the losses of the curves. "
+            "Sample it with pm.sample."
+        )
+    factors = model.logp(vars=model.observed_RVs, sum=False, jacobian=False)
+    if not hasattr(factors[0].owner.op, "function"):
+        raise ModelError("The model's likelihood is not that of build_model. Use pm.sample.")
+    return factors[0]
+
+
+def _read_prior(model: "pm.Model", variable: Any) -> tuple[tuple[int, ...], tuple[Any, ...]]:
+    """Return the shape of a variable, and kind, centre, spread and bounds of each of its members."""
+    from pytensor.tensor.variable import TensorConstant
+
+    transform = model.rvs_to_transforms[variable]
+    kind = KINDS.get((type(variable.owner.op).__name__, type(transform).__name__))
+    constants = [
+        np.asarray(given.data)
+        for given in variable.owner.inputs
+        if isinstance(given, TensorConstant) and given.dtype == "float64"
+    ]
+    if kind is None or len(constants) != (4 if kind == BOUNDED else 2):
+        raise ModelError(
+            f"The variable {variable.name} has a prior that build_model does not make. Use pm.sample."
+        )
+    shape = tuple(int(size) for size in np.broadcast_shapes(*(each.shape for each in constants)))
+    if kind != BOUNDED:
+        constants += [np.zeros(()), np.zeros(())]
+    numbers = [np.broadcast_to(each, shape or (1,)).ravel() for each in constants]
+    return shape, (np.full(numbers[0].size, kind), *numbers)
+
+
+def _layout(
+    model: "pm.Model", values: Any, sizes: dict[str, int]
+) -> tuple[Floats, NDArray[np.int64]]:
+    """Return all values of the law with 0 for the sampled ones, and the places of these, in order."""
+    from pymc.pytensorf import constant_fold
+    from pytensor.graph.traversal import ancestors
+
+    sampled = {model.rvs_to_values[variable]: variable.name for variable in model.free_RVs}
+    template: list[Floats] = []
+    places: dict[str, NDArray[np.int64]] = {}
+    count = 0
+    for part in values.owner.inputs:
+        sources = [sampled[node] for node in ancestors([part]) if node in sampled]
+        for name in sources:
+            places[name] = np.arange(count, count + sizes[name])
+        known = np.zeros(sizes[sources[0]]) if sources else np.asarray(constant_fold([part])[0])
+        template.append(known)
+        count += known.size
+    ordered = np.concatenate([places[variable.name] for variable in model.free_RVs])
+    return np.concatenate(template).astype(np.float64), ordered
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def prior_density(  # type: ignore[no-untyped-def]
+    white, metric_center, factor, kind, center, spread, lower, upper, paces, offset, places, template
+):  # fmt: skip
+    """Return the log density of the priors at white coordinates, and what the likelihood needs.
+
+    A bounded log-normal is sampled as the logit of where it lies between its bounds; every other prior is
+    normal in what is sampled.
+
+    Returns
+    -------
+    total : float
+    values : ndarray
+        All values of the law.
+    position, slope, gradient : ndarray, shape (dimensions,)
+        Unconstrained values, the slope of each value by its own, and of `total` by each.
+    """
+    size = white.size
+    position, slope, gradient = np.empty(size), np.empty(size), np.empty(size)
+    values = template.copy()
+    for a in range(size):
+        position[a] = metric_center[a]
+        for b in range(size):
+            position[a] += factor[a, b] * white[b]
+    separate_paces(position, paces, offset)
+    total = -0.5 * size * math.log(2.0 * math.pi)
+    for j in range(size):
+        scaled = (position[j] - center[j]) / spread[j]
+        value, slope[j], gradient[j] = position[j], 1.0, -scaled / spread[j]
+        if kind[j] == LOG_NORMAL:
+            value = math.exp(position[j])
+            slope[j] = value
+        elif kind[j] != NORMAL:
+            value = 1.0 / (1.0 + math.exp(-position[j]))
+            slope[j] = value * (1.0 - value)
+        if kind[j] == BOUNDED:
+            share, width = value, upper[j] - lower[j]
+            value, slope[j] = lower[j] + width * share, width * slope[j]
+            scaled = (math.log(value) - center[j]) / spread[j]
+            high = (math.log(upper[j]) - center[j]) / spread[j] * math.sqrt(0.5)
+            low = (math.log(lower[j]) - center[j]) / spread[j] * math.sqrt(0.5)
+            mass = 0.5 * (math.erf(high) - math.erf(low))
+            total += math.log(slope[j] / (value * mass))
+            gradient[j] = 1.0 - 2.0 * share - (1.0 + scaled / spread[j]) * slope[j] / value
+        total -= 0.5 * scaled**2 + math.log(spread[j])
+        values[places[j]] = value
+    return total, values, position, slope, gradient
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def white_gradient(slopes, places, position, slope, gradient, factor, paces, offset):  # type: ignore[no-untyped-def]
+    """Return the gradient by white coordinates: of the priors, and of the likelihood of all curves."""
+    size = position.size
+    for a in range(size):
+        along = 0.0
+        for curve in range(slopes.shape[0]):
+            along += slopes[curve, places[a]]
+        gradient[a] += along * slope[a]
+    join_slopes(gradient, position, paces, offset)
+    white = np.zeros(size)
+    for a in range(size):
+        for b in range(size):
+            white[b] += gradient[a] * factor[a, b]
+    return white

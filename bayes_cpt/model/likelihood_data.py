@@ -1,0 +1,66 @@
+"""The arrays that the likelihood of a study's curves takes."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.model.points import Points
+from bayes_cpt.model.setup import Setup
+
+# Columns of a point, in the order of `bayes_cpt.model.compiled.symbolic.POINT`; the annealing areas, which
+# depend on the momenta, follow.
+COLUMNS = ("cpt_steps", "learning_rate", "forward_pt", "forward_cpt")
+AREA_COLUMNS = 8
+
+
+def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
+    """Return the arrays by name, in the order in which the likelihood takes them after the values.
+
+    The last, ``loss``, is its first argument.
+
+    ``loss`` (points,) is what was measured. The others say where: ``curve_...`` and ``base_...`` hold a row
+    per curve, ``point_...`` a row per point, ``knot_...`` one per knot of the misfit (see
+    `ResidualDesign`);
+    ``reference`` holds the reference learning rate, forward areas and steps, and middle and half-width of
+    the interval of the momenta.
+    """
+    frame, design = setup.frame, setup.design
+    points, bases = setup.curves.points, setup.curves.bases
+    starts = design.first
+    pretraining = design.pretraining.astype(bool)
+    reference = frame.reference
+    return {
+        "reference": np.array(
+            [
+                reference.learning_rate,
+                reference.forward_pt,
+                reference.forward_cpt,
+                reference.steps,
+                *frame.momentum_range.interval,
+            ]
+        ),
+        "curve_domain": points.domain_index[starts].astype(np.int64),
+        "curve_shared": np.column_stack([points.target_share[starts], design.pretraining[starts]]),
+        "base_known": bases.base_known.astype(np.float64),
+        "base_loss": bases.loss.astype(np.float64),
+        "point_columns": _columns(points),
+        "base_columns": _columns(bases),
+        "point_area": np.where(pretraining[:, None], points.annealing_pt, points.annealing_cpt),
+        "base_area": np.ascontiguousarray(bases.annealing_pt),
+        "point_gap": design.gap,
+        "point_place": design.place,
+        "point_floating": design.floating,
+        "curve_first": design.first,
+        "curve_last": design.last,
+        "knot_first": design.knot_first,
+        "knot_carried": design.knot_carried,
+        "knot_innovation": design.knot_innovation,
+        "loss": points.loss.astype(np.float64),
+    }
+
+
+def _columns(points: Points) -> NDArray[np.float64]:
+    given = [np.asarray(getattr(points, name), dtype=np.float64) for name in COLUMNS]
+    room = np.zeros((points.steps.size, AREA_COLUMNS))
+    return np.ascontiguousarray(np.column_stack([*given, room]))

@@ -1,0 +1,70 @@
+"""Log prior and log likelihood of draws, part by part: what importance weights and checks are made of."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.model.elements import elements
+from bayes_cpt.model.families import Fixed
+from bayes_cpt.model.likelihood_data import likelihood_data
+from bayes_cpt.model.setup import Frame, Setup
+
+type Floats = NDArray[np.float64]
+
+
+def log_priors(frame: Frame, parameters: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Return the log prior density of every sampled parameter.
+
+    Densities are per unit of the scale on which the prior is normal (a lognormal's log), as a sampler has
+    them: raised to a power such a prior gets narrower around its median. Per unit of the value it would
+    move as well. Fixed parameters are left out.
+
+    Parameters
+    ----------
+    frame : Frame
+    parameters : mapping of str to ndarray, shape (draws, members) or (draws,)
+
+    Returns
+    -------
+    dict of str to ndarray
+        Of the same shapes.
+    """
+    densities: dict[str, list[Floats]] = {}
+    for element in elements(frame):
+        values = parameters[element.name]
+        member = values if element.domain is None else values[:, element.member]
+        density = element.prior.log_density(member) - element.prior.log_slope(member)
+        densities.setdefault(element.name, []).append(density)
+    fixed = {element.name for element in elements(frame) if isinstance(element.prior, Fixed)}
+    return {
+        name: members[0] if parameters[name].ndim == 1 else np.stack(members, axis=1)
+        for name, members in densities.items()
+        if name not in fixed
+    }
+
+
+def log_likelihoods(setup: Setup, parameters: Mapping[str, Floats]) -> Floats:
+    """Return the log likelihood of every fitted curve, shape (draws, curves).
+
+    Parameters
+    ----------
+    setup : Setup
+    parameters : mapping of str to ndarray, shape (draws, members) or (draws,)
+        All parameters, fixed ones too.
+    """
+    from bayes_cpt.model.compiled.compilation import compiled_law
+
+    law = compiled_law(setup.frame.spec, setup.frame.roles)
+    arrays = likelihood_data(setup)
+    loss = arrays.pop("loss")
+    values = np.stack(
+        [
+            np.reshape(parameters[element.name], (-1, 1))[:, 0]
+            if element.domain is None
+            else parameters[element.name][:, element.member]
+            for element in elements(setup.frame)
+        ],
+        axis=1,
+    )
+    return np.stack([law.log_likelihoods(loss, row, *arrays.values())[0] for row in values])

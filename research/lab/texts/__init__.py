@@ -1,0 +1,1 @@
+"""Text for training: packages, what is kept of them, and duplicates."""

@@ -1,0 +1,1 @@
+"""Training: the list of runs, the order of the data, the model and its checkpoints."""

@@ -1,0 +1,225 @@
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytest
+from dense_residuals import curve_covariance, walk
+from numpy.typing import NDArray
+from open_weights import open_study
+from scipy.special import expit, log_expit
+from scipy.stats import multivariate_normal, norm
+
+from bayes_cpt.bundled import bundled_study
+from bayes_cpt.inference.density import Density, ModelError, density_of
+from bayes_cpt.inference.whitening import Metric
+from bayes_cpt.model.build import model_of
+from bayes_cpt.model.elements import elements
+from bayes_cpt.model.families import Distribution, Fixed, LogitNormal, LogNormal, Normal
+from bayes_cpt.model.residuals import ONSET_SHARE
+from bayes_cpt.model.setup import Setup, build_setup
+from bayes_cpt.model.spec import read_spec, shipped_models
+from bayes_cpt.study.readers.folder import read_study
+
+type Floats = NDArray[np.float64]
+
+
+def constrain(prior: Distribution, y: float) -> tuple[float, float]:
+    """Return the value at an unconstrained y, and the log density of y: prior and Jacobian."""
+    match prior:
+        case Normal(mean=mean, sd=sd):
+            return y, float(norm.logpdf(y, mean, sd))
+        case LogitNormal(median=median, sigma=sigma):
+            return float(expit(y)), float(norm.logpdf(y, np.log(median / (1 - median)), sigma))
+        case LogNormal(median=median, sigma=sigma, lower=None):
+            return float(np.exp(y)), float(norm.logpdf(y, np.log(median), sigma))
+        case LogNormal(median=median, sigma=sigma, lower=lower, upper=upper):
+            assert lower is not None
+            assert upper is not None
+            value = lower + (upper - lower) * float(expit(y))
+            z, low, high = (np.log(v / median) / sigma for v in (value, lower, upper))
+            density = (
+                norm.logpdf(z) - np.log(sigma * value) - np.log(norm.cdf(high) - norm.cdf(low))
+            )
+            jacobian = np.log(upper - lower) + log_expit(y) + log_expit(-y)
+            return value, float(density + jacobian)
+        case _:
+            raise AssertionError(prior)
+
+
+def prior_density(setup: Setup, position: Floats) -> tuple[dict[str, Any], float]:
+    """Return constrained parameters, and the log density of the priors, by SciPy."""
+    parameters: dict[str, Any] = {}
+    total = 0.0
+    unconstrained = iter(position)
+    for element in elements(setup.frame):
+        if isinstance(element.prior, Fixed):
+            value = element.prior.value
+        else:
+            value, density = constrain(element.prior, float(next(unconstrained)))
+            total += density
+        if element.domain is None:
+            parameters[element.name] = np.float64(value)
+        else:
+            parameters[element.name] = np.append(parameters.get(element.name, []), value)
+    return parameters, total
+
+
+def dense_likelihood(setup: Setup, parameters: dict[str, Any]) -> float:
+    frame, curves, total = setup.frame, setup.curves, 0.0
+    coefficients = frame.law.coefficients(parameters, np)
+    law = frame.law.curve_loss(curves.points, curves.bases, coefficients, np)
+    pretraining = setup.design.pretraining
+    scales = frame.residual_scales(curves.points, pretraining, parameters, coefficients, np)
+    for i, curve in enumerate(curves.curves):
+        rows = curves.points.curve_index == i
+        covariance = curve_covariance(
+            curves.points.steps[rows],
+            anchored=curve.continual and curve.base_known,
+            fluctuation=scales.fluctuation[rows],
+            memory=float(scales.memory[rows][0]),
+            misfit=scales.misfit[rows],
+            level=scales.offset[rows],
+            onset=ONSET_SHARE * frame.reference.steps,
+            **walk(frame.spec, continual=curve.continual),
+        )
+        total += float(multivariate_normal.logpdf((curves.points.loss - law)[rows], cov=covariance))
+    return total
+
+
+def places(density: Density, count: int) -> Floats:
+    """Return a sampler's positions scattered over the prior."""
+    start = density.start
+    return np.asarray(start + 0.4 * np.random.default_rng(1).standard_normal((count, start.size)))
+
+
+def density_at(density: Density, position: Floats) -> tuple[float, Floats]:
+    return density.in_metric(Metric(position, np.eye(position.size)))(np.zeros(position.size))
+
+
+def bundled(model: str = "cpt-replay") -> Setup:
+    study = read_study(bundled_study())
+    spec = read_spec(model)
+    if not spec.law.uses_replay:
+        study = study.subset([run.name for run in study.runs if not run.replay])
+    return build_setup(spec, study)
+
+
+def without_pretraining_runs() -> Setup:
+    study = read_study(bundled_study())
+    return build_setup(
+        read_spec("cpt-replay"), study.subset([run.name for run in study.continual_runs])
+    )
+
+
+def from_an_unknown_base() -> Setup:
+    return build_setup(read_spec("cpt-replay"), open_study())
+
+
+@pytest.mark.parametrize("built", [bundled, without_pretraining_runs, from_an_unknown_base])
+def test_density_is_that_of_scipy(built: Callable[[], Setup]) -> None:
+    setup = built()
+    density = density_of(model_of(setup))
+    for position in places(density, 4):
+        parameters, prior = prior_density(setup, density.unconstrained(position))
+        expected = prior + dense_likelihood(setup, parameters)
+        assert density_at(density, position)[0] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", [*shipped_models(), "unknown base"])
+def test_density_and_gradient_are_those_of_the_pymc_model(name: str) -> None:
+    setup = from_an_unknown_base() if name == "unknown base" else bundled(name)
+    density = density_of(model_of(setup))
+    model = model_of(setup)
+    position = places(density, 1)[0]
+    value, gradient = density_at(density, position)
+    function = model.logp_dlogp_function(ravel_inputs=True, mode="FAST_COMPILE")
+    function.set_extra_values({})
+    total, slopes = function._pytensor_function(density.unconstrained(position))
+    assert value == pytest.approx(float(total), rel=1e-10)
+    expected = jacobian(density, position) @ slopes
+    np.testing.assert_allclose(gradient, expected, rtol=1e-7, atol=1e-5)
+
+
+def jacobian(density: Density, position: Floats) -> Floats:
+    """Return the slopes of unconstrained values by the sampler's coordinates, one coordinate a row."""
+    step = 1e-5 * np.eye(position.size)
+    ahead, behind = density.unconstrained(position + step), density.unconstrained(position - step)
+    return np.asarray((ahead - behind) / 2e-5)
+
+
+def test_gradient_is_that_of_finite_differences_in_any_metric() -> None:
+    density = density_of(model_of(bundled()))
+    size = density.start.size
+    generator = np.random.default_rng(3)
+    factor = np.eye(size) + 0.05 * generator.standard_normal((size, size))
+    function = density.in_metric(Metric(places(density, 1)[0], factor))
+    here = 0.1 * generator.standard_normal(size)
+    gradient = function(here)[1]
+    step = 1e-5
+    for i in range(size):
+        shift = step * np.eye(size)[i]
+        slope = (function(here + shift)[0] - function(here - shift)[0]) / (2 * step)
+        assert gradient[i] == pytest.approx(slope, rel=1e-4, abs=0.05)
+
+
+def test_another_study_is_another_density_of_the_same_code() -> None:
+    study = read_study(bundled_study())
+    shorter = study.truncated({"r00_const": 400, "pt_trunk": 9000, "r25_cos": 1000})
+    changed = replace(shorter, losses=shorter.losses.assign(loss=shorter.losses["loss"] + 0.1))
+    setup = build_setup(read_spec("cpt-replay"), changed)
+    first, other = density_of(model_of(bundled())), density_of(model_of(setup))
+    assert other.likelihood is first.likelihood
+    position = places(first, 1)[0]
+    parameters, prior = prior_density(setup, other.unconstrained(position))
+    found = density_at(other, position)[0]
+    assert found == pytest.approx(prior + dense_likelihood(setup, parameters), rel=1e-9)
+    assert found != pytest.approx(density_at(first, position)[0], rel=1e-3)
+
+
+def test_values_come_back_on_their_own_scale() -> None:
+    setup = bundled()
+    density = density_of(model_of(setup))
+    positions = np.stack([places(density, 6), places(density, 6) + 0.1])
+    values = density.values(positions)
+    expected = [
+        [prior_density(setup, density.unconstrained(place))[0] for place in row]
+        for row in positions
+    ]
+    for name, draws in values.items():
+        by_hand = np.array([[parameters[name] for parameters in row] for row in expected])
+        np.testing.assert_allclose(draws, by_hand, rtol=1e-12)
+    assert set(values) == set(setup.frame.parameters())
+
+
+def test_the_start_is_the_median_of_every_prior() -> None:
+    setup = bundled()
+    density = density_of(model_of(setup))
+    values = density.values(density.start)
+    for element in elements(setup.frame):
+        member = np.atleast_1d(values[element.name])[element.member]
+        assert isinstance(element.prior, LogNormal | LogitNormal | Normal)
+        assert member == pytest.approx(getattr(element.prior, "median", element.prior.center))
+
+
+def test_what_is_sampled_is_the_model_itself() -> None:
+    """A model whose prior and data were changed by hand has another density, without any specification."""
+    model = model_of(bundled())
+    position = np.asarray(density_of(model).start)
+    before = density_at(density_of(model), position)[0]
+    with model:
+        pm.set_data({"measured_loss": model["measured_loss"].get_value() + 0.01})
+    moved = density_at(density_of(model), position)[0]
+    assert moved != pytest.approx(before, rel=1e-6)
+    with model:
+        pm.Potential("mine", model["memory"])
+    with pytest.raises(ModelError, match="potentials"):
+        density_of(model)
+
+
+def test_a_prior_of_a_kind_that_is_not_ours_is_named() -> None:
+    with model_of(bundled()) as model:
+        pm.Gamma("mine", 2.0, 1.0)
+    with pytest.raises(ModelError, match="mine"):
+        density_of(model)

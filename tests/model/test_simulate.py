@@ -1,0 +1,246 @@
+"""Draws of curves against the dense normal distribution that the residual model stands for."""
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+from dense_residuals import curve_covariance, walk
+from hand_points import hand_curves
+from numpy.typing import NDArray
+
+from bayes_cpt.laws import Reference
+from bayes_cpt.model.points import Curves
+from bayes_cpt.model.prior_draws import draw_priors
+from bayes_cpt.model.residuals import (
+    ONSET_SHARE,
+    Placed,
+    Scales,
+    predictive_covariance,
+    predictive_variance,
+)
+from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.simulate import CurveDraws, expected_loss, known_moments, simulate
+from bayes_cpt.model.spec import read_spec
+
+type Floats = NDArray[np.float64]
+
+DRAWS = 60_000
+# Of a moment, in standard errors. Seeds are fixed; a few hundred moments are looked at.
+FAR = 5.0
+REFERENCE = Reference(2e-3, 24.0, 3.0, 3000.0)
+FRAME = Frame(read_spec("cpt-replay"), ("g", "t"), ("general", "target"), REFERENCE)
+ONE = {name: value[0] for name, value in draw_priors(FRAME, 1, seed=3).items()} | {
+    "memory": np.float64(300.0),
+    "fluctuation_memory": np.array([0.02, 0.05]),
+}
+PARAMETERS = {name: np.broadcast_to(value, (DRAWS, *value.shape)) for name, value in ONE.items()}
+# A measured start, PT, CPT from an unmeasured base; other points are measured than are wanted.
+FORM: dict[str, Any] = {
+    "continual": [True, False, True],
+    "base_known": [True, False, False],
+    "domains": [1, 0, 1],
+}
+WANTED_STEPS = [[1.0, 30.0, 200.0, 3000.0], [1000.0, 1100.0, 9000.0], [5.0, 100.0, 2000.0]]
+SEEN_STEPS = [[10.0, 60.0, 1000.0], [900.0, 1100.0], [50.0]]
+
+
+def with_rates(steps: list[list[float]], losses: list[list[float]] | None = None) -> Curves:
+    rates = [[1.0 - 0.3 * np.sin(step) ** 2 for step in own] for own in steps]
+    return hand_curves(steps, rates=rates, losses=losses, **FORM)
+
+
+WANTED = with_rates(WANTED_STEPS)
+SEEN_RESIDUALS = [[0.06, -0.03, 0.15], [-0.03, 0.04], [0.06]]
+
+
+def seen() -> Curves:
+    """Return the measured points: the law's curve plus the residuals above."""
+    bare = with_rates(SEEN_STEPS)
+    law = expected_loss(FRAME, {name: value[:1] for name, value in PARAMETERS.items()}, bare)[0]
+    losses = law + np.concatenate(SEEN_RESIDUALS)
+    sizes = np.cumsum([len(own) for own in SEEN_STEPS])[:-1]
+    return with_rates(SEEN_STEPS, [own.tolist() for own in np.split(losses, sizes)])
+
+
+def covariance(curve: int, steps: list[float], rates: Floats) -> Floats:
+    """Return the dense covariance of a curve at any steps, all sizes written out."""
+    continual, domain = FORM["continual"][curve], FORM["domains"][curve]
+    phase = "cpt" if continual else "pt"
+    own = {name: float(value[domain]) for name, value in ONE.items() if name in SIZES}
+    floor = own["fluctuation_floor"]
+    misfit = own["misfit_pt"]
+    if continual:
+        # At replay 0 the misfit is whole.
+        misfit = own["misfit_cpt"]
+    return curve_covariance(
+        steps,
+        anchored=FORM["base_known"][curve],
+        fluctuation=own[f"fluctuation_{phase}"] * (floor + (1.0 - floor) * rates),
+        memory=own["fluctuation_memory"] * REFERENCE.steps,
+        misfit=np.full(len(steps), misfit),
+        level=np.full(len(steps), own["offset_pt"]),
+        onset=ONSET_SHARE * REFERENCE.steps,
+        **walk(FRAME.spec, continual=continual),
+    )
+
+
+SIZES = {
+    "fluctuation_floor", "fluctuation_memory", "fluctuation_pt", "fluctuation_cpt", "misfit_pt",
+    "misfit_cpt", "offset_pt",
+}  # fmt: skip
+
+
+def rates_of(curves: Curves, curve: int) -> Floats:
+    return np.asarray(curves.points.learning_rate[curves.points.curve_index == curve])
+
+
+def residuals(draws: CurveDraws, curve: int) -> Floats:
+    rows = WANTED.points.curve_index == curve
+    return np.asarray((draws.loss - draws.expected)[:, rows])
+
+
+def assert_moments(found: Floats, mean: Floats, wanted: Floats) -> None:
+    """Compare mean and covariance of draws with those of a normal distribution."""
+    sds = np.sqrt(np.diag(wanted))
+    assert np.all(np.abs(found.mean(axis=0) - mean) <= FAR * sds / np.sqrt(len(found)) + 1e-12)
+    error = np.sqrt((np.outer(sds, sds) ** 2 + wanted**2) / len(found))
+    assert np.all(np.abs(np.cov(found, rowvar=False) - wanted) <= FAR * error + 1e-12)
+
+
+def conditional(curve: int) -> tuple[Floats, Floats]:
+    """Return mean and covariance at the wanted steps given the residuals at the seen ones."""
+    steps = [*WANTED_STEPS[curve], *SEEN_STEPS[curve]]
+    rates = np.concatenate([rates_of(WANTED, curve), rates_of(with_rates(SEEN_STEPS), curve)])
+    whole = covariance(curve, steps, rates)
+    count = len(WANTED_STEPS[curve])
+    here, cross, there = whole[:count, :count], whole[:count, count:], whole[count:, count:]
+    weights = np.linalg.solve(there, cross.T).T
+    return weights @ np.array(SEEN_RESIDUALS[curve]), here - weights @ cross.T
+
+
+@pytest.fixture(scope="module")
+def new() -> CurveDraws:
+    return simulate(FRAME, PARAMETERS, WANTED, None, np.random.default_rng(1))
+
+
+@pytest.fixture(scope="module")
+def known() -> CurveDraws:
+    return simulate(FRAME, PARAMETERS, WANTED, seen(), np.random.default_rng(2))
+
+
+@pytest.mark.parametrize("curve", [0, 1, 2])
+def test_new_curves_have_the_dense_moments(new: CurveDraws, curve: int) -> None:
+    wanted = covariance(curve, WANTED_STEPS[curve], rates_of(WANTED, curve))
+    assert_moments(residuals(new, curve), np.zeros(len(wanted)), wanted)
+
+
+@pytest.mark.parametrize("curve", [0, 1, 2])
+def test_known_curves_have_the_dense_conditional_moments(known: CurveDraws, curve: int) -> None:
+    mean, wanted = conditional(curve)
+    found = residuals(known, curve)
+    assert_moments(found, mean, wanted)
+    # Conditioning must have done something for this to mean anything.
+    prior = covariance(curve, WANTED_STEPS[curve], rates_of(WANTED, curve))
+    assert np.trace(wanted) < 0.9 * np.trace(prior)
+    assert np.abs(mean).max() > 0.01
+
+
+@pytest.mark.parametrize("curve", [0, 1, 2])
+def test_moments_of_known_curves_are_the_dense_conditional_ones(curve: int) -> None:
+    few = {name: value[:2] for name, value in PARAMETERS.items()}
+    means, variances = known_moments(FRAME, few, WANTED, seen())
+    rows = WANTED.points.curve_index == curve
+    law = expected_loss(FRAME, few, WANTED)[:, rows]
+    mean, wanted = conditional(curve)
+    for draw in range(2):
+        np.testing.assert_allclose((means[:, rows] - law)[draw], mean, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(variances[draw, rows], np.diag(wanted), rtol=1e-9, atol=1e-15)
+
+
+@pytest.mark.parametrize("curve", [0, 1, 2])
+def test_the_predictive_covariance_is_the_dense_one(curve: int) -> None:
+    design = FRAME.residual_design(WANTED)
+    one = {name: value[:1] for name, value in PARAMETERS.items()}
+    coefficients = FRAME.law.coefficients(one, np)
+    scales = FRAME.residual_scales(WANTED.points, design.pretraining, one, coefficients, np)
+    rows = np.flatnonzero(WANTED.points.curve_index == curve)
+
+    def placed(along: Any) -> Placed:
+        shaped = {
+            field.name: np.broadcast_to(getattr(scales, field.name), (1, design.position.size))[0][
+                rows
+            ][along]
+            for field in fields(scales)
+        }
+        steps, floating, beyond = (
+            own[rows][along] for own in (WANTED.points.steps, design.floating, design.beyond)
+        )
+        return Placed(Scales(**shaped), steps, floating, beyond)
+
+    ramps = design.ramps[rows]
+    first, second = placed((slice(None), None)), placed((None, slice(None)))
+    found = predictive_covariance(first, second, ramps @ ramps.T, np)
+    wanted = covariance(curve, WANTED_STEPS[curve], rates_of(WANTED, curve))
+    np.testing.assert_allclose(found, wanted, rtol=1e-9)
+    alone = predictive_variance(placed(slice(None)), (ramps**2).sum(axis=1), np)
+    np.testing.assert_allclose(alone, np.diag(wanted), rtol=1e-9)
+
+
+def test_curves_of_a_new_run_are_independent_of_each_other(new: CurveDraws) -> None:
+    first, second = residuals(new, 0), residuals(new, 2)
+    together = np.corrcoef(first[:, 2], second[:, 2])[0, 1]
+    assert abs(together) < FAR / np.sqrt(DRAWS)
+
+
+def test_measured_points_are_repeated_exactly() -> None:
+    measured = seen()
+    few = {name: value[:50] for name, value in PARAMETERS.items()}
+    found = simulate(FRAME, few, with_rates(SEEN_STEPS), measured, np.random.default_rng(3))
+    expected = np.broadcast_to(measured.points.loss, found.loss.shape)
+    np.testing.assert_allclose(found.loss, expected, rtol=1e-14)
+
+
+def test_measurements_that_say_nothing_leave_the_distribution_of_a_new_run() -> None:
+    """One point, a thousand memories before the others, of a curve without misfit and level."""
+    quiet = PARAMETERS | {
+        name: np.full((DRAWS, 2), 1e-9) for name in ("misfit_pt", "misfit_cpt", "offset_pt")
+    }
+    steps = [[5e5, 5e5 + 30.0]]
+    form: dict[str, Any] = {"continual": [True], "base_known": [False], "domains": [1]}
+    bare = hand_curves([[1.0]], **form)
+    law = expected_loss(FRAME, {name: value[:1] for name, value in quiet.items()}, bare)[0, 0]
+    size = float(ONE["fluctuation_cpt"][1])
+    measured = hand_curves([[1.0]], losses=[[law + 5.0 * size]], **form)
+    found = simulate(FRAME, quiet, hand_curves(steps, **form), measured, np.random.default_rng(4))
+    near = np.exp(-30.0 / 150.0)
+    wanted = size**2 * np.array([[1.0, near], [near, 1.0]])
+    assert_moments(found.loss - found.expected, np.zeros(2), wanted)
+
+
+def test_expected_is_the_law_whether_curves_are_new_or_known(
+    new: CurveDraws, known: CurveDraws
+) -> None:
+    np.testing.assert_array_equal(new.expected, known.expected)
+    np.testing.assert_array_equal(new.expected[0], expected_loss(FRAME, PARAMETERS, WANTED)[0])
+
+
+def test_same_generator_same_draws() -> None:
+    few = {name: value[:5] for name, value in PARAMETERS.items()}
+    one, same, other = (
+        simulate(FRAME, few, WANTED, seen(), np.random.default_rng(seed)).loss for seed in (5, 5, 6)
+    )
+    np.testing.assert_array_equal(one, same)
+    # Step 1100 of the PT run was measured.
+    assert np.all((one == other).sum(axis=1) == 1)
+
+
+def test_independent_errors_are_independent() -> None:
+    frame = Frame(
+        read_spec("cpt-replay-printed"), ("g", "t"), ("general", "target"), REFERENCE
+    )  # fmt: skip
+    drawn = draw_priors(frame, 1, seed=5) | {"error": np.array([[0.01, 0.02]])}
+    many = {n: np.broadcast_to(v[0], (DRAWS, *v.shape[1:])) for n, v in drawn.items()}
+    found = simulate(frame, many, WANTED, None, np.random.default_rng(7))
+    sizes = np.array([0.01, 0.02])[WANTED.points.domain_index]
+    assert_moments(found.loss - found.expected, np.zeros(sizes.size), np.diag(sizes**2))

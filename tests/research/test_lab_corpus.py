@@ -1,0 +1,159 @@
+import io
+import json
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+from lab.corpus import build_corpus, main, read_documents
+from lab.errors import LabError
+from lab.texts.fetch import APT_SOURCES, Apt, unpack, with_source_packages
+from lab.texts.packages import read_packages
+from lab_sample import prose
+
+BUNDLED = Path(__file__).parents[2] / "research" / "lab" / "packages.toml"
+
+
+def write_packages(folder: Path) -> Path:
+    """Write three packages, one held out that a training package partly repeats, and their list."""
+    contents = {
+        "held": {1: prose(1), 2: prose(2)},
+        "first": {2: prose(2), 3: prose(3)},
+        "second": {3: prose(3), 4: prose(4)},
+    }
+    for package, pages in contents.items():
+        (folder / package).mkdir()
+        for number, text in pages.items():
+            (folder / package / f"page{number}.txt").write_text(text)
+    path = folder / "packages.toml"
+    path.write_text(
+        f"""
+[general]
+kinds = ["prose"]
+[general.validation]
+folder = ["{folder / "held"}"]
+[general.training]
+folder = ["{folder / "first"}", "{folder / "second"}"]
+"""
+    )
+    return path
+
+
+def test_training_text_repeats_neither_itself_nor_validation(tmp_path: Path) -> None:
+    assert main([str(write_packages(tmp_path)), "-o", str(tmp_path / "corpus")]) == 0
+    training = list(read_documents(tmp_path / "corpus" / "general.training.jsonl.gz"))
+    validation = list(read_documents(tmp_path / "corpus" / "general.validation.jsonl.gz"))
+    assert [document.text for document in validation] == [prose(1), prose(2)]
+    assert [document.text for document in training] == [prose(3), prose(4)]
+    counts = json.loads((tmp_path / "corpus" / "corpus.json").read_text())["splits"]
+    assert counts["general.training"]["exact_duplicates"] == 2
+    assert counts["general.training"]["characters"] == len(prose(3)) + len(prose(4))
+
+
+def test_a_second_build_gives_the_same_digests_without_fetching(tmp_path: Path) -> None:
+    listed = read_packages(write_packages(tmp_path))
+    apt = Apt(tmp_path / "apt")
+    first = build_corpus(listed, tmp_path / "corpus", apt)
+    other = build_corpus(listed, tmp_path / "other", apt)
+    for package in listed.packages:
+        for page in Path(package.name).iterdir():
+            page.unlink()
+    assert build_corpus(listed, tmp_path / "corpus", apt) == first == other
+
+
+def test_what_cannot_be_fetched_is_an_error_or_left_out_and_noted(tmp_path: Path) -> None:
+    path = write_packages(tmp_path)
+    path.write_text(path.read_text().replace(str(tmp_path / "second"), str(tmp_path / "absent")))
+    listed = read_packages(path)
+    with pytest.raises(LabError, match="no such folder"):
+        build_corpus(listed, tmp_path / "corpus", Apt(tmp_path / "apt"))
+    summary = build_corpus(listed, tmp_path / "kept", Apt(tmp_path / "apt"), keep_going=True)
+    assert [name.rpartition("_")[2] for name in summary["missing"]] == ["absent"]
+    assert summary["splits"]["general.training"]["documents"] == 1
+    path.write_text(path.read_text().replace(str(tmp_path / "held"), str(tmp_path / "gone")))
+    with pytest.raises(LabError, match="none of its validation packages"):
+        build_corpus(read_packages(path), tmp_path / "none", Apt(tmp_path / "apt"), keep_going=True)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('kinds = ["prose"]', 'kinds = ["novel"]', "kinds is"),
+        ("[general.validation]", "[general.test]", "it is no split"),
+        ("folder = ", "conda = ", "conda is no origin"),
+        (
+            "[general.training]",
+            '[other]\nkinds = ["c"]\n[other.training]',
+            "other: no package is held",
+        ),
+    ],
+)
+def test_a_wrong_list_of_packages_is_answered(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    path = write_packages(tmp_path)
+    path.write_text(path.read_text().replace(old, new, 1))
+    with pytest.raises(LabError, match=message):
+        read_packages(path)
+
+
+def test_a_package_in_two_splits_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "packages.toml"
+    path.write_text(
+        '[g]\nkinds = ["c"]\n[g.validation]\ndebian-source = ["zlib"]\n[g.training]\ndebian = ["zlib"]\n'
+    )
+    with pytest.raises(LabError, match=r"package zlib: it stands in \[g.validation\] and in"):
+        read_packages(path)
+
+
+def test_the_bundled_list_reads_and_holds_packages_out_of_every_domain() -> None:
+    listed = read_packages(BUNDLED)
+    assert {"general", "python", "elisp"} == set(listed.kinds)
+    for domain in ("general", "python"):
+        assert len(listed.of(domain, "training")) > 20
+        assert len(listed.of(domain, "validation")) >= 2
+
+
+def test_nothing_of_an_archive_is_written_outside_its_folder(tmp_path: Path) -> None:
+    archive = tmp_path / "upstream.orig.tar.gz"
+    with tarfile.open(archive, "w:gz") as content:
+        for name in ("good.c", "../evil.c", "/absolute.c"):
+            member = tarfile.TarInfo(name)
+            member.size = 4
+            content.addfile(member, io.BytesIO(b"text"))
+        link = tarfile.TarInfo("link.c")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/hostname"
+        content.addfile(link)
+    folder = tmp_path / "files"
+    folder.mkdir()
+    unpack(archive, folder)
+    # A leading slash is dropped, a way out is refused, and so are links.
+    assert {path.name for path in folder.rglob("*")} == {"good.c", "absolute.c"}
+    assert not (tmp_path / "evil.c").exists()
+
+
+def test_wheels_are_unpacked_and_packaging_is_not(tmp_path: Path) -> None:
+    wheel = tmp_path / "a-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as content:
+        content.writestr("a/module.py", "x = 1\n")
+    packaging = tmp_path / "a_1-1.debian.tar.xz"
+    with tarfile.open(packaging, "w:xz") as content:
+        content.addfile(tarfile.TarInfo("rules"))
+    folder = tmp_path / "files"
+    folder.mkdir()
+    unpack(wheel, folder)
+    unpack(packaging, folder)
+    assert [str(path.relative_to(folder)) for path in folder.rglob("*.*")] == ["a/module.py"]
+
+
+def test_source_packages_are_switched_on_for_the_release_alone(tmp_path: Path) -> None:
+    sources = tmp_path / "debian.sources"
+    sources.write_text(
+        "Types: deb\nURIs: mirror\nSuites: bookworm bookworm-updates\n\n"
+        "Types: deb\nURIs: mirror\nSuites: bookworm-security\n"
+    )
+    text = with_source_packages(sources)
+    assert text == "Types: deb deb-src\nURIs: mirror\nSuites: bookworm\n"
+    with pytest.raises(LabError, match="--apt-sources"):
+        with_source_packages(tmp_path / "absent")
+    assert APT_SOURCES.is_absolute()

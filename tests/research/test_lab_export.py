@@ -1,0 +1,136 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab.errors import LabError
+from lab.export import chosen_runs, main, measured_study
+from lab.plan import adopt, plan_study
+from lab.plan import main as plan_main
+from lab.training.run_list import RunList, read_run_list
+
+from bayes_cpt import read_study
+
+LISTS = Path(__file__).parents[2] / "research" / "lab"
+INDEX = {
+    "vocabulary": 2048,
+    "tokenizer_sha256": "f00",
+    "characters_per_token": {"general.validation": 3.5, "python.validation": 3.25},
+    "splits": {
+        "general.training": [{"file": "a", "tokens": 1500, "sha256": "1"}],
+        "python.validation": [{"file": "b", "tokens": 300, "sha256": "2"}],
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def toy() -> RunList:
+    return read_run_list(LISTS / "toy.toml")
+
+
+def write_losses(listed: RunList, folder: Path) -> Path:
+    """Write losses that fall with the steps, as lab.train writes them."""
+    losses = folder / "losses"
+    losses.mkdir()
+    ends: dict[str, Any] = {}
+    for number, (name, run_) in enumerate(listed.runs.items()):
+        lines: list[dict[str, Any]] = [
+            {
+                "step": step,
+                "losses": {
+                    "general": 3 + 1 / (step + 9),
+                    "python": 2 + number / 100 + 1 / (step + 9),
+                },
+            }
+            for step in listed.measured_steps(run_)
+        ]
+        # The base is the same model in every run from it, and on the PT run that it lies on.
+        if run_.base is not None:
+            lines[0]["losses"] = ends[listed.bases[run_.base][0]]
+        ends[name] = lines[-1]["losses"]
+        ended = {"done": True, "seconds": 12.0, "steps": run_.steps}
+        text = "\n".join(json.dumps(line) for line in [*lines, ended])
+        (losses / f"{name}.jsonl").write_text(text + "\n")
+    return losses
+
+
+def test_a_study_of_the_short_runs_and_one_of_the_long_ones(toy: RunList, tmp_path: Path) -> None:
+    losses = write_losses(toy, tmp_path)
+    (tmp_path / "index.json").write_text(json.dumps(INDEX))
+    common = [str(LISTS / "toy.toml"), "--losses", str(losses), "--data", str(tmp_path)]
+    assert main([*common, "-o", str(tmp_path / "short"), "--leave-out", "long_*"]) == 0
+    assert main([*common, "-o", str(tmp_path / "long"), "--only", "long_*"]) == 0
+    short, long = read_study(tmp_path / "short"), read_study(tmp_path / "long")
+    assert [run.name for run in long.runs] == ["pt_trunk", "pt_anneal", "long_rule_of_thumb"]
+    assert len(short.continual_runs) == 4
+    assert short.run("pt_anneal").schedule.steps == 150
+    assert short.base("annealed").loss_potential == 0
+    table = short.losses.set_index(["run", "domain", "step"])["loss"]
+    assert table["pt_anneal", "general", 130] == pytest.approx(3 + 1 / 139, abs=1e-6)
+    text = (tmp_path / "short" / "README.md").read_text()
+    assert "4 CPT runs and 2 PT runs" in text
+    assert "| general | general (D_pt) | 1,500 | 0 | 3.50 |" in text
+    command = [sys.executable, "-m", "bayes_cpt", "check", str(tmp_path / "short"), "--json"]
+    checked = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert {row["name"] for row in json.loads(checked.stdout)["runs"]} == set(toy.runs) - {
+        "long_rule_of_thumb"
+    }
+
+
+def test_what_is_not_done_or_of_another_list_is_refused(toy: RunList, tmp_path: Path) -> None:
+    losses = write_losses(toy, tmp_path)
+    path = losses / "r50_cosine.jsonl"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(lines[:-1]) + "\n")
+    with pytest.raises(LabError, match="it is not done"):
+        measured_study(toy, losses, ["pt_trunk", "r50_cosine"])
+    path.write_text("\n".join(lines[1:]) + "\n")
+    with pytest.raises(LabError, match="not those of the list"):
+        measured_study(toy, losses, ["pt_trunk", "r50_cosine"])
+    path.write_text(lines[0][:20])
+    with pytest.raises(LabError, match="a line is broken"):
+        measured_study(toy, losses, ["pt_trunk", "r50_cosine"])
+    path.unlink()
+    with pytest.raises(LabError, match="the run has no losses"):
+        measured_study(toy, losses, ["pt_trunk", "r50_cosine"])
+    with pytest.raises(LabError, match="no run matches"):
+        chosen_runs(toy, only=("none*",))
+
+
+def test_the_plan_says_what_it_is_and_check_reads_it(tmp_path: Path) -> None:
+    path = tmp_path / "plan"
+    assert plan_main(["write", str(LISTS / "cpt-100m.toml"), "-o", str(path)]) == 0
+    study = read_study(path)
+    assert study.description.startswith("A plan, for check alone")
+    assert len(study.continual_runs) == 10
+    assert study.losses["loss"].nunique() == 1
+    planned = plan_study(read_run_list(LISTS / "cpt-100m.toml"), leave_out=("long_*",))
+    assert planned.losses.equals(study.losses)
+
+
+def test_a_decided_run_is_added_to_the_list(tmp_path: Path) -> None:
+    text = (LISTS / "toy.toml").read_text()
+    decided = """
+[runs.best]
+phase = "cpt"
+base = "annealed"
+replay = 0.1
+model_size = 0.44
+schedule = [
+  { shape = "linear", steps = 20, start = 0.0, end = 0.001 },
+  { shape = "cosine", steps = 280, start = 0.001, end = 1e-05 },
+]
+"""
+    path = tmp_path / "more.toml"
+    path.write_text(adopt(text, decided, "long_decided"))
+    added = read_run_list(path).runs["long_decided"]
+    assert (added.base, added.replay, added.steps) == ("annealed", 0.1, 300)
+    assert added.schedule[-1].end == 1e-5
+    with pytest.raises(LabError, match="it is there already"):
+        adopt(path.read_text(), decided, "long_decided")
+    with pytest.raises(LabError, match="it has no base elsewhere"):
+        adopt(text, decided.replace("annealed", "elsewhere"), "x")
+    with pytest.raises(LabError, match="it has no CPT run"):
+        adopt(text, "[bases.a]\nsteps = 3\n", "x")

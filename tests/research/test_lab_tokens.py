@@ -1,0 +1,119 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lab.corpus import main as corpus_main
+from lab.errors import LabError
+from lab.tokens import build_tokens, main, pack, unpack, write_shards
+from lab.training.shards import INDEX, open_domain, read_index, validation_windows
+from lab_sample import package_list
+
+
+def write_index(folder: Path, tokens: np.ndarray, shard_tokens: int) -> dict[str, object]:
+    """Write tokens as one document of the split general.training, with its index."""
+    folder.mkdir()
+    shards = write_shards(
+        tokens, np.array([len(tokens)]), np.array([0]), folder, "general.training", shard_tokens
+    )
+    index = {"vocabulary": 512, "splits": {"general.training": shards}}
+    (folder / INDEX).write_text(json.dumps(index))
+    (folder / "tokenizer.json").write_text("{}")
+    return index
+
+
+@given(
+    lengths=st.lists(st.integers(1, 30), min_size=1, max_size=12),
+    shard_tokens=st.integers(1, 40),
+    seed=st.integers(0, 9),
+)
+def test_shards_hold_every_document_whole_in_the_given_order(
+    tmp_path_factory: pytest.TempPathFactory, lengths: list[int], shard_tokens: int, seed: int
+) -> None:
+    folder = tmp_path_factory.mktemp("shards")
+    tokens = np.arange(sum(lengths), dtype=np.uint16)
+    order = np.random.default_rng(seed).permutation(len(lengths))
+    shards = write_shards(tokens, np.array(lengths), order, folder, "s", shard_tokens)
+    read = np.concatenate([np.fromfile(folder / shard["file"], "<u2") for shard in shards])
+    parts = np.split(tokens, np.cumsum(lengths)[:-1])
+    assert read.tolist() == np.concatenate([parts[number] for number in order]).tolist()
+    assert all(shard["tokens"] == shard_tokens for shard in shards[:-1])
+    assert 0 < shards[-1]["tokens"] <= shard_tokens
+
+
+def test_what_is_carried_arrives_and_what_is_not_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tokens = np.random.default_rng(1).integers(0, 512, 1000).astype(np.uint16)
+    write_index(tmp_path / "tokens", tokens, 400)
+    pack(tmp_path / "tokens", tmp_path / "carried")
+    packed = sorted((tmp_path / "carried").glob("*.xz"))
+    assert len(packed) == 3
+    late = packed[2].read_bytes()
+    packed[2].unlink()
+    assert main(["unpack", str(tmp_path / "carried"), "-o", str(tmp_path / "there")]) == 0
+    assert "2 of 3 shards are here; not yet: general.training-0002.bin" in capsys.readouterr().out
+    packed[2].write_bytes(late)
+    unpack(tmp_path / "carried", tmp_path / "there")
+    domain = open_domain(tmp_path / "there", read_index(tmp_path / "there"), "general", "training")
+    assert np.concatenate([domain.window(n, 0, 400) for n in range(3)]).tolist() == tokens.tolist()
+
+
+def test_a_damaged_shard_is_refused(tmp_path: Path) -> None:
+    write_index(tmp_path / "tokens", np.arange(500, dtype=np.uint16), 250)
+    pack(tmp_path / "tokens", tmp_path / "carried")
+    first, second = sorted((tmp_path / "carried").glob("*.xz"))
+    first.write_bytes(second.read_bytes())
+    with pytest.raises(LabError, match=r"it is not the shard that index\.json names"):
+        unpack(tmp_path / "carried", tmp_path / "there")
+    first.write_bytes(b"no archive")
+    with pytest.raises(LabError, match="it cannot be unpacked"):
+        unpack(tmp_path / "carried", tmp_path / "there")
+
+
+def test_an_absent_or_short_shard_is_named(tmp_path: Path) -> None:
+    index = write_index(tmp_path / "tokens", np.arange(500, dtype=np.uint16), 250)
+    shard = tmp_path / "tokens" / "general.training-0001.bin"
+    shard.write_bytes(shard.read_bytes()[:100])
+    domain = open_domain(tmp_path / "tokens", index, "general", "training")
+    with pytest.raises(LabError, match="it holds 50 tokens, not 250"):
+        domain.window(1, 0, 10)
+    shard.unlink()
+    with pytest.raises(LabError, match="the shard is not there"):
+        domain.window(1, 0, 10)
+    with pytest.raises(LabError, match=r"there is no general\.validation"):
+        open_domain(tmp_path / "tokens", index, "general", "validation")
+
+
+def test_validation_windows_are_evenly_spaced_and_do_not_overlap(tmp_path: Path) -> None:
+    index = write_index(tmp_path / "tokens", np.arange(1000, dtype=np.uint16), 1000)
+    domain = open_domain(tmp_path / "tokens", index, "general", "training")
+    windows = validation_windows(domain, 5, 64)
+    assert windows.shape == (5, 65)
+    assert windows[:, 0].tolist() == [0, 192, 384, 576, 768]
+    with pytest.raises(LabError, match="it holds 15 sequences"):
+        validation_windows(domain, 16, 64)
+
+
+def test_tokens_give_the_text_back(tmp_path: Path) -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    assert corpus_main([str(package_list(tmp_path)), "-o", str(tmp_path / "corpus")]) == 0
+    index = build_tokens(
+        tmp_path / "corpus", tmp_path / "tokens", vocabulary=512, shard_tokens=10_000
+    )
+    tokenizer = tokenizers.Tokenizer.from_file(str(tmp_path / "tokens" / "tokenizer.json"))
+    shard = np.fromfile(
+        tmp_path / "tokens" / index["splits"]["general.validation"][0]["file"], "<u2"
+    )
+    first = shard[: int(np.flatnonzero(shard == 0)[0])]
+    text = tokenizer.decode(first.tolist())
+    assert len(text) > 400
+    assert json.dumps(text)[1:-1] in _plain(tmp_path / "corpus" / "general.validation.jsonl.gz")
+
+
+def _plain(path: Path) -> str:
+    import gzip
+
+    return gzip.decompress(path.read_bytes()).decode()
