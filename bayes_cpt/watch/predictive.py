@@ -153,7 +153,7 @@ class Predictive:
         root = np.linalg.cholesky(self.covariance[np.ix_(rows, rows)])
         white = np.linalg.solve(root, (self.usual[:, rows] - self.mean[rows]).T).T
         patterns = {name: np.linalg.solve(root, off[rows]) for name, off in self.faults.items()}
-        return Usual(whole, root, white, patterns, tuple(self.rows[row].step for row in rows))
+        return Usual(whole, root, white, patterns, tuple(self.rows[row] for row in rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,35 +168,47 @@ class Usual:
         Cholesky root of their covariance.
     white : ndarray, shape (curves, rows)
     patterns : mapping of str to ndarray, shape (rows,)
-    steps : tuple of int
-        Of the rows.
+    rows : tuple of Row
     """
 
     whole: tuple[int, ...]
     root: Floats
     white: Floats
     patterns: Mapping[str, Floats]
-    steps: tuple[int, ...]
+    rows: tuple[Row, ...]
 
     @cached_property
     def ends(self) -> list[int]:
         """Rows up to the end of each evaluation."""
-        after = [*self.steps[1:], None]
-        return [i + 1 for i, step in enumerate(self.steps) if after[i] != step]
+        after = [*(row.step for row in self.rows[1:]), None]
+        return [i + 1 for i, row in enumerate(self.rows) if after[i] != row.step]
+
+    @cached_property
+    def _domains(self) -> dict[str, Floats]:
+        """1 in the rows of each validation set, else 0."""
+        names = [row.domain for row in self.rows]
+        return {
+            name: np.array([float(own == name) for own in names]) for name in dict.fromkeys(names)
+        }
 
     def scores(self, white: Floats, ends: Sequence[int]) -> dict[str, Floats]:
         """Return sums of departures after each evaluation, by name, shape (curves, evaluations)."""
         zero = np.zeros((len(white), 1))
         squares = np.concatenate([zero, np.cumsum(white**2, axis=1)], axis=1)
-        sums = np.concatenate([zero, np.cumsum(white, axis=1)], axis=1)
         found: dict[str, Floats] = {}
         places, starts = np.asarray(ends), np.array([0, *ends])
         for window in WINDOWS:
             back = len(ends) if window is None else window
             first = starts[np.maximum(np.arange(1, len(ends) + 1) - back, 0)]
-            count = np.maximum(places - first, 1)
             found[f"size, {window}"] = np.sqrt(squares[:, places] - squares[:, first])
-            found[f"shift, {window}"] = np.abs(sums[:, places] - sums[:, first]) / np.sqrt(count)
+            # Validation sets each by themselves: in real runs they move together, drawn ones do not.
+            for domain, mine in self._domains.items():
+                own = mine[: white.shape[1]]
+                sums = np.concatenate([zero, np.cumsum(white * own, axis=1)], axis=1)
+                counts = np.r_[0.0, np.cumsum(own)]
+                count = np.maximum(counts[places] - counts[first], 1.0)
+                shift = np.abs(sums[:, places] - sums[:, first]) / np.sqrt(count)
+                found[f"shift of {domain}, {window}"] = shift
         for name, pattern in self.patterns.items():
             own = pattern[: white.shape[1]]
             strength = np.sqrt(np.cumsum(own**2))[places - 1] + SMALLEST

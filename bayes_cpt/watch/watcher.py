@@ -13,6 +13,7 @@ import numpy as np
 from bayes_cpt.errors import BayesCPTError, Problem
 from bayes_cpt.files import replacing
 from bayes_cpt.forecast.plans import with_base_losses
+from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch.predictive import Predictive
@@ -140,6 +141,7 @@ class Watcher:
         plan = study if self.plan is not None else study.without_losses()
         self._study = with_base_losses(self.posterior.study, frame.domains, plan)
         self._run: Run = self._study.run(self.run)
+        self._outside = outside_range(self.posterior.study, self._study, self._run)
 
     def update(self, step: int, losses: Mapping[str, float]) -> Status:
         """Tell of an evaluation, and return how the run is doing.
@@ -269,6 +271,10 @@ class Watcher:
         notes = []
         if self.diverged is not None:
             notes.append(f"the loss is no number at step {self.diverged}: the run has diverged")
+        if probability < self.level and self._outside:
+            notes.append(
+                f"the run leaves what was fitted ({'; '.join(self._outside)}): the law may be off there"
+            )
         if self.off_since is not None and probability >= self.level:
             notes.append("the run was off track before and is back")
         return Status(

@@ -74,8 +74,8 @@ def test_a_watch_that_is_killed_loses_nothing(call: Call, fit_file: Path, tmp_pa
     log = tmp_path / "log.csv"
     log.write_text(lines(300))
     state = tmp_path / f"log.csv.{RUN}.watch.json"
-    arguments = ["watch", str(fit_file), str(log), "--run", RUN, "--seconds", "0.1"]
-    command = [sys.executable, "-m", "bayes_cpt", *arguments]
+    words = ["watch", str(fit_file), str(log), "--run", RUN, "--seconds", "0.1"]
+    command = [sys.executable, "-m", "bayes_cpt", *words]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as job:
         for _ in range(1200):
             if state.is_file():
