@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bayes_cpt import bundled_study, read_study
 from bayes_cpt.inference.posterior import FORMAT, Posterior, build_tree
-from bayes_cpt.model.prior_draws import draw_priors
+from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame, build_setup
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study

@@ -13,7 +13,7 @@ from bayes_cpt.cli.targets import check_target
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayes_cpt.model.prior_tables import Prior
+    from bayes_cpt.model.priors.tables import Prior
     from bayes_cpt.model.setup import Frame
     from bayes_cpt.study.study import Study
 
@@ -100,7 +100,7 @@ def prior(
     2  bad input: nothing is written
     """
     from bayes_cpt.identify.prior_predictive import expected_ends, read_prior_plan
-    from bayes_cpt.model.prior_draws import prior_table
+    from bayes_cpt.model.priors.draws import prior_table
     from bayes_cpt.model.spec import read_spec
 
     written = Output(quiet, json)

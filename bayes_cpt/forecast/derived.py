@@ -223,7 +223,7 @@ def derived_quantities(
     Examples
     --------
     >>> from bayes_cpt import bundled_study, read_study
-    >>> from bayes_cpt.model.prior_draws import draw_priors
+    >>> from bayes_cpt.model.priors.draws import draw_priors
     >>> from bayes_cpt.model.setup import build_setup
     >>> from bayes_cpt.model.spec import read_spec
     >>> study = read_study(bundled_study())

@@ -10,7 +10,7 @@ from bayes_cpt.identify.identify import IDENTIFIED, expected, partners
 from bayes_cpt.identify.information import FreeParameters
 from bayes_cpt.inference.posterior import PRIOR_DRAWS, Posterior, contraction
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.prior_draws import draw_priors
+from bayes_cpt.model.priors.draws import draw_priors
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,8 +19,8 @@ from bayes_cpt.forecast.derived import Typical, effect_runs, last_points
 from bayes_cpt.identify.information import FreeParameters
 from bayes_cpt.identify.nearest import Change, columns_of, nearest, relevant, uniform_draws
 from bayes_cpt.identify.statements import Statement
-from bayes_cpt.model.families import Distribution, Fixed
-from bayes_cpt.model.prior_tables import Prior
+from bayes_cpt.model.priors.families import Distribution, Fixed
+from bayes_cpt.model.priors.tables import Prior
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.spec import ROLES, ModelSpec
 from bayes_cpt.study.study import Study

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.laws.law import gather
-from bayes_cpt.model.families import Distribution, Fixed, LogNormal
 from bayes_cpt.model.points import Curves
+from bayes_cpt.model.priors.families import Distribution, Fixed, LogNormal
 from bayes_cpt.model.residuals import (
     Placed,
     ResidualDesign,

@@ -9,8 +9,8 @@ from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.forecast.derived import start_loss
 from bayes_cpt.identify.information import FreeParameters
 from bayes_cpt.identify.statements import Statement
-from bayes_cpt.model.families import Distribution, LogNormal
 from bayes_cpt.model.points import Curves
+from bayes_cpt.model.priors.families import Distribution, LogNormal
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import expected_loss
 

@@ -16,7 +16,7 @@ import numpy as np
 from bayes_cpt.errors import BayesCPTError, StudyError, StudyWarning
 from bayes_cpt.laws import Reference
 from bayes_cpt.model.points import last_pretraining_step
-from bayes_cpt.model.prior_draws import draw_priors
+from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.spec import ROLES, parse_spec
 from bayes_cpt.study.study import Study

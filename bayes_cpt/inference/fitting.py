@@ -12,7 +12,7 @@ import numpy as np
 from bayes_cpt.inference.groups import arviz_groups
 from bayes_cpt.inference.posterior import FORMAT, Posterior, build_tree
 from bayes_cpt.model.elements import elements
-from bayes_cpt.model.families import Fixed
+from bayes_cpt.model.priors.families import Fixed
 from bayes_cpt.model.setup import Frame, Setup, build_setup
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.evidence import check_evidence

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bayes_cpt.files import replacing
 from bayes_cpt.inference.fit_files import FORMAT, FitFileError, read_fit
 from bayes_cpt.laws.law import SHARED
-from bayes_cpt.model.prior_draws import draw_priors
+from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.study import Study
 from bayes_cpt.views import view

@@ -13,7 +13,7 @@ from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.areas import MomentumRange, PhaseAreas, continual_areas
 from bayes_cpt.model.points import Points
-from bayes_cpt.model.prior_draws import draw_priors
+from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.unknown_base import GIVE_SCHEDULE, check_base
 from bayes_cpt.study.runs import Base, Run

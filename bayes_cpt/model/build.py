@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from bayes_cpt.model.compiled.operation import LawLogLikelihood
 from bayes_cpt.model.elements import elements
-from bayes_cpt.model.families import Distribution
 from bayes_cpt.model.likelihood_data import likelihood_data
+from bayes_cpt.model.priors.families import Distribution
 from bayes_cpt.model.setup import Frame, Setup, build_setup
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec

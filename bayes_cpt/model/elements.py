@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bayes_cpt.model.families import Distribution
+from bayes_cpt.model.priors.families import Distribution
 from bayes_cpt.model.setup import Frame
 
 

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.model.elements import elements
-from bayes_cpt.model.families import Fixed
 from bayes_cpt.model.likelihood_data import likelihood_data
+from bayes_cpt.model.priors.families import Fixed
 from bayes_cpt.model.setup import Frame, Setup
 
 type Floats = NDArray[np.float64]

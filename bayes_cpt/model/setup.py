@@ -23,7 +23,7 @@ from bayes_cpt.model.points import (
     reference_of,
     thinned,
 )
-from bayes_cpt.model.prior_tables import memory_ends
+from bayes_cpt.model.priors.tables import memory_ends
 from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales, residual_design
 from bayes_cpt.model.spec import MEMORIES, ModelSpec
 from bayes_cpt.model.unknown_base import check_kind, for_base

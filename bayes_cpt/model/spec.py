@@ -24,7 +24,7 @@ from bayes_cpt.laws import (
     Term,
     shift_signs,
 )
-from bayes_cpt.model.prior_tables import Prior, memory_ends
+from bayes_cpt.model.priors.tables import Prior, memory_ends
 from bayes_cpt.strict import Strict
 from bayes_cpt.toml_files import read_toml
 

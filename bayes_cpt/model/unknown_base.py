@@ -8,8 +8,8 @@ Where curves start at the measured loss of their base, so does the law: of its l
 from collections.abc import Iterable
 
 from bayes_cpt.errors import Problem, StudyError
-from bayes_cpt.model.families import Distribution, Fixed
-from bayes_cpt.model.prior_tables import Prior
+from bayes_cpt.model.priors.families import Distribution, Fixed
+from bayes_cpt.model.priors.tables import Prior
 from bayes_cpt.model.spec import ModelSpec, parameter_names
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from bayes_cpt.forecast.predict import default_grid, planned_curves
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.prior_draws import draw_priors
+from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.plots import panels

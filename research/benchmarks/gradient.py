@@ -22,7 +22,7 @@ from bayes_cpt.model.compiled.symbolic import (
 )
 from bayes_cpt.model.elements import elements
 from bayes_cpt.model.likelihood_data import likelihood_data
-from bayes_cpt.model.prior_draws import draw_priors
+from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame, Setup, build_setup
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from benchmarks.report import Row, fastest

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.model.compiled.kernels import PACES
-from bayes_cpt.model.families import LogitNormal, LogNormal
+from bayes_cpt.model.priors.families import LogitNormal, LogNormal
 from bayes_cpt.model.setup import Setup
 
 type Floats = NDArray[np.float64]

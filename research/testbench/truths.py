@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from printed import COEFFICIENTS, MEMORY, law_parameters
 
-from bayes_cpt.model.prior_draws import draw_priors
+from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame
 
 type Floats = NDArray[np.float64]

@@ -12,7 +12,7 @@ from bayes_cpt.forecast.derived import Typical, effect_runs, last_points, start_
 from bayes_cpt.identify.elicitation import elicit, model_text
 from bayes_cpt.identify.information import FreeParameters
 from bayes_cpt.identify.statements import Statement
-from bayes_cpt.model.prior_draws import draw_priors
+from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame, build_setup
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import ModelSpec, read_spec

@@ -19,8 +19,8 @@ from bayes_cpt.forecast.derived import (
 )
 from bayes_cpt.identify.candidates import candidate_runs
 from bayes_cpt.identify.identify import IDENTIFIED, contractions, identifiability
-from bayes_cpt.model.families import LogNormal
-from bayes_cpt.model.prior_tables import Prior
+from bayes_cpt.model.priors.families import LogNormal
+from bayes_cpt.model.priors.tables import Prior
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.study import Study

@@ -8,7 +8,7 @@ from synthetic import lab
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.errors import StudyError
 from bayes_cpt.identify.prior_predictive import expected_ends, frame_of, read_prior_plan
-from bayes_cpt.model.prior_draws import draw_priors, prior_table
+from bayes_cpt.model.priors.draws import draw_priors, prior_table
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec
 

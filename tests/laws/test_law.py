@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.laws import Annealing, BaseOffset, Law, Power, Reference, Shift
 from bayes_cpt.laws.law import gather
-from bayes_cpt.model.prior_draws import draw_priors
+from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame, Setup, build_setup
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.readers.folder import read_study

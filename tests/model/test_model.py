@@ -12,10 +12,10 @@ from scipy.stats import norm
 
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.model.build import build_model, model_of
-from bayes_cpt.model.families import Fixed, Normal
 from bayes_cpt.model.likelihood_data import likelihood_data
 from bayes_cpt.model.log_densities import log_likelihoods
-from bayes_cpt.model.prior_tables import Prior
+from bayes_cpt.model.priors.families import Fixed, Normal
+from bayes_cpt.model.priors.tables import Prior
 from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import read_spec

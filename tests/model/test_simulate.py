@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bayes_cpt.laws import Reference
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.prior_draws import draw_priors
+from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.residuals import (
     ONSET_SHARE,
     Placed,

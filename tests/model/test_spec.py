@@ -5,7 +5,7 @@ import pytest
 
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.laws import Reference
-from bayes_cpt.model.families import Fixed, LogNormal, Normal
+from bayes_cpt.model.priors.families import Fixed, LogNormal, Normal
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.spec import parameter_names, read_spec, shipped_models
 

@@ -18,8 +18,8 @@ from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.forecast.bands import bands
 from bayes_cpt.forecast.plans import planned_curves
 from bayes_cpt.identify.identify import identifiability
-from bayes_cpt.model.families import Fixed
-from bayes_cpt.model.prior_draws import draw_priors
+from bayes_cpt.model.priors.draws import draw_priors
+from bayes_cpt.model.priors.families import Fixed
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import read_spec

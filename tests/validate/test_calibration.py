@@ -10,8 +10,8 @@ from synthetic import lab
 
 from bayes_cpt.inference.sampling import CHAINS, Diagnostics, Sample
 from bayes_cpt.inference.whitening import SamplingError
-from bayes_cpt.model.families import Fixed
-from bayes_cpt.model.prior_draws import draw_priors
+from bayes_cpt.model.priors.draws import draw_priors
+from bayes_cpt.model.priors.families import Fixed
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec, shipped_models
 from bayes_cpt.validate.calibration import TABLES, quantity_ranks, simulated_ranks, verdict

@@ -16,7 +16,7 @@ from sympy.printing.pycode import PythonCodePrinter
 from bayes_cpt.laws import Reference
 from bayes_cpt.laws.law import gather
 from bayes_cpt.model.compiled.kernels import PACES
-from bayes_cpt.model.families import Distribution, Fixed, Normal
+from bayes_cpt.model.priors.families import Distribution, Fixed, Normal
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.spec import ModelSpec
 

@@ -5,7 +5,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from bayes_cpt.errors import Problem, SpecError
-from bayes_cpt.model.families import Distribution, Fixed, LogNormal
+from bayes_cpt.model.priors.families import Distribution, Fixed, LogNormal
 from bayes_cpt.strict import Strict
 
 

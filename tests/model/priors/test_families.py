@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from bayes_cpt.model.families import Distribution, Fixed, LogitNormal, LogNormal, Normal
+from bayes_cpt.model.priors.families import Distribution, Fixed, LogitNormal, LogNormal, Normal
 from bayes_cpt.model.spec import read_spec
 
 NORMAL = Normal(distribution="normal", mean=3.0, sd=1.5)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
 
-from bayes_cpt.model.family import Family, rounded, scales
+from bayes_cpt.model.priors.family import Family, rounded, scales
 
 type Floats = NDArray[np.float64]
 

@@ -1,0 +1,1 @@
+"""The priors of a specification: families, tables that users write, draws."""
