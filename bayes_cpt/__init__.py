@@ -1,5 +1,37 @@
 """Bayesian scaling laws for continual pre-training: from training runs to credible loss curves.
 
+From a study to an answer:
+
+    read_study, read_plan, write_study    a study folder, or runs to predict, into a `Study` and back
+    bundled_study                         where the study lies that comes with the package
+    Study, Run, Base                      what a study is made of, to build one in Python
+    fit                                   a study and a model's name -> `Posterior`
+    load                                  a file that `Posterior.save` wrote -> `Posterior`
+    Posterior                             summary(), predict(plan), parameters(), save(path)
+    predict, table                        draws of the loss curves of a plan, and their bands as a table
+    bands                                 that table at once, of any number of runs
+    decide                                what to train: replay, peak, schedule, base; and how sure that is
+    next_run                              the short run that would sharpen the decision most
+    landmarks                             package: survey, turning_length, critical_point, ...
+    plots                                 package: one function per figure, each returns a Matplotlib Figure
+    read_spec, build_model                a model's TOML file -> specification -> `pymc.Model`
+
+In use:
+
+    study = bayes_cpt.read_study("data/cpt-lab")
+    posterior = bayes_cpt.fit(study, model="cpt-replay", seed=1)
+    posterior.summary()
+    curves = bayes_cpt.predict(posterior, "data/cpt-lab/plan-example.toml")
+    bayes_cpt.table(curves, interval=0.9)
+    choice = bayes_cpt.decide(posterior, "balanced")
+    bayes_cpt.landmarks.survey(posterior)
+    bayes_cpt.plots.fitted(posterior)
+
+`help` on any name says what goes in and what comes out. Further rooms, by their full names:
+`bayes_cpt.identify` (what a study can and cannot tell), `bayes_cpt.validate` (runs left out, calibration),
+`bayes_cpt.laws` (the law's terms), `bayes_cpt.errors`. The equations are in docs/law.md, what intervals
+promise in docs/contract.md.
+
 >>> import bayes_cpt
 >>> study = bayes_cpt.read_study(bayes_cpt.bundled_study())
 >>> len(study.continual_runs)
@@ -10,28 +42,43 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bayes_cpt import landmarks, plots
     from bayes_cpt.bundled import bundled_study
     from bayes_cpt.decisions.decision import decide
+    from bayes_cpt.decisions.next_run.next_run import next_run
+    from bayes_cpt.forecast.bands import bands
+    from bayes_cpt.forecast.predict import predict, table
     from bayes_cpt.inference.fitting import fit
     from bayes_cpt.inference.posterior import Posterior, load
+    from bayes_cpt.model.build import build_model
+    from bayes_cpt.model.spec import read_spec
     from bayes_cpt.study.readers.folder import read_plan, read_study
-    from bayes_cpt.study.study import Base, Run, Study
+    from bayes_cpt.study.runs import Base, Run
+    from bayes_cpt.study.study import Study
     from bayes_cpt.study.writer import write_study
 
-# Names are looked up when they are first used: reading a study must not import PyMC.
+# Names are looked up when they are first used: importing the package imports nothing else. A function here
+# must not have the name of a room: importing that room would put the room in the function's place.
 _HOMES = {
-    "Base": "bayes_cpt.study.study",
+    "Base": "bayes_cpt.study.runs",
     "Posterior": "bayes_cpt.inference.posterior",
-    "Run": "bayes_cpt.study.study",
+    "Run": "bayes_cpt.study.runs",
     "Study": "bayes_cpt.study.study",
+    "bands": "bayes_cpt.forecast.bands",
+    "build_model": "bayes_cpt.model.build",
     "bundled_study": "bayes_cpt.bundled",
     "decide": "bayes_cpt.decisions.decision",
     "fit": "bayes_cpt.inference.fitting",
     "load": "bayes_cpt.inference.posterior",
+    "next_run": "bayes_cpt.decisions.next_run.next_run",
+    "predict": "bayes_cpt.forecast.predict",
     "read_plan": "bayes_cpt.study.readers.folder",
+    "read_spec": "bayes_cpt.model.spec",
     "read_study": "bayes_cpt.study.readers.folder",
+    "table": "bayes_cpt.forecast.predict",
     "write_study": "bayes_cpt.study.writer",
 }
+_ROOMS = ("landmarks", "plots")
 
 __version__ = "0.1.0"
 __all__ = [
@@ -39,12 +86,20 @@ __all__ = [
     "Posterior",
     "Run",
     "Study",
+    "bands",
+    "build_model",
     "bundled_study",
     "decide",
     "fit",
+    "landmarks",
     "load",
+    "next_run",
+    "plots",
+    "predict",
     "read_plan",
+    "read_spec",
     "read_study",
+    "table",
     "write_study",
 ]
 
@@ -52,6 +107,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
+    if name in _ROOMS:
+        return import_module(f"bayes_cpt.{name}")
     raise AttributeError(f"module 'bayes_cpt' has no attribute {name!r}")
 
 

@@ -1,4 +1,4 @@
-"""Posteriors of one draw: the coefficients that arXiv 2505.07796 prints (LAW.md section 4)."""
+"""Posteriors of one draw: the coefficients of docs/law.md, "Printed coefficients"."""
 
 import json
 from collections.abc import Sequence

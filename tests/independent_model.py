@@ -199,7 +199,8 @@ def _mixed_area(falls: Falls, p: dict[str, Any]) -> Any:
     return (1.0 - share) * _area(falls, memory) + share * memory / slow * _area(falls, slow)
 
 
-def _law(curve: CurveData, p: dict[str, Any], reference: dict[str, float]) -> Any:
+def law_curve(curve: CurveData, p: dict[str, Any], reference: dict[str, float]) -> Any:
+    """Return the law at the points of a curve, nats/token, from parameters of shape (values,)."""
     d = curve.domain
     alpha, memory = p["exponent"][d], p["memory"][0]
     ratio = (curve.forward_pt + curve.forward_cpt) / reference["forward_pt"]
@@ -263,12 +264,13 @@ def model(
     p = {name: _draw(name, own) for name, own in priors.items()}
     for i, curve in enumerate(curves):
         normal = dist.MultivariateNormal(
-            _law(curve, p, reference), covariance_matrix=_covariance(curve, p, reference)
+            law_curve(curve, p, reference), covariance_matrix=_covariance(curve, p, reference)
         )
         numpyro.sample(f"curve_{i}", normal, obs=curve.losses)
 
 
-def _sites(study: Study, path: Path) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def stated(study: Study, path: Path) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of `model` for a study and a file of priors, and what it samples, by name."""
     # The residuals' settings come from the same file as the priors.
     reference = reference_points(study) | residual_settings(path)
     curves = [curve_data(study, run, domain, reference) for run in study.runs for domain in (0, 1)]
@@ -283,7 +285,14 @@ def _sites(study: Study, path: Path) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def sample(
-    study: Study, path: Path, guess: dict[str, Floats], seed: int, *, warmup: int, draws: int
+    study: Study,
+    path: Path,
+    guess: dict[str, Floats],
+    seed: int,
+    *,
+    warmup: int,
+    draws: int,
+    accept: float = 0.99,
 ) -> dict[str, Floats]:
     """Return draws of every parameter from NumPyro's NUTS.
 
@@ -297,13 +306,15 @@ def sample(
         Draws whose mean and covariance serve as coordinates: they change the time this takes, not
         the distribution that is sampled.
     seed, warmup, draws : int
+    accept : float
+        Acceptance rate that steps are tuned to: wide priors leave ridges, on which long steps diverge.
 
     Returns
     -------
     dict of str to ndarray, shape (chains, draws, values)
         And of the sampler's own ``diverging`` and ``num_steps``.
     """
-    arguments, sites = _sites(study, path)
+    arguments, sites = stated(study, path)
     bijections = {name: dist.biject_to(site["fn"].support) for name, site in sites.items()}
     columns = {}
     for name, bijection in bijections.items():
@@ -325,7 +336,7 @@ def sample(
     def potential(white: Any) -> Any:
         return numpyro.infer.util.potential_energy(model, arguments, {}, unconstrained(white))
 
-    kernel = numpyro.infer.NUTS(potential_fn=potential, target_accept_prob=0.99)
+    kernel = numpyro.infer.NUTS(potential_fn=potential, target_accept_prob=accept)
     chain = numpyro.infer.MCMC(
         kernel, num_warmup=warmup, num_samples=draws, num_chains=CHAINS, progress_bar=False
     )

@@ -36,7 +36,7 @@ def predict(
             "--output",
             "-o",
             metavar="OUT",
-            help="File to write: .csv or .parquet for the bands, .nc for the draws.",
+            help="File to write: .csv or .parquet for the bands, .nc for draws and bands.",
             show_default=False,
         ),
     ],
@@ -73,7 +73,7 @@ def predict(
 
     OUT has one row per run, step and validation set, with the columns run, step, domain, mean, median,
     sd, lower, upper, kind, outside, interval: lower and upper hold the central mass in interval,
-    outside says where the run leaves what the fit has seen. A .nc file holds the draws themselves.
+    outside says where the run leaves what the fit has seen. A .nc file holds the draws and these bands.
 
     A plan needs no losses: a TOML file of \[runs.NAME] tables in the form of study.toml is enough.
     Bases that the fitted study has need not be repeated.
@@ -103,12 +103,15 @@ def predict(
     posterior = load(fit)
     chosen: Any = (kind or (Kind.new_run if plan else Kind.known_run)).value
     with written.cautions():
-        if output.suffix == ".nc":
-            dataset = posterior.predict(plan, kind=chosen, at=at, draws=draws, seed=seed)
-            found = table(dataset, interval)
-        else:
-            dataset = None
-            found = bands(posterior, plan, chosen, at=at, draws=draws, seed=seed, interval=interval)
+        options: Any = {
+            "kind": chosen,
+            "at": at,
+            "draws": draws,
+            "seed": seed,
+            "interval": interval,
+        }
+        dataset = posterior.predict(plan, **options) if output.suffix == ".nc" else None
+        found = bands(posterior, plan, **options) if dataset is None else table(dataset)
     content = write_and_show(written, posterior, found, output, dataset)
     about = about_fit(fit, posterior) | {"plan": plan and str(plan), "seed": seed}
     return finish(written, posterior, about | content)
@@ -180,7 +183,6 @@ def _final(final: "pd.DataFrame") -> Any:
 
 
 def _write(dataset: "xr.Dataset | None", bands: "pd.DataFrame", path: Path) -> None:
-    interval = float(bands["interval"].iloc[0])
     if dataset is None and path.suffix == ".csv":
         bands.to_csv(path, index=False)
     elif dataset is None:
@@ -188,11 +190,13 @@ def _write(dataset: "xr.Dataset | None", bands: "pd.DataFrame", path: Path) -> N
         import pyarrow.parquet
 
         found = pyarrow.Table.from_pandas(bands, preserve_index=False)
-        metadata = {**(found.schema.metadata or {}), b"interval": str(interval).encode()}
+        metadata = {
+            **(found.schema.metadata or {}),
+            b"interval": str(bands["interval"].iloc[0]).encode(),
+        }
         pyarrow.parquet.write_table(found.replace_schema_metadata(metadata), path)
     else:
         packed = {"zlib": True, "shuffle": True, "complevel": 4}
-        named = dataset.assign_attrs(interval=interval)
         encoding = dict.fromkeys(("loss", "expected"), packed)
         # By way of memory, as in `Posterior.save`.
-        path.write_bytes(bytes(named.to_netcdf(engine="h5netcdf", encoding=encoding)))
+        path.write_bytes(bytes(dataset.to_netcdf(engine="h5netcdf", encoding=encoding)))

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayes_cpt.checks import suggestion
-from bayes_cpt.decisions import risk
+from bayes_cpt.decisions import mixtures, risk
 from bayes_cpt.errors import Problem, SpecError
 
 type Floats = NDArray[np.floating]
@@ -124,11 +124,14 @@ class RiskMeasure:
         tolerance : float
             For ``best``.
         noise : ndarray, shape (draws, candidates), optional
-            Sd of a single run about its value, for ``beat``.
+            Sd of a single run about its value: where it is given, a measure of loss is that of what a
+            single run shows (see `bayes_cpt.decisions.mixtures`).
         reference : float or ndarray, shape (draws,)
             Value of the run to beat.
         """
         level = self.level or 0.0
+        if noise is not None and self.name in mixtures.MEASURES:
+            return mixtures.MEASURES[self.name](values, noise, level)
         match self.name:
             case "quantile":
                 return risk.quantile(values, level)

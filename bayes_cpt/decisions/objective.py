@@ -39,7 +39,9 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 class Mixture(Strict):
-    """A third validation set, ``L = general·L_pt + target·L_cpt`` (Eq. 6; LAW.md section 4 has weights).
+    """A third validation set, ``L = general·L_pt + target·L_cpt`` (Eq. 6).
+
+    Weights that the paper prints are in docs/law.md, "Printed coefficients".
 
     Parameters
     ----------

@@ -1,8 +1,6 @@
 """Posterior x plan -> bands, curve by curve: of any number of runs without holding their draws.
 
-A band belongs to a point, and needs no draws of whole curves. Given a posterior draw, a loss of a new run
-is normal about the law's curve: so the mean and standard deviation of the mixture are had exactly, and for
-its quantiles every draw is paired with one standard normal number.
+A band belongs to a point, and needs no draws of whole curves (see `bayes_cpt.forecast.marginals`).
 """
 
 from collections.abc import Iterator
@@ -14,8 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.forecast.marginals import SUMMARY, Marginals
-from bayes_cpt.forecast.plans import Prepared, prepare
-from bayes_cpt.forecast.predict import DRAWS, Kind, check_interval, check_kind
+from bayes_cpt.forecast.plans import (
+    DRAWS,
+    Kind,
+    Prepared,
+    check_interval,
+    check_kind,
+    prepare,
+)
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.points import Curves
 from bayes_cpt.study.ranges import outside_range
@@ -27,11 +31,10 @@ if TYPE_CHECKING:
 
 type Floats = NDArray[np.float64]
 
-# More losses than this are computed by compiled code in single precision; fewer are not worth loading it.
-LARGE = 3e7
-# Losses that are in memory at once, in each thread, where NumPy computes them.
-AT_ONCE = 1e6
-RUNS_AT_ONCE = 16
+# Columns of the table that hold losses.
+COLUMNS = ("mean", "median", "sd", "lower", "upper")
+# Runs whose areas are in memory at once, in each thread.
+RUNS_AT_ONCE = 8
 
 
 def bands(
@@ -47,9 +50,8 @@ def bands(
 ) -> "pd.DataFrame":
     """Return the bands of a plan's loss curves.
 
-    They are those of ``table(predict(...))``, by a way whose memory does not grow with the number of runs.
-    Means and standard deviations have no Monte Carlo error beyond that of the posterior draws; large
-    forecasts, computed in single precision, are within 1e-5 nats of small ones.
+    Memory does not grow with the number of runs. Means and standard deviations have no Monte Carlo error
+    beyond that of the posterior draws.
 
     Parameters
     ----------
@@ -63,7 +65,8 @@ def bands(
     Returns
     -------
     DataFrame
-        As from `bayes_cpt.forecast.predict.table`.
+        Columns run, step, domain, mean, median, sd, lower, upper, kind, outside; the mass of the
+        interval is in ``attrs["interval"]``.
 
     Raises
     ------
@@ -78,46 +81,26 @@ def bands(
     check_interval(interval)
     prepared = prepare(posterior, plan, at=at, known=kind == "known_run")
     marginals = Marginals(posterior, posterior.parameters(draws), kind, seed, interval)
-    points = _points(posterior, prepared)
-    large = marginals.draws * sum(points.values()) > LARGE
-    if large:
-        marginals.compile()
+    marginals.prepare()
 
-    def found(chunk: tuple[int, list[Run]]) -> "pd.DataFrame":
-        number, runs = chunk
+    def summarised(runs: list[Run]) -> "pd.DataFrame":
         curves = prepared.curves(posterior.frame, runs, marginals.momentum_range)
-        summary = marginals.summary(curves, number, compiled=large)
-        return _table(posterior, prepared.study, curves, summary, kind)
+        return _table(posterior, prepared.study, curves, marginals.summary(curves), kind)
 
     # The threads of a matrix product would wait for those of the chunks.
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cores or cpu_count()) as pool:
-        chunks = enumerate(_chunks(prepared, points, 0 if large else marginals.draws))
-        table = pd.concat(pool.map(found, chunks), ignore_index=True)
+        tables = pool.map(summarised, _chunks(posterior, prepared))
+        table = pd.concat(tables, ignore_index=True)
     table.attrs["interval"] = interval
     return table
 
 
-def _points(posterior: Posterior, prepared: Prepared) -> dict[str, int]:
-    """Return how many losses are wanted of each run."""
-    return {
-        run.name: sum(len(prepared.steps[run.name, own]) for own in posterior.frame.domains)
-        for run in prepared.runs
-    }
-
-
-def _chunks(prepared: Prepared, points: dict[str, int], draws: int) -> Iterator[list[Run]]:
-    """Yield runs with wanted steps, as many at a time as memory is meant for."""
-    chunk: list[Run] = []
-    for run in prepared.runs:
-        if not points[run.name]:
-            continue
-        chunk.append(run)
-        wanted = draws * sum(points[own.name] for own in chunk)
-        if wanted >= AT_ONCE or len(chunk) == RUNS_AT_ONCE:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk
+def _chunks(posterior: Posterior, prepared: Prepared) -> Iterator[list[Run]]:
+    """Yield runs with wanted steps, some at a time."""
+    domains = posterior.frame.domains
+    wanted = [run for run in prepared.runs if any(prepared.steps[run.name, own] for own in domains)]
+    for start in range(0, len(wanted), RUNS_AT_ONCE):
+        yield wanted[start : start + RUNS_AT_ONCE]
 
 
 def _table(
@@ -137,7 +120,7 @@ def _table(
             "run": np.array(names, dtype=object)[index],
             "step": curves.points.steps.astype(np.int64),
             "domain": np.array([curve.domain for curve in curves.curves], dtype=object)[index],
-            **{name: columns[name] for name in ("mean", "median", "sd", "lower", "upper")},
+            **{name: columns[name] for name in COLUMNS},
             "kind": kind,
             "outside": np.array([notes[name] for name in names], dtype=object)[index],
         }

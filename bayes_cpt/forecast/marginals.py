@@ -1,29 +1,38 @@
-"""Mean, spread and quantiles of losses at points, over posterior draws: three ways to the same summary.
+"""Mean, spread and quantiles of losses at points, over posterior draws: the one way to bands.
 
-NumPy serves small forecasts in double precision, compiled code large ones in single precision, and draws of
-whole curves those of runs in the study, given their measured points.
+Given a posterior draw the loss at a point is normal: about the law's curve in a new run, about what its
+neighbours tell in a known one. So mean and sd of the mixture over draws are had exactly, and for its
+quantiles every draw is paired with one standard normal number.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import NormalDist
-from types import ModuleType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.forecast.predict import observed_curves
+from bayes_cpt.forecast.columns import Columns
+from bayes_cpt.forecast.plans import observed_curves
+from bayes_cpt.forecast.skeleton import Skeleton, sample_of
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.laws.law import gather
 from bayes_cpt.laws.momentum import MomentumRange, annealing_basis
 from bayes_cpt.model.points import Curves
+from bayes_cpt.model.residuals import Placed, ResidualDesign, predictive_variance
 from bayes_cpt.model.setup import Frame
-from bayes_cpt.model.simulate import expected_loss, simulate
+from bayes_cpt.model.simulate import known_moments
 
 type Floats = NDArray[np.float64]
 
 # What is found at each point.
 SUMMARY = ("mean", "sd", "median", "lower", "upper")
+# Points whose losses are in memory at once: they stay in the cache of a core.
+TILE = 16
+# Draws in which the law is evaluated at once, for the same reason.
+BLOCK = 1000
 
 
 def paired_normals(draws: int, seed: int) -> Floats:
@@ -31,6 +40,57 @@ def paired_normals(draws: int, seed: int) -> Floats:
     normal = NormalDist()
     middles = np.array([normal.inv_cdf((i + 0.5) / draws) for i in range(draws)])
     return np.random.default_rng(seed).permutation(middles)
+
+
+@dataclass(frozen=True, eq=False)
+class LawDraws:
+    """The law in some posterior draws, to be evaluated at points of a curve.
+
+    Parameters
+    ----------
+    frame : Frame
+    parameters, coefficients : dict of str to ndarray, shape (draws, ...)
+        What was sampled, and the law's coefficients.
+    basis : ndarray, shape (nodes, draws)
+        The momentum's part of S2.
+    """
+
+    frame: Frame
+    parameters: dict[str, Floats]
+    coefficients: dict[str, Floats]
+    basis: Floats
+
+    def take(self, draws: Any) -> Self:
+        """Return the law in some of the draws."""
+        parameters, coefficients = (
+            {name: value[draws] for name, value in values.items()}
+            for values in (self.parameters, self.coefficients)
+        )
+        basis = np.ascontiguousarray(self.basis[:, draws])
+        return replace(self, parameters=parameters, coefficients=coefficients, basis=basis)
+
+    def losses(self, curves: Curves, curve: int, rows: Any) -> Floats:
+        """Return the law's losses at points of a curve, shape (points, draws)."""
+        points, bases, law = curves.points, curves.bases, self.frame.law
+        at = Columns.of(points, rows, self.basis)
+        base = Columns.of(bases, np.array([curve]), self.basis)
+        coefficients = gather(at, self.coefficients)
+        offset: Any = 0.0
+        if bases.base_known[curve]:
+            offset = bases.loss[curve] - law.loss(base, coefficients, np)
+        loss = at.losses(law, coefficients, offset)
+        return np.broadcast_to(loss, (rows.size, self.basis.shape[1]))
+
+    def noise(self, curves: Curves, curve: int, rows: Any, design: ResidualDesign) -> Floats:
+        """Return the sd of a new run's loss about the law's at points of a curve, (points, draws)."""
+        at: Any = Columns.of(curves.points, rows, self.basis)
+        pretraining = float(not curves.curves[curve].continual)
+        scales = self.frame.residual_scales(at, pretraining, self.parameters, self.coefficients, np)
+        floating, beyond = (own[rows][:, None] for own in (design.floating, design.beyond))
+        misfit = (design.ramps[rows] ** 2).sum(axis=1)[:, None]
+        placed = Placed(scales, curves.points.steps[rows][:, None], floating, beyond)
+        variance = predictive_variance(placed, misfit, np)
+        return np.broadcast_to(np.sqrt(variance), (rows.size, self.basis.shape[1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,25 +112,40 @@ class Marginals:
     interval: float
 
     @cached_property
-    def coefficients(self) -> dict[str, Floats]:
-        """The law's coefficients in each draw."""
-        return self.posterior.frame.law.coefficients(self.parameters, np)
+    def law(self) -> LawDraws:
+        """The law in each draw."""
+        frame = self.posterior.frame
+        coefficients = frame.law.coefficients(self.parameters, np)
+        basis = annealing_basis(coefficients, MomentumRange.of(coefficients))
+        return LawDraws(frame, self.parameters, coefficients, np.ascontiguousarray(basis.T))
+
+    @cached_property
+    def blocks(self) -> list[LawDraws]:
+        """The law in some draws at a time: what is computed of them stays in the cache of a core."""
+        starts = range(0, self.draws, BLOCK)
+        return [self.law.take(slice(start, start + BLOCK)) for start in starts]
+
+    def _blocked(self, evaluate: Callable[[LawDraws], Floats]) -> Floats:
+        return np.concatenate([evaluate(own) for own in self.blocks], axis=1)
+
+    @cached_property
+    def sample(self) -> LawDraws:
+        """The law in the draws in which the points that determine a curve are chosen."""
+        return self.law.take(sample_of(self.parameters))
 
     @cached_property
     def momentum_range(self) -> MomentumRange:
         """The momenta of these draws: fewer nodes than for all that the prior allows."""
-        return MomentumRange.of(self.coefficients)
+        return MomentumRange.of(self.law.coefficients)
 
     @property
     def draws(self) -> int:
         """How many there are."""
-        return int(self.coefficients["lambda"].shape[0])
+        return int(self.law.basis.shape[1])
 
     @cached_property
-    def noise(self) -> Floats:
-        """The standard normal number of each draw; zeros for the law's own curve."""
-        if self.kind == "expected":
-            return np.zeros(self.draws)
+    def normals(self) -> Floats:
+        """The standard normal number of each draw."""
         return paired_normals(self.draws, self.seed)
 
     @property
@@ -78,146 +153,65 @@ class Marginals:
         """The quantiles of `SUMMARY`."""
         return np.array([0.5, 0.5 - self.interval / 2, 0.5 + self.interval / 2])
 
-    def summary(self, curves: Curves, number: int, *, compiled: bool = False) -> Floats:
-        """Return `SUMMARY` at every point of some curves.
+    def prepare(self) -> None:
+        """Compute what all curves share: threads need not wait for each other then."""
+        _ = self.blocks, self.sample, self.normals
+
+    def summary(self, curves: Curves) -> Floats:
+        """Return `SUMMARY` at every point of some curves, shape (points, 5).
 
         Parameters
         ----------
         curves : Curves
             With areas for `momentum_range`.
-        number : int
-            Of these curves among others: what is random about known runs comes from it and the seed.
-        compiled : bool
-            Whether compiled code in single precision is worth its loading.
-
-        Returns
-        -------
-        ndarray, shape (points, 5)
         """
         if self.kind == "known_run":
-            return self._of_known(curves, number)
-        if compiled and all(curve.continual for curve in curves.curves):
-            return self._of_new_compiled(curves)
-        return self._of_new(curves)
+            return self._of_known(curves)
+        design = self.posterior.frame.residual_design(curves)
+        found = [self._of_new(curves, curve, design) for curve in range(len(curves.curves))]
+        return np.concatenate(found)
 
-    def compile(self) -> None:
-        """Compile, or load, what `summary` may need: threads need not wait for each other then."""
-        if self.kind != "known_run" and self.posterior.frame.spec.law.continual:
-            _ = self._laws, self._padded_basis, self.noise
-
-    def _of_known(self, curves: Curves, number: int) -> Floats:
+    def _of_known(self, curves: Curves) -> Floats:
         observed = observed_curves(self.posterior, curves)
-        generator = np.random.default_rng([self.seed, number])
-        frame = self.posterior.frame
-        loss = simulate(frame, self.parameters, curves, observed, generator).loss
-        spread = loss.std(axis=0, ddof=1)
-        return np.stack([loss.mean(axis=0), spread, *self._quantiles(loss)], axis=1)
+        mean, variance = known_moments(self.posterior.frame, self.parameters, curves, observed)
+        loss = mean + np.sqrt(variance) * self.normals[:, None]
+        between = mean.var(axis=0, ddof=1) + variance.mean(axis=0)
+        quantiles = np.quantile(loss, self.fractions, axis=0)
+        return _summary(mean.mean(axis=0), between, quantiles)
 
-    def _of_new(self, curves: Curves) -> Floats:
-        expected = expected_loss(self.posterior.frame, self.parameters, curves)
-        variance = expected.var(axis=0, ddof=1)
-        loss = expected
-        if self.noise.any():
-            noise = self._variance(curves)
-            variance = variance + noise.mean(axis=0)
-            loss = expected + np.sqrt(noise) * self.noise[:, None]
-        columns = [expected.mean(axis=0), np.sqrt(variance), *self._quantiles(loss)]
-        return np.stack(columns, axis=1)
-
-    def _quantiles(self, loss: Floats) -> Floats:
-        return np.asarray(np.quantile(loss, self.fractions, axis=0))
-
-    def _variance(self, curves: Curves) -> Floats:
-        """Return the variance of a loss about the law's curve, shape (draws, points)."""
-        frame, points = self.posterior.frame, curves.points
-        design = frame.residual_design(curves)
-        scales = frame.residual_scales(
-            points, design.pretraining, self.parameters, self.coefficients, np
-        )
-        faded = (1.0 - design.floating) * np.exp(-2.0 * points.steps / scales.memory)
-        innovations = (design.ramps**2).sum(axis=1)
-        return np.asarray(
-            scales.fluctuation**2 * (1.0 - faded)
-            + scales.misfit**2 * innovations
-            + scales.offset**2 * design.floating
-            + scales.extrapolation**2 * design.beyond**2
-        )
-
-    def _of_new_compiled(self, curves: Curves) -> Floats:
-        from bayes_cpt.model.compiled.band_kernel import workspace
-
-        points, bases = curves.points, curves.bases
-        first = np.searchsorted(points.curve_index, np.arange(len(curves.curves) + 1))
-        innovations = (self.posterior.frame.residual_design(curves).ramps ** 2).sum(axis=1)
-        columns = np.column_stack(
-            [points.cpt_steps, points.learning_rate, points.forward_cpt, innovations]
-        )
-        reference = self.posterior.frame.reference
-        shared = [
-            reference.learning_rate,
-            reference.forward_pt,
-            reference.forward_cpt,
-            reference.steps,
-        ]
-        found = np.empty((columns.shape[0], len(SUMMARY)))
-        workspaces = [workspace(self.draws, law.module) for law in self._laws]
-        for c in range(len(curves.curves)):
-            law = self._laws[bases.domain_index[c]]
-            rows = slice(int(first[c]), int(first[c + 1]))
-            base = (bases.forward_pt, bases.target_share, bases.loss, bases.base_known)
-            law.module.summarise(
-                law.prepared,
-                self._basis @ bases.annealing_pt[c],
-                self.noise,
-                np.array([*(float(own[c]) for own in base), *shared]),
-                columns[rows],
-                points.annealing_cpt[rows].astype(np.float32) @ self._padded_basis,
-                self.fractions,
-                workspaces[bases.domain_index[c]],
-                found[rows],
+    def _of_new(self, curves: Curves, curve: int, design: ResidualDesign) -> Floats:
+        rows = np.arange(int(design.first[curve]), int(design.last[curve]))
+        law = Skeleton.of(self.sample.losses(curves, curve, rows))
+        nodes = self._blocked(lambda own: own.losses(curves, curve, rows[law.rows]))
+        mean = nodes.mean(axis=1)
+        apart = nodes - mean[:, None]
+        spread = apart @ apart.T / max(self.draws - 1, 1)
+        variance = np.einsum("pi,ij,pj->p", law.weights, spread, law.weights, optimize=True)
+        weights, values = law.weights, nodes
+        if self.kind == "new_run":
+            noise = Skeleton.of(self.sample.noise(curves, curve, rows, design))
+            sd = self._blocked(lambda own: own.noise(curves, curve, rows[noise.rows], design))
+            second = sd @ sd.T / self.draws
+            variance = variance + np.einsum(
+                "pi,ij,pj->p", noise.weights, second, noise.weights, optimize=True
             )
-        return found
-
-    @cached_property
-    def _basis(self) -> Floats:
-        return np.asarray(annealing_basis(self.coefficients, self.momentum_range))
-
-    @cached_property
-    def _padded_basis(self) -> NDArray[np.float32]:
-        """The momentum's part of S2, shape (nodes, draws), the last draw repeated to whole blocks."""
-        from bayes_cpt.model.compiled.band_source import BLOCK
-
-        more = -self.draws % BLOCK
-        padded = np.pad(self._basis, ((0, more), (0, 0)), mode="edge")
-        return np.ascontiguousarray(padded.T, dtype=np.float32)
-
-    @cached_property
-    def _laws(self) -> list["_CompiledLaw"]:
-        return [
-            _CompiledLaw.of(self.posterior.frame, domain, self.parameters)
-            for domain in range(len(self.posterior.frame.domains))
-        ]
+            # A loss is linear in the law's and in the sd: one product gives both at all points.
+            weights = np.concatenate([weights, noise.weights], axis=1)
+            values = np.concatenate([values, sd * self.normals])
+        quantiles = _quantiles(weights, values, self.fractions)
+        return _summary(law.weights @ mean, variance, quantiles)
 
 
-@dataclass(frozen=True, eq=False)
-class _CompiledLaw:
-    """The compiled law of one validation set, and what depends on draws alone."""
+def _summary(mean: Floats, variance: Floats, quantiles: Floats) -> Floats:
+    return np.stack([mean, np.sqrt(np.maximum(variance, 0.0)), *quantiles], axis=1)
 
-    module: ModuleType
-    prepared: Floats
 
-    @classmethod
-    def of(cls, frame: Frame, domain: int, parameters: dict[str, Floats]) -> Self:
-        from bayes_cpt.model.compiled.band_kernel import band_module
-        from bayes_cpt.model.compiled.symbolic import parameters_of
+def _quantiles(weights: Floats, values: Floats, fractions: Floats) -> Floats:
+    """Return quantiles of ``weights @ values``, shape (quantiles, points), some points at a time."""
+    from bayes_cpt.forecast.quantiles import fill_quantiles
 
-        role, infos = frame.roles[domain], frame.parameters()
-        rows = []
-        for name in parameters_of(frame.spec, role):
-            dims, values = infos[name].dims, parameters[name]
-            members = frame.coords()[dims] if dims else ()
-            rows.append(values[:, members.index(frame.domains[domain])] if dims else values)
-        module = band_module(frame.spec, role)
-        prepared = np.empty((module.SIZES[0], rows[0].size))
-        module.prepare(np.ascontiguousarray(rows, dtype=np.float64), prepared)
-        return cls(module, prepared)
+    found = np.empty((fractions.size, len(weights)))
+    for start in range(0, len(weights), TILE):
+        own = slice(start, start + TILE)
+        fill_quantiles(weights[own] @ values, fractions, found[:, own])
+    return found

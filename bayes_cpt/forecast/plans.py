@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -19,6 +19,11 @@ from bayes_cpt.study.study import Run, Study
 if TYPE_CHECKING:
     import pandas as pd
 
+type Kind = Literal["expected", "new_run", "known_run"]
+
+KINDS = ("expected", "new_run", "known_run")
+# Posterior draws that a forecast uses unless told otherwise.
+DRAWS = 1000
 GRID = 200
 # The first steps of a run move fastest: the grid is even in the square root of the step.
 GRID_POWER = 2.0
@@ -26,6 +31,18 @@ GRID_POWER = 2.0
 
 class PlanError(StudyError):
     """A plan, or points to predict at, that the fit cannot serve."""
+
+
+def check_kind(kind: str) -> None:
+    """Raise ValueError unless a kind of forecast is known."""
+    if kind not in KINDS:
+        raise ValueError(f"kind is {kind!r}: give one of {', '.join(KINDS)}")
+
+
+def check_interval(interval: float) -> None:
+    """Raise ValueError unless the mass of an interval lies between 0 and 1."""
+    if not 0 < interval < 1:
+        raise ValueError(f"interval is {interval}: give a mass between 0 and 1, as in 0.9")
 
 
 def default_grid(steps: int) -> list[int]:
@@ -121,6 +138,35 @@ def planned_curves(
     """
     prepared = prepare(posterior, plan, at=at, known=known, runs=runs)
     return prepared.study, prepared.curves(posterior.frame, prepared.runs)
+
+
+def observed_curves(posterior: Posterior, curves: Curves) -> Curves:
+    """Return the fitted points of the same curves, in their order.
+
+    Raises
+    ------
+    PlanError
+        If a curve has none.
+    """
+    study = posterior.study
+    names = list(dict.fromkeys(curve.run for curve in curves.curves))
+    wanted = {(curve.run, curve.domain) for curve in curves.curves}
+    found = posterior.frame.curves(
+        study,
+        lambda run, domain: (
+            posterior.frame.fitted_steps(study, run, domain) if (run.name, domain) in wanted else []
+        ),
+        [study.run(name) for name in names],
+    )
+    if [(c.run, c.domain) for c in found.curves] != [(c.run, c.domain) for c in curves.curves]:
+        lost = wanted - {(curve.run, curve.domain) for curve in found.curves}
+        raise PlanError(
+            [
+                Problem(f"run {run}, domain {domain}", "it has no measured points", "use new_run")
+                for run, domain in sorted(lost)
+            ]
+        )
+    return found
 
 
 def _as_plan(posterior: Posterior, plan: "Study | str | Path") -> Study:

@@ -6,13 +6,22 @@ in the study, given its measured points.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.errors import Problem
-from bayes_cpt.forecast.plans import PlanError, default_grid, planned_curves, with_base_losses
+from bayes_cpt.forecast.bands import COLUMNS, bands
+from bayes_cpt.forecast.plans import (
+    DRAWS,
+    Kind,
+    PlanError,
+    check_kind,
+    default_grid,
+    observed_curves,
+    planned_curves,
+    with_base_losses,
+)
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.simulate import expected_loss, simulate
@@ -34,22 +43,9 @@ __all__ = [
 ]
 
 type Floats = NDArray[np.float64]
-type Kind = Literal["expected", "new_run", "known_run"]
 
-KINDS = ("expected", "new_run", "known_run")
-DRAWS = 1000
-
-
-def check_kind(kind: str) -> None:
-    """Raise ValueError unless a kind of forecast is known."""
-    if kind not in KINDS:
-        raise ValueError(f"kind is {kind!r}: give one of {', '.join(KINDS)}")
-
-
-def check_interval(interval: float) -> None:
-    """Raise ValueError unless the mass of an interval lies between 0 and 1."""
-    if not 0 < interval < 1:
-        raise ValueError(f"interval is {interval}: give a mass between 0 and 1, as in 0.9")
+# Of the bands.
+DIMS = ("run", "domain", "step")
 
 
 def predict(
@@ -60,8 +56,9 @@ def predict(
     at: "pd.DataFrame | str | Path | None" = None,
     draws: int = DRAWS,
     seed: int = 0,
+    interval: float = 0.9,
 ) -> "xr.Dataset":
-    """Return draws of the loss curves of a plan.
+    """Return draws of the loss curves of a plan, with their bands.
 
     Parameters
     ----------
@@ -77,12 +74,16 @@ def predict(
         Posterior draws to use, spread evenly over the chains.
     seed : int
         Of what is random beyond the posterior.
+    interval : float
+        Mass of the central interval of the bands between ``lower`` and ``upper``.
 
     Returns
     -------
     xarray.Dataset
         ``loss`` and ``expected``, dims chain, draw, run, domain, step, nats/token; NaN at steps that a
-        run has not. ``outside`` (run) says where a run leaves what was fitted, empty inside;
+        run has not. ``mean``, ``median``, ``sd``, ``lower`` and ``upper`` (run, domain, step) are the bands
+        of `bayes_cpt.forecast.bands.bands`. ``outside`` (run) says where a run leaves what was fitted,
+        empty inside;
         ``phase``, ``base`` and ``replay`` (run) and ``learning_rate`` (run, step) say what was predicted.
 
     Raises
@@ -91,6 +92,7 @@ def predict(
         Naming run and step of what cannot be predicted.
     """
     check_kind(kind)
+    found = bands(posterior, plan, kind, at=at, draws=draws, seed=seed, interval=interval)
     target, curves = planned_curves(posterior, plan, at=at, known=kind == "known_run")
     parameters = posterior.parameters(draws)
     generator = np.random.default_rng(seed)
@@ -99,10 +101,11 @@ def predict(
         loss = expected
     else:
         observed = observed_curves(posterior, curves) if kind == "known_run" else None
-        found = simulate(posterior.frame, parameters, curves, observed, generator)
-        expected, loss = found.expected, found.loss
+        drawn = simulate(posterior.frame, parameters, curves, observed, generator)
+        expected, loss = drawn.expected, drawn.loss
     chains = posterior.tree["posterior"].sizes["chain"]
-    return _dataset(posterior, target, curves, expected, loss, chains, kind)
+    dataset = _dataset(posterior, target, curves, expected, loss, chains, kind)
+    return _with_bands(dataset, found)
 
 
 def draws_at(curves: "xr.DataArray", points: "pd.DataFrame") -> Floats:
@@ -125,82 +128,71 @@ def draws_at(curves: "xr.DataArray", points: "pd.DataFrame") -> Floats:
     return np.asarray(chosen.transpose("sample", "point"))
 
 
-def table(dataset: "xr.Dataset", interval: float = 0.9) -> "pd.DataFrame":
-    """Return the bands of `predict` as a table.
+def table(dataset: "xr.Dataset", interval: float | None = None) -> "pd.DataFrame":
+    """Return the bands of `predict` as a table, that of `bayes_cpt.forecast.bands.bands`.
 
     Parameters
     ----------
     dataset : xarray.Dataset
         From `predict`.
-    interval : float
-        Mass of the central interval between lower and upper.
+    interval : float, optional
+        Mass of the central interval, which must be that of `predict`.
 
     Returns
     -------
     DataFrame
         Columns run, step, domain, mean, median, sd, lower, upper, kind, outside; the mass of the
         interval is in ``attrs["interval"]``.
+
+    Raises
+    ------
+    ValueError
+        If the dataset has bands of another mass.
     """
     import pandas as pd
 
-    check_interval(interval)
-    loss = dataset["loss"].stack(sample=("chain", "draw")).transpose("sample", ...)
-    values = loss.to_numpy()
-    quantiles = np.array([0.5, 0.5 - interval / 2, 0.5 + interval / 2])
+    stored = float(dataset.attrs["interval"])
+    if interval is not None and interval != stored:
+        raise ValueError(
+            f"the bands are {stored:g} intervals, and interval is {interval}: predict with "
+            f"interval={interval}"
+        )
     rows = []
-    for i, run in enumerate(dataset["run"].to_numpy()):
-        for j, domain in enumerate(dataset["domain"].to_numpy()):
-            kept = np.isfinite(values[0, i, j])
-            draws = values[:, i, j, kept]
-            median, lower, upper = np.quantile(draws, quantiles, axis=0)
+    for run in dataset["run"].to_numpy():
+        for domain in dataset["domain"].to_numpy():
+            own = dataset.sel(run=run, domain=domain)
+            kept = np.isfinite(own["mean"].to_numpy())
             rows.append(
                 pd.DataFrame(
                     {
                         "run": run,
-                        "step": dataset["step"].to_numpy()[kept],
+                        "step": own["step"].to_numpy()[kept],
                         "domain": domain,
-                        "mean": draws.mean(axis=0),
-                        "median": median,
-                        "sd": draws.std(axis=0, ddof=1),
-                        "lower": lower,
-                        "upper": upper,
+                        **{name: own[name].to_numpy()[kept] for name in COLUMNS},
                         "kind": dataset.attrs["kind"],
-                        "outside": str(dataset["outside"].to_numpy()[i]),
+                        "outside": str(own["outside"].item()),
                     }
                 )
             )
     found = pd.concat(rows, ignore_index=True)
-    found.attrs["interval"] = interval
+    found.attrs["interval"] = stored
     return found
 
 
-def observed_curves(posterior: Posterior, curves: Curves) -> Curves:
-    """Return the fitted points of the same curves, in their order.
-
-    Raises
-    ------
-    PlanError
-        If a curve has none.
-    """
-    study = posterior.study
-    names = list(dict.fromkeys(curve.run for curve in curves.curves))
-    wanted = {(curve.run, curve.domain) for curve in curves.curves}
-    found = posterior.frame.curves(
-        study,
-        lambda run, domain: (
-            posterior.frame.fitted_steps(study, run, domain) if (run.name, domain) in wanted else []
-        ),
-        [study.run(name) for name in names],
+def _with_bands(dataset: "xr.Dataset", found: "pd.DataFrame") -> "xr.Dataset":
+    """Return draws with the bands of the same forecast."""
+    keys = [dataset.indexes[name] for name in DIMS]
+    places = tuple(
+        index.get_indexer(found[name].to_numpy()) for name, index in zip(DIMS, keys, strict=True)
     )
-    if [(c.run, c.domain) for c in found.curves] != [(c.run, c.domain) for c in curves.curves]:
-        lost = wanted - {(curve.run, curve.domain) for curve in found.curves}
-        raise PlanError(
-            [
-                Problem(f"run {run}, domain {domain}", "it has no measured points", "use new_run")
-                for run, domain in sorted(lost)
-            ]
-        )
-    return found
+    arrays = {name: np.full([len(index) for index in keys], np.nan) for name in COLUMNS}
+    for name, array in arrays.items():
+        array[places] = found[name].to_numpy()
+    interval = float(found.attrs["interval"])
+    units = {"units": "nats/token"}
+    return dataset.assign(
+        {name: (DIMS, array, units) for name, array in arrays.items()}
+    ).assign_attrs(interval=interval)
 
 
 def _dataset(

@@ -36,6 +36,12 @@ def candidate_runs(frame: Frame, typical: Typical) -> Curves:
     """Return the curves of runs named in words: typical ones, but for what the name says.
 
     The losses of their bases count as measured, theirs at about 30 checkpoints, more of them early.
+
+    Parameters
+    ----------
+    frame : Frame
+    typical : Typical
+        What a typical run of the study is.
     """
     runs: dict[str, tuple[Schedule, str | None, float]] = {}
     base, rate = base_schedule(frame.reference), start_rate(frame)

@@ -144,6 +144,15 @@ def quantity_directions(
 
     Quantities are the law's parameters, the effects of a typical run and, if wanted, the coefficients, by
     kind, name and validation set. What does not depend on the free parameters is left out.
+
+    Parameters
+    ----------
+    free : FreeParameters
+    study : Study
+    places : ndarray, shape (places, free)
+        Where slopes are taken, in sds of the prior.
+    coefficients : bool
+        Whether coefficients of the printed equation are wanted too.
     """
     size = places.shape[1]
     law = free.frame.law
@@ -173,13 +182,27 @@ def quantity_directions(
 
 
 def contractions(slopes: Floats, told: Floats) -> Floats:
-    """Return the share of the prior's variance taken from each quantity, shape (quantities,)."""
+    """Return the share of the prior's variance taken from each quantity, shape (quantities,).
+
+    Parameters
+    ----------
+    slopes : ndarray, shape (quantities, free)
+    told : ndarray, shape (free, free)
+        Precision of the free parameters given the study, the prior's identity in it.
+    """
     left = np.diag(covariance_left(slopes, told))
     return np.clip(1.0 - ratio(left, np.sum(slopes**2, axis=1), where_none=1.0), 0.0, 1.0)
 
 
 def ratio(part: Floats, whole: Floats, where_none: float) -> Floats:
-    """Return part over whole; where the law is too steep for numbers a quantity has no variance at all."""
+    """Return part over whole; where the law is too steep for numbers a quantity has no variance at all.
+
+    Parameters
+    ----------
+    part, whole : ndarray
+    where_none : float
+        What to return where the whole is 0 or no number.
+    """
     return np.divide(part, whole, out=np.full_like(whole, where_none), where=whole > 0.0)
 
 
@@ -188,6 +211,12 @@ def covariance_left(slopes: Floats, told: Floats) -> Floats:
 
     `told` holds the prior's identity, so none of its eigenvalues is below 1 but by rounding, which studies
     of runs that hardly move the loss make large.
+
+    Parameters
+    ----------
+    slopes : ndarray, shape (quantities, free)
+    told : ndarray, shape (free, free)
+        Precision of the free parameters given the study.
     """
     values, vectors = np.linalg.eigh(told)
     root = slopes @ vectors / np.sqrt(np.maximum(values, 1.0))
@@ -197,7 +226,17 @@ def covariance_left(slopes: Floats, told: Floats) -> Floats:
 def partners(
     own: Floats, labels: list[tuple[str, str, str]], index: int
 ) -> list[tuple[str, str, float]]:
-    """Return the quantities of the same kind that one correlates with strongly, strongest first."""
+    """Return the quantities of the same kind that one correlates with strongly, strongest first.
+
+    Parameters
+    ----------
+    own : ndarray, shape (quantities, quantities)
+        Correlations of the quantities.
+    labels : list of tuple of str
+        Kind, name and validation set of each.
+    index : int
+        Of the one.
+    """
     order = np.argsort(-np.abs(own))
     found = []
     for other in order:

@@ -5,7 +5,7 @@ prior's precision is the identity. Around one place the law's curves are straigh
 information of some curves is ``S' C^-1 S`` with their slopes S and the covariance C of their residuals.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -14,7 +14,12 @@ from numpy.typing import NDArray
 from bayes_cpt.laws.law import gather
 from bayes_cpt.model.families import Distribution, Fixed, LogNormal
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.residuals import ResidualDesign, Scales
+from bayes_cpt.model.residuals import (
+    Placed,
+    ResidualDesign,
+    Scales,
+    predictive_covariance,
+)
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import expected_loss
 
@@ -59,7 +64,13 @@ class FreeParameters:
         return list(self.priors)
 
     def values(self, places: Floats) -> dict[str, Floats]:
-        """Return parameters, fixed ones too, from places of shape (places, free)."""
+        """Return parameters, fixed ones too, from places of shape (places, free).
+
+        Parameters
+        ----------
+        places : ndarray, shape (places, free)
+            In sds of the prior from its median.
+        """
         return self.assembled(
             {
                 label: _value(prior, places[:, i])
@@ -68,7 +79,13 @@ class FreeParameters:
         )
 
     def assembled(self, columns: dict[tuple[str, str], Floats]) -> dict[str, Floats]:
-        """Return parameters, fixed ones too, shape (draws, ...), from a column of each free one."""
+        """Return parameters, fixed ones too, shape (draws, ...), from a column of each free one.
+
+        Parameters
+        ----------
+        columns : dict of tuple of str to ndarray, shape (draws,)
+            By name and validation set.
+        """
         draws = len(next(iter(columns.values())))
         roles = dict(zip(self.frame.domains, self.frame.roles, strict=True))
         found = {}
@@ -82,7 +99,13 @@ class FreeParameters:
         return found
 
     def places(self, values: dict[str, Floats]) -> Floats:
-        """Return places, shape (draws, free), from parameters of shape (draws, ...)."""
+        """Return places, shape (draws, free), from parameters of shape (draws, ...).
+
+        Parameters
+        ----------
+        values : dict of str to ndarray, shape (draws, ...)
+            Parameters by name.
+        """
         coords = self.frame.coords()
         columns = []
         for (name, member), prior in self.priors.items():
@@ -134,7 +157,12 @@ def information(free: FreeParameters, curves: Curves, place: Floats) -> dict[str
 
 
 def finite(slopes: Floats) -> Floats:
-    """Return slopes with those that are too steep for a number, or none, as nothing."""
+    """Return slopes with those that are too steep for a number, or none, as nothing.
+
+    Parameters
+    ----------
+    slopes : ndarray
+    """
     return np.where(np.abs(slopes) < STEEPEST, slopes, 0.0)
 
 
@@ -161,14 +189,18 @@ def _covariance(
     rows: NDArray[np.int64], curves: Curves, design: ResidualDesign, scales: Scales
 ) -> Floats:
     """Return the covariance of the residuals at some points of one curve."""
-    steps = curves.points.steps[rows]
-    memory = scales.memory[0, rows[0]]
-    fluctuation = np.exp(-np.abs(steps[:, None] - steps) / memory)
-    if design.floating[rows[0]] == 0:
-        fluctuation -= np.exp(-(steps[:, None] + steps) / memory)
-    size = scales.fluctuation[0, rows]
-    misfit = scales.misfit[0, rows, None] * design.ramps[rows]
-    level = scales.offset[0, rows] * design.floating[rows]
-    return np.asarray(
-        fluctuation * size[:, None] * size + misfit @ misfit.T + level[:, None] * level
-    )
+
+    def placed(along: tuple[slice | None, ...]) -> Placed:
+        return Placed(
+            Scales(*(np.broadcast_to(own, (1, count))[0, rows][along] for own in sizes)),
+            curves.points.steps[rows][along],
+            design.floating[rows][along],
+            # Points that are measured leave nothing to extrapolate.
+            0.0,
+        )
+
+    count = curves.points.steps.size
+    sizes = [getattr(scales, field.name) for field in fields(Scales)]
+    ramps = design.ramps[rows]
+    first, second = placed((slice(None), None)), placed((None, slice(None)))
+    return np.asarray(predictive_covariance(first, second, ramps @ ramps.T, np))

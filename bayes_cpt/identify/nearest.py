@@ -45,13 +45,23 @@ class Change:
         return self.curves.curves[self.index].domain
 
     def values(self, parameters: dict[str, Floats]) -> Floats:
-        """Return the change under draws of the parameters, shape (draws,), nats/token."""
+        """Return the change under draws of the parameters, shape (draws,), nats/token.
+
+        Parameters
+        ----------
+        parameters : dict of str to ndarray, shape (draws, ...)
+        """
         last = expected_loss(self.frame, parameters, self.curves)
         first = start_loss(self.frame, parameters, self.curves)
         return np.asarray((last - first)[:, self.index])
 
     def interval(self, parameters: dict[str, Floats]) -> Floats:
-        """Return the interval of the stated mass under draws of the parameters."""
+        """Return the interval of the stated mass under draws of the parameters.
+
+        Parameters
+        ----------
+        parameters : dict of str to ndarray, shape (draws, ...)
+        """
         return np.quantile(self.values(parameters), self.statement.tails)
 
 
@@ -61,7 +71,16 @@ def relevant(
     labels: list[Label],
     changes: list[Change],
 ) -> list[Label]:
-    """Return the parameters whose priors matter for the changes: drawn anew, each moves one of them."""
+    """Return the parameters whose priors matter for the changes: drawn anew, each moves one of them.
+
+    Parameters
+    ----------
+    free : FreeParameters
+    priors : dict of Label to Distribution
+    labels : list of Label
+        Of the priors that may move.
+    changes : list of Change
+    """
     uniform = uniform_draws(len(priors))
     columns = columns_of(priors, uniform)
     before = [change.values(free.assembled(columns)) for change in changes]
@@ -91,6 +110,14 @@ def nearest(
     The unknowns are, per prior, the shift of its mean in its own sds and the log of the factor of its sd:
     half the squared shift and the squared log are its Kullback-Leibler distance to second order. Each
     round solves the linearised problem (Gauss-Newton with minimal norm).
+
+    Parameters
+    ----------
+    free : FreeParameters
+    priors : dict of Label to Distribution
+    moving : list of Label
+        Of the priors that are moved.
+    changes : list of Change
     """
     uniform = uniform_draws(len(priors))
     places = dict(zip(priors, uniform.T, strict=True))
@@ -206,14 +233,27 @@ def _give_up(free: FreeParameters, changes: list[Change], values: list[Floats]) 
 
 
 def uniform_draws(count: int) -> Floats:
-    """Return quasi-random draws that every set of priors is looked at through, shape (draws, count)."""
+    """Return quasi-random draws that every set of priors is looked at through, shape (draws, count).
+
+    Parameters
+    ----------
+    count : int
+        Of priors.
+    """
     from scipy.stats import qmc
 
     return np.asarray(qmc.Sobol(count, rng=SEED).random(DRAWS))
 
 
 def columns_of(priors: dict[Label, Distribution], uniform: Floats) -> dict[Label, Floats]:
-    """Return a column of draws of each prior."""
+    """Return a column of draws of each prior.
+
+    Parameters
+    ----------
+    priors : dict of Label to Distribution
+    uniform : ndarray, shape (draws, count)
+        A column per prior, in their order.
+    """
     return {
         label: prior.quantiles(column)
         for (label, prior), column in zip(priors.items(), uniform.T, strict=True)

@@ -63,6 +63,11 @@ def read_prior_plan(
 def frame_of(spec: ModelSpec, plan: Study) -> Frame:
     """Return a specification's frame on a study or plan; it needs no losses.
 
+    Parameters
+    ----------
+    spec : ModelSpec
+    plan : Study
+
     Raises
     ------
     StudyError

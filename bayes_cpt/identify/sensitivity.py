@@ -163,6 +163,10 @@ def normal_scores(quantities: Floats) -> Floats:
     """Return draws by their ranks, spread as a normal distribution's, shape as given.
 
     So a quantity and any rising function of it are equally sensitive, and so is noise in all of them.
+
+    Parameters
+    ----------
+    quantities : ndarray, shape (draws, ...)
     """
     from scipy.special import ndtri
     from scipy.stats import rankdata

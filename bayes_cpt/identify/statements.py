@@ -115,6 +115,11 @@ class _Statements(Strict):
 def read_statements(path: str | Path) -> tuple[str, tuple[Statement, ...]]:
     """Return the name of the model to be made, and the statements, of a TOML file.
 
+    Parameters
+    ----------
+    path : path
+        A TOML file.
+
     Raises
     ------
     SpecError

@@ -1,9 +1,9 @@
 """Log density -> draws: whitening, NUTS by nutpie, diagnostics, and retries until they hold.
 
 A posterior is delivered when R-hat <= 1.01, bulk and tail ESS >= 400, nothing diverged or ran to
-the greatest depth, and all is finite (docs/contract.md). Sampling goes on block by block until that holds
-with a margin. An attempt that cannot get there is repeated with a metric learnt from its draws and smaller
-steps; if the last one fails the result says so.
+the greatest depth, and all is finite (docs/contract.md, "Diagnostics"). Sampling goes on block by
+block until that holds with a margin. An attempt that cannot get there is repeated with a metric learnt from
+its draws and smaller steps; if the last one fails the result says so.
 """
 
 import time

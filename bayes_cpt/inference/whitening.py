@@ -1,8 +1,8 @@
 """A metric for NUTS: the posterior in coordinates in which it is nearly a standard normal.
 
-The law's posterior has ridges (LAW.md section 5). It is taken to ``position = center + factor·z`` over
-the coordinates of `bayes_cpt.model.density`, with center and factor from a Laplace approximation at the
-mode, or from the draws of an earlier attempt.
+The law's posterior has ridges (docs/law.md, "What is sampled"). It is taken to
+``position = center + factor·z`` over the coordinates of `bayes_cpt.inference.density`, with center and
+factor from a Laplace approximation at the mode, or from the draws of an earlier attempt.
 """
 
 from collections.abc import Callable
@@ -61,7 +61,7 @@ def laplace(model: Whitened, seed: int) -> Metric:
     Parameters
     ----------
     model : Whitened
-        A `bayes_cpt.model.density.Density`.
+        A `bayes_cpt.inference.density.Density`.
     seed : int
         Of the starting points: the model's own and random ones around it.
 

@@ -1,4 +1,4 @@
-"""Forward area S1 and annealing area S2 (LAW.md section 2): the only place they are computed.
+"""Forward area S1 and annealing area S2 (docs/law.md, "Areas"): the only place they are computed.
 
 Areas are in raw learning rate times steps. The annealing area depends on the momentum lambda, and comes as
 a series in it (`bayes_cpt.laws.momentum`).
@@ -40,7 +40,7 @@ BASES_KEPT = 128
 
 
 def forward_area(learning_rates: ArrayLike) -> FloatArray:
-    """Return the forward area S1 after each step (LAW.md section 2).
+    """Return the forward area S1 after each step (docs/law.md, "Areas").
 
     Parameters
     ----------
@@ -124,7 +124,13 @@ def annealing_memory(
     initial_learning_rate: float,
     initial_memory: float = 0.0,
 ) -> float:
-    """Return m after the last step, to carry over (arguments as in `annealing_area`)."""
+    """Return m after the last step, to carry over (arguments as in `annealing_area`).
+
+    Parameters
+    ----------
+    learning_rates, momentum, initial_learning_rate, initial_memory
+        As for `annealing_area`.
+    """
     return _annealing(learning_rates, momentum, initial_learning_rate, initial_memory)[1]
 
 
@@ -169,7 +175,7 @@ def pretraining_areas(
     steps: ArrayLike,
     momentum_range: MomentumRange = WIDE,
 ) -> PhaseAreas:
-    """Return the areas of a PT run: its warm-up counts in S1, not in S2 (LAW.md section 2).
+    """Return the areas of a PT run: its warm-up counts in S1, not in S2 (docs/law.md, "Areas").
 
     Parameters
     ----------
@@ -205,7 +211,7 @@ def continual_areas(
     carry_memory: bool = False,
     momentum_range: MomentumRange = WIDE,
 ) -> PhaseAreas:
-    """Return the areas of a CPT run on its base (LAW.md section 2).
+    """Return the areas of a CPT run on its base (docs/law.md, "Areas").
 
     Parameters
     ----------

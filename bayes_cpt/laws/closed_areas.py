@@ -1,4 +1,4 @@
-"""S1 and S2 at the last step of many schedules at once, in closed form (LAW.md section 2).
+"""S1 and S2 at the last step of many schedules at once, in closed form (docs/law.md, "Areas").
 
 `bayes_cpt.laws.areas` runs along one schedule of any form and is the definition; a search over schedules
 wants the end of 100,000 schedules of one form. Their areas follow from geometric sums: with the falls
@@ -53,7 +53,13 @@ class ScheduleBatch:
     shape: NDArray[np.int64]
 
     def schedule(self, index: int) -> Schedule:
-        """Return one of the schedules."""
+        """Return one of the schedules.
+
+        Parameters
+        ----------
+        index : int
+            From 0.
+        """
         initial, peak, final = (
             float(values[index]) for values in (self.initial, self.peak, self.final)
         )

@@ -76,7 +76,13 @@ class Law:
         return {term.name: term.loss(points, gathered, xp) for term in self.terms}
 
     def loss(self, points: Any, gathered: Values, xp: Any) -> Any:
-        """Return the law's loss at the points, shape (..., points), nats/token (see `parts`)."""
+        """Return the law's loss at the points, shape (..., points), nats/token (see `parts`).
+
+        Parameters
+        ----------
+        points, gathered, xp
+            As for `parts`.
+        """
         shares = list(self.parts(points, gathered, xp).values())
         total = shares[0]
         for share in shares[1:]:
@@ -107,6 +113,11 @@ class Law:
         """Return what is kept of each measured base's offset, shape (..., points), nats/token.
 
         Parameters are those of `curve_loss`; without a base offset it is 0.
+
+        Parameters
+        ----------
+        points, bases, coefficients, xp
+            As for `curve_loss`.
         """
         if self.base_offset is None:
             return xp.zeros_like(points.steps)
@@ -117,7 +128,14 @@ class Law:
 
 
 def gather(points: Any, values: Values) -> dict[str, Any]:
-    """Return values of each point's validation set, shape (..., points), from (..., domains)."""
+    """Return values of each point's validation set, shape (..., points), from (..., domains).
+
+    Parameters
+    ----------
+    points : Points
+    values : mapping
+        By name, shape (..., domains), or (...) for those of `SHARED`.
+    """
     return {
         name: value if name in SHARED else value[..., points.domain_index]
         for name, value in values.items()

@@ -51,14 +51,26 @@ class MomentumRange:
 
     @classmethod
     def around(cls, momenta: ArrayLike) -> Self:
-        """Return a range that holds all of some momenta, with a little room around them."""
+        """Return a range that holds all of some momenta, with a little room around them.
+
+        Parameters
+        ----------
+        momenta : array_like
+            From 0 up to but not including 1.
+        """
         distances = 1.0 - np.asarray(momenta, dtype=np.float64)
         low = 1.0 - float(distances.max()) * (1.0 + ROOM)
         return cls(max(low, SHORTEST), 1.0 - float(distances.min()) * (1.0 - ROOM))
 
     @classmethod
     def of(cls, coefficients: Mapping[str, Any]) -> Self:
-        """Return a range around the momenta among the coefficients of a law."""
+        """Return a range around the momenta among the coefficients of a law.
+
+        Parameters
+        ----------
+        coefficients : mapping
+            With those of `MOMENTA` that the law has.
+        """
         found = [np.ravel(coefficients[name]) for name in MOMENTA if name in coefficients]
         return cls.around(np.concatenate(found))
 
@@ -177,11 +189,23 @@ class MomentumInterpolant:
     def from_areas(
         cls, areas_at_nodes: FloatArray, momentum_range: MomentumRange
     ) -> "MomentumInterpolant":
-        """Build the series from S2 at `momentum_range.node_momenta()`, shape (points, nodes)."""
+        """Build the series from S2 at `momentum_range.node_momenta()`, shape (points, nodes).
+
+        Parameters
+        ----------
+        areas_at_nodes : ndarray, shape (points, nodes)
+            LR·steps.
+        momentum_range : MomentumRange
+        """
         return cls(areas_at_nodes @ _series_from_nodes(momentum_range), momentum_range)
 
     def evaluate(self, momentum: float | FloatArray) -> FloatArray:
         """Return S2 at the points, shape (..., points) for momenta of shape (...).
+
+        Parameters
+        ----------
+        momentum : float or ndarray, shape (...)
+            Inside the range.
 
         Raises
         ------

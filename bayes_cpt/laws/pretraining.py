@@ -61,7 +61,15 @@ class Power:
 
 
 def power_gain(parameters: Values, xp: Any) -> Any:
-    """Return what the power takes off the loss from an unknown base to the reference CPT forward area."""
+    """Return what the power takes off the loss from an unknown base to the reference CPT forward area.
+
+    Parameters
+    ----------
+    parameters : mapping
+        Sampled values: exponent, reference_slope, base_forward_area.
+    xp : module
+        `numpy` or `pytensor.tensor`.
+    """
     alpha, multiple = parameters["exponent"], last_axis(parameters["base_forward_area"])
     return -parameters["reference_slope"] / alpha * xp.expm1(-alpha * xp.log1p(1.0 / multiple))
 
@@ -132,7 +140,17 @@ class Annealing:
         return found
 
     def continual_gain(self, share: Any, coefficients: Values, xp: Any) -> Any:
-        """Return what a unit of S2_cpt takes off the loss at the target share r_cpt."""
+        """Return what a unit of S2_cpt takes off the loss at the target share r_cpt.
+
+        Parameters
+        ----------
+        share : array
+            r_cpt, 0 to 1.
+        coefficients : mapping
+            C2, and a1 where the gain depends on replay.
+        xp : module
+            `numpy` or `pytensor.tensor`.
+        """
         if not self.replay:
             return coefficients["C2"]
         return coefficients["C2"] * xp.exp(coefficients["a1"] * share)
@@ -168,5 +186,10 @@ def _beside(shared: Any, gathered: Any) -> Any:
 
 
 def last_axis(shared: Any) -> Any:
-    """Return a shared value with an axis to broadcast over domains, where it has draw axes."""
+    """Return a shared value with an axis to broadcast over domains, where it has draw axes.
+
+    Parameters
+    ----------
+    shared : array, shape (...)
+    """
     return shared[..., None] if getattr(shared, "ndim", 0) else shared

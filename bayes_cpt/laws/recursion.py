@@ -1,4 +1,4 @@
-"""The annealing memory run along a schedule, for many momenta at once (LAW.md section 2), by Numba."""
+"""The annealing memory run along a schedule, for many momenta at once (docs/law.md, "Areas"), by Numba."""
 
 import numba
 import numpy as np
@@ -48,7 +48,13 @@ def fill_annealing(rates, before, momenta, memories, points, areas):  # type: ig
 
 @numba.njit(FLOATS(READ_ONLY, numba.float64), cache=True, error_model="numpy", nogil=True)
 def fading_sum(falls, momentum):  # type: ignore[no-untyped-def]
-    """Return the memory after each of the falls, from none: ``m_i = momentum·m_{i-1} + fall_i``."""
+    """Return the memory after each of the falls, from none: ``m_i = momentum·m_{i-1} + fall_i``.
+
+    Parameters
+    ----------
+    falls : ndarray, shape (steps,)
+    momentum : float
+    """
     memories = np.empty(falls.size)
     memory = 0.0
     for i in range(falls.size):

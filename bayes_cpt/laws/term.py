@@ -34,7 +34,7 @@ class Reference:
     """Where a study pins its law down: the sampled parameters are values at these points.
 
     Losses and slopes at a point inside the data are well determined and nearly independent; the
-    coefficients L0, A, B, E are extrapolations and lie on ridges (LAW.md section 5).
+    coefficients L0, A, B, E are extrapolations and lie on ridges (docs/law.md, "What is sampled").
 
     Parameters
     ----------
@@ -69,10 +69,30 @@ class Term(Protocol):
         """Return what is sampled for this term, by name."""
 
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
-        """Return the coefficients of the printed equation from the sampled parameters."""
+        """Return the coefficients of the printed equation from the sampled parameters.
+
+        Parameters
+        ----------
+        parameters : mapping
+            Sampled values by name, shape (..., members of their coordinate) or (...) where shared.
+        reference : Reference
+            Where the sampled values are values of the law.
+        xp : module
+            `numpy` or `pytensor.tensor`.
+        """
 
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
-        """Return this term's share of the loss at each point, nats/token."""
+        """Return this term's share of the loss at each point, nats/token.
+
+        Parameters
+        ----------
+        points : Points
+            Where the loss is wanted.
+        coefficients : mapping
+            This term's by name, gathered per point, shape (..., points) or (...) where shared.
+        xp : module
+            `numpy` or `pytensor.tensor`.
+        """
 
 
 def relative_exponential(curvature: Any, share: Any, xp: Any) -> Any:
@@ -84,6 +104,8 @@ def relative_exponential(curvature: Any, share: Any, xp: Any) -> Any:
         a: positive saturates, negative is convex, 0 is linear.
     share : array
         x in 0...1.
+    xp : module
+        `numpy` or `pytensor.tensor`.
 
     Examples
     --------
@@ -97,7 +119,15 @@ def relative_exponential(curvature: Any, share: Any, xp: Any) -> Any:
 
 
 def selection(chosen: list[int], count: int) -> np.ndarray:
-    """Return the 0/1 matrix that spreads values of the chosen domains over all, shape (chosen, all)."""
+    """Return the 0/1 matrix that spreads values of the chosen domains over all, shape (chosen, all).
+
+    Parameters
+    ----------
+    chosen : list of int
+        Indices of the chosen domains.
+    count : int
+        Of all domains.
+    """
     matrix = np.zeros((len(chosen), count))
     matrix[np.arange(len(chosen)), chosen] = 1.0
     return matrix

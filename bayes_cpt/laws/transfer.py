@@ -20,7 +20,7 @@ QUARTER = 0.25
 
 @dataclass(frozen=True)
 class Shift:
-    """``B·h(r_cpt)·(1 - (1 + E_r·S1_cpt)^-beta)`` (Eq. 3 and 8, general replay factor of LAW.md).
+    """``B·h(r_cpt)·(1 - (1 + E_r·S1_cpt)^-beta)`` (Eq. 3 and 8; docs/law.md, "Distribution shift").
 
     The replay factor h has h(0) = 0 and h(1) = 1, in one of three forms per validation set:
     *exponential* ``expm1(-a x)/expm1(-a)`` (both printed forms are special cases); *saturating*
@@ -53,7 +53,13 @@ class Shift:
     name: str = "shift"
 
     def chosen(self, factor: str) -> list[int]:
-        """Return the indices of the validation sets with that replay factor."""
+        """Return the indices of the validation sets with that replay factor.
+
+        Parameters
+        ----------
+        factor : str
+            One of `REPLAY_FACTORS`.
+        """
         return [i for i, name in enumerate(self.replay_factors) if name == factor]
 
     def parameters(self) -> dict[str, Parameter]:
@@ -125,7 +131,17 @@ class Shift:
         return found
 
     def replay_factor(self, share: Any, coefficients: Values, xp: Any) -> Any:
-        """Return h at the target share r_cpt."""
+        """Return h at the target share r_cpt.
+
+        Parameters
+        ----------
+        share : array
+            r_cpt, 0 to 1.
+        coefficients : mapping
+            Of the points' replay factors: a; c and delta; b and gamma.
+        xp : module
+            `numpy` or `pytensor.tensor`.
+        """
         if all(name == "none" for name in self.replay_factors):
             return xp.ones_like(share)
         factor = (
@@ -143,7 +159,17 @@ class Shift:
         return factor
 
     def scales(self, share: Any, coefficients: Values, xp: Any) -> tuple[Any, Any]:
-        """Return the limit ``B·h`` and the rate ``E_r`` of the shift at the target share r_cpt."""
+        """Return the limit ``B·h`` and the rate ``E_r`` of the shift at the target share r_cpt.
+
+        Parameters
+        ----------
+        share : array
+            r_cpt, 0 to 1.
+        coefficients : mapping
+            B, E, omega where it is free, and those of `replay_factor`.
+        xp : module
+            `numpy` or `pytensor.tensor`.
+        """
         factor = self.replay_factor(share, coefficients, xp)
         rate = coefficients["E"]
         if "omega" in coefficients:
@@ -152,7 +178,19 @@ class Shift:
         return coefficients["B"] * factor, rate
 
     def progress(self, rate: Any, forward_cpt: Any, coefficients: Values, xp: Any) -> Any:
-        """Return how much of its limit the shift has reached, ``1 - (1 + E_r·S1_cpt)^-beta``."""
+        """Return how much of its limit the shift has reached, ``1 - (1 + E_r·S1_cpt)^-beta``.
+
+        Parameters
+        ----------
+        rate : array
+            E_r, 1/(LR·steps).
+        forward_cpt : array
+            S1_cpt, LR·steps.
+        coefficients : mapping
+            beta.
+        xp : module
+            `numpy` or `pytensor.tensor`.
+        """
         return -xp.expm1(-coefficients["beta"] * xp.log1p(rate * forward_cpt))
 
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
@@ -221,11 +259,26 @@ class BaseOffset:
         }
 
     def kept(self, points: Any, coefficients: Values, xp: Any) -> Any:
-        """Return the share of the offset left at each point, 1 at the transfer."""
+        """Return the share of the offset left at each point, 1 at the transfer.
+
+        Parameters
+        ----------
+        points : Points
+        coefficients : mapping
+            kappa and tau_0, gathered per point.
+        xp : module
+            `numpy` or `pytensor.tensor`.
+        """
         kappa = coefficients["kappa"]
         return kappa + (1.0 - kappa) * xp.exp(-points.cpt_steps / coefficients["tau_0"])
 
 
 def shift_signs(roles: Sequence[str]) -> tuple[float, ...]:
-    """Return the sign of B per validation set: + on general data (forgetting), - elsewhere."""
+    """Return the sign of B per validation set: + on general data (forgetting), - elsewhere.
+
+    Parameters
+    ----------
+    roles : sequence of str
+        ``general`` or ``target`` per validation set.
+    """
     return tuple(1.0 if role == "general" else -1.0 for role in roles)

@@ -260,3 +260,63 @@ class Scales:
     misfit: Any
     offset: Any
     extrapolation: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """Points of curves with what their residuals are made of, in shapes that broadcast to one.
+
+    Parameters
+    ----------
+    scales : Scales
+    steps : array
+        Step inside the run's phase.
+    floating : array
+        1 where the level of the curve is not known.
+    beyond : array
+        E-folds of steps beyond the last PT step that was measured; 0 where nothing extrapolates.
+    """
+
+    scales: Scales
+    steps: Any
+    floating: Any
+    beyond: Any
+
+
+def predictive_covariance(first: Placed, second: Placed, misfit: Any, xp: Any) -> Any:
+    """Return the covariance of two losses of a curve that was not measured, about the law's curve.
+
+    The one statement of the residual model of a new curve: fluctuation, misfit, level and extrapolation.
+
+    Parameters
+    ----------
+    first, second : Placed
+        Points of one curve, which share the correlation time of the fluctuation.
+    misfit : array
+        Covariance of a misfit of size 1 at these points: products of rows of `ResidualDesign.ramps`.
+    xp : module
+        `numpy` or `pytensor.tensor`.
+
+    Returns
+    -------
+    array
+        (nats/token) squared, in the shape that all of these broadcast to.
+    """
+    one, two, memory = first.scales, second.scales, first.scales.memory
+    apart = xp.exp(-xp.abs(first.steps - second.steps) / memory)
+    # A curve starts at its base's measured loss, where it does not fluctuate yet.
+    started = (1.0 - first.floating) * xp.exp(-(first.steps + second.steps) / memory)
+    return (
+        one.fluctuation * two.fluctuation * (apart - started)
+        + one.misfit * two.misfit * misfit
+        + one.offset * two.offset * first.floating
+        + one.extrapolation * two.extrapolation * first.beyond * second.beyond
+    )
+
+
+def predictive_variance(at: Placed, misfit: Any, xp: Any) -> Any:
+    """Return the variance of a loss of a curve that was not measured, about the law's curve.
+
+    Parameters and result are those of `predictive_covariance`, of each point with itself.
+    """
+    return predictive_covariance(at, at, misfit, xp)

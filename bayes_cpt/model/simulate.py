@@ -1,5 +1,7 @@
 """Draws of curves: the law's curve, a new run's curve, and a known run's given what was measured.
 
+Of known runs also the moments that these draws have.
+
 NumPy only. Everything is vectorised over posterior draws; curves are taken one at a time.
 """
 
@@ -145,7 +147,10 @@ def _known_residual(
     The weights of level and misfit have a Gaussian posterior; given them the fluctuation at the
     measured points is known, and between them it is a bridge.
     """
-    weights = _weights_given(seen, residual, seen_steps, generator)
+    precision, projection = _weights_given(seen, residual, seen_steps)
+    noise = generator.standard_normal(projection.shape)
+    shifted = projection[..., None] + np.linalg.cholesky(precision) @ noise[..., None]
+    weights = np.linalg.solve(precision, shifted)[..., 0]
     slow_seen = np.einsum("dpk,dk->dp", seen.columns, weights)
     known = (residual - slow_seen) / seen.fluctuation
     slow = np.einsum("dpk,dk->dp", part.columns, weights)
@@ -156,9 +161,8 @@ def _known_residual(
     return np.asarray(loss)
 
 
-def _weights_given(
-    seen: _Part, residual: Floats, steps: Floats, generator: np.random.Generator
-) -> Floats:
+def _weights_given(seen: _Part, residual: Floats, steps: Floats) -> tuple[Floats, Floats]:
+    """Return what residuals tell of the weights: precision, and precision times mean, by draw."""
     scaled = (
         np.concatenate([residual[..., None], seen.columns], axis=2) / seen.fluctuation[..., None]
     )
@@ -169,11 +173,68 @@ def _weights_given(
     white = (scaled - correlation * before) / innovation
     design, target = white[..., 1:], white[..., 0]
     precision = np.eye(design.shape[2]) + np.einsum("dpi,dpj->dij", design, design)
-    projection = np.einsum("dpi,dp->di", design, target)
-    root = np.linalg.cholesky(precision)
-    noise = generator.standard_normal(projection.shape)
-    shifted = projection[..., None] + root @ noise[..., None]
-    return np.asarray(np.linalg.solve(precision, shifted)[..., 0])
+    return precision, np.einsum("dpi,dp->di", design, target)
+
+
+def known_moments(
+    frame: Frame, parameters: dict[str, Floats], curves: Curves, observed: Curves
+) -> tuple[Floats, Floats]:
+    """Return mean and variance of known curves in each draw, shape (draws, points) each.
+
+    Given a posterior draw and the measured points a loss is normal: these are the moments of what
+    `simulate` draws. Parameters are those of `simulate`.
+    """
+    last_step = float(max(curves.points.steps.max(), observed.points.steps.max()))
+    design, seen_design = (frame.residual_design(own, last_step) for own in (curves, observed))
+    scales = _scales(frame, parameters, curves, design)
+    seen_scales = _scales(frame, parameters, observed, seen_design)
+    mean = expected_loss(frame, parameters, curves)
+    residual = observed.points.loss - expected_loss(frame, parameters, observed)
+    variance = (scales.extrapolation * design.beyond) ** 2
+    for curve in range(len(curves.curves)):
+        rows = slice(int(design.first[curve]), int(design.last[curve]))
+        own = slice(int(seen_design.first[curve]), int(seen_design.last[curve]))
+        added, spread = _known_residual_moments(
+            _Part.of(design, scales, rows),
+            curves.points.steps[rows],
+            _Part.of(seen_design, seen_scales, own),
+            residual[:, own],
+            observed.points.steps[own],
+        )
+        mean[:, rows] += added
+        variance[:, rows] += spread
+    return mean, variance
+
+
+def _known_residual_moments(
+    part: _Part, steps: Floats, seen: _Part, residual: Floats, seen_steps: Floats
+) -> tuple[Floats, Floats]:
+    """Return mean and variance of what `_known_residual` draws, shape (draws, points) each.
+
+    A residual is linear in the weights of level and misfit once its neighbours are measured: the
+    fluctuation between them is a bridge.
+    """
+    precision, projection = _weights_given(seen, residual, seen_steps)
+    last = seen_steps.size - 1
+    before = np.searchsorted(seen_steps, steps, side="right") - 1
+    start = 0.0 if part.anchored else -np.inf
+    at = np.where(before >= 0, seen_steps[before], start)
+    ahead_at = np.where(before < last, seen_steps[np.minimum(before + 1, last)], np.inf)
+    behind = np.exp(-(steps - at) / part.memory)
+    ahead = np.exp(-(ahead_at - steps) / part.memory)
+    free = -np.expm1(-2.0 * (steps - at) / part.memory)
+    of_next = ahead * free / (1.0 - (behind * ahead) ** 2)
+    of_last = np.where(before >= 0, behind * (1.0 - ahead * of_next), 0.0)
+    neighbours = ((of_last, before), (of_next, np.minimum(before + 1, last)))
+    mean, columns = np.zeros_like(behind), part.columns.copy()
+    for share, place in neighbours:
+        kept = part.fluctuation * share / seen.fluctuation[:, place]
+        mean += kept * residual[:, place]
+        columns -= kept[..., None] * seen.columns[:, place]
+    weights = np.linalg.solve(precision, projection[..., None])[..., 0]
+    root = np.linalg.solve(np.linalg.cholesky(precision), columns.transpose(0, 2, 1))
+    bridge = part.fluctuation**2 * free * (1.0 - ahead * of_next)
+    return mean + np.einsum("dpk,dk->dp", columns, weights), bridge + (root**2).sum(axis=1)
 
 
 def _bridge(

@@ -37,7 +37,7 @@ TermName = Literal["power", "annealing", "shift", "adaptation"]
 
 
 class ReplayFactor(Strict):
-    """Which replay factor h each role has (LAW.md section 3)."""
+    """Which replay factor h each role has (docs/law.md, "Replay factors")."""
 
     general: Literal["none", "exponential", "saturating", "power"] = "none"
     target: Literal["none", "exponential", "saturating", "power"] = "none"

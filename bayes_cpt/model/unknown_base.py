@@ -1,4 +1,4 @@
-"""Bases whose pre-training is not known: open weights (LAW.md section 3; arXiv 2505.07796, App. G).
+"""Bases whose pre-training is not known: open weights (docs/law.md, "Unknown base").
 
 The forward area S1_pt of such a base is a parameter, and so is the learning rate that it was left at: the
 paper takes it as 0, as released models have it, and checkpoints from the middle of a run do not.

@@ -12,6 +12,10 @@ def describe(study: Study) -> dict[str, Any]:
 
     Learning rates are raw, losses in nats/token, model sizes in millions of parameters.
 
+    Parameters
+    ----------
+    study : Study
+
     Returns
     -------
     dict

@@ -44,6 +44,14 @@ def outside_range(study: Study, plan: Study, run: Run) -> list[str]:
 def outside_span(label: str, value: float, studied: Iterable[float]) -> list[str]:
     """Return in words that a value lies outside the studied ones.
 
+    Parameters
+    ----------
+    label : str
+        What the value is of.
+    value : float
+    studied : iterable of float
+        At least one.
+
     Examples
     --------
     >>> outside_span("replay", 0.9, [0.0, 0.25, 0.75])
@@ -56,7 +64,15 @@ def outside_span(label: str, value: float, studied: Iterable[float]) -> list[str
 
 
 def outside_base(study: Study, base: Base) -> list[str]:
-    """Return in words whether, and how far, a base is none that the study's CPT runs start from."""
+    """Return in words whether, and how far, a base is none that the study's CPT runs start from.
+
+    Parameters
+    ----------
+    study : Study
+        What was fitted.
+    base : Base
+        Where the planned run starts from.
+    """
     used = [study.base(str(own.base)) for own in study.continual_runs]
     if any(own.schedule == base.schedule for own in used):
         return []

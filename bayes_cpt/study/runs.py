@@ -59,7 +59,7 @@ class Base:
     model_size : float, optional
         Non-embedding parameters in millions.
     known : bool
-        False for an open-weights base whose PT schedule is not known (LAW.md section 3).
+        False for an open-weights base whose PT schedule is not known (docs/law.md, "Unknown base").
 
     Raises
     ------

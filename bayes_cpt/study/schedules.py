@@ -1,7 +1,7 @@
 """Learning-rate schedules: composable segments and logged rates -> one learning rate per step.
 
 Learning rates are raw (2e-4, not 2.0). Steps count from 1; the i-th of a segment's n steps takes
-the shape at i/n, so the last step of a segment is exactly at its `end` (DESIGN.md section 3).
+the shape at i/n, so the last step of a segment is exactly at its `end` (docs/study.md, "study.toml").
 """
 
 import math
@@ -101,6 +101,11 @@ class Schedule:
     @classmethod
     def from_toml(cls, tables: Sequence[Any]) -> Self:
         """Build a schedule from the segment tables of a study.toml (`to_toml` undone).
+
+        Parameters
+        ----------
+        tables : sequence of dict
+            Segments in order, each with shape, steps, start and end.
 
         Raises
         ------
@@ -207,7 +212,12 @@ class Schedule:
         return steps
 
     def first(self, steps: int) -> "Schedule":
-        """Return the schedule of the first `steps` steps; a segment cut through becomes a log.
+        """Return the schedule of the first `steps` steps; one that is cut becomes a log.
+
+        Parameters
+        ----------
+        steps : int
+            From 1 to the schedule's own length.
 
         Raises
         ------
@@ -229,15 +239,20 @@ class Schedule:
         for segment in self.segments:
             if segment.steps > left:
                 if left:
-                    rates = segment.learning_rates()[:left]
-                    kept += Schedule.from_log(np.arange(1, left + 1), rates).segments
+                    kept.append(segment.first(left))
                 break
             kept.append(segment)
             left -= segment.steps
         return Schedule(tuple(kept))
 
     def scaled(self, factor: float) -> "Schedule":
-        """Return the schedule with every learning rate multiplied by `factor` (> 0)."""
+        """Return the schedule with every learning rate multiplied by `factor` (> 0).
+
+        Parameters
+        ----------
+        factor : float
+            Above 0.
+        """
         if not (math.isfinite(factor) and factor > 0):
             raise StudyError(
                 [Problem("factor", f"the factor is {factor}", "scale by a positive number")]
@@ -248,6 +263,11 @@ class Schedule:
         """Return the schedule drawn out or shortened to `steps` steps, every segment by the same factor.
 
         Segments that shrink to nothing are left out; the last step keeps its learning rate.
+
+        Parameters
+        ----------
+        steps : int
+            At least 1.
 
         Raises
         ------
@@ -283,12 +303,26 @@ class Schedule:
 
 
 def constant(steps: int, learning_rate: float) -> Schedule:
-    """Return a schedule of `steps` steps at one learning rate."""
+    """Return a schedule of `steps` steps at one learning rate.
+
+    Parameters
+    ----------
+    steps : int
+    learning_rate : float
+        Raw.
+    """
     return Schedule((Segment("constant", steps, learning_rate, learning_rate),))
 
 
 def linear(steps: int, start: float, end: float) -> Schedule:
-    """Return a straight line from `start` (before the first step) to `end` (last step)."""
+    """Return a straight line from `start` (before the first step) to `end` (last step).
+
+    Parameters
+    ----------
+    steps : int
+    start, end : float
+        Raw learning rates.
+    """
     return Schedule((Segment("linear", steps, start, end),))
 
 
@@ -298,6 +332,16 @@ def cosine(
     """Return a half-cosine from `peak` to `end`, after an optional linear warm-up from `start`.
 
     `steps` counts the warm-up; for a re-warm-up give the base's last learning rate as `start`.
+
+    Parameters
+    ----------
+    steps : int
+    peak, end : float
+        Raw learning rates.
+    warmup_steps : int
+        Of the line from `start` to `peak`.
+    start : float
+        Raw learning rate before the first step.
     """
     decay = Schedule((Segment("cosine", steps - warmup_steps, peak, end),))
     return linear(warmup_steps, start, peak) + decay if warmup_steps else decay

@@ -104,12 +104,31 @@ class Segment:
         return rates
 
     def scaled(self, factor: float) -> Self:
-        """Return the segment with both learning rates multiplied by `factor`."""
+        """Return the segment with both learning rates multiplied by `factor`.
+
+        Parameters
+        ----------
+        factor : float
+            Above 0.
+        """
         return replace(self, start=self.start * factor, end=self.end * factor)
 
     def stretched(self, steps: int) -> Self:
-        """Return the same shape over another number of steps."""
+        """Return the same shape over another number of steps.
+
+        Parameters
+        ----------
+        steps : int
+            At least 1.
+        """
         return replace(self, steps=steps)
+
+    def first(self, steps: int) -> "Segment | LoggedSegment":
+        """Return the first steps of it, to the last digit: as a log unless it is constant."""
+        if self.shape == "constant":
+            return self.stretched(steps)
+        rates = self.learning_rates()[:steps]
+        return LoggedSegment(steps, tuple(range(1, steps + 1)), tuple(rates.tolist()))
 
 
 @dataclass(frozen=True)
@@ -164,6 +183,16 @@ class LoggedSegment:
             )
         check.raise_problems()
 
+    def first(self, steps: int) -> "LoggedSegment":
+        """Return the first steps of it, every one logged."""
+        rates = self.learning_rates()[:steps]
+        return replace(
+            self,
+            steps=steps,
+            logged_steps=tuple(range(1, steps + 1)),
+            logged_rates=tuple(rates.tolist()),
+        )
+
     @property
     def highest(self) -> float:
         """Highest logged learning rate."""
@@ -179,11 +208,23 @@ class LoggedSegment:
         return np.interp(np.arange(1, self.steps + 1), self.logged_steps, self.logged_rates)
 
     def scaled(self, factor: float) -> Self:
-        """Return the segment with every learning rate multiplied by `factor`."""
+        """Return the segment with every learning rate multiplied by `factor`.
+
+        Parameters
+        ----------
+        factor : float
+            Above 0.
+        """
         return replace(self, logged_rates=tuple(rate * factor for rate in self.logged_rates))
 
     def stretched(self, steps: int) -> Self:
-        """Return the same course over another number of steps: the last step keeps its rate."""
+        """Return the same course over another number of steps: the last step keeps its rate.
+
+        Parameters
+        ----------
+        steps : int
+            At least 1.
+        """
         places = np.arange(1, steps + 1) * (self.steps / steps)
         rates = np.interp(places, np.arange(1, self.steps + 1), self.learning_rates())
         return replace(
@@ -195,7 +236,14 @@ class LoggedSegment:
 
 
 def check_length(check: Check, steps: object) -> None:
-    """Note a problem unless `steps` is a number of steps that can be trained."""
+    """Note a problem unless `steps` is a number of steps that can be trained.
+
+    Parameters
+    ----------
+    check : Check
+        Collects the problem.
+    steps : object
+    """
     if check.count("steps", steps) and int(steps) > LONGEST_STEPS:  # type: ignore[call-overload]
         check.add(
             "key steps",
@@ -206,6 +254,11 @@ def check_length(check: Check, steps: object) -> None:
 
 def segment_from_toml(table: object) -> Segment:
     """Return the segment that a table of a study.toml describes.
+
+    Parameters
+    ----------
+    table : dict
+        With shape, steps, start and end.
 
     Raises
     ------
@@ -219,7 +272,12 @@ def segment_from_toml(table: object) -> Segment:
 
 
 def rising_stretch(rates: FloatArray) -> int:
-    """Return how many of the first rates rise strictly, 0 if not even the second does."""
+    """Return how many of the first rates rise strictly, 0 if not even the second does.
+
+    Parameters
+    ----------
+    rates : ndarray, shape (steps,)
+    """
     falls = np.flatnonzero(np.diff(rates) <= 0)
     stretch = int(falls[0]) + 1 if falls.size else rates.size
     return stretch if stretch > 1 else 0

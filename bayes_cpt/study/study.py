@@ -1,4 +1,4 @@
-"""The study: training runs, the bases they start from and their losses (DESIGN.md section 3).
+"""The study: training runs, the bases they start from and their losses (docs/study.md).
 
 Losses are in nats/token, learning rates raw (2e-4, not 2.0), model sizes in millions of
 non-embedding parameters. Everything is checked on construction; folders are read by
@@ -116,6 +116,10 @@ class Study:
     def run(self, name: str) -> Run:
         """Return the run of that name.
 
+        Parameters
+        ----------
+        name : str
+
         Raises
         ------
         StudyError
@@ -125,6 +129,10 @@ class Study:
 
     def base(self, name: str) -> Base:
         """Return the base of that name.
+
+        Parameters
+        ----------
+        name : str
 
         Raises
         ------
@@ -172,6 +180,11 @@ class Study:
     def curve(self, run: str, domain: str) -> tuple[NDArray[np.int64], FloatArray]:
         """Return the loss curve of a run on a validation set.
 
+        Parameters
+        ----------
+        run, domain : str
+            Names of a run and of a validation set.
+
         Returns
         -------
         steps : ndarray of int, shape (points,)
@@ -187,6 +200,11 @@ class Study:
 
         The median of what its CPT runs show at step 0; without those, what the PT run it lies on
         shows at just the base's step.
+
+        Parameters
+        ----------
+        base, domain : str
+            Names of a base and of a validation set.
         """
         checkpoint = self.base(base)
         if (base, domain) in self._starts:
@@ -216,6 +234,11 @@ class Study:
 
         A base whose PT run is left out keeps its schedule and lies on no run any more.
 
+        Parameters
+        ----------
+        runs : iterable of str
+            Names of those kept.
+
         Raises
         ------
         StudyError
@@ -235,6 +258,13 @@ class Study:
         bases: Iterable[Base] = (),
     ) -> "Study":
         """Return the study with further runs, their losses as (run, step, domain, loss), and bases.
+
+        Parameters
+        ----------
+        runs : iterable of Run
+        losses : collection of tuple
+            Run, step, domain and loss (nats/token) of each measurement.
+        bases : iterable of Base
 
         Raises
         ------
@@ -261,6 +291,11 @@ class Study:
         """Return the study without the losses after a last step, given for some runs.
 
         Schedules stay whole: the runs are seen part-way, not ended.
+
+        Parameters
+        ----------
+        last_steps : mapping of str to int
+            Last step kept, by run.
 
         Raises
         ------

@@ -56,13 +56,24 @@ class TableCheck(Check):
         self.row = row
 
     def place(self, label: Hashable) -> str:
-        """Return the place of a row: file, line, and the run, step and domain it is about."""
+        """Return the place of a row: file, line, and the run, step and domain it is about.
+
+        Parameters
+        ----------
+        label : hashable
+            Of the row in the table's index.
+        """
         row = self.table.loc[label]
         about = [f"{key} {row[key]}" for key in ("run", "step", "domain") if key in row]
         return ", ".join([self.file, f"{self.row} {label}", *about])
 
     def columns(self, expected: Sequence[str]) -> None:
-        """Note missing, unknown and repeated columns."""
+        """Note missing, unknown and repeated columns.
+
+        Parameters
+        ----------
+        expected : sequence of str
+        """
         wanted = ", ".join(expected)
         found = [str(column) for column in self.table.columns]
         others = [column for column in found if column not in expected]
@@ -124,7 +135,14 @@ class TableCheck(Check):
         return table.astype({"step": "int64"})
 
     def duplicates(self, table: "pd.DataFrame", keys: list[str]) -> "pd.DataFrame":
-        """Note rows that repeat the keys of an earlier row; return the table without them."""
+        """Note rows that repeat the keys of an earlier row; return the table without them.
+
+        Parameters
+        ----------
+        table : DataFrame
+        keys : list of str
+            Columns that no two rows may share.
+        """
         repeated = table.duplicated(keys).to_numpy()
         first = table[~repeated].reset_index(names="first_label").set_index(keys)["first_label"]
         for label in table.index[repeated]:

@@ -131,7 +131,13 @@ class Verdict:
 
 
 def quantity_ranks(table: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the columns of `simulated_ranks` that are ranks, of refits that have them."""
+    """Return the columns of `simulated_ranks` that are ranks, of refits that have them.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From `simulated_ranks`.
+    """
     ranks = table.drop(columns=list(NOTES))
     return ranks.dropna().astype(int)
 

@@ -95,7 +95,14 @@ def design_study(study: Study, spec: ModelSpec, points: int = POINTS) -> Study:
 
 
 def held_out_run(design: Study, steps: int = STRETCH) -> Run:
-    """Return the run to predict where no plan is given: one of the design's, drawn out."""
+    """Return the run to predict where no plan is given: one of the design's, drawn out.
+
+    Parameters
+    ----------
+    design : Study
+    steps : int
+        How many times as long it is.
+    """
     runs = design.continual_runs or design.pretraining_runs
     model = runs[len(runs) // 2]
     stretched = model.schedule.stretched(steps * model.schedule.steps)
@@ -104,6 +111,11 @@ def held_out_run(design: Study, steps: int = STRETCH) -> Run:
 
 def read_design(path: str | Path) -> Study:
     """Read a study, or a plan whose runs were not measured yet: a folder or one TOML file.
+
+    Parameters
+    ----------
+    path : path
+        A study folder, or one TOML file.
 
     Raises
     ------

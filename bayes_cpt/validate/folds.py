@@ -125,7 +125,17 @@ def leave_tail_out(
 
 
 def other_study(study: Study, other: Study, spec: ModelSpec) -> list[Fold]:
-    """Return the fold that predicts all runs of another study."""
+    """Return the fold that predicts all runs of another study.
+
+    Parameters
+    ----------
+    study : Study
+        To fit.
+    other : Study
+        To predict.
+    spec : ModelSpec
+        Says which points are asked for.
+    """
     whole = _fitted_part(study, spec)
     names = [run.name for run in _tested(_fitted_part(other, spec))]
     found = _fold(other.name, whole, other.subset(names), spec)

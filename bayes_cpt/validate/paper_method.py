@@ -28,7 +28,7 @@ RESIDUALS_PER_REFIT = 5
 
 
 class BaselineError(BayesCPTError, ValueError):
-    """The paper's method found no fit."""
+    """A baseline, the paper's method or another, found no fit."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,12 @@ def ranges_of(inputs: Inputs, losses: Floats) -> Ranges:
     """Return ranges that fit the study's own areas: those of a lab study are not the paper's.
 
     Those of the forward area of an unknown base come last, where there is one.
+
+    Parameters
+    ----------
+    inputs : Inputs
+    losses : ndarray, shape (points,)
+        nats/token.
     """
     unknown = bool(inputs.unknown.any())
     forward = float(np.median(inputs.forward_pt + inputs.forward_cpt))
@@ -138,7 +144,17 @@ def fit_huber(
 def fit_from_many_starts(
     law: PrintedLaw, inputs: Inputs, losses: Floats, generator: np.random.Generator
 ) -> Fit:
-    """Return the best of 54 fits from starts drawn over wide ranges."""
+    """Return the best of 54 fits from starts drawn over wide ranges.
+
+    Parameters
+    ----------
+    law : PrintedLaw
+    inputs : Inputs
+    losses : ndarray, shape (points,)
+        nats/token.
+    generator : numpy.random.Generator
+        Of the starts.
+    """
     ranges = ranges_of(inputs, losses)
     starts = generator.uniform(*ranges.starts, size=(STARTS, ranges.starts.shape[1]))
     return fit_huber(law, inputs, np.log(losses), starts, ranges.bounds)
@@ -157,6 +173,18 @@ def bootstrap_curves(
     Residuals of the log loss are resampled among the points of the same phase (PT validation
     curves of a set that PT never saw wander far more than CPT curves), the law is fitted again, and
     the draw is the refitted curve times a resampled residual of the wanted point's phase.
+
+    Parameters
+    ----------
+    law : PrintedLaw
+    inputs : Inputs
+        Of the points that are fitted.
+    losses : ndarray, shape (points,)
+        nats/token.
+    wanted : Inputs
+        Of the points to predict.
+    generator : numpy.random.Generator
+    refits : int
 
     Returns
     -------

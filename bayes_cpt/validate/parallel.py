@@ -31,6 +31,13 @@ class ClusterError(BayesCPTError):
 def task_seed(seed: int, label: str) -> int:
     """Return the seed of a task: it depends on the label and not on what other tasks there are.
 
+    Parameters
+    ----------
+    seed : int
+        Of the whole.
+    label : str
+        Of the task.
+
     Examples
     --------
     >>> task_seed(1, "r25_cos") == task_seed(1, "r25_cos") != task_seed(1, "r50_cos")
@@ -80,13 +87,24 @@ class Pool:
             yield from Parallel(return_as="generator_unordered", batch_size=1)(calls)
 
     def processes(self, tasks: int) -> int:
-        """Return how many processes of this machine take a share of so many tasks."""
+        """Return how many processes of this machine take a share of so many tasks.
+
+        Parameters
+        ----------
+        tasks : int
+        """
         from joblib import cpu_count
 
         return max(1, min(self.jobs or cpu_count(), tasks))
 
     def cores(self, tasks: int) -> int | None:
-        """Return how many cores a task may use; None is all."""
+        """Return how many cores a task may use; None is all.
+
+        Parameters
+        ----------
+        tasks : int
+            How many there are to share the cores.
+        """
         from joblib import cpu_count
 
         if self.dask is not None:

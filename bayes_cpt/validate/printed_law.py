@@ -43,7 +43,13 @@ UNKNOWN_AREA = "log_base_area"
 
 
 def forward_area(learning_rates: ArrayLike) -> Floats:
-    """Return S1 after each step."""
+    """Return S1 after each step.
+
+    Parameters
+    ----------
+    learning_rates : array_like, shape (steps,)
+        Raw.
+    """
     return np.cumsum(np.asarray(learning_rates, dtype=np.float64))
 
 
@@ -51,6 +57,13 @@ def annealing_area(learning_rates: ArrayLike, initial_rate: float) -> Floats:
     """Return S2 after each step (Eq. 1): the double sum as one second-order recursion.
 
     S2_i = (1 + lambda) S2_{i-1} - lambda S2_{i-2} + (eta_{i-1} - eta_i).
+
+    Parameters
+    ----------
+    learning_rates : array_like, shape (steps,)
+        Raw.
+    initial_rate : float
+        eta_0.
     """
     from scipy.signal import lfilter
 
@@ -83,13 +96,25 @@ class Inputs:
 
     @classmethod
     def join(cls, parts: list[Self]) -> Self:
-        """Return the inputs of all parts, one after the other."""
+        """Return the inputs of all parts, one after the other.
+
+        Parameters
+        ----------
+        parts : list of Inputs
+        """
         names = cls.__dataclass_fields__
         return cls(**{name: np.concatenate([getattr(p, name) for p in parts]) for name in names})
 
 
 def inputs_of(study: Study, run: Run, steps: ArrayLike) -> Inputs:
-    """Return what the law needs of a run at steps (0 is the base), in the order given."""
+    """Return what the law needs of a run at steps (0 is the base), in the order given.
+
+    Parameters
+    ----------
+    study : Study
+    run : Run
+    steps : array_like of int, shape (points,)
+    """
     points = np.asarray(steps, dtype=np.int64)
     rates = run.schedule.learning_rates()
     ones, nothing = np.ones(points.size), np.zeros(points.size)
@@ -117,7 +142,13 @@ def inputs_of(study: Study, run: Run, steps: ArrayLike) -> Inputs:
 
 
 def inputs_at(study: Study, points: "pd.DataFrame") -> Inputs:
-    """Return what the law needs of points with the columns run and step, in their order."""
+    """Return what the law needs of points with the columns run and step, in their order.
+
+    Parameters
+    ----------
+    study : Study
+    points : DataFrame
+    """
     pairs = zip(points["run"], points["step"], strict=True)
     return Inputs.join([inputs_of(study, study.run(run), [step]) for run, step in pairs])
 
@@ -126,6 +157,11 @@ def observations(study: Study, domain: str) -> tuple[Inputs, Floats]:
     """Return inputs and losses (nats/token) of all points of a validation set that enter a fit.
 
     PT points past the warm-up and past the first tenth of the run; CPT points from step 1.
+
+    Parameters
+    ----------
+    study : Study
+    domain : str
     """
     parts, losses = [], []
     for run in study.runs:
@@ -171,11 +207,22 @@ class PrintedLaw:
         """Return the loss at each point, shape (points,), for `PARAMETERS` in their order.
 
         With points from an unknown base `UNKNOWN_AREA` comes last.
+
+        Parameters
+        ----------
+        parameters : array_like, shape (parameters,)
+        inputs : Inputs
         """
         return self.losses_and_gradients(parameters, inputs)[0]
 
     def losses_and_gradients(self, parameters: ArrayLike, inputs: Inputs) -> tuple[Floats, Floats]:
-        """Return the loss at each point and its gradient, shape (parameters, points)."""
+        """Return the loss at each point and its gradient, shape (parameters, points).
+
+        Parameters
+        ----------
+        parameters : array_like, shape (parameters,)
+        inputs : Inputs
+        """
         values = np.asarray(parameters, dtype=np.float64)
         floor, log_size, log_exponent, gain_pt, gain_cpt, gain_replay = values[:6]
         shift, log_shift_rate, log_shift_exponent, replay_bend = values[6 : len(PARAMETERS)]
@@ -222,7 +269,13 @@ class PrintedLaw:
     def log_losses_and_gradients(
         self, parameters: ArrayLike, inputs: Inputs
     ) -> tuple[Floats, Floats]:
-        """Return the logarithm of the loss at each point and its gradient."""
+        """Return the logarithm of the loss at each point and its gradient.
+
+        Parameters
+        ----------
+        parameters : array_like, shape (parameters,)
+        inputs : Inputs
+        """
         losses, gradients = self.losses_and_gradients(parameters, inputs)
         usable = losses > LOWEST_LOSS
         floored = np.where(usable, losses, LOWEST_LOSS)

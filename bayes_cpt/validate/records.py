@@ -110,7 +110,12 @@ class Records:
 
 
 def in_words(problems: Sequence[str]) -> str:
-    """Return problems as one cell of a table."""
+    """Return problems as one cell of a table.
+
+    Parameters
+    ----------
+    problems : sequence of str
+    """
     return "; ".join(problems) or NOTHING
 
 

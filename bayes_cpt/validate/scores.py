@@ -168,7 +168,15 @@ def summarize(scored: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def mean_scores(scored: "pd.DataFrame", keys: Iterable[str]) -> "pd.DataFrame":
-    """Return the mean scores of each group of points: the columns of `summarize` after the keys."""
+    """Return the mean scores of each group of points: the columns of `summarize` after the keys.
+
+    Parameters
+    ----------
+    scored : DataFrame
+        Points with their scores, as from `score_points`.
+    keys : iterable of str
+        Columns that name a group.
+    """
     labels = list(keys)
     groups = scored.groupby(labels, sort=False)
     coverage: dict[str, Any] = {f"coverage_{mass}": (f"covered_{mass}", "mean") for mass in MASSES}
@@ -194,6 +202,12 @@ def _with_errors(means: "pd.DataFrame", scored: "pd.DataFrame", keys: list[str])
 
 def horizon_bins(values: ArrayLike, axis: str) -> NDArray[np.intp]:
     """Return the index of each point's bin in ``HORIZONS[axis]``.
+
+    Parameters
+    ----------
+    values : array_like, shape (points,)
+    axis : str
+        A key of `HORIZONS`.
 
     Examples
     --------

@@ -51,7 +51,12 @@ def ecdf_bands(count: int, mass: float) -> tuple[Floats, Floats, Floats]:
 
 
 def ecdf(values: ArrayLike) -> Floats:
-    """Return the ECDF of values at the points of their `ecdf_bands`."""
+    """Return the ECDF of values at the points of their `ecdf_bands`.
+
+    Parameters
+    ----------
+    values : array_like, shape (values,)
+    """
     from arviz_stats.ecdf_utils import compute_ecdf
 
     sample = np.asarray(values, dtype=np.float64)
@@ -114,7 +119,15 @@ def judge(ranks: "pd.DataFrame", draws: int, false_alarm: float = FALSE_ALARM) -
 
 
 def family_mass(quantities: int, false_alarm: float = FALSE_ALARM) -> float:
-    """Return the mass of each quantity's band by which all of them are judged together."""
+    """Return the mass of each quantity's band by which all of them are judged together.
+
+    Parameters
+    ----------
+    quantities : int
+        Judged together.
+    false_alarm : float
+        How often a calibrated model may fail.
+    """
     return 1.0 - false_alarm / max(1, quantities)
 
 

@@ -23,6 +23,7 @@ EXPONENT, MINUTE, MEMORY = 1.1, 60.0, 2048.0
 # Points that a fit in a minute is asked for, and fitted points beyond which none is made: what such a fit
 # costs follows from a gradient.
 MANY, SAMPLED = 100_000, 12_000
+QUICK = [(4, 40), (4, 80)]
 SEED = 1
 
 
@@ -53,8 +54,9 @@ class Cost:
 def measure(*, quick: bool = False) -> list[Row]:
     """Return exponents, and what the largest studies cost."""
     rows = []
-    for name, sizes in (("runs of 100 points", RUNS), ("points a run, 4 runs", POINTS)):
-        costs = [_in_process(*size) for size in (sizes[:2] if quick else sizes)]
+    series = {"runs of 100 points": RUNS, "points a run, 4 runs": POINTS}
+    for name, sizes in {"points": QUICK}.items() if quick else series.items():
+        costs = [_in_process(*size) for size in sizes]
         for what, key in (
             ("checking a study", "reading"),
             ("points and residual design", "setting_up"),

@@ -1,8 +1,8 @@
 """True laws of simulated studies: the coefficients that the paper prints, with spread.
 
-LAW.md section 4: the Knowledge-Pile and the Pile-of-Law rows of Fig. 3 and Fig. 11. What the paper does not
-print is drawn from where practice has it: replay enters by factors from the range of the priors, residuals
-have the sizes of the printed R2.
+docs/law.md, "Printed coefficients": the Knowledge-Pile and the Pile-of-Law rows of Fig. 3 and Fig. 11.
+What the paper does not print is drawn from where practice has it: replay enters by factors from the range
+of the priors, residuals have the sizes of the printed R2.
 """
 
 import numpy as np

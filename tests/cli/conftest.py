@@ -3,7 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Answer, Call
+from command_line import STAGES, Answer, Call
 from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.cli import run
@@ -48,7 +48,7 @@ def quick_fit(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     problems: list[str] = []
 
     def fit(study: Any, spec: Any, seed: int, *, draws: Any, progress: Any, cores: Any) -> Any:
-        for stage in ("compiling", "sampling", "sampling"):
+        for stage in (*STAGES, STAGES[-1]):
             progress(stage, 0.5)
         posterior = prior_as_posterior(study, spec, draws=draws or 25)
         posterior.tree.attrs["problems"] = json.dumps(problems)

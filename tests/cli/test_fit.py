@@ -2,7 +2,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Call
+from command_line import STAGES, Call
 from malformed import FILES, write_files
 
 import bayes_cpt
@@ -19,7 +19,7 @@ def test_the_file_is_written_and_summed_up(
     assert "R-hat" in answer.out
     assert f"Written to {target}" in answer.out
     # Not a terminal: one line per stage, however often it is told.
-    assert [line.split()[1] for line in answer.err.splitlines()] == ["compiling", "sampling"]
+    assert [line.split(" ", 1)[1] for line in answer.err.splitlines()] == list(STAGES)
 
 
 def test_json(call: Call, quick_fit: list[str], tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_an_interrupted_fit_says_that_it_cannot_be_resumed_and_leaves_nothing(
     call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def interrupted(*_: object, progress: Any, **__: object) -> None:
-        progress("compiling", 0.0)
+        progress(STAGES[0], 0.0)
         raise KeyboardInterrupt
 
     monkeypatch.setattr("bayes_cpt.inference.fitting.fit", interrupted)

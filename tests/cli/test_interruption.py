@@ -1,6 +1,9 @@
 import pytest
+from command_line import STAGES
 
 from bayes_cpt.cli.interruption import FitClock, explained
+
+FIRST, LAST = STAGES
 
 
 class Seconds:
@@ -16,7 +19,7 @@ class Seconds:
 def test_before_sampling_nobody_knows_how_long_it_takes() -> None:
     seconds = Seconds()
     clock = FitClock(lambda stage, share: None, seconds)
-    clock("compiling", 0.0)
+    clock(FIRST, 0.0)
     seconds.passed = 12.0
     assert clock.words() == (
         "Interrupted after 12 s, nothing was written. A fit cannot be resumed: start it again, "
@@ -31,30 +34,30 @@ def test_the_whole_is_what_came_before_and_the_share_of_sampling(share: float, s
     seconds = Seconds()
     told = []
     clock = FitClock(lambda stage, share: told.append((stage, share)), seconds)
-    clock("compiling", 0.0)
+    clock(FIRST, 0.0)
     seconds.passed = 10.0
-    clock("sampling", 0.0)
+    clock(LAST, 0.0)
     seconds.passed = 30.0
-    clock("sampling", share)
+    clock(LAST, share)
     assert said in clock.words()
-    assert told == [("compiling", 0.0), ("sampling", 0.0), ("sampling", share)]
+    assert told == [(FIRST, 0.0), (LAST, 0.0), (LAST, share)]
 
 
 def test_a_later_attempt_counts_what_the_earlier_ones_took() -> None:
     seconds = Seconds()
     clock = FitClock(lambda stage, share: None, seconds)
-    clock("sampling", 1.0)
+    clock(LAST, 1.0)
     seconds.passed = 60.0
-    clock("sampling, attempt 2", 0.0)
+    clock(f"{LAST}, attempt 2", 0.0)
     seconds.passed = 80.0
-    clock("sampling, attempt 2", 0.5)
+    clock(f"{LAST}, attempt 2", 0.5)
     assert "about 100 s." in clock.words()
 
 
 def test_an_interruption_carries_the_words() -> None:
     def interrupted() -> None:
         with explained(lambda stage, share: None) as clock:
-            clock("sampling", 0.5)
+            clock(LAST, 0.5)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt, match="A fit cannot be resumed"):

@@ -1,19 +1,24 @@
 """The posterior against the same model coded a second time and sampled by NumPyro."""
 
-import importlib.util
 import logging
+import re
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import independent_model
+import jax
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from numpyro.infer.util import log_density
 
 from bayes_cpt.bundled import bundled_study
-from bayes_cpt.inference.density import density_of
+from bayes_cpt.inference.density import Density, density_of
+from bayes_cpt.inference.sampling import sample
 from bayes_cpt.inference.whitening import Metric
-from bayes_cpt.model.build import model_of
-from bayes_cpt.model.setup import build_setup
+from bayes_cpt.model.build import build_model
 from bayes_cpt.model.spec import read_spec, shipped_models
 from bayes_cpt.study.readers.folder import read_study
 from bayes_cpt.study.study import Study
@@ -23,20 +28,22 @@ type Floats = NDArray[np.float64]
 # Piecewise linear schedules: their areas have a closed form.
 RUNS = ["pt_trunk", "pt_anneal0", "r00_const", "r25_a0_rewarm", "r75_wsd"]
 POINTS = 12
+# The base lies on the PT run: what else counts as PT is not written a second time.
+SMALL = ("pt_anneal0", "r25_a0_rewarm")
 DRAWS = 3000
 # 250 comparisons: one of them lies beyond this about once in a hundred repetitions.
 FAR = 4.2
 PROBABILITIES = (0.05, 0.5, 0.95)
 
 
-def thinned() -> Study:
+def thinned(runs: Sequence[str] = tuple(RUNS), points: int = POINTS) -> Study:
     """Return a few runs of the bundled study with a few points each, for dense algebra to be quick."""
-    study = read_study(bundled_study()).subset(RUNS)
+    study = read_study(bundled_study()).subset(runs)
     losses = study.losses[study.losses["domain"].isin([study.general, study.target])]
     kept = []
     for _, rows in losses.groupby(["run", "domain"], sort=False):
         late = rows[rows["step"] > 0]
-        chosen = np.unique(np.linspace(0, len(late) - 1, POINTS).round().astype(int))
+        chosen = np.unique(np.linspace(0, len(late) - 1, points).round().astype(int))
         kept += [*rows.index[rows["step"] == 0], *late.index[chosen]]
     return replace(study, losses=losses.loc[kept])
 
@@ -72,68 +79,106 @@ def differences(ours: dict[str, Floats], theirs: dict[str, Floats]) -> dict[str,
     return far
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(
-    importlib.util.find_spec("numpyro") is None, reason="needs pip install 'bayes-cpt[check]'"
-)
-def test_posterior_agrees_with_numpyro() -> None:
-    ours, theirs = both_posteriors()
+def assert_alike(ours: dict[str, Floats], theirs: dict[str, Floats], far: float) -> None:
+    """Check that no statistic differs by more Monte Carlo errors, nor all of them by more than chance."""
     assert set(ours) <= set(theirs)
     assert theirs["diverging"].mean() < 1e-3
-    far = differences(ours, theirs)
-    worst = max(far, key=lambda key: abs(far[key]))
-    whole = np.sqrt(np.mean(np.square(list(far.values()))))
+    apart = differences(ours, theirs)
+    worst = max(apart, key=lambda key: abs(apart[key]))
+    whole = np.sqrt(np.mean(np.square(list(apart.values()))))
     logging.getLogger(__name__).info(
-        "%d statistics: root mean square %.2f, worst %s %.2f", len(far), whole, worst, far[worst]
+        "%d statistics: root mean square %.2f, worst %s %.2f",
+        len(apart),
+        whole,
+        worst,
+        apart[worst],
     )
-    assert abs(far[worst]) < FAR, f"{worst} differs by {far[worst]:.2f} Monte Carlo errors"
-    # And as a whole the differences are no larger than chance makes them.
+    assert abs(apart[worst]) < far, f"{worst} differs by {apart[worst]:.2f} Monte Carlo errors"
     assert whole < 1.3
 
 
-def both_posteriors() -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """Return draws of the package and of NumPyro, each (chains, draws, ...)."""
-    import independent_model
-
-    from bayes_cpt.inference.sampling import sample
-
-    study = thinned()
-    ours = sample(
-        density_of(model_of(build_setup(read_spec("cpt-replay"), study))), seed=1, draws=DRAWS
-    )
-    assert ours.diagnostics.trustworthy
-    guess = {
-        name: value.reshape(value.shape[0] * value.shape[1], -1)
-        for name, value in ours.values.items()
-    }
-    path = shipped_models()["cpt-replay"]
-    return ours.values, independent_model.sample(
-        study, path, guess, seed=2, warmup=400, draws=DRAWS
-    )
+def flat(values: dict[str, Floats]) -> dict[str, Floats]:
+    """Return draws of shape (chains, draws, ...) as (chains and draws, values)."""
+    return {name: own.reshape(own.shape[0] * own.shape[1], -1) for name, own in values.items()}
 
 
-@pytest.mark.skipif(importlib.util.find_spec("numpyro") is None, reason="needs the extra check")
-def test_the_second_model_has_the_same_density() -> None:
-    """Up to the step from logs to logits of the bounded memories, normalisation included."""
-    import independent_model
-    from numpyro.infer.util import log_density
-
+@pytest.mark.slow
+def test_posterior_agrees_with_numpyro() -> None:
     study, path = thinned(), shipped_models()["cpt-replay"]
-    arguments, sites = independent_model._sites(study, path)
-    density = density_of(model_of(build_setup(read_spec("cpt-replay"), study)))
+    ours = sample(density_of(build_model(study, read_spec(path))), seed=1, draws=DRAWS)
+    assert ours.diagnostics.trustworthy
+    theirs = independent_model.sample(
+        study, path, flat(ours.values), seed=2, warmup=400, draws=DRAWS
+    )
+    assert_alike(ours.values, theirs, FAR)
+
+
+def narrowed(path: Path, folder: Path) -> Path:
+    """Return a copy of a model's file whose priors are a fifth as wide: no ridges, and few steps a draw."""
+    text = path.read_text(encoding="utf-8")
+    text, count = re.subn(
+        r"\b(sd|sigma) = ([0-9.]+)", lambda own: f"{own[1]} = {float(own[2]) / 5:.6g}", text
+    )
+    assert count > 20
+    narrow = folder / "narrow.toml"
+    narrow.write_text(text, encoding="utf-8")
+    return narrow
+
+
+def test_both_models_sample_the_same_posterior(tmp_path: Path) -> None:
+    study, path = thinned(SMALL, 5), narrowed(shipped_models()["cpt-replay"], tmp_path)
+    ours = sample(density_of(build_model(study, read_spec(path))), seed=1)
+    assert ours.diagnostics.trustworthy
+    theirs = independent_model.sample(
+        study, path, flat(ours.values), seed=2, warmup=60, draws=200, accept=0.8
+    )
+    assert_alike(ours.values, theirs, FAR)
+
+
+def sites_at(
+    density: Density, priors: dict[str, list[dict[str, Any]]], sites: Sequence[str], place: Floats
+) -> tuple[dict[str, Floats], float]:
+    """Return what the second model samples at a sampler's position, and the log of a volume.
+
+    The volume is that of the step from logs to the logits of the bounded time constants.
+    """
+    values = density.values(place)
+    chosen, step = {}, 0.0
+    for site in sites:
+        name = site.removesuffix("_")
+        value, prior = np.atleast_1d(values[name]), priors[name][0]
+        family = prior["distribution"]
+        logit = np.log(value / (1.0 - value)) if family == "logitnormal" else value
+        chosen[site] = np.log(value) if family == "lognormal" else logit
+        if "lower" in prior:
+            low, high = prior["lower"], prior["upper"]
+            step += float(np.log((value - low) * (high - value) / (high - low) / value)[0])
+    return chosen, step
+
+
+def test_both_models_have_the_same_density_and_gradient() -> None:
+    """Normalisation included, at places all over the prior."""
+    study, path = thinned(SMALL, 5), shipped_models()["cpt-replay"]
+    arguments, sites = independent_model.stated(study, path)
+    theirs = jax.jit(
+        jax.value_and_grad(
+            lambda chosen: log_density(independent_model.model, arguments, {}, chosen)[0]
+        )
+    )
+    density = density_of(build_model(study, read_spec(path)))
     size = density.start.size
-    for position in density.start + 0.3 * np.random.default_rng(0).standard_normal((4, size)):
-        values = density.values(position)
-        chosen, step = {}, 0.0
-        for site in sites:
-            name = site.removesuffix("_")
-            value, prior = np.atleast_1d(values[name]), arguments[1][name][0]
-            family = prior["distribution"]
-            logit = np.log(value / (1.0 - value)) if family == "logitnormal" else value
-            chosen[site] = np.log(value) if family == "lognormal" else logit
-            if "lower" in prior:
-                low, high = prior["lower"], prior["upper"]
-                step += float(np.log((value - low) * (high - value) / (high - low) / value)[0])
-        theirs = float(log_density(independent_model.model, arguments, {}, chosen)[0])
-        ours = density.in_metric(Metric(position, np.eye(size)))(np.zeros(size))[0]
-        assert theirs + step == pytest.approx(ours, abs=1e-6)
+
+    def at(place: Floats) -> Floats:
+        chosen, step = sites_at(density, arguments[1], list(sites), place)
+        row: Floats = np.r_[*chosen.values(), step]
+        return row
+
+    for place in density.start + 0.3 * np.random.default_rng(0).standard_normal((4, size)):
+        chosen, step = sites_at(density, arguments[1], list(sites), place)
+        value, by_site = theirs(chosen)
+        small = 1e-5 * np.eye(size)
+        slopes = np.stack([(at(place + own) - at(place - own)) / 2e-5 for own in small])
+        gradient = slopes @ np.r_[*(by_site[site] for site in chosen), 1.0]
+        ours, our_gradient = density.in_metric(Metric(place, np.eye(size)))(np.zeros(size))
+        assert float(value) + step == pytest.approx(ours, abs=1e-6)
+        np.testing.assert_allclose(our_gradient, gradient, rtol=1e-5, atol=1e-4)

@@ -1,4 +1,4 @@
-"""Losses that LAW.md section 4 prints, from the paper's coefficients through areas and laws."""
+"""Check values of docs/law.md, "Printed coefficients": the paper's coefficients through areas and laws."""
 
 import numpy as np
 import pandas as pd

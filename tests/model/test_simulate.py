@@ -1,5 +1,6 @@
 """Draws of curves against the dense normal distribution that the residual model stands for."""
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,15 @@ from numpy.typing import NDArray
 from bayes_cpt.laws import Reference
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.prior_draws import draw_priors
-from bayes_cpt.model.residuals import ONSET_SHARE
+from bayes_cpt.model.residuals import (
+    ONSET_SHARE,
+    Placed,
+    Scales,
+    predictive_covariance,
+    predictive_variance,
+)
 from bayes_cpt.model.setup import Frame
-from bayes_cpt.model.simulate import CurveDraws, expected_loss, simulate
+from bayes_cpt.model.simulate import CurveDraws, expected_loss, known_moments, simulate
 from bayes_cpt.model.spec import read_spec
 
 type Floats = NDArray[np.float64]
@@ -137,6 +144,47 @@ def test_known_curves_have_the_dense_conditional_moments(known: CurveDraws, curv
     prior = covariance(curve, WANTED_STEPS[curve], rates_of(WANTED, curve))
     assert np.trace(wanted) < 0.9 * np.trace(prior)
     assert np.abs(mean).max() > 0.01
+
+
+@pytest.mark.parametrize("curve", [0, 1, 2])
+def test_moments_of_known_curves_are_the_dense_conditional_ones(curve: int) -> None:
+    few = {name: value[:2] for name, value in PARAMETERS.items()}
+    means, variances = known_moments(FRAME, few, WANTED, seen())
+    rows = WANTED.points.curve_index == curve
+    law = expected_loss(FRAME, few, WANTED)[:, rows]
+    mean, wanted = conditional(curve)
+    for draw in range(2):
+        np.testing.assert_allclose((means[:, rows] - law)[draw], mean, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(variances[draw, rows], np.diag(wanted), rtol=1e-9, atol=1e-15)
+
+
+@pytest.mark.parametrize("curve", [0, 1, 2])
+def test_the_predictive_covariance_is_the_dense_one(curve: int) -> None:
+    design = FRAME.residual_design(WANTED)
+    one = {name: value[:1] for name, value in PARAMETERS.items()}
+    coefficients = FRAME.law.coefficients(one, np)
+    scales = FRAME.residual_scales(WANTED.points, design.pretraining, one, coefficients, np)
+    rows = np.flatnonzero(WANTED.points.curve_index == curve)
+
+    def placed(along: Any) -> Placed:
+        shaped = {
+            field.name: np.broadcast_to(getattr(scales, field.name), (1, design.position.size))[0][
+                rows
+            ][along]
+            for field in fields(scales)
+        }
+        steps, floating, beyond = (
+            own[rows][along] for own in (WANTED.points.steps, design.floating, design.beyond)
+        )
+        return Placed(Scales(**shaped), steps, floating, beyond)
+
+    ramps = design.ramps[rows]
+    first, second = placed((slice(None), None)), placed((None, slice(None)))
+    found = predictive_covariance(first, second, ramps @ ramps.T, np)
+    wanted = covariance(curve, WANTED_STEPS[curve], rates_of(WANTED, curve))
+    np.testing.assert_allclose(found, wanted, rtol=1e-9)
+    alone = predictive_variance(placed(slice(None)), (ramps**2).sum(axis=1), np)
+    np.testing.assert_allclose(alone, np.diag(wanted), rtol=1e-9)
 
 
 def test_curves_of_a_new_run_are_independent_of_each_other(new: CurveDraws) -> None:

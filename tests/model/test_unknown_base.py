@@ -15,9 +15,8 @@ from bayes_cpt import fit, load
 from bayes_cpt.decisions.decision import decide
 from bayes_cpt.decisions.next_run.next_run import next_run
 from bayes_cpt.errors import SpecError, StudyError
-from bayes_cpt.forecast import bands as bands_module
 from bayes_cpt.forecast.bands import bands
-from bayes_cpt.forecast.marginals import SUMMARY
+from bayes_cpt.forecast.plans import planned_curves
 from bayes_cpt.identify.identify import identifiability
 from bayes_cpt.model.families import Fixed
 from bayes_cpt.model.prior_draws import draw_priors
@@ -194,13 +193,13 @@ def plan_of_a_long_run() -> Study:
     return replace(open_study(), runs=(rewarmed(4 * STEPS),), losses=losses, is_plan=True)
 
 
-def test_compiled_bands_are_those_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bands_of_the_law_are_its_curves() -> None:
     posterior = prior_as_posterior(open_study(), draws=150, spread=0.5)
-    small = bands(posterior, plan_of_a_long_run(), draws=600)
-    monkeypatch.setattr(bands_module, "LARGE", 0)
-    large = bands(posterior, plan_of_a_long_run(), draws=600)
-    for name in SUMMARY:
-        np.testing.assert_allclose(large[name], small[name], rtol=0, atol=1e-5)
+    found = bands(posterior, plan_of_a_long_run(), "expected", draws=600)
+    _, curves = planned_curves(posterior, plan_of_a_long_run())
+    losses = expected_loss(posterior.frame, posterior.parameters(600), curves)
+    np.testing.assert_allclose(found["mean"], losses.mean(axis=0), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(found["upper"], np.quantile(losses, 0.95, axis=0), rtol=0, atol=1e-6)
 
 
 def test_a_saved_fit_predicts_as_before(tmp_path: Path) -> None:
@@ -221,7 +220,7 @@ def test_a_decision_gives_raw_learning_rates() -> None:
     assert peaks.max() == pytest.approx(PEAK)
     assert np.all(found.search.candidates.schedules.initial == 0.0)
     words = " ".join(found.sentences())
-    assert "the pre-training of open is not known" in words
+    assert "The pre-training of open is not known" in words
     assert "of the PT peak" not in words
     with pytest.raises(SpecError, match="it is a share of the PT peak, and that is not known"):
         decide(posterior, space={"relative_peak": [0.5]})

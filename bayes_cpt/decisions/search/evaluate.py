@@ -1,17 +1,15 @@
 """Final losses of many candidates in many posterior draws, block by block so that memory stays bounded."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.decisions.search.candidates import Candidates
-from bayes_cpt.decisions.search.layout import BaseTable, Layout, Losses
-from bayes_cpt.decisions.search.tables import Block, Tables
+from bayes_cpt.decisions.search.layout import BaseTable, Block, Layout, Losses
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.trials import LawSample, base_losses
@@ -24,8 +22,6 @@ type Ints = NDArray[np.int64]
 DRAWS = 1000
 # Losses in a block: it stays in the cache of a core.
 BLOCK = 2**17
-# Entries of the tables that blocks share, 4 bytes each.
-TABLE = 2**26
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,34 +107,19 @@ class FinalLosses:
         Returns
         -------
         list
-            One entry per block. Candidates are taken in the order of their replay ratios.
+            One entry per block.
         """
         from joblib import cpu_count
         from threadpoolctl import threadpool_limits
 
         layout = self.layout(candidates)
-        order = np.lexsort((candidates.schedules.steps, candidates.replay))
+        layout.prepare()
         size = max(BLOCK // self.draws, 1)
-        found: list[T] = []
+        rows = np.arange(len(candidates))
+        blocks = [rows[start : start + size] for start in range(0, rows.size, size)]
         # The threads of a matrix product would wait for those of the blocks.
         with (
             threadpool_limits(1, user_api="blas"),
             ThreadPoolExecutor(cores or cpu_count()) as pool,
         ):
-            for part in self._parts(candidates, order):
-                tables = Tables.of(layout, part)
-                blocks = [part[start : start + size] for start in range(0, part.size, size)]
-                found += pool.map(partial(_apply, function, tables), blocks)
-        return found
-
-    def _parts(self, candidates: Candidates, rows: Ints) -> Iterator[Ints]:
-        """Yield candidates in order, as many at a time as the tables have room for."""
-        if Tables.entries(candidates, rows) * len(self.domains) * self.draws <= TABLE:
-            yield rows
-        else:
-            for half in np.array_split(rows, 2):
-                yield from self._parts(candidates, half)
-
-
-def _apply[T](function: Callable[[Block], T], tables: Tables, rows: Ints) -> T:
-    return function(tables.block(rows))
+            return list(pool.map(lambda own: function(layout.block(own)), blocks))

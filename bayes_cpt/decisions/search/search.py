@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from bayes_cpt.decisions.measures import RiskMeasure
 from bayes_cpt.decisions.search.candidates import Candidates
+from bayes_cpt.decisions.search.layout import Block
 from bayes_cpt.decisions.search.search_space import SearchSpace
-from bayes_cpt.decisions.search.tables import Block
 from bayes_cpt.decisions.valuation import Valuation
 
 type Floats = NDArray[np.floating]
@@ -19,10 +19,6 @@ type Flags = NDArray[np.bool_]
 # After a first look at the whole space, nearer ones about what was best: width of each look, as a multiple
 # of the distance between the places of the first.
 LOOKS = (2.0, 0.5)
-# Equally probable fortunes of a single run, in standard deviations: those of the normal distribution in the
-# middle of each eighth, stretched to a standard deviation of 1.
-_EIGHTHS = np.array([-1.5341, -0.8871, -0.4888, -0.1573, 0.1573, 0.4888, 0.8871, 1.5341])
-FORTUNES = _EIGHTHS / _EIGHTHS.std()
 # How many of the best scores are looked at more closely, beside each draw's own best.
 CENTRES = 64
 
@@ -232,12 +228,9 @@ def _score(
             plain.T, noise=None if spread is None else spread.T,
             reference=valuation.of_run(measure.run),
         )  # fmt: skip
-    elif trait.new_run and spread is not None:
-        # Every draw meets the same few fortunes, which stand for the normal distribution.
-        runs = values[..., None] + spread[..., None] * FORTUNES.astype(values.dtype)
-        found = measure.score(runs.reshape(len(values), -1).T)
     else:
-        found = measure.score(values.T)
+        single_run = spread.T if trait.new_run and spread is not None else None
+        found = measure.score(values.T, noise=single_run)
     return found
 
 

@@ -19,7 +19,7 @@ from bayes_cpt.toml_files import read_toml
 
 
 def read_study(path: str | Path) -> Study:
-    """Read a study folder (DESIGN.md section 3).
+    """Read a study folder (docs/study.md).
 
     Parameters
     ----------
@@ -67,6 +67,12 @@ def read_plan(
 
 def run_keys(path: str | Path, key: str) -> dict[str, Any]:
     """Return what the runs of a plan say under a key that `read_plan` sets aside, by run.
+
+    Parameters
+    ----------
+    path : path
+        A plan: a folder or one TOML file.
+    key : str
 
     Raises
     ------

@@ -24,6 +24,12 @@ LOOKED_AT = 4096
 def find_table(folder: Path, stem: str) -> Path | None:
     """Return the path of the table of that stem, None where there is none.
 
+    Parameters
+    ----------
+    folder : Path
+    stem : str
+        As in ``losses``.
+
     Raises
     ------
     StudyError
@@ -38,6 +44,11 @@ def find_table(folder: Path, stem: str) -> Path | None:
 
 def read_table(path: Path) -> "pd.DataFrame":
     """Read a table; the cells of a CSV file stay text, and its index is the line number.
+
+    Parameters
+    ----------
+    path : Path
+        A CSV or Parquet file.
 
     Raises
     ------
@@ -59,7 +70,13 @@ def read_table(path: Path) -> "pd.DataFrame":
 
 
 def row_word(path: Path) -> str:
-    """Return what messages call a row of that file."""
+    """Return what messages call a row of that file.
+
+    Parameters
+    ----------
+    path : Path
+        A CSV or Parquet file.
+    """
     return "line" if path.suffix == ".csv" else "row"
 
 

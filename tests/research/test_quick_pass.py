@@ -1,0 +1,111 @@
+"""A short pass of the scripts of research/, so that they cannot rot: tiny sizes, real fits."""
+
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from benchmarks import __main__ as benchmarks
+from benchmarks import growth
+from synthetic import lab
+from testbench import choosers, decisions, few_runs, held_out, independent_errors, one_decision
+
+from bayes_cpt.inference import sampling
+from bayes_cpt.inference.sampling import Effort
+from bayes_cpt.study.writer import write_study
+from bayes_cpt.validate import paper_method
+
+SHORT = (Effort(80, 60, 0.8),)
+# A number, or none, under each heading of the table.
+NUMBERS = ("measured", "other", "ratio")
+
+
+def table_of(path: Path) -> pd.DataFrame:
+    """Return a table of benchmarks, every number above 0."""
+    table = pd.read_csv(path)
+    for column in NUMBERS:
+        numbers = table[column].dropna()
+        assert np.isfinite(numbers).all()
+        assert (numbers > 0).all()
+    return table
+
+
+@pytest.mark.parametrize("name", ["gradient", "decide", "forecast"])
+def test_benchmarks_inside_a_process(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "table.csv"
+    monkeypatch.setattr(sys, "argv", ["benchmarks", name, "--quick", "-o", str(output)])
+    benchmarks.main()
+    table = table_of(output)
+    assert set(table["benchmark"]) == {name}
+    # The first row is what the benchmark is about: beside something, or with a target.
+    assert table.loc[0, ["other", "target"]].notna().any()
+
+
+def test_a_cost_of_growth(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the processes of the benchmark do; starting them is all that it adds."""
+    monkeypatch.setattr(sampling, "EFFORTS", SHORT)
+    cost = growth.cost_of(*growth.QUICK[0])
+    assert cost.total == 160
+    assert 0 < cost.fitted <= cost.total
+    assert min(cost.reading, cost.setting_up, cost.gradient, cost.effective, cost.memory) > 0
+
+
+def test_every_benchmark_can_be_called() -> None:
+    """Those that take minutes by their nature are at least whole: they import, and take `quick`."""
+    for name in benchmarks.BENCHMARKS:
+        assert import_module(f"benchmarks.{name}").measure.__kwdefaults__ == {"quick": False}
+
+
+@pytest.fixture
+def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make fits short, and leave out what is not installed."""
+    monkeypatch.setattr(sampling, "EFFORTS", SHORT)
+    monkeypatch.setattr(one_decision, "EFFORTS", SHORT)
+    monkeypatch.setattr(paper_method, "STARTS", 4)
+    monkeypatch.setattr(independent_errors, "STARTS", 2)
+    if find_spec("sklearn") is None:
+        monkeypatch.delitem(choosers.PREDICTORS, "Gaussian process")
+
+
+@pytest.mark.usefixtures("short_fits")
+def test_held_out_runs(tmp_path: Path) -> None:
+    """A study of three runs, one of them predicted from the others."""
+    study = lab().subset(["pt_trunk", "r00_cos", "r25_cos", "r50_cos"])
+    write_study(study, tmp_path / "study")
+    out = tmp_path / "out"
+    held_out.main(
+        [
+            *(str(tmp_path / "study"), "--fit-runs", "pt_trunk,r00_cos,r50_cos"),
+            *("--methods", "independent,bayes_cpt", "--out", str(out)),
+        ]
+    )
+    points = pd.read_csv(out / "points.csv")
+    assert set(points["run"]) == {"r25_cos"}
+    errors = points.groupby("method")["crps"].mean()
+    # A fit of two runs is within a tenth of a nat of the run between them.
+    assert errors["bayes_cpt"] < 0.1
+
+
+@pytest.mark.usefixtures("short_fits")
+def test_a_simulated_decision(tmp_path: Path) -> None:
+    decisions.main(["-n", "1", "-o", str(tmp_path / "out")])
+    choices = pd.read_csv(tmp_path / "out" / "choices.csv").set_index("method")["regret"]
+    assert (choices >= 0).all()
+    assert (choices.loc["oracle"] == 0).all()
+    assert choices.loc["bayes_cpt"].max() < 0.2
+    assert "bayes_cpt" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("short_fits")
+def test_a_cell_of_few_runs() -> None:
+    cell = few_runs.cells(1, 0)[0]
+    tables = few_runs.one_cell(cell).tables
+    assert set(tables) == set(few_runs.TABLES)
+    assert (tables["regrets"]["regret"] >= 0).all()
+    assert tables["scores"]["crps"].between(0, 1).all()
+    assert (tables["fits"]["divergences"] >= 0).all()

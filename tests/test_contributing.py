@@ -1,0 +1,103 @@
+"""The example of CONTRIBUTING.md, followed word for word in a copy of the package."""
+
+import json
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+EXAMPLE = GUIDE.split("## Adding a term to the law")[1]
+FENCE = re.compile(r"^```(python|toml|diff)\n(.*?)^```$", flags=re.M | re.S)
+SPEC, LAWS = "bayes_cpt/model/spec.py", "bayes_cpt/laws/__init__.py"
+# The runs of PT alone, few points: what matters is that the whole way is there.
+FIT = """
+import json
+from dataclasses import replace
+import numpy as np
+import bayes_cpt
+from bayes_cpt.model.points import reference_of
+
+study = bayes_cpt.read_study(bayes_cpt.bundled_study())
+study = study.subset([run.name for run in study.pretraining_runs])
+losses = study.losses[(study.losses["domain"] == study.general) & (study.losses["step"] > 0)][::2]
+study = replace(study, target=None, losses=losses)
+area = {run.name: run.schedule.learning_rates().cumsum() for run in study.runs}
+relative = np.array([area[row.run][row.step - 1] for row in losses.itertuples()])
+left = 0.1 * reference_of(study).forward_pt / relative
+found = []
+for data in (study, replace(study, losses=losses.assign(loss=losses["loss"] + left))):
+    draws = bayes_cpt.fit(data, "pretrain-onset", seed=1, draws=150, attempts=1).parameters()
+    found.append([float(draws["onset_left"].mean()), float(draws["onset_left"].std())])
+print(json.dumps(found))
+"""
+
+
+def blocks(language: str) -> list[str]:
+    """Return the code of the example in one language."""
+    return [body for kind, body in FENCE.findall(EXAMPLE) if kind == language]
+
+
+def replaced(file: Path, change: str) -> None:
+    """Apply a change that is shown as a diff to a file that has its old lines once."""
+    lines = change.splitlines()
+    old = "\n".join(line[1:] for line in lines if line.startswith("-"))
+    new = "\n".join(line[1:] for line in lines if line.startswith("+"))
+    text = file.read_text(encoding="utf-8")
+    assert text.count(f"{old}\n") == 1, (
+        f"{file.name} has no line {old!r}: CONTRIBUTING.md is behind"
+    )
+    file.write_text(text.replace(f"{old}\n", f"{new}\n"), encoding="utf-8")
+
+
+def followed(folder: Path) -> Path:
+    """Return a copy of the repository in which the example was followed, and its test."""
+    for name in ("bayes_cpt", "models", "data/cpt-lab"):
+        without = shutil.ignore_patterns("__pycache__", "made")
+        shutil.copytree(ROOT / name, folder / name, ignore=without)
+    term, test = blocks("python")
+    place = re.search(r"here `(bayes_cpt/laws/\w+\.py)`", EXAMPLE)
+    assert place is not None
+    with (folder / place[1]).open("a", encoding="utf-8") as file:
+        file.write(f"\n\n{term}")
+    *in_spec, in_laws = blocks("diff")
+    for change in in_spec:
+        replaced(folder / SPEC, change)
+    replaced(folder / LAWS, in_laws)
+    (model,) = blocks("toml")
+    file_name = re.search(r"`(models/[\w-]+\.toml)`", EXAMPLE)
+    assert file_name is not None
+    (folder / file_name[1]).write_text(model, encoding="utf-8")
+    path = folder / "test_onset.py"
+    path.write_text(test, encoding="utf-8")
+    return path
+
+
+def test_the_term_of_the_example_is_fitted(tmp_path: Path) -> None:
+    """Its test passes; and 0.1 nats of it that were put into the losses are found."""
+    test = followed(tmp_path)
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT / "tests"))),
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+    }
+    own = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, str(test)]
+    for command in (own, ["-c", FIT]):
+        done = subprocess.run(
+            [sys.executable, *command],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    (before, spread), (after, its_spread) = json.loads(done.stdout.splitlines()[-1])
+    error = math.hypot(spread, its_spread)
+    assert after - before > 3.0 * error
+    assert after - before == pytest.approx(0.1, abs=3.0 * error)
