@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 CLEAR = 0.05
 # Runs with no more replay forget; what they learn is the target.
 LITTLE_REPLAY = 0.05
-# Replay ratios that differ by so much change how much is forgotten; runs that it takes to tell.
-APART, FEWEST = 0.2, 3
+# Replay ratios that differ by so much change how much is forgotten.
+APART = 0.2
+# Runs that it takes to tell.
+FEWEST = 3
 
 
 def note_mix_ups(
