@@ -111,23 +111,53 @@ class Decision:
         return self.contenders.candidates.plan(self.valuation.model.study, rows, self.names)
 
     def table(self, interval: float = 0.9) -> "pd.DataFrame":
-        """Return one row per contender (see `bayes_cpt.report.decision_tables.contender_table`)."""
+        """Return one row per contender (see `bayes_cpt.report.decision_tables.contender_table`).
+
+        Parameters
+        ----------
+        interval : float
+            Mass of the intervals.
+        """
         return cast("pd.DataFrame", view(self, "table", interval))
 
     def optimum_table(self, interval: float = 0.9) -> "pd.DataFrame":
-        """Return the posterior of the optimum, one row per quantity that was searched."""
+        """Return the posterior of the optimum, one row per quantity that was searched.
+
+        Parameters
+        ----------
+        interval : float
+            Mass of the intervals.
+        """
         return cast("pd.DataFrame", view(self, "optimum_table", interval))
 
     def front_table(self, interval: float = 0.9) -> "pd.DataFrame":
-        """Return the Pareto front of general and target loss, one row per configuration on it."""
+        """Return the Pareto front of general and target loss, one row per configuration on it.
+
+        Parameters
+        ----------
+        interval : float
+            Mass of the intervals.
+        """
         return cast("pd.DataFrame", view(self, "front_table", interval))
 
     def verdict(self, interval: float = 0.9) -> list[str]:
-        """Return what to do, how sure that is and what would change it, a short line each."""
+        """Return what to do, how sure that is and what would change it, a short line each.
+
+        Parameters
+        ----------
+        interval : float
+            Mass of the intervals.
+        """
         return list(view(self, "words", interval).verdict)
 
     def sentences(self, interval: float = 0.9) -> list[str]:
-        """Return what to do and why, one paragraph per question, each with its probability."""
+        """Return what to do and why, one paragraph per question, each with its probability.
+
+        Parameters
+        ----------
+        interval : float
+            Mass of the intervals.
+        """
         return list(view(self, "words", interval).paragraphs)
 
     def plot(self) -> "Figure":

@@ -133,11 +133,23 @@ class Survey:
         return float(posterior.sel(replay=replay)), float(prior.sel(replay=replay))
 
     def verdict(self, interval: float = 0.9) -> list[str]:
-        """Return what to start from and whether general loss comes back, a short line each."""
+        """Return what to start from and whether general loss comes back, a short line each.
+
+        Parameters
+        ----------
+        interval : float
+            Mass of the intervals.
+        """
         return list(view(self, "words", interval).verdict)
 
     def sentences(self, interval: float = 0.9) -> list[str]:
-        """Return what it comes to, in sentences to act on, each with its probability."""
+        """Return what it comes to, in sentences to act on, each with its probability.
+
+        Parameters
+        ----------
+        interval : float
+            Mass of the intervals.
+        """
         return list(view(self, "words", interval).paragraphs)
 
 

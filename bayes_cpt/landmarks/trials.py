@@ -197,6 +197,12 @@ class LawSample:
         ------
         StudyError
             As `of`.
+
+        Parameters
+        ----------
+        frame : Frame
+        draws : int
+        seed : int
         """
         cls._check(frame)
         # A coefficient on a ridge overflows in the far tail of its prior, where it is only large.

@@ -26,7 +26,13 @@ HELD = 0.95
 
 
 def in_short(candidates: "Candidates", row: int) -> str:
-    """Return what matters most of a configuration: base, length, replay ratio and peak."""
+    """Return what matters most of a configuration: base, length, replay ratio and peak.
+
+    Parameters
+    ----------
+    candidates : Candidates
+    row : int
+    """
     base = candidates.bases[candidates.base[row]].name
     return (
         f"from {base}, {candidates.schedules.steps[row]} steps, "
@@ -35,7 +41,13 @@ def in_short(candidates: "Candidates", row: int) -> str:
 
 
 def configuration(candidates: "Candidates", row: int) -> str:
-    """Return one configuration in words."""
+    """Return one configuration in words.
+
+    Parameters
+    ----------
+    candidates : Candidates
+    row : int
+    """
     batch, base = candidates.schedules, candidates.bases[candidates.base[row]]
     initial, peak, last = batch.initial[row], batch.peak[row], batch.last_rate[row]
     warmup, decay, steps = batch.warmup_steps[row], batch.decay_steps[row], batch.steps[row]
@@ -60,7 +72,12 @@ def configuration(candidates: "Candidates", row: int) -> str:
 
 
 def short_run(run: "Run") -> str:
-    """Return a short run in words."""
+    """Return a short run in words.
+
+    Parameters
+    ----------
+    run : Run
+    """
     rates = run.schedule
     course = (
         f"at up to {rates.peak:.3g}"

@@ -150,7 +150,12 @@ def front_table(decision: "Decision", interval: float = 0.9) -> "pd.DataFrame":
 
 
 def configuration(candidates: Candidates) -> dict[str, Any]:
-    """Return the columns that say what candidates are."""
+    """Return the columns that say what candidates are.
+
+    Parameters
+    ----------
+    candidates : Candidates
+    """
     return {name: candidates.column(name) for name in CONFIGURATION}
 
 

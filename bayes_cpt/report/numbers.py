@@ -99,6 +99,11 @@ def decimals(spread: float) -> int:
 
     As many as reach its first digit, and one more where that is 1 or 2.
 
+    Parameters
+    ----------
+    spread : float
+        Standard deviation, or Monte Carlo error.
+
     Examples
     --------
     >>> decimals(0.012), decimals(0.05), decimals(0.0004), decimals(7.0)
@@ -114,6 +119,12 @@ def decimals(spread: float) -> int:
 def fixed(value: float, spread: float) -> str:
     """Return a number with the decimals that its standard deviation or error supports.
 
+    Parameters
+    ----------
+    value : float
+    spread : float
+        Standard deviation, or Monte Carlo error.
+
     Examples
     --------
     >>> fixed(0.04277, 0.0115), fixed(-0.00031, 0.005)
@@ -126,6 +137,12 @@ def fixed(value: float, spread: float) -> str:
 def signed(value: float, spread: float = 0.0) -> str:
     """Return a change with its sign, with the decimals that its standard deviation or error supports.
 
+    Parameters
+    ----------
+    value : float
+    spread : float
+        Standard deviation, or Monte Carlo error.
+
     Examples
     --------
     >>> signed(0.04277, 0.0115), signed(-0.3, 0.05), signed(0.0001, 0.05)
@@ -137,6 +154,10 @@ def signed(value: float, spread: float = 0.0) -> str:
 
 def chance(probability: float) -> str:
     """Return a probability with as many digits as some hundred draws give it.
+
+    Parameters
+    ----------
+    probability : float
 
     Examples
     --------
@@ -151,6 +172,10 @@ def chance(probability: float) -> str:
 def percent(share: float) -> str:
     """Return a share in whole percent, none below 0.
 
+    Parameters
+    ----------
+    share : float
+
     Examples
     --------
     >>> percent(0.394), percent(-0.001)
@@ -161,6 +186,10 @@ def percent(share: float) -> str:
 
 def steps(count: float) -> str:
     """Return an inferred number of steps: two digits, as no such number is known better.
+
+    Parameters
+    ----------
+    count : float
 
     Examples
     --------
@@ -176,6 +205,10 @@ def steps(count: float) -> str:
 def between(lower: str, upper: str) -> str:
     """Return a range of which both ends may be one.
 
+    Parameters
+    ----------
+    lower, upper : str
+
     Examples
     --------
     >>> between("0.2", "0.7"), between("1", "1")
@@ -186,6 +219,12 @@ def between(lower: str, upper: str) -> str:
 
 def listed(parts: list[str], most: int) -> str:
     """Return the first of some parts, and how many more there are.
+
+    Parameters
+    ----------
+    parts : list of str
+    most : int
+        How many are named.
 
     Examples
     --------

@@ -197,11 +197,23 @@ class RunValues:
         return pd.DataFrame(rows)
 
     def verdict(self, interval: float = 0.9) -> list[str]:
-        """Return whether to train a run and which, how sure that is and what would change it."""
+        """Return whether to train a run and which, how sure that is and what would change it.
+
+        Parameters
+        ----------
+        interval : float
+            Mass of the intervals.
+        """
         return list(view(self, "words", interval).verdict)
 
     def sentences(self, interval: float = 0.9) -> list[str]:
-        """Return which run to train, what it would change and whether it pays, in sentences."""
+        """Return which run to train, what it would change and whether it pays, in sentences.
+
+        Parameters
+        ----------
+        interval : float
+            Mass of the intervals.
+        """
         return list(view(self, "words", interval).paragraphs)
 
     def plot(self) -> "Figure":

@@ -88,7 +88,12 @@ class ScheduleChoice:
         return max(NOTHING, self.misfit)
 
     def is_told(self, family: str, against: str) -> bool:
-        """Return whether two schedules differ enough to be told apart under one of the terms."""
+        """Return whether two schedules differ enough to be told apart under one of the terms.
+
+        Parameters
+        ----------
+        family, against : {"free", "cosine", "wsd"}
+        """
         gains = (self.gains(self.criterion, against, term, family) for term in TERMS)
         return any(abs(float(gain.mean())) > self.told for gain in gains)
 
@@ -104,6 +109,10 @@ class ScheduleChoice:
         """Return how many runs of each would show one family's gain over another; None where none is told.
 
         So many that the difference of their means is twice its standard error.
+
+        Parameters
+        ----------
+        family, against : {"free", "cosine", "wsd"}
         """
         gain = float(self.gains(self.criterion, against, "both", family).mean())
         if gain < self.told:
@@ -234,11 +243,23 @@ class ScheduleChoice:
         return float(np.median(misfit * self.end.gain) * reference)
 
     def verdict(self, interval: float = 0.9) -> list[str]:
-        """Return which schedule to train, how sure that is and what would change it."""
+        """Return which schedule to train, how sure that is and what would change it.
+
+        Parameters
+        ----------
+        interval : float
+            Mass of the intervals.
+        """
         return list(view(self, "words", interval).verdict)
 
     def sentences(self, interval: float = 0.9) -> list[str]:
-        """Return what to do and how far to trust it, in sentences."""
+        """Return what to do and how far to trust it, in sentences.
+
+        Parameters
+        ----------
+        interval : float
+            Mass of the intervals.
+        """
         return list(view(self, "words", interval).paragraphs)
 
     def plot(self) -> "Figure":
