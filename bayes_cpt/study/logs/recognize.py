@@ -318,12 +318,6 @@ def _longest_line(
     return _Piece(shape, first, last, start, end, *np.maximum(ends, 0.0).tolist())
 
 
-def _course(shape: str, share: float | FloatArray) -> FloatArray:
-    if shape == "cosine":
-        return np.asarray(0.5 * (1.0 - np.cos(np.pi * np.asarray(share))))
-    return np.asarray(share)
-
-
 def _cosines(
     steps: IntArray,
     rates: FloatArray,
@@ -340,7 +334,7 @@ def _cosines(
             if last - first + (joined is not None) < 2 + SPARE_POINTS:
                 continue
             at, own = steps[first:last], rates[first:last]
-            course = _course("cosine", (at - start) / (end - start))
+            course = 0.5 * (1.0 - np.cos(np.pi * (at - start) / (end - start)))
             if joined is not None:
                 course, own = np.r_[0.0, course], np.r_[joined, own]
             design = np.stack([1.0 - course, course], axis=1)
