@@ -22,13 +22,14 @@ def read_toml(path: Path, raised: type[StudyError] = StudyError) -> dict[str, An
     Raises
     ------
     StudyError
-        Of the class given, if the file is not UTF-8 or not TOML; it names the line or the key.
+        Of the class given, if the file cannot be read, is not UTF-8 or not TOML; it names the line or the
+        key.
     """
     try:
-        found = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
-        if key := _too_large(found):
+        tables = tomllib.loads(_content(path, raised).decode("utf-8-sig"))
+        if key := _too_large(tables):
             raise ValueError(f"{key} is a whole number of more than 64 bits")
-        return found
+        return tables
     except UnicodeDecodeError as error:
         said, fix = f"byte {error.start} is not UTF-8", "save the file as UTF-8"
     except RecursionError:
@@ -39,13 +40,24 @@ def read_toml(path: Path, raised: type[StudyError] = StudyError) -> dict[str, An
     raise raised([Problem(str(path), f"this is not TOML: {said}", fix)])
 
 
+def _content(path: Path, raised: type[StudyError]) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        problem, fix = "there is no such file", "check the spelling of the path"
+    except OSError as error:
+        problem = f"this cannot be read: {error.strerror or error}"
+        fix = "give the path of a TOML file that you may read"
+    raise raised([Problem(str(path), problem, fix)])
+
+
 def _too_large(table: dict[str, Any]) -> str | None:
     """Return the key of a whole number that TOML does not have: no float may hold it, nor text show it."""
     left: list[tuple[str, Any]] = list(table.items())
     while left:
         key, value = left.pop()
         if isinstance(value, dict):
-            left += [(f"{key}.{own}", item) for own, item in value.items()]
+            left += [(f"{key}.{inner}", item) for inner, item in value.items()]
         elif isinstance(value, list):
             left += [(key, item) for item in value]
         elif isinstance(value, int) and value.bit_length() > INTEGER_BITS:

@@ -42,7 +42,41 @@ reason = "r"
 general = { distribution = "normal", mean = 0.7, sd = 0.3 }
 target = { distribution = "normal", mean = 0.2, sd = 0.3 }
 """
+OBJECTIVE = """
+preset = "balanced"
+measure = "change"
+reference = "own"
+cost_per_1000_steps = 0.001
+[weights]
+general = 0.3
+code = 0.7
+[mixtures.code]
+general = -0.1
+target = 1.1
+[[constraints]]
+domain = "general"
+rise = 0.02
+probability = 0.1
+[[constraints]]
+domain = "code"
+limit = 3.1
+probability = 0.5
+kind = "expected"
+"""
+SPACE = """
+bases = ["stable_12k"]
+replay = { low = 0.0, high = 0.8 }
+relative_peak = { low = 0.1, high = 1.0, scale = "log" }
+warmup_share = 0.02
+decay_shape = ["cosine", "linear", "exponential"]
+decay_share = [0.5, 1.0]
+relative_final = 0.1
+steps = [3000, 12000]
+tokens_per_step = 1e5
+loss_potential = [0.0, 0.5]
+"""
 PLAN = Path("data/cpt-lab/plan-example.toml").read_text(encoding="utf-8")
+COSTS = PLAN.replace("[runs.long_r25]", "[runs.long_r25]\ncost = 3000")
 WHOLE_MODEL = Path("models/cpt-replay.toml").read_text(encoding="utf-8")
 
 # Values that somebody, or a program, may leave where a number, text or table belongs.

@@ -4,6 +4,7 @@ Each row is (id, write, fragments): `write(folder)` writes the malformed study a
 path to read; the error must contain every fragment: places first, then what is wrong and the fix.
 """
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -190,12 +191,74 @@ TABLE: list[Malformed] = [
     Malformed(
         "semicolons",
         replace_file("losses.csv", LOSSES.replace(",", ";")),
-        ("losses.csv, column loss", "separated by commas"),
+        (
+            "losses.csv: the columns are separated by semicolons. Save",
+            "bayes-cpt import csv --help",
+        ),
+    ),
+    Malformed(
+        "semicolons-and-decimal-commas",
+        replace_file("losses.csv", LOSSES.replace(",", ";").replace(".", ",")),
+        (
+            "losses.csv: the columns are separated by semicolons and numbers have decimal commas",
+            "bayes-cpt import csv --help",
+        ),
+    ),
+    Malformed(
+        "tabs-after-a-byte-order-mark",
+        replace_file("losses.csv", "\ufeff" + LOSSES.replace(",", "\t")),
+        ("losses.csv: the columns are separated by tabs", "bayes-cpt import csv --help"),
+    ),
+    Malformed(
+        "blanks",
+        replace_file("losses.csv", LOSSES.replace(",", "  ")),
+        ("losses.csv: the columns are separated by blanks", "bayes-cpt import csv --help"),
+    ),
+    Malformed(
+        "semicolons-in-log",
+        replace_file("lr.csv", RATES.replace(",", ";")),
+        ("lr.csv: the columns are separated by semicolons",),
+    ),
+    Malformed(
+        "utf-16",
+        replace_file("losses.csv", LOSSES.replace(",", "\t").encode("utf-16")),
+        ("losses.csv: the file is UTF-16", "Save it as CSV in UTF-8"),
+    ),
+    Malformed(
+        "decimal-comma",
+        row("mixed,30,prose,3,5"),
+        ("losses.csv, line 13", "5 cells", "write 3.5 with a point"),
+    ),
+    Malformed(
+        "quoted-decimal-comma",
+        row('mixed,30,prose,"3,5"'),
+        ("losses.csv, line 13", "'3,5'", "write 3.5 with a decimal point"),
     ),
     Malformed(
         "wrong-column",
         edit("losses.csv", ("domain,loss", "domain,bits")),
         ("losses.csv, column loss", "losses.csv, column bits", "Name the columns run, step"),
+    ),
+    Malformed(
+        "wide-table",
+        replace_file("losses.csv", "run,step,prose,code\nmixed,25,3.6,3.9\n"),
+        (
+            "losses.csv, column loss: the columns prose, code stand in place of domain and loss",
+            "a row for each validation set",
+            "bayes-cpt import csv --help",
+        ),
+    ),
+    Malformed(
+        "perplexities",
+        edit(
+            "losses.csv",
+            *(
+                (line, f"{line.rpartition(',')[0]},{math.exp(float(line.rpartition(',')[2])):.2f}")
+                for line in LOSSES.splitlines()
+                if ",prose," in line
+            ),
+        ),
+        ("of prose are above 12.5", "look like perplexities", "natural logarithm of perplexity"),
     ),
     Malformed(
         "column-typo",

@@ -38,6 +38,9 @@ def test_wheel_holds_models_and_study_and_no_scripts(wheel: Path) -> None:
         for name in ("README.md", "losses.csv", "plan-example.toml", "study.toml")
     }
     assert "bayes_cpt/py.typed" in names
+    templates = {path.name for path in (CHECKOUT / "bayes_cpt/report/templates").iterdir()}
+    assert templates
+    assert {f"bayes_cpt/report/templates/{name}" for name in templates} <= names
     assert not [name for name in names if name.startswith("tests")]
 
 

@@ -71,9 +71,9 @@ def followed(folder: Path) -> Path:
         replaced(folder / SPEC, change)
     replaced(folder / LAWS, in_laws)
     (model,) = blocks("toml")
-    own = re.search(r"`(models/[\w-]+\.toml)`", EXAMPLE)
-    assert own is not None
-    (folder / own[1]).write_text(model, encoding="utf-8")
+    file_name = re.search(r"`(models/[\w-]+\.toml)`", EXAMPLE)
+    assert file_name is not None
+    (folder / file_name[1]).write_text(model, encoding="utf-8")
     path = folder / "test_onset.py"
     path.write_text(test, encoding="utf-8")
     return path

@@ -11,13 +11,27 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from fuzzing import MODEL, PLAN, STATEMENTS, WHOLE_MODEL, extreme_files, study_files, toml_files
+from fuzzing import (
+    COSTS,
+    MODEL,
+    OBJECTIVE,
+    PLAN,
+    SPACE,
+    STATEMENTS,
+    WHOLE_MODEL,
+    extreme_files,
+    study_files,
+    toml_files,
+)
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from malformed import FILES
 from synthetic import lab
 
 from bayes_cpt.cli import run
+from bayes_cpt.decisions.next_run.affordable import Affordable
+from bayes_cpt.decisions.objective import read_objective
+from bayes_cpt.decisions.space import read_space
 from bayes_cpt.errors import BayesCPTError, StudyWarning
 from bayes_cpt.identify.statements import read_statements
 from bayes_cpt.model.spec import read_spec
@@ -127,6 +141,24 @@ def test_statements(content: bytes) -> None:
     check_reader(read_statements, content)
 
 
+@QUICK
+@given(toml_files(OBJECTIVE))
+def test_objectives(content: bytes) -> None:
+    check_reader(read_objective, content)
+
+
+@QUICK
+@given(toml_files(SPACE))
+def test_spaces(content: bytes) -> None:
+    check_reader(read_space, content)
+
+
+@QUICK
+@given(toml_files(COSTS))
+def test_costs(content: bytes) -> None:
+    check_reader(lambda place: Affordable.read(place, lab()), content)
+
+
 @pytest.mark.slow
 @SLOW
 @given(study_files())
@@ -160,6 +192,27 @@ def test_hundreds_of_plans(content: bytes) -> None:
 @given(toml_files(STATEMENTS))
 def test_hundreds_of_statements(content: bytes) -> None:
     check_reader(read_statements, content)
+
+
+@pytest.mark.slow
+@SLOW_TABLES
+@given(toml_files(OBJECTIVE))
+def test_hundreds_of_objectives(content: bytes) -> None:
+    check_reader(read_objective, content)
+
+
+@pytest.mark.slow
+@SLOW_TABLES
+@given(toml_files(SPACE))
+def test_hundreds_of_spaces(content: bytes) -> None:
+    check_reader(read_space, content)
+
+
+@pytest.mark.slow
+@SLOW_TABLES
+@given(toml_files(COSTS))
+def test_hundreds_of_costs(content: bytes) -> None:
+    check_reader(lambda place: Affordable.read(place, lab()), content)
 
 
 @pytest.mark.parametrize("key", ["steps = 50", "steps = 110"])

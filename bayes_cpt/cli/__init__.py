@@ -16,7 +16,10 @@ from bayes_cpt.cli.check import check
 from bayes_cpt.cli.console import Output
 from bayes_cpt.cli.decide import decide
 from bayes_cpt.cli.demo import demo
+from bayes_cpt.cli.export import export
 from bayes_cpt.cli.fit import fit
+from bayes_cpt.cli.import_logs import import_logs
+from bayes_cpt.cli.init import init
 from bayes_cpt.cli.landmarks import landmarks
 from bayes_cpt.cli.next_run import next_run
 from bayes_cpt.cli.predict import predict
@@ -26,6 +29,7 @@ from bayes_cpt.cli.summary import summary
 from bayes_cpt.cli.validate import HELP as VALIDATE_HELP
 from bayes_cpt.cli.validate_forecast import forecast
 from bayes_cpt.cli.validate_sbc import sbc
+from bayes_cpt.cli.watch import watch
 from bayes_cpt.errors import BayesCPTError
 
 NOT_TRUSTWORTHY, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
@@ -51,7 +55,10 @@ def _help(docstring: str | None) -> str:
     )
 
 
-for _verb in (check, fit, summary, predict, decide, next_run, schedule, landmarks, prior, demo):
+app.command(name="import", help=_help(import_logs.__doc__))(import_logs)
+_MAKING = (init, check, fit, summary, predict)
+_USING = (decide, next_run, schedule, landmarks, prior, export, watch, demo)
+for _verb in (*_MAKING, *_USING):
     app.command(help=_help(_verb.__doc__))(_verb)
 
 _validate = typer.Typer()
@@ -71,9 +78,11 @@ def _version(wanted: bool) -> None:
 _PROGRAM_HELP = r"""Bayesian scaling laws for continual pre-training: from runs to credible loss curves.
 
 A study is a folder of training runs: study.toml says what was run, losses.csv what was measured.
-Look at it, fit a law to it, read the law, predict runs that were never trained:
+Make one from logs, look at it, fit a law to it, read the law, predict runs that were never trained:
 
 \b
+bayes-cpt init study out/r00 out/r25 --open-base base --replay r00=0 --replay r25=0.25
+bayes-cpt import hf out/r50 --study study --run r50 --replay 0.5
 bayes-cpt check data/cpt-lab
 bayes-cpt prior cpt-replay --plan data/cpt-lab -o prior.png
 bayes-cpt fit data/cpt-lab --seed 1 -o fit.nc
@@ -82,6 +91,8 @@ bayes-cpt predict fit.nc --plan plan.toml -o forecast.csv
 bayes-cpt decide fit.nc --objective balanced -o decision
 bayes-cpt next-run fit.nc --objective balanced -o next
 bayes-cpt schedule fit.nc --steps 12000 --replay 0.25 --base stable_12k -o schedule
+bayes-cpt export hf plan.toml --run long --fit fit.nc -o arguments.json
+bayes-cpt watch fit.nc --run long --plan plan.toml out/long/trainer_state.json
 bayes-cpt landmarks fit.nc --plan plan.toml -o landmarks
 bayes-cpt validate forecast data/cpt-lab -o validation
 

@@ -50,7 +50,7 @@ def check(
     output = Output(quiet, json)
     with output.cautions():
         found = read_study(study)
-    chosen, table = _identifiability(found, model)
+        chosen, table = _identifiability(found, model)
     content = describe(found)
     kinds = {f"{kind}s": table[table["kind"] == kind] for kind in ("parameter", "effect")}
     if not quiet and not json:
@@ -67,8 +67,10 @@ def check(
 def _identifiability(study: "Study", model: str | None) -> tuple[str, "pd.DataFrame"]:
     from bayes_cpt.identify.identify import identifiability
     from bayes_cpt.model.spec import read_spec
+    from bayes_cpt.study.evidence import check_evidence
 
     spec = read_spec(model or ("cpt-replay" if study.continual_runs else "pretrain"))
+    check_evidence(study, continual=spec.law.continual)
     return spec.name, identifiability(study, spec)
 
 

@@ -6,16 +6,32 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bayes_cpt.cli.answers import Answer, Section, footnote, marked, share
 from bayes_cpt.cli.console import Output, columns, number
-from bayes_cpt.cli.fit import about_fit, show_verdict
-from bayes_cpt.cli.options import FitFile, Interval, Json, Objective, Quiet, Seed
+from bayes_cpt.cli.options import FitFile, Interval, Json, Objective, Quiet, Seed, Verbose
 from bayes_cpt.cli.targets import Results, check_new_folder
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from bayes_cpt.decisions.decision import Decision
-    from bayes_cpt.inference.posterior import Posterior
+
+# What is shown of a quantity that was searched, and its heading.
+SHOWN = {
+    "base": ("base", "base"),
+    "loss_potential": ("loss_potential", "loss\npotential"),
+    "replay": ("replay", "replay"),
+    "peak": ("peak", "peak LR"),
+    "relative_peak": ("peak", "peak LR"),
+    "warmup_steps": ("warmup_steps", "re-warm-up"),
+    "warmup_share": ("warmup_steps", "re-warm-up"),
+    "decay_shape": ("decay_shape", "decay"),
+    "decay_share": ("decay_steps", "decay\nsteps"),
+    "final": ("final", "final LR"),
+    "relative_final": ("final", "final LR"),
+    "steps": ("steps", "steps"),
+    "tokens": ("steps", "steps"),
+}
 
 
 class Kind(StrEnum):
@@ -69,15 +85,16 @@ def decide(
     interval: Interval = 0.9,
     draws: Annotated[int, typer.Option(min=4, help="Posterior draws to use.")] = 1000,
     seed: Seed = 0,
+    verbose: Verbose = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
     r"""Choose base, replay ratio, learning rate and length of a run under the posterior of a fit.
 
-    Every configuration of the space is judged by its final losses in all posterior draws. Printed are the
-    best one by the chosen risk and well separated runners-up, each with its expected regret and how often
-    it is the best; where the best of each draw lies; and in words what to train, what it trades for what,
-    whether further runs could change the choice, and where it leaves what was fitted.
+    Every configuration of the space is judged by its final losses in all posterior draws. Printed are what
+    to train, how sure that is and what would change it; then well separated runners-up, each with its
+    expected regret. With --verbose also where the best of each draw lies, and in words what is traded for
+    what, whether further runs could change the choice, and where it leaves what was fitted.
 
     \b
     An objective (all keys but weights may be left out):
@@ -125,7 +142,7 @@ def decide(
     check_new_folder(output)
     posterior = load(fit)
     with written.cautions():
-        found = choose(
+        decision = choose(
             posterior,
             objective,
             space,
@@ -137,160 +154,143 @@ def decide(
             seed=seed,
         )
     tables = {
-        "contenders": found.table(interval),
-        "optimum": found.optimum_table(interval),
-        "front": found.front_table(interval),
+        "contenders": decision.table(interval),
+        "optimum": decision.optimum_table(interval),
+        "front": decision.front_table(interval),
     }
-    sentences = found.sentences(interval)
-    show_verdict(written, posterior)
-    _show(written, posterior, found, tables, sentences, interval)
-    files = _write(written, output, found, tables, sentences) if output else {}
-    content = about_fit(fit, posterior) | _content(found, tables, sentences)
-    written.result(content | {"seed": seed, "interval": interval, "files": files})
-    return 0 if found.feasible and posterior.trustworthy else 1
-
-
-def _show(
-    written: Output,
-    posterior: "Posterior",
-    found: "Decision",
-    tables: "dict[str, pd.DataFrame]",
-    sentences: list[str],
-    interval: float,
-) -> None:
-    name = posterior.frame.spec.name
-    written.text(f"Decision by {name}, fitted to {posterior.study.name}", "bold")
-    objective = found.valuation.objective
-    if objective.question:
-        written.text(f"{objective.name}: {objective.question}")
-    if not found.feasible:
+    answer = Answer(written, fit, posterior, decision, interval)
+    if not decision.feasible:
         # Also for those who read nothing else.
         written.error("No configuration of the space keeps the constraints; these come nearest.")
-    written.heading("What to train")
-    written.table(_configurations(tables["contenders"]))
-    reference = found.valuation.reference
-    against = f"change from {reference.name}" if reference else "change from its own base"
-    percent = f"{100 * interval:g} %"
-    written.heading(
-        f"What it comes to: {against}, nats/token; the objective with {percent} intervals"
+    answer.show(
+        [_main(tables["contenders"], decision)],
+        lambda: _detail(tables, decision, interval),
+        verbose=verbose,
+        footnotes=footnote(tables["contenders"]["outside"]),
     )
-    written.table(_outcomes(tables["contenders"], found))
+    files = _write(answer, output, decision, tables) if output else {}
+    answer.tell({**_content(decision, tables), "seed": seed, "files": files})
+    return 0 if decision.feasible and posterior.trustworthy else 1
+
+
+def _main(table: "pd.DataFrame", decision: "Decision") -> Section:
+    """Return what was chosen among, the recommendation first."""
+    from bayes_cpt.report.numbers import fixed, signed
+
+    valuation = decision.valuation
+    domains, constraints = valuation.model.domains, valuation.objective.constraints
+    quantities = [SHOWN[name] for name in decision.space.searched]
+    outcomes = (*domains, "objective", "regret", f"within\n{decision.trait.tolerance:g}")
+    broken = [f"P(breach\n{index})" for index in range(1, len(constraints) + 1)]
+    titles = [title for _, title in quantities]
+    shown = columns("option", *titles, *outcomes, *broken, numbers=len(outcomes) + len(broken))
+    spread = float(decision.contenders.values.std(axis=1).min())
+    error = decision.information[1]
+    for row in table.to_dict("records"):
+        cells = [row[name] for name, _ in quantities]
+        shown.add_row(
+            marked(row["option"], row["outside"]),
+            *(cell if isinstance(cell, str) else number(cell, 3) for cell in cells),
+            *(signed(row[f"{domain}_change"], spread) for domain in domains),
+            signed(row["objective"], spread),
+            fixed(row["regret"], error),
+            share(row["p_within"]),
+            *(share(row[f"breach_{index}"]) for index in range(1, len(constraints) + 1)),
+            style="yellow" if row["outside"] else "",
+        )
+    reference = valuation.reference.name if valuation.reference else "its own base"
+    return f"Choices by {valuation.objective.name}: change from {reference}, nats/token", shown
+
+
+def _detail(
+    tables: "dict[str, pd.DataFrame]", decision: "Decision", interval: float
+) -> list[Section]:
+    percent = f"{100 * interval:g} %"
+    sections = [
+        ("The configurations", _configurations(tables["contenders"])),
+        (f"The objective, with {percent} intervals", _objective(tables["contenders"])),
+    ]
     if not tables["optimum"].empty:
-        written.heading(f"Where the best of each draw lies, with {percent} intervals")
-        written.table(_optimum(tables["optimum"]))
-    written.words(sentences)
+        heading = f"Where the best of each draw lies, with {percent} intervals"
+        sections.append((heading, _optimum(tables["optimum"])))
+    return sections
 
 
 def _configurations(table: "pd.DataFrame") -> Any:
-    headers = (
-        "option",
-        "base",
-        "decay",
-        "",
-        "replay",
-        "steps",
-        "re-warm-up",
-        "peak LR",
-        "final LR",
-    )
-    found = columns(*headers, numbers=5)
+    headers = ("option", "base", "decay", "replay", "steps", "re-warm-up", "peak LR", "final LR")
+    shown = columns(*headers, numbers=5)
     for row in table.to_dict("records"):
-        outside = row["outside"] != ""
-        found.add_row(
+        shown.add_row(
             row["option"],
             row["base"],
             row["decay_shape"],
-            "outside" if outside else "",
             *(number(row[name]) for name in ("replay", "steps", "warmup_steps", "peak", "final")),
-            style="yellow" if outside else "",
         )
-    return found
+    return shown
 
 
-def _outcomes(table: "pd.DataFrame", decision: "Decision") -> Any:
-    domains, constraints = (
-        decision.valuation.model.domains,
-        decision.valuation.objective.constraints,
-    )
-    broken = [f"P(breach {index})" for index in range(1, len(constraints) + 1)]
-    within = f"within\n{decision.trait.tolerance:g} nats"
-    headers = ("option", *domains, "objective", "lower", "upper", "regret", "best", within, *broken)
-    found = columns(*headers, numbers=len(headers) - 1)
+def _objective(table: "pd.DataFrame") -> Any:
+    shown = columns("option", "median", "lower", "upper", "regret", "is the best", numbers=5)
     for row in table.to_dict("records"):
-        found.add_row(
+        shown.add_row(
             row["option"],
-            *(f"{row[f'{domain}_change']:+.3f}" for domain in domains),
             *(f"{row[name]:.4f}" for name in ("objective", "objective_lower", "objective_upper")),
             f"{row['regret']:.4f}",
-            *(_share(row[name]) for name in ("p_best", "p_within")),
-            *(_share(row[f"breach_{index}"]) for index in range(1, len(constraints) + 1)),
+            share(row["p_best"]),
         )
-    return found
+    return shown
 
 
 def _optimum(table: "pd.DataFrame") -> Any:
     headers = ("quantity", "value", "draws", "median", "lower", "upper", "at lowest", "at highest")
-    found = columns(*headers, "recommended", numbers=7)
+    shown = columns(*headers, "recommended", numbers=7)
     last = None
     for row in table.to_dict("records"):
         named = isinstance(row["value"], str)
-        found.add_row(
+        shown.add_row(
             "" if row["quantity"] == last else row["quantity"].replace("_", " "),
             row["value"] if named else "",
-            _share(row["probability"]) if named else "",
+            share(row["probability"]) if named else "",
             *("" if named else number(row[name]) for name in ("median", "lower", "upper")),
-            *("" if named else _share(row[name]) for name in ("at_lowest", "at_highest")),
+            *("" if named else share(row[name]) for name in ("at_lowest", "at_highest")),
             ("yes" if row["recommended"] else "") if named else number(row["recommended"]),
         )
         last = row["quantity"]
-    return found
-
-
-def _share(probability: float) -> str:
-    return f"{100 * probability:.0f} %"
+    return shown
 
 
 def _write(
-    written: Output,
-    folder: Path,
-    found: "Decision",
-    tables: "dict[str, pd.DataFrame]",
-    sentences: list[str],
+    answer: Answer, folder: Path, decision: "Decision", tables: "dict[str, pd.DataFrame]"
 ) -> dict[str, str]:
     """Write tables, figure, words and plan, and return what was written."""
     from bayes_cpt.study.writer import settings_text
 
     results = Results(folder)
     results.tables(tables)
-    results.text("plan.toml", settings_text(found.plan()))
-    results.words(sentences)
-    results.figure("figure", found.plot(), "decision.png")
-    return results.shown(written)
+    results.text("plan.toml", settings_text(decision.plan()))
+    answer.words(results)
+    results.figure("figure", decision.plot(), "decision.png")
+    return results.shown(answer.written)
 
 
-def _content(
-    found: "Decision",
-    tables: "dict[str, pd.DataFrame]",
-    sentences: list[str],
-) -> dict[str, Any]:
-    valuation = found.valuation
+def _content(decision: "Decision", tables: "dict[str, pd.DataFrame]") -> dict[str, Any]:
+    valuation, space = decision.valuation, decision.space
     return {
         "objective": valuation.objective.model_dump(mode="json"),
         "reference": valuation.reference.name if valuation.reference else None,
-        "space": {name: own.model_dump() for name, own in found.space.quantities.items()}
-        | {"bases": [base.name for base in found.space.bases], "decay_shape": found.space.shapes},
-        "searched": list(found.space.searched),
-        "risk": str(found.trait.measure),
-        "kind": "new_run" if found.trait.new_run else "expected",
-        "tolerance": found.trait.tolerance,
+        "space": {name: quantity.model_dump() for name, quantity in space.quantities.items()}
+        | {"bases": [base.name for base in space.bases], "decay_shape": space.shapes},
+        "searched": list(space.searched),
+        "risk": str(decision.trait.measure),
+        "kind": "new_run" if decision.trait.new_run else "expected",
+        "tolerance": decision.trait.tolerance,
         "draws": valuation.model.draws,
-        "candidates": len(found.search.candidates),
-        "feasible": found.feasible,
+        "candidates": len(decision.search.candidates),
+        "feasible": decision.feasible,
         "value_of_perfect_information": dict(
-            zip(("nats", "error"), found.information, strict=True)
+            zip(("nats", "error"), decision.information, strict=True)
         ),
         **{name: table.to_dict("records") for name, table in tables.items()},
-        "edges": found.edges,
-        "notes": list(found.space.notes),
-        "sentences": sentences,
+        "edges": decision.edges,
+        "notes": list(space.notes),
     }

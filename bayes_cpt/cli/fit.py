@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayes_cpt.cli.console import Output, columns, number
+from bayes_cpt.cli.frame import OutputFile, about_fit, finish, show_verdict
 from bayes_cpt.cli.interruption import explained
 from bayes_cpt.cli.options import Json, Quiet, Seed, StudyFolder
 from bayes_cpt.cli.targets import check_target, writing
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
     from bayes_cpt.inference.posterior import Posterior
     from bayes_cpt.study.study import Study
+
+__all__ = ["about_fit", "fit", "fit_and_save", "show_verdict", "weakly_determined"]
 
 
 def fit(
@@ -74,8 +77,7 @@ def fit(
     with written.cautions():
         found = read_study(study)
     posterior, content = fit_and_save(written, found, model, seed, output, draws, cores)
-    written.result(content)
-    return 0 if posterior.trustworthy else 1
+    return finish(written, posterior, content)
 
 
 def fit_and_save(
@@ -90,22 +92,25 @@ def fit_and_save(
     """Fit, save and show; return the posterior and what machines are told of it."""
     from bayes_cpt.model.setup import build_setup
     from bayes_cpt.model.spec import read_spec
+    from bayes_cpt.study.evidence import check_evidence
 
     spec = read_spec(model)
     started = time.monotonic()
     with written.cautions():
         # What the study lacks is said before the sampler is imported.
         build_setup(spec, study)
+        check_evidence(study, continual=spec.law.continual)
         from bayes_cpt.inference.fitting import fit as fit_study
 
         with written.progress() as tell, explained(tell) as clock:
             posterior = fit_study(study, spec, seed, draws=draws, progress=clock, cores=cores)
     seconds = time.monotonic() - started
-    replaced = target.exists()
+    file = OutputFile(target)
     with writing(target):
         posterior.save(target)
     content = _content(posterior, target, seconds)
-    _show(written, posterior, content, replaced)
+    _show(written, posterior, content)
+    file.say(written)
     return posterior, content
 
 
@@ -131,7 +136,7 @@ def _content(posterior: "Posterior", target: Path, seconds: float) -> dict[str, 
     }
 
 
-def _show(written: Output, posterior: "Posterior", content: dict[str, Any], replaced: bool) -> None:
+def _show(written: Output, posterior: "Posterior", content: dict[str, Any]) -> None:
     written.text(f"Study {content['study']}, model {content['model']}", "bold")
     show_verdict(written, posterior)
     again = content["attempts"]
@@ -150,10 +155,6 @@ def _show(written: Output, posterior: "Posterior", content: dict[str, Any], repl
     if content["prior_bound"]:
         written.heading("Resting on the prior (contraction below 0.5): the runs say little about")
         written.table(_prior_bound(posterior, content["prior_bound"]))
-    written.text()
-    written.text(f"Written to {content['fit']}")
-    if replaced:
-        written.note(f"Note: {content['fit']} was there already and has been replaced.")
 
 
 def _prior_bound(posterior: "Posterior", rows: list[dict[str, Any]]) -> Any:
@@ -167,30 +168,6 @@ def _prior_bound(posterior: "Posterior", rows: list[dict[str, Any]]) -> Any:
     for quantity, places in found.items():
         table.add_row(quantity, ", ".join(places), meaning(posterior.frame, quantity))
     return table
-
-
-def about_fit(fit: Path, posterior: "Posterior") -> dict[str, Any]:
-    """Return what the result of every verb tells machines about the fit that it stands on."""
-    return {
-        "fit": str(fit),
-        "study": posterior.study.name,
-        "model": posterior.frame.spec.name,
-        "trustworthy": posterior.trustworthy,
-        "problems": list(posterior.problems),
-    }
-
-
-def show_verdict(written: Output, posterior: "Posterior") -> None:
-    """Say whether the posterior can be trusted; where it cannot, also if nothing else is printed."""
-    if posterior.trustworthy:
-        written.text("The posterior meets its diagnostics.", "green")
-        return
-    shown, more = posterior.problems[:6], len(posterior.problems) - 6
-    rest = f"; and {more} more" if more > 0 else ""
-    written.error(
-        "Not trustworthy: the posterior falls short of its diagnostics. "
-        f"{'; '.join(shown)}{rest}. Fit again with more --draws, or a simpler --model."
-    )
 
 
 def weakly_determined(table: "pd.DataFrame") -> "pd.DataFrame":

@@ -1,23 +1,22 @@
 """`bayes-cpt next-run`: which short run would sharpen a decision most for its cost."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bayes_cpt.cli.answers import Answer, Section, footnote, marked, share
 from bayes_cpt.cli.console import Output, columns
-from bayes_cpt.cli.fit import about_fit, show_verdict
-from bayes_cpt.cli.options import FitFile, Interval, Json, Objective, Quiet, Seed
+from bayes_cpt.cli.options import FitFile, Interval, Json, Objective, Quiet, Seed, Verbose
 from bayes_cpt.cli.targets import Results, check_new_folder
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from bayes_cpt.decisions.next_run.run_values import RunValues
-    from bayes_cpt.inference.posterior import Posterior
 
-# Runs that are printed; all are written.
-SHOWN = 12
+# Runs that are printed, and with --verbose; all are written.
+SHOWN, MORE = 6, 20
 
 
 def next_run(
@@ -75,6 +74,7 @@ def next_run(
         int, typer.Option(min=50, help="Posterior draws to use: more, smaller errors.")
     ] = 2000,
     seed: Seed = 0,
+    verbose: Verbose = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
@@ -118,7 +118,7 @@ def next_run(
     check_new_folder(output)
     posterior = load(fit)
     with written.cautions():
-        found = value(
+        values = value(
             posterior,
             objective,
             space,
@@ -129,77 +129,70 @@ def next_run(
             candidates=candidates,
             seed=seed,
         )
-    tables = {"runs": found.table(), "information": found.information_table()}
-    sentences = found.sentences(interval)
-    show_verdict(written, posterior)
-    _show(written, posterior, found, tables["runs"], sentences)
-    files = _write(written, output, found, tables, sentences) if output else {}
-    perfect = dict(zip(("nats", "error"), found.perfect, strict=True))
-    written.result(
+    tables = {"runs": values.table(), "information": values.information_table()}
+    answer = Answer(written, fit, posterior, values, interval)
+    shown = tables["runs"].head(SHOWN)
+    left = len(tables["runs"]) - len(shown)
+    more = [f"{left} more are in --json and in what -o writes."] if left else []
+    answer.show(
+        [_worth(shown, values)],
+        lambda: [_told(tables["runs"].head(MORE))],
+        verbose=verbose,
+        footnotes=[*footnote(shown["outside"]), *more],
+    )
+    files = _write(answer, output, values, tables) if output else {}
+    perfect = dict(zip(("nats", "error"), values.perfect, strict=True))
+    answer.tell(
         {
-            **about_fit(fit, posterior),
-            "objective": found.valuation.objective.model_dump(mode="json"),
+            "objective": values.valuation.objective.model_dump(mode="json"),
             "seed": seed,
-            "draws": found.valuation.model.draws,
+            "draws": values.valuation.model.draws,
             "value_of_perfect_information": perfect,
             **{name: table.to_dict("records") for name, table in tables.items()},
-            "as_good_as_the_first": found.as_good(found.order[0]),
-            "sentences": sentences,
+            "as_good_as_the_first": values.as_good(values.order[0]),
             "files": files,
         }
     )
     return 0 if posterior.trustworthy else 1
 
 
-def _show(
-    written: Output,
-    posterior: "Posterior",
-    found: "RunValues",
-    table: "pd.DataFrame",
-    sentences: list[str],
-) -> None:
-    name = posterior.frame.spec.name
-    written.text(f"Next run by {name}, fitted to {posterior.study.name}", "bold")
-    value, error = found.perfect
-    written.text(
-        f"Objective {found.valuation.objective.name}; value of perfect information {value:.5f} ± "
-        f"{error:.5f} nats."
-    )
-    written.heading("What each run is worth, nats of the objective, the most for its cost first")
-    written.table(_values(table.head(SHOWN)))
-    if len(table) > SHOWN:
-        written.text(f"{len(table) - SHOWN} more are in --json and in what -o writes.")
-    written.words(sentences)
+def _worth(table: "pd.DataFrame", values: "RunValues") -> Section:
+    """Return what each run is worth and must be worth, in thousandths of a nat."""
+    from bayes_cpt.report.numbers import decimals
 
-
-def _values(table: "pd.DataFrame") -> Any:
-    headers = ("run", "", "tells most about", "cost", "worth", "±", "per 1,000", "must be")
-    found = columns(*headers, "changes", numbers=6)
+    headers = ("run", "cost", "worth", "must be", "changes the choice")
+    shown = columns(*headers, numbers=4)
     for row in table.to_dict("records"):
-        found.add_row(
-            row["run"],
-            "outside" if row["outside"] else "",
-            f"{row['about']} on {row['on']}",
+        digits = decimals(1000.0 * row["error"])
+        value, error, hurdle = (
+            f"{1000.0 * row[name]:.{digits}f}" for name in ("value", "error", "hurdle")
+        )
+        shown.add_row(
+            marked(row["run"], row["outside"]),
             f"{row['cost']:g}",
-            *(f"{row[name]:.5f}" for name in ("value", "error", "per_1000_steps", "hurdle")),
-            f"{100 * row['changes']:.0f} %",
+            f"{value} ± {error}",
+            hurdle,
+            share(row["changes"]),
             style="yellow" if row["outside"] else "",
         )
-    return found
+    name = values.valuation.objective.name
+    return f"What runs are worth to {name}, 0.001 nats, the most for its cost first", shown
+
+
+def _told(table: "pd.DataFrame") -> Section:
+    shown = columns("run", "tells most about", "per 1,000 steps\n(0.001 nats)", numbers=1)
+    for row in table.to_dict("records"):
+        about = f"{row['about'].replace('_', ' ')} on {row['on']}"
+        shown.add_row(row["run"], about, f"{1000.0 * row['per_1000_steps']:.2g}")
+    return "What each tells most about", shown
 
 
 def _write(
-    written: Output,
-    folder: Path,
-    found: "RunValues",
-    tables: "dict[str, pd.DataFrame]",
-    sentences: list[str],
+    answer: Answer, folder: Path, values: "RunValues", tables: "dict[str, pd.DataFrame]"
 ) -> dict[str, str]:
     """Write tables, figure and words, and return what was written."""
-    from bayes_cpt import plots
-
     results = Results(folder)
     results.tables(tables)
-    results.words(sentences)
-    results.figure("figure", plots.next_run(found), "next_run.png")
-    return results.shown(written)
+    answer.words(results)
+    results.figure("figure", values.plot(), "next_run.png")
+    return results.shown(answer.written)

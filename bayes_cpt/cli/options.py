@@ -20,6 +20,10 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but er
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on stdout in place of tables.")
 ]
+Verbose = Annotated[
+    bool,
+    typer.Option("--verbose", "-v", help="Print all tables, and every answer in words."),
+]
 Seed = Annotated[
     int,
     typer.Option(min=0, max=LARGEST_SEED, help="The same seed gives the same numbers."),

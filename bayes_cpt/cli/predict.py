@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayes_cpt.cli.console import Output, columns
-from bayes_cpt.cli.fit import show_verdict
+from bayes_cpt.cli.frame import OutputFile, about_fit, finish, show_verdict
 from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet, Seed
-from bayes_cpt.cli.targets import check_target, writing
-from bayes_cpt.files import replacing
+from bayes_cpt.cli.targets import check_target
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,8 +113,8 @@ def predict(
         dataset = posterior.predict(plan, **options) if output.suffix == ".nc" else None
         found = bands(posterior, plan, **options) if dataset is None else table(dataset)
     content = write_and_show(written, posterior, found, output, dataset)
-    written.result({"fit": str(fit), "plan": plan and str(plan), "seed": seed, **content})
-    return 0 if posterior.trustworthy else 1
+    about = about_fit(fit, posterior) | {"plan": plan and str(plan), "seed": seed}
+    return finish(written, posterior, about | content)
 
 
 def write_and_show(
@@ -131,8 +130,8 @@ def write_and_show(
     """
     interval = float(bands.attrs["interval"])
     bands["interval"] = interval
-    replaced = target.exists()
-    with writing(target), replacing(target) as partial:
+    file = OutputFile(target)
+    with file.partial() as partial:
         _write(dataset, bands, partial)
     final = bands.groupby(["run", "domain"], sort=False).tail(1)
     outside = {run: note for run, note in zip(final["run"], final["outside"], strict=True) if note}
@@ -144,9 +143,7 @@ def write_and_show(
     written.table(_final(final))
     for run, note in outside.items():
         written.note(f"Outside what was fitted: run {run}: {note}.")
-    written.text(f"\nWritten to {target}")
-    if replaced:
-        written.note(f"Note: {target} was there already and has been replaced.")
+    file.say(written)
     return {
         "output": str(target),
         "model": name,

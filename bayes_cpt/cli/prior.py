@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayes_cpt.cli.console import Output, columns, number
+from bayes_cpt.cli.frame import OutputFile
 from bayes_cpt.cli.options import Interval, Json, Quiet, Seed
-from bayes_cpt.cli.targets import check_target, writing
-from bayes_cpt.files import replacing
+from bayes_cpt.cli.targets import check_target
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,8 +121,7 @@ def prior(
         _show_priors(written, spec.name, priors, interval)
         _show_ends(written, runs, ends)
     if output is not None:
-        _draw(frame, runs, seed, output)
-        written.text(f"\nWritten to {output}")
+        _draw(frame, runs, seed, output).say(written)
     written.result(
         {
             "model": spec.name,
@@ -185,7 +184,8 @@ def _elicit(
     if model not in shipped_models():
         folder = target.parent.resolve()
         extends = str(Path(model).resolve().relative_to(folder, walk_up=True))
-    with writing(target), replacing(target) as partial:
+    file = OutputFile(target)
+    with file.partial() as partial:
         partial.write_text(model_text(found, name, extends), encoding="utf-8")
     read_spec(target)
     written.text(f"Priors of {name}, made from those of {frame.spec.name}", "bold")
@@ -203,9 +203,8 @@ def _elicit(
         for was, now in _pairs(frame, found.spec.priors[parameter], parameter):
             moved.add_row(parameter, *was, now)
     written.table(moved)
-    written.text(
-        f"\nWritten to {target}. Fit with it: bayes-cpt fit STUDY --model {target} -o fit.nc"
-    )
+    file.say(written)
+    written.text(f"Fit with it: bayes-cpt fit STUDY --model {target} -o fit.nc")
     written.result(
         {
             "model": name,
@@ -231,9 +230,11 @@ def _pairs(frame: "Frame", prior: "Prior", parameter: str) -> list[tuple[tuple[s
     return [(was, now) for was, now in found if was[1] != now]
 
 
-def _draw(frame: "Frame", plan: "Study", seed: int, target: Path) -> None:
+def _draw(frame: "Frame", plan: "Study", seed: int, target: Path) -> OutputFile:
     from bayes_cpt import plots
 
     figure: Any = plots.prior_predictive(frame, plan, seed=seed)
-    with writing(target), replacing(target) as partial:
+    file = OutputFile(target)
+    with file.partial() as partial:
         figure.savefig(partial, dpi=DPI)
+    return file

@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bayes_cpt.cli.answers import SAME, Answer, Section, share
 from bayes_cpt.cli.console import Output, columns
-from bayes_cpt.cli.fit import about_fit, show_verdict
-from bayes_cpt.cli.options import FitFile, Interval, Json, Objective, Quiet
+from bayes_cpt.cli.options import FitFile, Interval, Json, Objective, Quiet, Verbose
 from bayes_cpt.cli.targets import Results, check_new_folder
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from bayes_cpt.decisions.schedule.schedule_choice import ScheduleChoice
-    from bayes_cpt.inference.posterior import Posterior
 
 NAMES = {"annealing": "annealing", "multi_power": "multi-power", "both": "both"}
 
@@ -32,11 +31,21 @@ def schedule(
     fit: FitFile,
     steps: Annotated[int, typer.Option(metavar="N", help="Length of the run.", show_default=False)],
     replay: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share of general data.", show_default=False)
-    ],
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help=r"Share of general data \[default: the best of the study's for the objective].",
+            show_default=False,
+        ),
+    ] = None,
     base: Annotated[
-        str, typer.Option(metavar="NAME", help="Base of the fitted study.", show_default=False)
-    ],
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=r"Base of the fitted study \[default: the best that its CPT runs start from].",
+            show_default=False,
+        ),
+    ] = None,
     objective: Objective = "balanced",
     cap: Annotated[
         float | None,
@@ -61,6 +70,7 @@ def schedule(
     ] = None,
     interval: Interval = 0.9,
     draws: Annotated[int, typer.Option(min=4, help="Posterior draws to use.")] = 400,
+    verbose: Verbose = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
@@ -82,6 +92,7 @@ def schedule(
 
     \b
     Example:
+    bayes-cpt schedule fit.nc --steps 10000 -o schedule
     bayes-cpt schedule fit.nc --steps 12000 --replay 0.25 --base stable_12k -o schedule
     bayes-cpt predict fit.nc --plan schedule -o forecast.csv
 
@@ -102,7 +113,7 @@ def schedule(
     posterior = load(fit)
     criterion = next(key for key, name in NAMES.items() if name == term.value)
     with written.cautions():
-        found = choose_schedule(
+        choice = choose_schedule(
             posterior,
             base,
             replay,
@@ -112,85 +123,88 @@ def schedule(
             criterion=criterion,  # type: ignore[arg-type]
             draws=draws,
         )
-        table, sentences = found.table(interval), found.sentences(interval)
-    show_verdict(written, posterior)
-    _show(written, posterior, found, table, sentences, interval)
-    files = _write(written, output, found, table, sentences) if output else {}
-    written.result(
+    table = choice.table(interval)
+    answer = Answer(written, fit, posterior, choice, interval)
+    percent = f"{100 * interval:g} %"
+    answer.show(
+        [
+            (
+                f"Where the free schedule ends, nats, with {percent} intervals",
+                _main(choice, interval),
+            )
+        ],
+        lambda: [_detail(table)],
+        verbose=verbose,
+        footnotes=[f"{SAME} less than {choice.told:.1g} nats: no difference that can be told"],
+    )
+    files = _write(answer, output, choice, table) if output else {}
+    answer.tell(
         {
-            **about_fit(fit, posterior),
-            "base": base,
-            "replay": replay,
+            "base": choice.end.base.name,
+            "replay": choice.end.replay,
+            "not_given": list(choice.taken),
             "steps": steps,
-            "cap": found.cap,
-            "objective": found.objective.name,
+            "cap": choice.cap,
+            "objective": choice.objective.name,
             "term": term.value,
-            "interval": interval,
+            "advised": choice.advised,
             "gains": table.to_dict("records"),
-            "noise": found.noise,
-            "misfit_between_terms": found.misfit,
-            "outside": found.outside,
-            "learning_rate": found.schedule.learning_rates().tolist(),
-            "sentences": sentences,
+            "noise": choice.noise,
+            "misfit_between_terms": choice.misfit,
+            "outside": choice.outside,
+            "learning_rate": choice.schedule.learning_rates().tolist(),
             "files": files,
         }
     )
     return 0 if posterior.trustworthy else 1
 
 
-def _show(
-    written: Output,
-    posterior: "Posterior",
-    found: "ScheduleChoice",
-    table: "pd.DataFrame",
-    sentences: list[str],
-    interval: float,
-) -> None:
-    end = found.end
-    written.text(
-        f"Schedule of {end.steps} steps from {end.base.name} at replay {end.replay:g} by "
-        f"{posterior.frame.spec.name}, fitted to {posterior.study.name}",
-        "bold",
-    )
-    written.heading(
-        f"By how much the free schedule ends lower, nats, with {100 * interval:g} % intervals"
-    )
-    written.table(_gains(table))
-    written.words(sentences)
+def _main(choice: "ScheduleChoice", interval: float) -> Any:
+    """Return what the recommended free schedule gains, and = where that cannot be told."""
+    from bayes_cpt.decisions.schedule.schedule_choice import COSINE, WSD
+    from bayes_cpt.decisions.schedule.schedule_end import TERMS
+    from bayes_cpt.report.numbers import Estimate
+
+    titles = [f"by the {NAMES[term]} term" for term in TERMS]
+    shown = columns("against the best", *titles, numbers=2)
+    for against, name in ((COSINE, "cosine"), (WSD, "hold-and-decay (WSD)")):
+        cells = []
+        for term in TERMS:
+            change = Estimate.of(-choice.gains(choice.criterion, against, term), interval)
+            told = abs(change.median) > choice.told and change.is_told
+            cells.append(f"{change.change} ({change.band})" if told else SAME)
+        shown.add_row(name, *cells)
+    return shown
 
 
-def _gains(table: "pd.DataFrame") -> Any:
+def _detail(table: "pd.DataFrame") -> Section:
+    """Return all gains, of each free schedule under each term."""
     headers = ("optimised under", "than the best", "judged by", "median", "lower", "upper")
-    found = columns(*headers, "ends lower", numbers=4)
+    shown = columns(*headers, "ends lower", numbers=4)
     last: tuple[str, str] = ("", "")
     for row in table.to_dict("records"):
         first, second = row["optimised"], row["against"]
-        found.add_row(
+        shown.add_row(
             "" if first == last[0] else NAMES[first],
             "" if (first, second) == last else second,
             NAMES[row["term"]],
             *(f"{row[name]:+.4f}" for name in ("median", "lower", "upper")),
-            f"{100 * row['probability']:.0f} %",
+            share(row["probability"]),
             style="bold" if row["recommended"] else "",
         )
         last = (first, second)
-    return found
+    return "By how much each free schedule ends lower, nats", shown
 
 
 def _write(
-    written: Output,
-    folder: Path,
-    found: "ScheduleChoice",
-    table: "pd.DataFrame",
-    sentences: list[str],
+    answer: Answer, folder: Path, choice: "ScheduleChoice", table: "pd.DataFrame"
 ) -> dict[str, str]:
     """Write plan, gains, figure and words, and return what was written."""
-    from bayes_cpt import plots
     from bayes_cpt.study.writer import runs_text
 
     results = Results(folder)
-    results.tables({"lr": found.rates(), "gains": table})
-    results.text("study.toml", runs_text(found.plan.runs))
-    results.words(sentences)
-    results.figure("figure", plots.free_schedule(found), "schedule.png")
-    return results.shown(written)
+    results.tables({"lr": choice.rates(), "gains": table})
+    results.text("study.toml", runs_text(choice.plan.runs))
+    answer.words(results)
+    results.figure("figure", choice.plot(), "schedule.png")
+    return results.shown(answer.written)

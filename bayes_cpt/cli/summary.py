@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.console import Output, columns, number
+from bayes_cpt.cli.console import Output, columns, number, supported
 from bayes_cpt.cli.determined import show_effects, show_undetermined
-from bayes_cpt.cli.fit import about_fit, show_verdict, weakly_determined
+from bayes_cpt.cli.fit import weakly_determined
+from bayes_cpt.cli.frame import OutputFile, about_fit, finish, show_verdict
 from bayes_cpt.cli.leaning import show_sensitivity
-from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet
-from bayes_cpt.cli.targets import check_target, writing
-from bayes_cpt.files import replacing
+from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet, Verbose
+from bayes_cpt.cli.targets import check_target
+from bayes_cpt.report.summary_words import COMPARISONS, open_effects, summarise, trust
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from bayes_cpt.inference.posterior import Posterior
 
 KINDS = ("coefficient", "parameter")
+MORE = "Coefficients, parameters, and what would tell more: --verbose."
 
 
 def summary(
@@ -49,20 +51,24 @@ def summary(
         Path | None,
         typer.Option(metavar="OUT", help="Write the table as CSV as well.", show_default=False),
     ] = None,
+    verbose: Verbose = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
-    r"""Print the coefficients of a fitted law with their uncertainty.
+    r"""Say what a fit has learnt: whether to trust it, what moves a run, and what is left open.
 
-    One row per quantity and validation set: mean, sd, central interval, ESS, R-hat and contraction,
-    which is near 1 where the runs determine a quantity and near 0 where its prior does. Below 0.5 it
-    is marked *. Coefficients are the letters of the printed equation, which heads the table; parameters
-    are what was sampled, values of the law at a typical run, noise included. Then come the effects of
-    what can be chosen about a run, what these runs do not determine, and which run would tell. With
-    --sensitivity it is said which of all that, and of the last losses of the runs, leans on the prior.
+    The table holds the effects of what can be chosen about a run on its last loss: median and central
+    interval, marked * where the prior decides, or no two runs differ.
+
+    With --coefficients, the letters of the printed equation, and with --parameters, what was sampled, noise
+    included: mean, sd, central interval, ESS, R-hat and contraction, which is near 1 where the runs
+    determine a quantity and near 0 where its prior does. With --verbose both, and what each undetermined
+    quantity moves with and which run would tell. With --sensitivity which of all that, and of the last
+    losses of the runs, leans on the prior. --csv and --json hold everything however much is printed.
 
     \b
     Example:
+    bayes-cpt summary fit.nc
     bayes-cpt summary fit.nc --coefficients --csv coefficients.csv
 
     \b
@@ -71,6 +77,7 @@ def summary(
     1  done, but the fit falls short of its diagnostics
     2  bad input: nothing is written
     """
+    from bayes_cpt.forecast.quality import fit_quality
     from bayes_cpt.identify.determination import determination
     from bayes_cpt.inference.posterior import load
 
@@ -78,36 +85,44 @@ def summary(
     if csv is not None:
         check_target(csv, (".csv",), inputs=(fit,))
     posterior = load(fit)
+    leaning = _sensitivity(written, posterior, plan) if sensitivity else None
     table = posterior.summary(interval)
     chosen = [
         kind for kind, wanted in zip(KINDS, (coefficients, parameters), strict=True) if wanted
     ]
     table = table[table["kind"].isin(chosen or KINDS)]
-    if csv is not None:
-        with writing(csv), replacing(csv) as partial:
+    file = OutputFile(csv) if csv is not None else None
+    if file is not None:
+        with file.partial() as partial:
             table.assign(interval=interval).to_csv(partial, index=False)
-    determined = determination(posterior, interval)
-    leaning = _sensitivity(written, posterior, plan) if sensitivity else None
-    if not quiet and not json:
-        _show(written, posterior, table, interval, chosen or list(KINDS))
-        _show_determination(written, posterior, determined, interval, chosen)
-        if leaning is not None:
-            show_sensitivity(written, leaning, tuple(chosen or KINDS[:1]))
-    else:
-        show_verdict(written, posterior)
-    if csv is not None:
-        written.text(f"\nWritten to {csv}")
-    written.result(
-        {
-            **about_fit(fit, posterior),
-            "seed": posterior.seed,
-            "interval": interval,
-            "quantities": table.to_dict("records"),
-            "determination": determined.to_dict("records"),
-            "sensitivity": None if leaning is None else leaning.to_dict("records"),
-        }
-    )
-    return 0 if posterior.trustworthy else 1
+    determined, quality = determination(posterior, interval), fit_quality(posterior)
+    lines = summarise(determined)
+    shown = chosen or (list(KINDS) if verbose else [])
+    if shown:
+        name = posterior.frame.spec.name
+        written.text(f"Study {posterior.study.name}, model {name}", "bold")
+    show_verdict(written, posterior, trust(quality))
+    for line in lines:
+        written.text(line)
+    _show_effects(written, posterior, determined, interval, verbose=verbose)
+    _show_tables(written, posterior, table, interval, shown)
+    if verbose:
+        # Coefficients and parameters largely say the same: both only where they are asked for.
+        show_undetermined(written, determined, (*(chosen or KINDS[:1]), "effect"))
+    if leaning is not None:
+        show_sensitivity(written, leaning, tuple(shown or KINDS[:1]))
+    if file is not None:
+        file.say(written)
+    content = {
+        "seed": posterior.seed,
+        "interval": interval,
+        "verdict": lines,
+        "quality": quality.to_dict("records"),
+        "quantities": table.to_dict("records"),
+        "determination": determined.to_dict("records"),
+        "sensitivity": None if leaning is None else leaning.to_dict("records"),
+    }
+    return finish(written, posterior, about_fit(fit, posterior) | content)
 
 
 def _sensitivity(written: Output, posterior: "Posterior", plan: Path | None) -> "pd.DataFrame":
@@ -117,17 +132,61 @@ def _sensitivity(written: Output, posterior: "Posterior", plan: Path | None) -> 
         return sensitivity(posterior, plan)
 
 
-def _show(
+def _show_effects(
+    written: Output,
+    posterior: "Posterior",
+    determined: "pd.DataFrame",
+    interval: float,
+    *,
+    verbose: bool,
+) -> None:
+    """Print the effects of what can be chosen, in words; the detail of them where it is asked for."""
+    from bayes_cpt.forecast.derived import Typical
+
+    effects = determined[determined["kind"] == "effect"]
+    percent = f"{100 * interval:g} %"
+    if verbose:
+        heading = f"What moves a typical run, with central {percent} intervals"
+        show_effects(written, posterior.study, effects, heading, after=True)
+        return
+    written.heading(f"What moves the last loss, nats/token: mean and central {percent} interval")
+    if posterior.study.continual_runs:
+        written.text(f"Of a run of {Typical.of(posterior.study).words}.")
+    domains = list(effects["domain"].unique())
+    table = columns("effect", *domains, numbers=len(domains))
+    # Two validation sets have room on 80 characters only if they stand close.
+    table.padding = (0, 1, 0, 0)
+    rows = effects.set_index(["quantity", "domain"])
+    weak = set(open_effects(determined).set_index(["quantity", "domain"]).index)
+    for quantity in effects["quantity"].unique():
+        cells = [
+            f"{_estimate(rows.loc[(quantity, domain)])} {'*' if (quantity, domain) in weak else ' '}"
+            for domain in domains
+        ]
+        table.add_row(COMPARISONS[quantity], *cells)
+    written.table(table)
+    if weak:
+        written.text("* left open: the prior decides, or no two runs differ in it.", "yellow")
+    written.text(f"{posterior.frame.spec.name}, fitted to {posterior.study.name}. {MORE}", "dim")
+
+
+def _estimate(row: "pd.Series") -> str:
+    mean, lower, upper = (
+        supported(row[name], row["sd"], sign=True) for name in ("mean", "lower", "upper")
+    )
+    return f"{mean} [{lower}, {upper}]"
+
+
+def _show_tables(
     written: Output,
     posterior: "Posterior",
     table: "pd.DataFrame",
     interval: float,
     kinds: list[str],
 ) -> None:
+    """Print every quantity of some kinds, with the printed equation."""
     from bayes_cpt.report.equation import equation
 
-    written.text(f"Study {posterior.study.name}, model {posterior.frame.spec.name}", "bold")
-    show_verdict(written, posterior)
     for kind in kinds:
         rows = table[table["kind"] == kind]
         written.heading(f"{kind.capitalize()}s, with central {100 * interval:g} % intervals")
@@ -138,22 +197,8 @@ def _show(
         written.table(_quantities(rows))
         written.text()
         written.table(_meanings(posterior, rows))
-    if not weakly_determined(table).empty:
+    if kinds and not weakly_determined(table).empty:
         written.text("\n* contraction below 0.5: the quantity rests on its prior.", "yellow")
-
-
-def _show_determination(
-    written: Output,
-    posterior: "Posterior",
-    determined: "pd.DataFrame",
-    interval: float,
-    chosen: list[str],
-) -> None:
-    effects = determined[determined["kind"] == "effect"]
-    heading = f"What moves a typical run, with central {100 * interval:g} % intervals"
-    show_effects(written, posterior.study, effects, heading, after=True)
-    # Coefficients and parameters largely say the same: both only where they are asked for.
-    show_undetermined(written, determined, (*(chosen or KINDS[:1]), "effect"))
 
 
 def _quantities(rows: "pd.DataFrame") -> Any:
@@ -166,10 +211,10 @@ def _quantities(rows: "pd.DataFrame") -> Any:
         table.add_row(
             "" if row["quantity"] == last else row["quantity"],
             row["domain"],
-            number(row["mean"]),
+            supported(row["mean"], row["sd"]),
             number(row["sd"], 2),
-            number(row["lower"]),
-            number(row["upper"]),
+            supported(row["lower"], row["sd"]),
+            supported(row["upper"], row["sd"]),
             f"{row['ess_bulk']:.0f}",
             f"{row['ess_tail']:.0f}",
             f"{row['r_hat']:.3f}",

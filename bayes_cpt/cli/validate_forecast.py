@@ -148,6 +148,7 @@ def _folds(
 ) -> "list[Fold]":
     from bayes_cpt.errors import StudyWarning
     from bayes_cpt.model.setup import build_setup
+    from bayes_cpt.study.evidence import check_evidence
     from bayes_cpt.validate.folds import leave_run_out, leave_tail_out, other_study
 
     if other is not None:
@@ -161,6 +162,7 @@ def _folds(
         for fold in folds:
             # What cannot be fitted is said before the long refits.
             build_setup(spec, fold.question.study)
+            check_evidence(fold.question.study, continual=spec.law.continual)
     if not folds:
         raise typer.BadParameter(
             "there is nothing to predict: no point was measured where it is asked for. "

@@ -101,7 +101,7 @@ class Contenders:
         losses : ndarray, shape (domains, candidates or 1, draws)
         """
         pairs = zip(self.losses - losses, self.noise, strict=True)
-        return np.stack([1.0 - risk.probability_below(own.T, 0.0, sd.T) for own, sd in pairs])
+        return np.stack([1.0 - risk.probability_below(gap.T, 0.0, sd.T) for gap, sd in pairs])
 
 
 def separated(search: Search, count: int) -> Ints:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.study import Study
+from bayes_cpt.views import view
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,34 +111,28 @@ class Decision:
         return self.contenders.candidates.plan(self.valuation.model.study, rows, self.names)
 
     def table(self, interval: float = 0.9) -> "pd.DataFrame":
-        """Return one row per contender (see `bayes_cpt.decisions.summaries.contender_table`)."""
-        from bayes_cpt.decisions.summaries import contender_table
-
-        return contender_table(self, interval)
+        """Return one row per contender (see `bayes_cpt.report.decision_tables.contender_table`)."""
+        return cast("pd.DataFrame", view(self, "table", interval))
 
     def optimum_table(self, interval: float = 0.9) -> "pd.DataFrame":
         """Return the posterior of the optimum, one row per quantity that was searched."""
-        from bayes_cpt.decisions.summaries import optimum_table
-
-        return optimum_table(self, interval)
+        return cast("pd.DataFrame", view(self, "optimum_table", interval))
 
     def front_table(self, interval: float = 0.9) -> "pd.DataFrame":
         """Return the Pareto front of general and target loss, one row per configuration on it."""
-        from bayes_cpt.decisions.summaries import front_table
+        return cast("pd.DataFrame", view(self, "front_table", interval))
 
-        return front_table(self, interval)
+    def verdict(self, interval: float = 0.9) -> list[str]:
+        """Return what to do, how sure that is and what would change it, a short line each."""
+        return list(view(self, "words", interval).verdict)
 
     def sentences(self, interval: float = 0.9) -> list[str]:
-        """Return what to do and why, in sentences, each with its probability."""
-        from bayes_cpt.report.decision_words import advise
-
-        return advise(self, interval)
+        """Return what to do and why, one paragraph per question, each with its probability."""
+        return list(view(self, "words", interval).paragraphs)
 
     def plot(self) -> "Figure":
         """Return a figure of the decision (see `bayes_cpt.plots.decision`)."""
-        from bayes_cpt import plots
-
-        return plots.decision(self)
+        return cast("Figure", view(self, "plot"))
 
 
 def decide(
@@ -194,7 +189,7 @@ def decide(
     --------
     >>> import bayes_cpt                                                # doctest: +SKIP
     >>> choice = bayes_cpt.decide(bayes_cpt.load("fit.nc"), "balanced")  # doctest: +SKIP
-    >>> print(*choice.sentences(), sep="\n")                            # doctest: +SKIP
+    >>> print(*choice.verdict(), sep="\n")                              # doctest: +SKIP
     """
     if kind not in ("expected", "new_run"):
         raise ValueError(f"kind is {kind!r}: give expected or new_run")
@@ -205,9 +200,9 @@ def decide(
     valuation = Valuation.of(model, goal, whole)
     if trait.measure.run is not None:
         valuation.of_run(trait.measure.run)
-    found = search(valuation, whole, trait, candidates)
-    rows = separated(found, CONTENDERS)
-    contenders = Contenders.of(valuation, found.candidates.take(rows), found.best)
+    searched = search(valuation, whole, trait, candidates)
+    rows = separated(searched, CONTENDERS)
+    contenders = Contenders.of(valuation, searched.candidates.take(rows), searched.best)
     chosen = contenders.candidates.take(slice(0, 1))
     names = [str(index) for index in range(len(contenders))]
     plan = contenders.candidates.plan(posterior.study, range(len(contenders)), names)
@@ -215,11 +210,11 @@ def decide(
         valuation=valuation,
         space=whole,
         trait=trait,
-        search=found,
+        search=searched,
         rows=rows,
         contenders=contenders,
-        information=_information(valuation, found),
-        front=Front.of(valuation, found),
+        information=_information(valuation, searched),
+        front=Front.of(valuation, searched),
         slices=tuple(Slice.of(valuation, whole, chosen, name) for name in whole.searched),
         outside=tuple(
             tuple(outside_range(posterior.study, plan, run)) for run in plan.continual_runs
@@ -227,10 +222,10 @@ def decide(
     )
 
 
-def _information(valuation: Valuation, found: Search) -> tuple[float, float]:
+def _information(valuation: Valuation, searched: Search) -> tuple[float, float]:
     """Return the expected value of perfect information: the least expected regret, and its error."""
-    keep = found.feasible if found.feasible.any() else np.ones(found.means.size, bool)
-    lowest = int(np.where(keep, found.means, np.inf).argmin())
-    own = Contenders.of(valuation, found.candidates.take(np.array([lowest])), found.best)
-    regrets = own.regrets[0]
+    keep = searched.feasible if searched.feasible.any() else np.ones(searched.means.size, bool)
+    lowest = int(np.where(keep, searched.means, np.inf).argmin())
+    best = Contenders.of(valuation, searched.candidates.take(np.array([lowest])), searched.best)
+    regrets = best.regrets[0]
     return float(regrets.mean()), float(regrets.std() / np.sqrt(regrets.size))

@@ -33,6 +33,6 @@ def named_base(study: Study, name: str, place: str, *, also: tuple[str, ...] = (
             "not known" if base.schedule is None else "known, and that of what was fitted is not"
         )
         problem = f"the PT schedule of the base {name} is {known}"
-        fix = f"name one of {', '.join(own.name for own in fitted)}, or fit runs that start from it"
+        fix = f"name one of {', '.join(other.name for other in fitted)}, or fit runs that start from it"
         raise SpecError([Problem(place, problem, fix)])
     return base

@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
 
 from bayes_cpt.checks import suggestion
-from bayes_cpt.decisions.reading import checked, read_table
+from bayes_cpt.decisions.reading import checked
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.model.spec import ROLES
 from bayes_cpt.strict import Strict
+from bayes_cpt.toml_files import read_toml
 
 type Floats = NDArray[np.float64]
 
@@ -233,15 +234,15 @@ def read_objective(source: "str | Path | dict[str, Any] | Objective") -> Objecti
             f"name one of {', '.join(PRESETS)}, or the path of a .toml file",
         )
         raise SpecError([problem])
-    return _from_table(read_table(path), str(path), path.stem)
+    return _from_table(read_toml(path, SpecError), str(path), path.stem)
 
 
 def _from_table(table: dict[str, Any], place: str, name: str) -> Objective:
     chosen = dict(table)
     preset = chosen.pop("preset", None)
-    if preset is not None and preset not in PRESETS:
+    if preset is not None and str(preset) not in PRESETS:
         problem = f"there is no preset {preset!r}{suggestion(preset, PRESETS)}"
         fix = f"name one of {', '.join(PRESETS)}"
         raise SpecError([Problem(f"{place}, key preset", problem, fix)])
-    whole = {"name": name} | PRESETS.get(preset or "", {}) | chosen
+    whole = {"name": name} | PRESETS.get(str(preset), {}) | chosen
     return checked(Objective, whole, place, MEND)

@@ -1,7 +1,5 @@
-"""Objectives and spaces from TOML: tables read and checked, problems named by file and key."""
+"""Tables of objectives and spaces checked against their models, problems named by key."""
 
-import tomllib
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -9,25 +7,8 @@ from pydantic import BaseModel, ValidationError
 from bayes_cpt.checks import suggestion
 from bayes_cpt.errors import Problem, SpecError
 
-
-def read_table(path: str | Path) -> dict[str, Any]:
-    """Return the table of a TOML file.
-
-    Raises
-    ------
-    SpecError
-        If there is no such file, or it is not TOML.
-    """
-    source = Path(path)
-    try:
-        return tomllib.loads(source.read_text(encoding="utf-8"))
-    except OSError as error:
-        reason = error.strerror or str(error)
-        problem = Problem(str(source), f"this cannot be read: {reason}", "check the path")
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        fix = "fix the file at that place"
-        problem = Problem(str(source), f"this is not TOML: {error}", fix)
-    raise SpecError([problem])
+# Problems of a key itself, which may be no identifier: re-play, or a name in quotes.
+ABOUT_KEYS = ("extra_forbidden", "missing")
 
 
 def checked[T: BaseModel](kind: type[T], table: dict[str, Any], place: str, fix: str) -> T:
@@ -56,9 +37,10 @@ def checked[T: BaseModel](kind: type[T], table: dict[str, Any], place: str, fix:
 
 def _problem(kind: type[BaseModel], detail: Any, place: str, fix: str) -> Problem:
     # Of a value that may be one of several forms, Pydantic names the form it tried as well.
-    names = [
-        str(part) for part in detail["loc"] if str(part).isidentifier() or isinstance(part, int)
-    ]
+    *outer, last = detail["loc"] or ("",)
+    names = [str(part) for part in outer if isinstance(part, int) or part.isidentifier()]
+    if str(last).isidentifier() or isinstance(last, int) or detail["type"] in ABOUT_KEYS:
+        names.append(str(last))
     key = ".".join(names)
     message = detail["msg"].removeprefix("Value error, ")
     if detail["type"] == "extra_forbidden":

@@ -8,9 +8,11 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
 from bayes_cpt.checks import is_number
-from bayes_cpt.decisions.reading import checked, read_table
+from bayes_cpt.decisions.reading import checked
+from bayes_cpt.errors import SpecError
 from bayes_cpt.strict import Strict
 from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE
+from bayes_cpt.toml_files import read_toml
 
 type Floats = NDArray[np.float64]
 
@@ -224,4 +226,4 @@ def read_space(source: "str | Path | dict[str, Any] | Space | None") -> Space:
         return source
     if isinstance(source, dict):
         return checked(Space, source, "space", MEND)
-    return checked(Space, read_table(source), str(source), MEND)
+    return checked(Space, read_toml(Path(source), SpecError), str(source), MEND)

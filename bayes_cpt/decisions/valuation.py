@@ -51,12 +51,12 @@ class Valuation:
             cannot be counted.
         """
         reference = _reference(model, objective, space)
-        found = cls(model, objective, space.tokens_per_step, reference)
+        valuation = cls(model, objective, space.tokens_per_step, reference)
         objective.combination(model.domains)
         for constraint in objective.constraints:
             objective.share(constraint.domain, model.domains)
         objective.cost(1.0, space.tokens_per_step)
-        return found
+        return valuation
 
     @cached_property
     def weights(self) -> Floats:
@@ -111,7 +111,7 @@ class Valuation:
             Sd of a single run, where `needs_noise`.
         """
         constraints = self.objective.constraints
-        found = np.empty((len(constraints), len(candidates)))
+        breaches = np.empty((len(constraints), len(candidates)))
         for index, constraint in enumerate(constraints):
             share = self.objective.share(constraint.domain, self.model.domains)
             margin = _weighted(share, losses)
@@ -121,8 +121,8 @@ class Valuation:
             if constraint.kind == "new_run" and noise is not None:
                 spread = np.sqrt(_weighted(share**2, noise**2)).T
             threshold = constraint.limit if constraint.rise is None else constraint.rise
-            found[index] = 1.0 - risk.probability_below(margin.T, threshold or 0.0, spread)
-        return found
+            breaches[index] = 1.0 - risk.probability_below(margin.T, threshold or 0.0, spread)
+        return breaches
 
     @property
     def allowed(self) -> Floats:

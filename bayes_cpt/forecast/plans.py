@@ -13,6 +13,7 @@ from bayes_cpt.laws.momentum import MomentumRange
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.unknown_base import check_base
+from bayes_cpt.study.readers.tables import check_separator
 from bayes_cpt.study.study import Run, Study
 
 if TYPE_CHECKING:
@@ -271,6 +272,8 @@ def _points_table(at: "pd.DataFrame | str | Path") -> "pd.DataFrame":
             [Problem(place, f"the points cannot be read: {error}", "give a CSV: run,domain,step")]
         ) from None
     missing = [name for name in ("run", "domain", "step") if name not in points.columns]
+    if missing and not isinstance(at, pd.DataFrame):
+        check_separator(Path(at))
     if missing or points.empty:
         what = f"there is no column {missing[0]}" if missing else "there is no point"
         raise PlanError([Problem(place, what, "give columns run, domain and step")])

@@ -20,7 +20,7 @@ SAMPLE = 64
 # Most points that are chosen.
 MOST = 64
 # What the decomposition leaves of the sample, as a share of its size.
-PRECISION = 1e-9
+PRECISION = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +49,12 @@ class Skeleton:
         points = len(sample)
         if not np.isfinite(sample).all():
             return cls(np.arange(points), np.eye(points))
+        # Losses early in PT are a hundred times those that matter: every point counts by its own size.
+        size = np.abs(sample).max(axis=1, initial=0.0)
+        size[size == 0.0] = 1.0
         # Random combinations of the draws span what the draws span, and there are fewer of them.
         generator = np.random.default_rng(0)
-        combined = generator.standard_normal((MOST, sample.shape[1])) @ sample.T
+        combined = generator.standard_normal((MOST, sample.shape[1])) @ (sample.T / size)
         upper, order = qr(combined, mode="r", pivoting=True, check_finite=False)
         sizes = np.abs(np.diag(upper))
         count = max(int((sizes > PRECISION * sizes[0]).sum()), 1)
@@ -60,7 +63,8 @@ class Skeleton:
         if sizes[0] > 0.0:
             first, others = upper[:count, :count], upper[:count, count:]
             weights[order[count:]] = solve_triangular(first, others, check_finite=False).T
-        return cls(np.asarray(order[:count], dtype=np.int64), weights)
+        rows = np.asarray(order[:count], dtype=np.int64)
+        return cls(rows, size[:, None] * weights / size[rows])
 
 
 def sample_of(parameters: dict[str, Floats]) -> Ints:

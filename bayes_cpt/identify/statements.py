@@ -126,10 +126,6 @@ def read_statements(path: str | Path) -> tuple[str, tuple[Statement, ...]]:
         Naming file, statement and key, and the fix.
     """
     place = Path(path)
-    if not place.is_file():
-        raise SpecError(
-            [Problem(str(place), "there is no such file", "check the spelling of the path")]
-        )
     table = read_toml(place, SpecError)
     try:
         found = _Statements.model_validate(table)

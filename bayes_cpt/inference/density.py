@@ -19,7 +19,8 @@ from bayes_cpt.errors import BayesCPTError
 from bayes_cpt.inference.coordinates import join_paces, join_slopes, separate_paces
 from bayes_cpt.inference.whitening import Metric
 from bayes_cpt.model.compiled.kernels import PACES
-from bayes_cpt.model.families import Family, LogitNormal, LogNormal, Normal
+from bayes_cpt.model.families import LogitNormal, LogNormal, Normal
+from bayes_cpt.model.family import Family
 
 if TYPE_CHECKING:
     import pymc as pm

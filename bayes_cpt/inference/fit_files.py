@@ -7,6 +7,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from bayes_cpt.model.prior_draws import draw_priors
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.spec import ROLES, parse_spec
 from bayes_cpt.study.study import Study
+from bayes_cpt.study.validation import Origin
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -71,6 +73,10 @@ def read_fit(path: str | Path) -> "tuple[xr.DataTree, Study, Frame]":
 
 
 def _tree(source: Path) -> "xr.DataTree":
+    if (source / "study.toml").is_file():
+        raise FitFileError(
+            f"{source}: this is a study, not a fit. Fit it first: bayes-cpt fit {source} -o fit.nc."
+        )
     if not source.is_file():
         raise FitFileError(
             f"{source}: there is no such fit. Write one with bayes-cpt fit STUDY -o {source}."
@@ -181,7 +187,9 @@ def _study(tree: "xr.DataTree", source: Path) -> Study:
                 text = str(tree["study"][name].item())
                 (Path(folder) / name).write_text(text, encoding="utf-8")
         try:
-            return read_study(folder)
+            # Messages name the file that is there, not the folder that will be gone.
+            origin = Origin(settings=str(source), losses=str(source), rates=str(source))
+            return replace(read_study(folder), origin=origin)
         except StudyError as error:
             first = str(error.problems[0]).replace(folder, "its study")
             raise FitFileError(

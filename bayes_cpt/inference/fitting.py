@@ -15,6 +15,7 @@ from bayes_cpt.model.elements import elements
 from bayes_cpt.model.families import Fixed
 from bayes_cpt.model.setup import Frame, Setup, build_setup
 from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.study.evidence import check_evidence
 from bayes_cpt.study.study import Study
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ def fit(
     Raises
     ------
     StudyError
-        If the study lacks what the model needs.
+        If the study lacks what the model needs, or its losses cannot tell anything (see
+        `bayes_cpt.study.evidence.check_evidence`).
     SpecError
         If there is no such model.
     SamplingError
@@ -76,6 +78,7 @@ def fit(
 
     spec = model if isinstance(model, ModelSpec) else read_spec(model)
     setup = build_setup(spec, study)
+    check_evidence(study, continual=spec.law.continual)
     drawn = sample(
         density_of(model_of(setup)),
         seed,

@@ -5,7 +5,7 @@ import tempfile
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from bayes_cpt.laws.law import SHARED
 from bayes_cpt.model.prior_draws import draw_priors
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.study import Study
+from bayes_cpt.views import view
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -166,9 +167,7 @@ class Posterior:
 
     def predict(self, plan: "Study | str | Path | None" = None, **options: Any) -> "xr.Dataset":
         """Return predictive curves of a plan (see `bayes_cpt.forecast.predict.predict`)."""
-        from bayes_cpt.forecast.predict import predict
-
-        return predict(self, plan, **options)
+        return cast("xr.Dataset", view(self, "predict", plan, **options))
 
     def save(self, path: str | Path) -> None:
         """Write the fit as one file, whole or not at all.

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 type Floats = NDArray[np.float64]
 
 DRAWS = 1000
+# Of the prior: a probability to a percent or two.
+PRIOR_DRAWS = 2000
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,11 +37,14 @@ class CriticalPoint:
         Dims draw, replay. ``rise``: what the limit of the transfer adds to the general loss, nats/token.
         ``forward_area``: S1_pt of the critical point, LR·steps, infinite where the rise is not positive:
         the loss then always comes back. ``steps``: the same in PT steps at the peak learning rate.
+    prior : xarray.Dataset
+        The same in draws of the prior: what is said of it without the data.
     study : Study
         What was fitted.
     """
 
     draws: "xr.Dataset"
+    prior: "xr.Dataset"
     study: Study
 
     def table(self, interval: float = 0.9) -> "pd.DataFrame":
@@ -48,8 +53,9 @@ class CriticalPoint:
         Returns
         -------
         DataFrame
-            Columns replay; rise (median); exists, the probability that there is a critical point; median,
-            lower, upper in PT steps, infinite draws included; outside.
+            Columns replay; rise (median); exists, the probability that there is a critical point, and
+            exists_prior, the same by the prior alone: where that is 1 already, the sign of the shift fixes
+            it and the data add nothing; median, lower, upper in PT steps, infinite draws included; outside.
         """
         import pandas as pd
 
@@ -57,16 +63,17 @@ class CriticalPoint:
         lengths += [run.schedule.steps for run in self.study.pretraining_runs]
         rows = []
         for replay in self.draws["replay"].to_numpy():
-            own = self.draws.sel(replay=replay)
-            steps = own["steps"].to_numpy()
+            point, before = self.draws.sel(replay=replay), self.prior.sel(replay=replay)
+            steps = point["steps"].to_numpy()
             marks = [0.5, 0.5 - interval / 2, 0.5 + interval / 2]
             median, lower, upper = np.quantile(steps, marks, method="inverted_cdf")
             notes = outside_span("PT steps", float(median), lengths) if lengths else []
             rows.append(
                 {
                     "replay": float(replay),
-                    "rise": float(own["rise"].median()),
-                    "exists": float((own["rise"] > 0).mean()),
+                    "rise": float(point["rise"].median()),
+                    "exists": float((point["rise"] > 0).mean()),
+                    "exists_prior": float((before["rise"] > 0).mean()),
                     "median": float(median),
                     "lower": float(lower),
                     "upper": float(upper),
@@ -75,8 +82,14 @@ class CriticalPoint:
             )
         return pd.DataFrame(rows)
 
-    def past(self, base: Base) -> "xr.DataArray":
+    def past(self, base: Base, *, by_prior: bool = False) -> "xr.DataArray":
         """Return the probability, per replay ratio, that a base lies past the critical point.
+
+        Parameters
+        ----------
+        base : Base
+        by_prior : bool
+            Whether by the prior alone, without the data.
 
         Raises
         ------
@@ -85,8 +98,9 @@ class CriticalPoint:
         """
         if base.schedule is None:
             raise ValueError(f"the schedule of base {base.name} is not known: give it")
+        draws = self.prior if by_prior else self.draws
         area = float(base.schedule.learning_rates().sum())
-        return (self.draws["forward_area"] < area).mean("draw")
+        return (draws["forward_area"] < area).mean("draw")
 
 
 def critical_point(
@@ -122,28 +136,32 @@ def critical_point(
     limit more slowly than the power: with the coefficients of Fig. 3 from 8,994 to 11,211 PT steps.
     `turning_length` tells.
     """
-    import xarray as xr
-
     sample = LawSample.of(posterior, draws)
+    prior = LawSample.of_prior(posterior.frame, PRIOR_DRAWS)
     runs = posterior.study.continual_runs
     ratios = sorted({run.replay or 0.0 for run in runs}) if replays is None else list(replays)
-    rise = np.stack([_rise(sample, replay) for replay in ratios], axis=1)
-    c = sample.coefficients
-    size, alpha = c["A"][:, :1], c["alpha"][:, :1]
+    return CriticalPoint(_points(sample, ratios), _points(prior, ratios), posterior.study)
+
+
+def _points(sample: LawSample, replays: list[float]) -> "xr.Dataset":
+    """Return the critical point in every draw of a sample, as `CriticalPoint.draws` holds it."""
+    import xarray as xr
+
+    rise = np.stack([_rise(sample, replay) for replay in replays], axis=1)
+    size, alpha = (sample.coefficients[name][:, :1] for name in ("A", "alpha"))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         area = np.exp((np.log(size) - np.log(rise)) / alpha)
     area = np.where(rise > 0, area, np.inf)
-    dims, rate = ("draw", "replay"), posterior.frame.reference.learning_rate
-    found = xr.Dataset(
+    dims, rate = ("draw", "replay"), sample.frame.reference.learning_rate
+    return xr.Dataset(
         {
             "rise": (dims, rise, {"units": "nats/token"}),
             "forward_area": (dims, area, {"units": "LR·steps"}),
             "steps": (dims, area / rate, {"units": "steps"}),
         },
-        coords={"draw": np.arange(sample.draws), "replay": ratios},
-        attrs={"learning_rate": rate, "model": posterior.frame.spec.name},
+        coords={"draw": np.arange(sample.draws), "replay": replays},
+        attrs={"learning_rate": rate, "model": sample.frame.spec.name},
     )
-    return CriticalPoint(found, posterior.study)
 
 
 def _rise(sample: LawSample, replay: float) -> Floats:

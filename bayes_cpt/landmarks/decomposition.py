@@ -70,8 +70,8 @@ def decompose(
     parts["base_offset"] = law.offset_loss(points, curves.bases, coefficients, np)
     expected = law.curve_loss(points, curves.bases, coefficients, np)
 
-    found = curve_dataset(posterior, target, curves, {**parts, "expected": expected})
-    return found.assign_attrs(parts=list(parts))
+    parted = curve_dataset(posterior, target, curves, {**parts, "expected": expected})
+    return parted.assign_attrs(parts=list(parts))
 
 
 def curve_dataset(
@@ -96,7 +96,7 @@ def curve_dataset(
     import xarray as xr
 
     points = curves.points
-    draws = max(own.shape[0] for own in values.values() if own.ndim == 2)
+    draws = max(loss.shape[0] for loss in values.values() if loss.ndim == 2)
     names = list(dict.fromkeys(curve.run for curve in curves.curves))
     domains = list(posterior.frame.domains)
     steps = np.unique(points.steps).astype(np.int64)
@@ -107,9 +107,9 @@ def curve_dataset(
         np.searchsorted(steps, points.steps),
     )
     variables = {}
-    for name, own in values.items():
+    for name, loss in values.items():
         filled = np.full((draws, len(names), len(domains), steps.size), np.nan)
-        filled[:, *place] = own
+        filled[:, *place] = loss
         variables[name] = (("draw", "run", "domain", "step"), filled, {"units": "nats/token"})
     return xr.Dataset(
         variables,

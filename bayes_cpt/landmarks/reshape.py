@@ -11,8 +11,8 @@ ANNEALED_SHARE = 0.2
 
 def rewarmup_steps(schedule: Schedule) -> int:
     """Return the run's own warm-up, or a fortieth of its steps where it has none."""
-    own = schedule.warmup_steps
-    return own if 0 < own < schedule.steps else max(round(REWARMUP_SHARE * schedule.steps), 1)
+    given = schedule.warmup_steps
+    return given if 0 < given < schedule.steps else max(round(REWARMUP_SHARE * schedule.steps), 1)
 
 
 def after_warmup(schedule: Schedule) -> Schedule:

@@ -68,11 +68,11 @@ class Response:
         quantiles = np.array([0.5, 0.5 - interval / 2, 0.5 + interval / 2])
         rows = []
         for domain in self.draws["domain"].to_numpy():
-            own = self.draws.sel(domain=domain)
-            loss = own["loss"].to_numpy()
+            ends = self.draws.sel(domain=domain)
+            loss = ends["loss"].to_numpy()
             differences = loss - loss[:, [self.reference]]
             best = self.best(loss)
-            for i, value in enumerate(own["value"].to_numpy().tolist()):
+            for i, value in enumerate(ends["value"].to_numpy().tolist()):
                 median, lower, upper = np.quantile(loss[:, i], quantiles)
                 gap, gap_lower, gap_upper = np.quantile(differences[:, i], quantiles)
                 rows.append(
@@ -82,7 +82,7 @@ class Response:
                         "rewarmed": self.draws.attrs["rewarmed"],
                         "domain": str(domain),
                         "value": value,
-                        "start": float(own["start"][:, i].median()),
+                        "start": float(ends["start"][:, i].median()),
                         "median": median,
                         "lower": lower,
                         "upper": upper,
@@ -91,7 +91,7 @@ class Response:
                         "difference_upper": gap_upper,
                         "lower_than_reference": float(np.mean(differences[:, i] < 0)),
                         "best": float(best[i]),
-                        "outside": str(own["outside"].to_numpy()[i]),
+                        "outside": str(ends["outside"].to_numpy()[i]),
                     }
                 )
         return pd.DataFrame(rows)
@@ -162,8 +162,8 @@ def loss_potential_response(
     if not all(0.0 <= potential <= 1.0 for potential in potentials):
         raise ValueError(f"loss potentials are {list(potentials)}: give shares from 0 to 1")
     target, chosen = main_run(posterior, plan, run)
-    own = Trial.of(posterior, target, chosen)
-    pretraining = own.pretraining
+    planned = Trial.of(posterior, target, chosen)
+    pretraining = planned.pretraining
     if pretraining is None:
         raise StudyError(
             [Problem(f"run {chosen.name}, base {chosen.base}", UNKNOWN, GIVE_SCHEDULE)]
@@ -177,7 +177,7 @@ def loss_potential_response(
             if rewarmed_to_peak
             else started_at(chosen.schedule, base.final)
         )
-        return Trial(base, schedule, own.replay, (None,) * len(own.base_losses))
+        return Trial(base, schedule, planned.replay, (None,) * len(planned.base_losses))
 
     used = [posterior.study.base(str(r.base)) for r in posterior.study.continual_runs]
     studied = [base.loss_potential for base in used if base.loss_potential is not None]
@@ -213,7 +213,7 @@ def peak_response(
         Naming what cannot be computed.
     """
     target, chosen = main_run(posterior, plan, run)
-    own = Trial.of(posterior, target, chosen)
+    planned = Trial.of(posterior, target, chosen)
     top = posterior.frame.reference.learning_rate
     values = sorted(set([share * top for share in PEAK_SHARES] if peaks is None else peaks))
     studied = [other.schedule.peak for other in posterior.study.continual_runs]
@@ -222,7 +222,7 @@ def peak_response(
     attributes = {"choice": "peak learning rate", "run": chosen.name, "rewarmed": True}
 
     def trial(peak: float) -> Trial:
-        return own.with_schedule(rewarmed(chosen.schedule, own.initial, peak))
+        return planned.with_schedule(rewarmed(chosen.schedule, planned.initial, peak))
 
     return _response(posterior, values, trial, notes, attributes, nearest, draws)
 
@@ -262,8 +262,8 @@ def base_response(
 
     notes = [outside_base(posterior.study, base) for base in bases.values()]
     attributes = {"choice": "base", "run": chosen.name, "rewarmed": True}
-    own = list(bases).index(str(chosen.base))
-    return _response(posterior, list(bases), trial, notes, attributes, own, draws)
+    reference = list(bases).index(str(chosen.base))
+    return _response(posterior, list(bases), trial, notes, attributes, reference, draws)
 
 
 def main_run(
@@ -277,7 +277,9 @@ def main_run(
         If there is no such run, or its base is not known.
     """
     target, chosen = read_target(posterior, plan, None if run is None else [run])
-    decaying = [own for own in chosen if own.schedule.final < own.schedule.peak]
+    decaying = [
+        candidate for candidate in chosen if candidate.schedule.final < candidate.schedule.peak
+    ]
     return target, (decaying or chosen)[0]
 
 
@@ -300,7 +302,7 @@ def _response[Value: (float, str)](
     trials = [trial_of(value) for value in values]
     losses = sample.losses(trials, [[0, trial.schedule.steps] for trial in trials])
     dims = ("draw", "value", "domain")
-    found = xr.Dataset(
+    ends = xr.Dataset(
         {
             "start": (dims, losses[..., 0], {"units": "nats/token"}),
             "loss": (dims, losses[..., 1], {"units": "nats/token"}),
@@ -313,4 +315,4 @@ def _response[Value: (float, str)](
         },
         attrs={**attributes, "model": posterior.frame.spec.name},
     )
-    return Response(found, reference)
+    return Response(ends, reference)

@@ -18,6 +18,7 @@ from bayes_cpt.landmarks.trials import as_study, fitted_base
 from bayes_cpt.landmarks.turning import TurningLength, turning_length
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
+from bayes_cpt.views import view
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,10 +50,12 @@ class Choices:
     def of(cls, posterior: Posterior, target: Study, run: Run, draws: int) -> Self:
         """Return them for a run of a plan."""
         runs = (*posterior.study.continual_runs, *target.continual_runs)
-        replays = sorted({own.replay or 0.0 for own in runs})
+        replays = sorted({other.replay or 0.0 for other in runs})
         direct, rewarmed = (
-            loss_potential_response(posterior, target, run.name, rewarmed_to_peak=own, draws=draws)
-            for own in (False, True)
+            loss_potential_response(
+                posterior, target, run.name, rewarmed_to_peak=again, draws=draws
+            )
+            for again in (False, True)
         )
         return cls(
             critical=critical_point(posterior, replays, draws),
@@ -104,20 +107,38 @@ class Survey:
         """
         import pandas as pd
 
-        own = self.choices
-        found = {"turning_length": self.turning.table(interval)}
-        if own is not None:
-            potentials = [response.table(interval) for response in (own.direct, own.rewarmed)]
-            found["critical_point"] = own.critical.table(interval)
-            found["loss_potential"] = pd.concat(potentials, ignore_index=True)
-        found["peak_learning_rate"] = self.peaks.table(interval)
-        return found if own is None else found | {"bases": own.bases.table(interval)}
+        choices = self.choices
+        tables = {"turning_length": self.turning.table(interval)}
+        if choices is not None:
+            potentials = [
+                response.table(interval) for response in (choices.direct, choices.rewarmed)
+            ]
+            tables["critical_point"] = choices.critical.table(interval)
+            tables["loss_potential"] = pd.concat(potentials, ignore_index=True)
+        tables["peak_learning_rate"] = self.peaks.table(interval)
+        return tables if choices is None else tables | {"bases": choices.bases.table(interval)}
+
+    def past(self) -> tuple[float, float] | None:
+        """Return how probably the base lies past its critical point at the run's replay ratio.
+
+        Returns
+        -------
+        tuple of float or None
+            By the posterior, and by the prior alone; None for a base of unknown history.
+        """
+        if self.choices is None:
+            return None
+        replay, critical = self.run.replay or 0.0, self.choices.critical
+        posterior, prior = (critical.past(self.base, by_prior=alone) for alone in (False, True))
+        return float(posterior.sel(replay=replay)), float(prior.sel(replay=replay))
+
+    def verdict(self, interval: float = 0.9) -> list[str]:
+        """Return what to start from and whether general loss comes back, a short line each."""
+        return list(view(self, "words", interval).verdict)
 
     def sentences(self, interval: float = 0.9) -> list[str]:
         """Return what it comes to, in sentences to act on, each with its probability."""
-        from bayes_cpt.report.landmark_words import advise
-
-        return advise(self, interval)
+        return list(view(self, "words", interval).paragraphs)
 
 
 def survey(
@@ -149,7 +170,7 @@ def survey(
         Naming what cannot be computed.
     """
     target = as_study(posterior, plan)
-    homes = [target.base(str(own.base)) for own in target.continual_runs]
+    homes = [target.base(str(planned.base)) for planned in target.continual_runs]
     unknown = tuple(dict.fromkeys(base.name for base in homes if base.schedule is None))
     if posterior.frame.spec.law.unknown_base:
         unknown = ()

@@ -13,6 +13,7 @@ from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.areas import MomentumRange, PhaseAreas, continual_areas
 from bayes_cpt.model.points import Points
+from bayes_cpt.model.prior_draws import draw_priors
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.unknown_base import GIVE_SCHEDULE, check_base
 from bayes_cpt.study.runs import Base, Run
@@ -132,12 +133,12 @@ def as_study(posterior: Posterior, plan: "Study | str | Path | None") -> Study:
 
 def base_losses(posterior: Posterior, plan: Study, base: Base) -> tuple[float | None, ...]:
     """Return the measured losses of a base, where the plan has none those of the same base in the study."""
-    found = [plan.base_loss(base.name, domain) for domain in posterior.frame.domains]
+    losses = [plan.base_loss(base.name, domain) for domain in posterior.frame.domains]
     study = posterior.study
-    if any(own.name == base.name and own.schedule == base.schedule for own in study.bases):
+    if any(other.name == base.name and other.schedule == base.schedule for other in study.bases):
         fitted = [study.base_loss(base.name, domain) for domain in posterior.frame.domains]
-        found = [b if a is None else a for a, b in zip(found, fitted, strict=True)]
-    return tuple(found)
+        losses = [b if a is None else a for a, b in zip(losses, fitted, strict=True)]
+    return tuple(losses)
 
 
 def fitted_base(posterior: Posterior, plan: Study, run: Run) -> Base:
@@ -185,6 +186,25 @@ class LawSample:
             If the law knows no CPT phase.
         """
         frame = posterior.frame
+        cls._check(frame)
+        return cls(frame, frame.law.coefficients(posterior.parameters(draws), np))
+
+    @classmethod
+    def of_prior(cls, frame: Frame, draws: int, seed: int = 0) -> Self:
+        """Return the coefficients in draws of the prior, to see what the data add.
+
+        Raises
+        ------
+        StudyError
+            As `of`.
+        """
+        cls._check(frame)
+        # A coefficient on a ridge overflows in the far tail of its prior, where it is only large.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return cls(frame, frame.law.coefficients(draw_priors(frame, draws, seed), np))
+
+    @staticmethod
+    def _check(frame: Frame) -> None:
         if not frame.spec.law.continual:
             raise StudyError(
                 [
@@ -195,7 +215,6 @@ class LawSample:
                     )
                 ]
             )
-        return cls(frame, frame.law.coefficients(posterior.parameters(draws), np))
 
     @property
     def draws(self) -> int:
@@ -241,9 +260,9 @@ class LawSample:
                 carry_memory=self.frame.spec.law.carry_memory,
                 momentum_range=self.momentum_range,
             )
-            for own in self._rows(trial, areas, len(bases)):
-                bases.append({name: values[:1] for name, values in own.items()})
-                columns.append({name: values[1:] for name, values in own.items()})
+            for rows in self._rows(trial, areas, len(bases)):
+                bases.append({name: values[:1] for name, values in rows.items()})
+                columns.append({name: values[1:] for name, values in rows.items()})
         return self._joined(columns), self._joined(bases)
 
     def _rows(self, trial: Trial, areas: PhaseAreas, curves: int) -> Iterator[dict[str, Floats]]:
@@ -266,5 +285,5 @@ class LawSample:
             }
 
     def _joined(self, columns: list[dict[str, Floats]]) -> Points:
-        arrays = {name: np.concatenate([own[name] for own in columns]) for name in columns[0]}
+        arrays = {name: np.concatenate([column[name] for column in columns]) for name in columns[0]}
         return Points(**arrays, momentum_range=self.momentum_range)

@@ -73,18 +73,18 @@ class TurningLength:
         rows = []
         lengths = self.draws["length"]
         for run, course, balance in np.ndindex(lengths.shape[1:]):
-            own = lengths[:, run, course, balance]
+            length = lengths[:, run, course, balance]
             change = self.draws["change"].to_numpy()[:, run, balance]
-            values = own.to_numpy()
+            values = length.to_numpy()
             marks = [0.5, 0.5 - interval / 2, 0.5 + interval / 2]
             change_median, change_lower, change_upper = np.quantile(change, marks)
             returning = values[np.isfinite(values) & (values > 0)]
-            found = np.quantile(returning, marks) if returning.size else np.full(3, np.nan)
+            turning = np.quantile(returning, marks) if returning.size else np.full(3, np.nan)
             rows.append(
                 {
-                    "run": str(own["run"].item()),
-                    "course": str(own["course"].item()),
-                    "balance": float(own["balance"]),
+                    "run": str(length["run"].item()),
+                    "course": str(length["course"].item()),
+                    "balance": float(length["balance"]),
                     "planned_steps": int(self.draws["steps"][run]),
                     "change": change_median,
                     "change_lower": change_lower,
@@ -93,10 +93,10 @@ class TurningLength:
                     "never_rises": float(np.mean(values == 0)),
                     "returns": returning.size / values.size,
                     "never_returns": float(np.mean(np.isinf(values))),
-                    "median": float(found[0]),
-                    "lower": float(found[1]),
-                    "upper": float(found[2]),
-                    "outside": self._outside(run, float(found[0])),
+                    "median": float(turning[0]),
+                    "lower": float(turning[1]),
+                    "upper": float(turning[2]),
+                    "outside": self._outside(run, float(turning[0])),
                 }
             )
         return pd.DataFrame(rows)
@@ -179,7 +179,7 @@ def turning_length(
             for k, pair in enumerate(weights):
                 lengths[:, i, j, k] = first_return(steps, np.tensordot(changes, pair, (1, 0)))
     notes = ["; ".join(outside_range(posterior.study, target, run)) for run in chosen]
-    found = xr.Dataset(
+    turning = xr.Dataset(
         {
             "length": (("draw", "run", "course", "balance"), lengths, {"units": "steps"}),
             "change": (("draw", "run", "balance"), change, {"units": "nats/token"}),
@@ -194,7 +194,7 @@ def turning_length(
         },
         attrs={"horizon": last, "plan": target.name, "model": posterior.frame.spec.name},
     )
-    return TurningLength(found, longest)
+    return TurningLength(turning, longest)
 
 
 def first_return(steps: Floats, changes: Floats) -> Floats:

@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.report.numbers import DECIMALS, MANY, SURE, Estimate, chance, listed, signed, steps
+from bayes_cpt.report.rendering import Words, render
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -13,203 +16,173 @@ if TYPE_CHECKING:
 
 type Floats = NDArray[np.float64]
 
-# What is this probable is said without ifs.
-SURE = 0.9
-MANY = 1e6
+# Outcomes that are less probable are left out.
+WORTH_A_WORD = 0.02
+# A critical point that the prior is this sure of is no finding.
+FIXED = 0.99
 
 
-def advise(survey: "Survey", interval: float = 0.9) -> list[str]:
-    """Return what a survey comes to, one paragraph per question.
+def words(survey: "Survey", interval: float = 0.9) -> Words:
+    """Return what a survey comes to.
 
     Parameters
     ----------
     survey : Survey
     interval : float
-        Mass of the central intervals in brackets.
+        Mass of the central intervals.
     """
-    tables, own = survey.tables(interval), survey.choices
-    peak = _peak(survey, tables["peak_learning_rate"], interval)
-    back = _coming_back(survey, tables["turning_length"])
-    outside = _outside(survey, tables["turning_length"])
-    if own is None:
-        return [text for text in (peak, back, _no_choice(survey), outside) if text]
-    found = [
-        _base(survey, own, tables["bases"]),
-        _loss_potential(survey, own, interval),
-        peak,
-        back,
-        _critical(survey, own, tables["critical_point"]),
-        _unknown(survey, own, interval),
-        outside,
-    ]
-    return [paragraph for paragraph in found if paragraph]
-
-
-def _no_choice(survey: "Survey") -> str:
-    return (
-        f"Base: the history of {survey.base.name} is not known, and runs from it alone tell nothing of its "
-        "critical point, of other loss potentials or of other bases."
+    tables, choices = survey.tables(interval), survey.choices
+    general, target = _domains(survey.peaks)
+    return render(
+        "landmarks.txt",
+        {
+            "run": survey.run.name,
+            "steps": survey.run.schedule.steps,
+            "peak": f"{survey.run.schedule.peak:g}",
+            "base": survey.base.name,
+            "general": general,
+            "target": target,
+            "known": choices is not None,
+            "unknown": list(survey.unknown),
+            "bases": _bases(survey, tables["bases"]) if choices else None,
+            "potential": _loss_potential(choices, interval) if choices else None,
+            "peaks": _peaks(survey, tables["peak_learning_rate"], interval),
+            "lift": _lift(survey, interval),
+            "back": _coming_back(survey, tables["turning_length"]),
+            "critical": _critical(survey, tables),
+            "outside": _outside(survey, tables["turning_length"]),
+        },
     )
 
 
-def _base(survey: "Survey", own: "Choices", table: "pd.DataFrame") -> str:
+def _bases(survey: "Survey", table: "pd.DataFrame") -> dict[str, Any] | None:
+    """Return the best base on each validation set; None where there is one base only."""
     if table["value"].nunique() == 1:
-        return ""
-    general, target = _domains(own.bases)
-    best, parts = {}, []
+        return None
+    general, target = _domains(survey.peaks)
+    best = {}
     for domain in (target, general):
         ends = table[table["domain"] == domain].sort_values("median")
         first, second = ends.iloc[0], ends.iloc[1]
-        best[domain] = first["value"]
-        gap = second["median"] - first["median"]
-        parts.append(
-            f"{first['value']} ends lowest on {domain} ({chance(first['best'])}), {gap:.3f} nats below "
-            f"{second['value']}"
-        )
-    verdict = f"start from {best[target]}"
-    if best[general] != best[target]:
-        verdict += f" for {target}, from {best[general]} for {general}"
-    return (
-        f"Base: {verdict}. Of {table['value'].nunique()} bases of known history, each re-warmed to "
-        f"{survey.run.schedule.peak:g} and then trained like {survey.run.name}, {'; '.join(parts)}."
-    )
+        best[domain] = {
+            "name": first["value"],
+            "best": float(first["best"]),
+            "sure": first["best"] >= SURE,
+            "second": second["value"],
+            "gap": f"{second['median'] - first['median']:.{DECIMALS - 1}f}",
+        }
+    return {"count": table["value"].nunique(), "best": best}
 
 
-def _loss_potential(survey: "Survey", own: "Choices", interval: float) -> str:
-    general, target = _domains(own.direct)
-    lowest, highest = own.direct.draws["value"].to_numpy()[[0, -1]]
-    direct, again = _gaps(own.direct)[:, 0], _gaps(own.rewarmed)[:, 0]
-    text = (
-        f"Loss potential: without a re-warm-up a base annealed to {100 * lowest:g} % of its peak ends "
-        f"{_moved(direct[:, 1], interval)} on {target} and {_moved(direct[:, 0], interval)} on {general} "
-        f"than one left at {100 * highest:g} %. Re-warmed to {survey.run.schedule.peak:g}, a fully "
-        f"annealed one ends {_moved(again[:, 1], interval)} on {target} and "
-        f"{_moved(again[:, 0], interval)} on {general}. "
-    )
-    worse, worse_again = (float(np.mean(gap[:, 1] > 0)) for gap in (direct, again))
-    if worse < SURE:
-        return f"{text}Annealing before CPT is no sure loss on {target}."
-    if worse_again > SURE:
-        return f"{text}For {target}, ask for a checkpoint from before the anneal."
-    return (
-        f"{text}For {target}, do not start an annealed base at its own learning rate: re-warm it, or ask "
-        "for a checkpoint from before the anneal."
-    )
+def _loss_potential(choices: "Choices", interval: float) -> dict[str, Any]:
+    lowest, highest = choices.direct.draws["value"].to_numpy()[[0, -1]]
+    direct, again = gaps(choices.direct)[:, 0], gaps(choices.rewarmed)[:, 0]
+    return {
+        "lowest": f"{100 * lowest:g} %",
+        "highest": f"{100 * highest:g} %",
+        "direct": [Estimate.of(direct[:, index], interval) for index in (0, 1)],
+        "rewarmed": [Estimate.of(again[:, index], interval) for index in (0, 1)],
+        "worse": float(np.mean(direct[:, 1] > 0)) >= SURE,
+        "worse_rewarmed": float(np.mean(again[:, 1] > 0)) > SURE,
+    }
 
 
-def _peak(survey: "Survey", table: "pd.DataFrame", interval: float) -> str:
+def _peaks(survey: "Survey", table: "pd.DataFrame", interval: float) -> dict[str, Any]:
     general, target = _domains(survey.peaks)
     values, reference = survey.peaks.draws["value"].to_numpy(), survey.peaks.reference
     half = int(np.argmin(np.abs(values - 0.5 * values[reference])))
-    text = "Peak learning rate: "
-    if half != reference:
-        gaps = _gaps(survey.peaks)[:, half]
-        text += (
-            f"{survey.run.name} with {values[half]:g} in place of {values[reference]:g} ends "
-            f"{_moved(gaps[:, 1], interval)} on {target} and {_moved(gaps[:, 0], interval)} on {general}. "
-        )
+    changes = gaps(survey.peaks)[:, half]
     lowest = []
     for domain in (target, general):
-        own = table[table["domain"] == domain]
-        row = own.loc[own["best"].idxmax()]
+        ends = table[table["domain"] == domain]
+        row = ends.loc[ends["best"].idxmax()]
         far = ", outside what was fitted" if row["outside"] else ""
         lowest.append(f"{row['value']:g} on {domain} ({chance(row['best'])}{far})")
-    text += f"Of the peaks tried, the lowest end has {' and '.join(lowest)}."
+    return {
+        "half": f"{values[half]:g}" if half != reference else "",
+        "planned": f"{values[reference]:g}",
+        "changes": [Estimate.of(changes[:, index], interval) for index in (0, 1)],
+        "lowest": " and ".join(lowest),
+    }
+
+
+def _lift(survey: "Survey", interval: float) -> dict[str, Any] | None:
+    """Return how far the re-warm-up lifts the loss; None where there is none."""
     schedule, after = survey.base.schedule, survey.run.schedule.peak
     before = schedule.final if schedule else 0.0
     if before >= after:
-        return text
-    lifts = [
-        f"{_band(survey.lift.sel(domain=domain).to_numpy(), interval)} nats on {domain}"
+        return None
+    general, target = _domains(survey.peaks)
+    lifts = {
+        domain: Estimate.of(survey.lift.sel(domain=domain).to_numpy(), interval).plain
         for domain in (target, general)
-    ]
-    return (
-        f"{text} Warming up from {before:g} to {after:g} lifts the loss by up to "
-        f"{' and '.join(lifts)}, until annealing takes that back."
-    )
+    }
+    return {
+        "before": f"{before:g}",
+        "nats": " and ".join(f"{lift} nats on {domain}" for domain, lift in lifts.items()),
+    }
 
 
-def _coming_back(survey: "Survey", table: "pd.DataFrame") -> str:
+def _coming_back(survey: "Survey", table: "pd.DataFrame") -> list[dict[str, Any]]:
+    """Return what becomes of general loss, and of the balance, as the surveyed run gets longer."""
     general, _ = _domains(survey.peaks)
-    own = table[table["run"] == survey.run.name].set_index("course")
+    rows = table[table["run"] == survey.run.name].set_index("course")
     parts = []
-    for balance in own["balance"].unique():
-        stretched, held = (own[own["balance"] == balance].loc[way] for way in ("stretched", "held"))
-        what = general if balance == 1.0 else f"the balance ({balance:g} {general})"
-        parts.append(
-            f"After its {stretched['planned_steps']} steps {survey.run.name} has moved {what} by "
-            f"{_signed(stretched['change'])} nats ({_signed(stretched['change_lower'])} to "
-            f"{_signed(stretched['change_upper'])}; at or below its base: {chance(stretched['back'])}). "
-            f"Drawn out, the run {_becomes(stretched)}; held at its peak and never annealed, it "
-            f"{_becomes(held)}."
+    for balance in rows["balance"].unique():
+        drawn_out, held = (
+            rows[rows["balance"] == balance].loc[way] for way in ("stretched", "held")
         )
-    return f"Coming back: {' '.join(parts)}"
+        spread = (drawn_out["change_upper"] - drawn_out["change_lower"]) / 3.0
+        lower, upper = (signed(drawn_out[f"change_{end}"], spread) for end in ("lower", "upper"))
+        parts.append(
+            {
+                "what": general if balance == 1.0 else f"the balance ({balance:g} {general})",
+                "steps": drawn_out["planned_steps"],
+                "change": signed(drawn_out["change"], spread),
+                "band": f"{lower} to {upper}",
+                "probability": float(drawn_out["back"]),
+                "drawn_out": _becomes(drawn_out),
+                "held": _becomes(held),
+            }
+        )
+    return parts
 
 
-def _becomes(row: Any) -> str:
-    """Return what becomes of a loss as the run gets longer."""
+def _becomes(row: Any) -> list[str]:
+    """Return what becomes of a loss as the run gets longer, the most probable first."""
     when = f"{steps(row['median'])} steps ({steps(row['lower'])} to {steps(row['upper'])}; "
     if row["lower"] > MANY:
         when = "over a million steps ("
-    back = f"brings it back after {when}{chance(row['returns'])})"
     outcomes = (
         (row["never_rises"], f"never takes it above its base ({chance(row['never_rises'])})"),
-        (row["returns"], back),
+        (row["returns"], f"brings it back after {when}{chance(row['returns'])})"),
         (row["never_returns"], f"never brings it back ({chance(row['never_returns'])})"),
     )
-    return " or ".join(text for probability, text in outcomes if probability >= 0.01)
+    likely = [pair for pair in outcomes if pair[0] >= WORTH_A_WORD]
+    return [text for _, text in sorted(likely, key=lambda pair: -pair[0])]
 
 
-def _critical(survey: "Survey", own: "Choices", table: "pd.DataFrame") -> str:
-    general, _ = _domains(own.bases)
-    replay = survey.run.replay or 0.0
+def _critical(survey: "Survey", tables: "dict[str, pd.DataFrame]") -> dict[str, Any] | None:
+    """Return what is said of the critical point at the run's replay ratio; None where nothing is."""
+    choices, past = survey.choices, survey.past()
+    if choices is None or past is None:
+        return None
+    replay, table = survey.run.replay or 0.0, tables["critical_point"]
     row = table[table["replay"] == replay].iloc[0]
-    head = f"Critical point: at replay {replay:g}"
-    if row["exists"] < 1.0 - SURE:
-        return (
-            f"{head} there is none ({chance(1.0 - row['exists'])}): if the run is long enough, {general} "
-            "comes back from any base."
-        )
-    past = _past(survey, own)
-    rate = own.critical.draws.attrs["learning_rate"]
-    if row["lower"] > MANY:
-        text = f"{head} it lies beyond a million PT steps at {rate:g}"
-    else:
-        text = (
-            f"{head} it lies at {steps(row['median'])} PT steps at {rate:g} ({steps(row['lower'])} to "
-            f"{steps(row['upper'])})"
-        )
-    verdict = (
-        f"Past it, not all of {general} comes back: keep it by replay, a lower peak or fewer steps."
-        if past > 0.5
-        else f"Short of it, {general} comes back, given enough steps."
-    )
-    return f"{text}; that {survey.base.name} is past it has probability {chance(past)}. {verdict}"
-
-
-def _past(survey: "Survey", own: "Choices") -> float:
-    return float(own.critical.past(survey.base).sel(replay=survey.run.replay or 0.0))
-
-
-def _unknown(survey: "Survey", own: "Choices", interval: float) -> str:
-    general, target = _domains(own.rewarmed)
-    whose = "If the history of a base is not known"
-    if survey.unknown:
-        whose = f"The history of {', '.join(survey.unknown)} is not known"
-    gap = _gaps(own.rewarmed)[:, 0, 1]
-    text = (
-        f"{whose} (open weights): take it as annealed to 0, as released models are, and re-warm it; by "
-        f"this fit that ends {_moved(gap, interval)} on {target} than a base left at its peak. Measure its "
-        "loss on both validation sets before the first step, with a sample of a public crawl as general "
-        "data, and write down an approximate PT schedule: steps times learning rate is what counts. Or fit "
-        "short runs from it by themselves, with known = false."
-    )
-    if _past(survey, own) > 0.5:
-        text += (
-            f" {survey.base.name} is past its critical point, and a base trained for longer the more so: "
-            f"do not wait for {general} to come back, choose replay."
-        )
-    return text
+    return {
+        "replay": f"{replay:g}",
+        "exists": float(row["exists"]),
+        "prior": float(row["exists_prior"]),
+        "is_fixed": row["exists_prior"] > FIXED,
+        "none": row["exists"] < 1.0 - SURE,
+        "rate": f"{choices.critical.draws.attrs['learning_rate']:g}",
+        "far": row["lower"] > MANY,
+        "median": float(row["median"]),
+        "lower": float(row["lower"]),
+        "upper": float(row["upper"]),
+        "past": past[0],
+        "past_prior": past[1],
+    }
 
 
 def _outside(survey: "Survey", table: "pd.DataFrame") -> str:
@@ -223,60 +196,55 @@ def _outside(survey: "Survey", table: "pd.DataFrame") -> str:
     longest = survey.turning.longest
     if (table["median"] > longest).any():
         notes.append(f"turning lengths over {longest} steps, the longest run that was fitted")
-    return f"Outside what was fitted, to be trusted less: {'; '.join(notes)}." if notes else ""
+    return listed(notes, len(notes))
 
 
-def _domains(response: "Response") -> tuple[str, str]:
-    general, target = response.draws["domain"].to_numpy()
-    return str(general), str(target)
+def effects(survey: "Survey", interval: float = 0.9) -> list[tuple[str, list[Estimate]]]:
+    """Return what each choice does to the last losses of the surveyed run.
+
+    Parameters
+    ----------
+    survey : Survey
+    interval : float
+        Mass of the intervals.
+
+    Returns
+    -------
+    list of (str, list of Estimate)
+        The choice in words, and the change on each validation set, nats/token.
+    """
+
+    def row(text: str, changes: Floats) -> tuple[str, list[Estimate]]:
+        return text, [Estimate.of(change, interval) for change in changes.T]
+
+    values, reference = survey.peaks.draws["value"].to_numpy(), survey.peaks.reference
+    half = int(np.argmin(np.abs(values - 0.5 * values[reference])))
+    rows = []
+    if half != reference:
+        text = f"peak {values[half]:g}, not {values[reference]:g}"
+        rows.append(row(text, gaps(survey.peaks)[:, half]))
+    choices = survey.choices
+    if choices is None:
+        return rows
+    lowest = f"base annealed to {100 * float(choices.direct.draws['value'][0]):g} %"
+    rows.append(row(f"{lowest}, not re-warmed", gaps(choices.direct)[:, 0]))
+    rows.append(row("base annealed to 0 %, re-warmed", gaps(choices.rewarmed)[:, 0]))
+    names = choices.bases.draws["value"].to_numpy()
+    changes, reference = gaps(choices.bases), choices.bases.reference
+    rows += [
+        row(f"{name}, not {names[reference]}", changes[:, index])
+        for index, name in enumerate(names)
+        if index != reference
+    ]
+    return rows
 
 
-def _gaps(response: "Response") -> Floats:
+def gaps(response: "Response") -> Floats:
     """Return final losses minus those at the reference, shape (draws, values, domains)."""
     loss = response.draws["loss"].transpose("draw", "value", "domain").to_numpy()
     return np.asarray(loss - loss[:, [response.reference]])
 
 
-def _moved(gap: Floats, interval: float) -> str:
-    """Return a difference of losses in words."""
-    median, lower, upper = _quantiles(gap, interval)
-    way = "higher" if median > 0 else "lower"
-    sure = float(np.mean(gap > 0 if median > 0 else gap < 0))
-    return f"{abs(median):.3f} nats {way} ({_signed(lower)} to {_signed(upper)}; {chance(sure)})"
-
-
-def _band(values: Floats, interval: float) -> str:
-    median, lower, upper = _quantiles(values, interval)
-    return f"{median:.3f} ({lower:.3f} to {upper:.3f})"
-
-
-def _quantiles(values: Floats, interval: float) -> Floats:
-    return np.quantile(values, [0.5, 0.5 - interval / 2, 0.5 + interval / 2])
-
-
-def chance(probability: float) -> str:
-    """Return a probability with as many digits as some hundred draws give it.
-
-    Examples
-    --------
-    >>> chance(0.123), chance(0.0), chance(1.0)
-    ('12 %', 'under 1 %', 'over 99 %')
-    """
-    if probability < 0.01:
-        return "under 1 %"
-    return "over 99 %" if probability > 0.99 else f"{100 * probability:.0f} %"
-
-
-def steps(count: float) -> str:
-    """Return a number of steps in words.
-
-    Examples
-    --------
-    >>> steps(8423.4), steps(3.2e8)
-    ('8423', 'over a million')
-    """
-    return "over a million" if count > MANY else f"{count:.0f}"
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.3f}".replace("-", "−")
+def _domains(response: "Response") -> tuple[str, str]:
+    general, target = response.draws["domain"].to_numpy()
+    return str(general), str(target)

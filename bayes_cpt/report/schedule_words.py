@@ -1,48 +1,76 @@
 """A free schedule in plain words: its course, what it gains, and whether that is the term's doing."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bayes_cpt.decisions.schedule.schedule_end import TERMS
-from bayes_cpt.report.landmark_words import chance
+from bayes_cpt.decisions.schedule.schedule_choice import COSINE, FREE, WSD
+from bayes_cpt.decisions.schedule.schedule_end import TERMS, Term
+from bayes_cpt.report.numbers import SURE, Estimate, fixed
+from bayes_cpt.report.rendering import Words, render
 from bayes_cpt.study.schedules import Schedule
 
 if TYPE_CHECKING:
     from bayes_cpt.decisions.schedule.schedule_choice import ScheduleChoice
-
-type Floats = NDArray[np.floating]
 
 TERM_NAMES = {
     "annealing": "the law's annealing term",
     "multi_power": "the multi-power term",
     "both": "the mean of both terms",
 }
-FAMILY_NAMES = {"cosine": "the best cosine", "wsd": "the best hold-and-decay (WSD)"}
-# From here on something is as good as certain.
-SURE = 0.9
+FAMILY_NAMES = {
+    FREE: "the free schedule",
+    COSINE: "the best cosine",
+    WSD: "the best hold-and-decay (WSD)",
+}
+RIVALS = (COSINE, WSD)
 # Shares of its first learning rate down to which a schedule is kept, and below which it is gone.
 KEPT, GONE = 0.95, 0.01
-# Below this share of its first learning rate a schedule is at 0.
-NONE = 1e-6
-# Nats that nobody would change a schedule for.
-NOTHING = 0.001
+# Below this share of its first learning rate a schedule is as good as at 0.
+NONE = 1e-3
 
 
-def advise(choice: "ScheduleChoice", interval: float = 0.9) -> list[str]:
-    """Return what a choice of schedules comes to, one paragraph per question.
+def words(choice: "ScheduleChoice", interval: float = 0.9) -> Words:
+    """Return what a choice of schedules comes to.
 
     Parameters
     ----------
     choice : ScheduleChoice
     interval : float
-        Mass of the intervals in brackets.
+        Mass of the intervals.
     """
-    found = [_course(choice), _gains(choice, interval), _artefact(choice), _verdict(choice)]
-    if choice.outside:
-        found.append(f"Mind: extrapolates: {'; '.join(choice.outside)}.")
-    return found
+    end = choice.end
+    weights = zip(end.weights, end.model.domains, strict=True)
+    alone = choice.schedules["annealing", FREE]
+    promised, kept = (Estimate.of(choice.gains("annealing", WSD, term), interval) for term in TERMS)
+    return render(
+        "schedule.txt",
+        {
+            "base": end.base.name,
+            "replay": f"{100 * end.replay:.3g}",
+            "steps": end.steps,
+            "taken": " and ".join(choice.taken),
+            "objective": choice.objective.name,
+            "goal": " + ".join(f"{weight:.3g} {name}" for weight, name in weights),
+            "cap": f"{choice.cap:g}",
+            "criterion": TERM_NAMES[choice.criterion],
+            "terms": TERM_NAMES,
+            "advised": choice.advised,
+            "brief": brief(choice.schedules[choice.criterion, choice.advised], choice.advised),
+            "course": course(choice.schedule, end.initial, choice.warmup),
+            "rivals": [_rival(choice, against, interval) for against in RIVALS],
+            "sure": _sure(choice, interval),
+            "corner": course(alone, end.initial, choice.warmup),
+            "promised": promised,
+            "kept": kept,
+            "survives": kept.probability_positive >= SURE,
+            "misfit": fixed(choice.misfit, 0.3 * choice.misfit),
+            "told": f"{choice.told:.1g}",
+            "noise": fixed(choice.noise, 0.3 * choice.noise),
+            "runs": choice.runs_needed(FREE, WSD),
+            "outside": "; ".join(choice.outside),
+        },
+    )
 
 
 def course(schedule: Schedule, initial: float, warmup: int) -> str:
@@ -64,108 +92,86 @@ def course(schedule: Schedule, initial: float, warmup: int) -> str:
         head = f"go on at {first:.3g}"
     else:
         head = f"{'re-warm' if first > initial else 'go down'} in {warmup} steps to {first:.3g}"
-    last = float(rates[-1]) if rates[-1] > NONE * first else 0.0
     gone = steps - int(np.flatnonzero(rates >= GONE * first)[-1]) - 1
     tail = f", below a hundredth of it for the last {gone}" if gone else ""
     if kept == steps:
         return f"{head} and stay there to the last of {steps} steps"
     return (
         f"{head}, keep that (within 5 %) to step {kept} of {steps}, be at half of it with "
-        f"{steps - half} steps to go{tail}, and end at {last:.2g}"
+        f"{steps - half} steps to go{tail}, and end at {_rate(float(rates[-1]), first)}"
     )
 
 
-def _course(choice: "ScheduleChoice") -> str:
-    end = choice.end
-    weights = dict(zip(end.model.domains, end.weights, strict=True))
-    goal = " + ".join(f"{weight:.3g} {name}" for name, weight in weights.items())
-    return (
-        f"Schedule: from {end.base.name} with {100 * end.replay:.3g} % general data, "
-        f"{course(choice.schedule, end.initial, choice.warmup)}. Of all falling schedules up to "
-        f"{choice.cap:g} that has the lowest expected loss ({goal}) under "
-        f"{TERM_NAMES[choice.criterion]}."
-    )
+def brief(schedule: Schedule, family: str) -> str:
+    """Return what to do with the learning rate in a few words.
 
-
-def _gains(choice: "ScheduleChoice", interval: float) -> str:
-    parts = []
-    for against, name in FAMILY_NAMES.items():
-        own = choice.schedules[choice.criterion, against]
-        ways = [
-            f"{_moved(choice.gains(choice.criterion, against, term), interval)} by {TERM_NAMES[term]}"
-            for term in TERMS
-        ]
-        parts.append(f"beside {name} ({_shape(own)}) it ends {' and '.join(ways)}")
-    return f"Gain: draw by draw, {'; '.join(parts)}."
-
-
-def _shape(schedule: Schedule) -> str:
+    Parameters
+    ----------
+    schedule : Schedule
+    family : {"free", "cosine", "wsd"}
+    """
     decay = schedule.segments[-1]
-    shape = getattr(decay, "shape", "log").replace("_", " ")
-    return (
-        f"peak {schedule.peak:.3g}, {shape} decay over {decay.steps} steps to {schedule.final:.2g}"
-    )
+    peak, steps, last = f"{schedule.peak:.3g}", schedule.steps, _rate(schedule.final, schedule.peak)
+    if family == COSINE:
+        return f"Decay from {peak} to {last} by a cosine over {decay.steps} of {steps} steps"
+    if family == WSD:
+        return f"Hold {peak} to step {steps - decay.steps} of {steps}, then decay to {last} (WSD)"
+    rates = schedule.learning_rates()
+    kept = int(np.flatnonzero(rates >= KEPT * schedule.peak)[-1]) + 1
+    return f"Hold {peak} to step {kept} of {steps}, then fall freely to {last} (lr.csv)"
 
 
-def _artefact(choice: "ScheduleChoice") -> str:
-    promised, kept = (choice.gains("annealing", "wsd", term) for term in TERMS)
-    alone = course(choice.schedules["annealing", "free"], choice.end.initial, choice.warmup)
-    text = (
-        "Is it the term's doing? At a given forward area the annealing term is linear in the learning "
-        f"rates, so that under it alone the best is a corner: {alone}. Over the best WSD it promises "
-        f"{promised.mean():.4f} nats ({chance(float(np.mean(promised > 0)))}). Under the multi-power term, "
-        f"which on the study's own runs differs from it by {choice.misfit:.4f} nats (root mean square), "
-        f"the same schedule ends {_plain(kept)}"
-    )
-    if np.mean(kept > 0) >= SURE:
-        return f"{text}: the gain survives."
-    return (
-        f"{text}: the gain does not survive. It rests on a form that no run of the study has tried; at a "
-        "learning rate of 0 nothing is learnt, so that no run can show it."
-    )
+def _rate(rate: float, first: float) -> str:
+    return f"{rate:.2g}" if rate > NONE * first else "0"
 
 
-def _verdict(choice: "ScheduleChoice") -> str:
-    parts = [_survival(choice, against) for against in FAMILY_NAMES]
-    over = float(choice.gains(choice.criterion, "wsd", "both").mean())
-    if over < NOTHING:
-        parts.append(
-            f"over the best WSD {max(over, 0.0):.4f} nats are to be had on average over both terms: take "
-            "whichever of the two is easier to train"
-        )
-    else:
-        runs = int(np.ceil(8.0 * (choice.noise / over) ** 2))
-        parts.append(
-            f"a single run moves by {choice.noise:.3f} nats (sd) about the law, so that about {runs} "
-            "runs of each would be needed to see the gain over WSD"
-        )
-    return f"Verdict: {'; '.join(parts)}."
+def _rival(choice: "ScheduleChoice", against: str, interval: float) -> dict[str, Any]:
+    schedule = choice.schedules[choice.criterion, against]
+    decay = schedule.segments[-1]
+    return {
+        "name": FAMILY_NAMES[against],
+        "shape": getattr(decay, "shape", "log").replace("_", " "),
+        "peak": f"{schedule.peak:.3g}",
+        "decay": decay.steps,
+        "last": _rate(schedule.final, schedule.peak),
+        "gains": [_gain(choice, against, term, interval) for term in TERMS],
+        **_survival(choice, against),
+    }
 
 
-def _survival(choice: "ScheduleChoice", against: str) -> str:
+def _gain(choice: "ScheduleChoice", against: str, term: Term, interval: float) -> str:
+    gain = Estimate.of(-choice.gains(choice.criterion, against, term), interval)
+    if gain.is_told and abs(gain.median) > choice.told:
+        return f"it ends {gain.moved} under {TERM_NAMES[term]}"
+    return f"no difference can be told under {TERM_NAMES[term]}"
+
+
+def _survival(choice: "ScheduleChoice", against: str) -> dict[str, Any]:
+    """Return under which of the two terms the gain over another schedule is sure."""
     chances = {
         term: float(np.mean(choice.gains(choice.criterion, against, term) > 0)) for term in TERMS
     }
-    name, lowest = FAMILY_NAMES[against], min(chances.values())
-    best = max(chances, key=lambda term: chances[term])
-    if lowest >= SURE:
-        return f"the gain over {name} survives under both terms"
-    if chances[best] < SURE:
-        return f"a gain over {name} is sure under neither term"
-    if lowest >= 0.5:
-        return f"the gain over {name} is sure only under {TERM_NAMES[best]}"
-    return f"the gain over {name} rests on {TERM_NAMES[best]} and does not survive the other"
+    lowest, best = min(chances.values()), max(chances, key=lambda term: chances[term])
+    return {
+        "is_told": choice.is_told(FREE, against),
+        "both": lowest >= SURE,
+        "neither": chances[best] < SURE,
+        "open": lowest >= 0.5,
+        "best": TERM_NAMES[best],
+    }
 
 
-def _moved(gains: Floats, interval: float) -> str:
-    median, lower, upper = np.quantile(gains, [0.5, 0.5 - interval / 2, 0.5 + interval / 2])
-    sure = float(np.mean(gains > 0 if median > 0 else gains <= 0))
-    if median < 0:
-        lower, upper = -upper, -lower
-    way = "lower" if median > 0 else "higher"
-    return f"{abs(median):.4f} nats {way} ({lower:.4f} to {upper:.4f}; {chance(sure)})"
-
-
-def _plain(gains: Floats) -> str:
-    mean = float(gains.mean())
-    return f"{abs(mean):.4f} nats {'below' if mean > 0 else 'above'} it"
+def _sure(choice: "ScheduleChoice", interval: float) -> dict[str, Any] | None:
+    """Return what the advised schedule gains over the best cosine; None where that is the advice."""
+    if choice.advised == COSINE:
+        return None
+    gains = choice.gains(choice.criterion, COSINE, "both", family=choice.advised)
+    each = [
+        float(np.mean(choice.gains(choice.criterion, COSINE, term, family=choice.advised) > 0))
+        for term in TERMS
+    ]
+    return {
+        "gain": Estimate.of(-gains, interval),
+        "lowest": min(each),
+        "is_told": choice.is_told(choice.advised, COSINE),
+    }

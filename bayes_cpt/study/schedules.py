@@ -212,7 +212,7 @@ class Schedule:
         return steps
 
     def first(self, steps: int) -> "Schedule":
-        """Return the schedule of the first `steps` steps; a segment cut through becomes a log.
+        """Return the schedule of the first `steps` steps; one that is cut becomes a log.
 
         Parameters
         ----------
@@ -239,8 +239,7 @@ class Schedule:
         for segment in self.segments:
             if segment.steps > left:
                 if left:
-                    rates = segment.learning_rates()[:left]
-                    kept += Schedule.from_log(np.arange(1, left + 1), rates).segments
+                    kept.append(segment.first(left))
                 break
             kept.append(segment)
             left -= segment.steps

@@ -123,6 +123,13 @@ class Segment:
         """
         return replace(self, steps=steps)
 
+    def first(self, steps: int) -> "Segment | LoggedSegment":
+        """Return the first steps of it, to the last digit: as a log unless it is constant."""
+        if self.shape == "constant":
+            return self.stretched(steps)
+        rates = self.learning_rates()[:steps]
+        return LoggedSegment(steps, tuple(range(1, steps + 1)), tuple(rates.tolist()))
+
 
 @dataclass(frozen=True)
 class LoggedSegment:
@@ -175,6 +182,16 @@ class LoggedSegment:
                 "log finite learning rates, not below 0",
             )
         check.raise_problems()
+
+    def first(self, steps: int) -> "LoggedSegment":
+        """Return the first steps of it, every one logged."""
+        rates = self.learning_rates()[:steps]
+        return replace(
+            self,
+            steps=steps,
+            logged_steps=tuple(range(1, steps + 1)),
+            logged_rates=tuple(rates.tolist()),
+        )
 
     @property
     def highest(self) -> float:

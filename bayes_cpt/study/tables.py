@@ -1,5 +1,6 @@
 """Tables of a study, losses and logged learning rates: cells checked, then converted."""
 
+import re
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ from bayes_cpt.study.segments import FloatArray
 if TYPE_CHECKING:
     import pandas as pd
 
+# A number as much of the world writes it.
+DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(e[+-]?\d+)?", re.IGNORECASE)
 LOSS_COLUMNS = ("run", "step", "domain", "loss")
 RATE_COLUMNS = ("run", "step", "lr")
 TEXT_COLUMNS = ("run", "domain")
@@ -73,12 +76,22 @@ class TableCheck(Check):
         """
         wanted = ", ".join(expected)
         found = [str(column) for column in self.table.columns]
+        others = [column for column in found if column not in expected]
+        if set(expected) - set(found) == {"domain", "loss"} and len(others) > 1:
+            self.add(
+                f"{self.file}, column loss",
+                f"the columns {', '.join(others)} stand in place of domain and loss",
+                f"write a row for each validation set, with the columns {wanted}, or have the table read "
+                "as it is: bayes-cpt import csv --help",
+            )
+            return
         for column in expected:
             if column not in found:
                 self.add(
                     f"{self.file}, column {column}",
                     f"the column {column!r} is missing among {', '.join(found) or 'none'}",
-                    f"name the columns {wanted}, separated by commas",
+                    f"name the columns {wanted}, separated by commas; bayes-cpt import csv --help "
+                    "says how to map others",
                 )
         for column in found:
             if column not in expected:
@@ -112,9 +125,10 @@ class TableCheck(Check):
                 numbers = values.to_numpy()
                 fine = np.isfinite(numbers) & is_allowed(numbers) & ~_is_truth(cells)
             for label in self.table.index[~fine]:
-                self.add(
-                    self.place(label), f"the {column} is {self.table.at[label, column]!r}", fix
-                )
+                cell = self.table.at[label, column]
+                own = f"write {str(cell).replace(',', '.')} with a decimal point"
+                decimal = column not in TEXT_COLUMNS and DECIMAL_COMMA.fullmatch(str(cell))
+                self.add(self.place(label), f"the {column} is {cell!r}", own if decimal else fix)
             good &= fine
             converted[column] = values
         table = pd.DataFrame(converted, index=self.table.index)[good]

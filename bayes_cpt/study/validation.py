@@ -10,12 +10,14 @@ import numpy as np
 
 from bayes_cpt.checks import Check, suggestion
 from bayes_cpt.errors import Problem
+from bayes_cpt.study.plausibility import note_mix_ups
 from bayes_cpt.study.tables import LOSS_COLUMNS, TableCheck
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from bayes_cpt.study.runs import Base, Run
+    from bayes_cpt.study.segments import FloatArray
 
 # ln of 268,000: more than guessing uniformly among the tokens of any vocabulary in use.
 HIGHEST_LOSS = 12.5
@@ -24,6 +26,10 @@ SAME_LOSS = 0.005
 # A PT run and the CPT runs from it may be evaluated on slightly different sequences (nats).
 SIMILAR_LOSS = 0.05
 SAME_RATE = 1e-6
+# Losses that differ by less are one number with rounding errors: one evaluation alone varies more (nats).
+SAME_NUMBER = 1e-5
+# So many equal losses are no accident, even if they are rounded to two digits.
+FLAT = 5
 
 
 @dataclass(frozen=True)
@@ -90,12 +96,16 @@ def examine(
     clean = table.duplicates(clean, ["run", "step", "domain"])
     if runs or malformed:
         clean = _check_rows(table, clean, runs, malformed)
+    _check_scale(table, clean)
     if not is_plan:
         _check_domains(table, clean, general, target, runs)
         _note_unmeasured_runs(cautions, clean, runs, origin)
+        if isinstance(general, str) and isinstance(target, str):
+            note_mix_ups(cautions, clean, runs, general, target, origin.settings)
     caution_table = TableCheck(losses, origin.losses, origin.row)
     _note_disorder(caution_table, clean)
     _note_high_losses(caution_table, clean)
+    _note_flat_curves(caution_table, clean)
     _note_base_losses(caution_table, clean, bases, runs)
     return Findings(
         _ordered(clean, runs),
@@ -294,6 +304,21 @@ def _note_disorder(cautions: TableCheck, losses: "pd.DataFrame") -> None:
         )
 
 
+def _check_scale(table: TableCheck, losses: "pd.DataFrame") -> None:
+    """Refuse validation sets most of whose losses are in another unit: no law of losses fits those."""
+    for domain, rows in losses.groupby("domain", sort=False):
+        high = rows[rows["loss"] > HIGHEST_LOSS]
+        if 2 * len(high) > len(rows):
+            first = high["loss"].iloc[0]
+            table.add(
+                table.place(high.index[0]),
+                f"{len(high)} of {len(rows)} losses of {domain} are above {HIGHEST_LOSS:g}, more than a "
+                "uniform guess costs in any vocabulary: these look like perplexities",
+                "give nats/token, the natural logarithm of perplexity: "
+                f"{math.log(first):.4g} for {first:g}",
+            )
+
+
 def _note_high_losses(cautions: TableCheck, losses: "pd.DataFrame") -> None:
     for domain, rows in losses[losses["loss"] > HIGHEST_LOSS].groupby("domain", sort=False):
         cautions.add(
@@ -301,6 +326,28 @@ def _note_high_losses(cautions: TableCheck, losses: "pd.DataFrame") -> None:
             f"the loss is {rows['loss'].iloc[0]:g}, more than a uniform guess costs in any "
             f"vocabulary ({len(rows)} rows of {domain} above {HIGHEST_LOSS:g} nats/token)",
             f"give nats/token: multiply bits by {math.log(2):.4f}, take the log of perplexity",
+        )
+
+
+def is_one_number(losses: "FloatArray") -> bool:
+    """Return whether losses (nats/token, at least one) are the same but for rounding errors."""
+    return bool(np.ptp(losses) <= SAME_NUMBER)
+
+
+def _note_flat_curves(cautions: TableCheck, losses: "pd.DataFrame") -> None:
+    """Note curves that never move: often the last loss of a run, repeated by an export."""
+    flat = [
+        (rows.index[0], len(rows))
+        for _, rows in losses.groupby(["run", "domain"], sort=False)
+        if len(rows) >= FLAT and is_one_number(rows["loss"].to_numpy())
+    ]
+    if flat:
+        first, count = flat[0]
+        others = f"; so it is in {len(flat) - 1} more curves" if len(flat) > 1 else ""
+        cautions.add(
+            cautions.place(first),
+            f"all {count} losses of this curve are {losses.at[first, 'loss']:g}{others}",
+            "give the validation loss that was measured at each step, not one value repeated",
         )
 
 

@@ -51,12 +51,17 @@ def write_study(
     try:
         (partial / "study.toml").write_text(text, encoding="utf-8")
         _write_table(study.losses, partial / f"losses.{table_format}")
-        logged = [run for run in study.runs if run.schedule.is_logged]
-        if logged:
-            _write_table(_logged_rates(logged), partial / f"lr.{table_format}")
+        write_rates(study.runs, partial / f"lr.{table_format}")
         partial.replace(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def write_rates(runs: Iterable[Run], path: Path) -> None:
+    """Write the learning rates of the runs that have a log, and no file where none has one."""
+    logged = [run for run in runs if run.schedule.is_logged]
+    if logged:
+        _write_table(logged_rates(logged), path)
 
 
 def settings_text(study: Study) -> str:
@@ -135,7 +140,7 @@ def _run_lines(run: Run) -> list[str]:
 def _table_lines(
     name: list[str], keys: dict[str, Any], schedule: Schedule | None = None
 ) -> list[str]:
-    lines = [f"[{'.'.join(_key(part) for part in name)}]"]
+    lines = [f"[{'.'.join(toml_key(part) for part in name)}]"]
     lines += [f"{key} = {toml_value(value)}" for key, value in keys.items() if value is not None]
     if schedule is not None:
         segments = [
@@ -146,7 +151,8 @@ def _table_lines(
     return [*lines, ""]
 
 
-def _key(name: str) -> str:
+def toml_key(name: str) -> str:
+    """Return a key as TOML writes it."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_value(name)
 
 
@@ -165,7 +171,7 @@ def toml_value(value: Any) -> str:
     return repr(value)
 
 
-def _logged_rates(runs: list[Run]) -> "pd.DataFrame":
+def logged_rates(runs: Iterable[Run]) -> "pd.DataFrame":
     """Return the learning rates of the runs as lr.csv has them, interpolated steps left out."""
     import pandas as pd
 
@@ -173,8 +179,9 @@ def _logged_rates(runs: list[Run]) -> "pd.DataFrame":
     for run in runs:
         logged, start = [], 0
         for segment in run.schedule.segments:
+            # Where the log ends early the last step says how long the run is.
             own = (
-                np.asarray(segment.logged_steps)
+                np.union1d(segment.logged_steps, [segment.steps])
                 if isinstance(segment, LoggedSegment)
                 else np.arange(1, segment.steps + 1)
             )

@@ -32,10 +32,13 @@ class Answer(NamedTuple):
         Of the loss, nats/token.
     problems : tuple of str
         Why the fit is not to be trusted; empty where it is.
+    attempts : int
+        How often it was sampled until its diagnostics held.
     """
 
     draws: Floats
     problems: tuple[str, ...] = ()
+    attempts: int = 1
 
 
 type Method = Callable[[Question, int], Answer]
@@ -68,7 +71,8 @@ def package_method(
     kind = "known_run" if question.known else "new_run"
     points = question.points
     forecast = posterior.predict(question.plan, kind=kind, at=points, seed=seed)
-    return Answer(draws_at(forecast["loss"], points), posterior.problems)
+    attempts = int(posterior.tree.attrs["attempts"])
+    return Answer(draws_at(forecast["loss"], points), posterior.problems, attempts)
 
 
 def paper_answer(question: Question, seed: int) -> Answer:
@@ -129,7 +133,7 @@ def score_folds(
     points : DataFrame
         `bayes_cpt.validate.scores.score_points` of each point, with method, fold, seen, share and ratio.
     refits : DataFrame
-        One row per fold and method: trustworthy, problems and seconds.
+        One row per fold and method: trustworthy, problems, attempts (0 without an answer) and seconds.
     """
     kept = records or Records.open(None, {}, TABLES)
     tasks = [
@@ -158,11 +162,12 @@ def _outcome(task: _Task) -> _Outcome:
     fold = task.fold
     labels = {"method": task.method, "fold": fold.label, "seen": fold.seen}
     began = time.perf_counter()
-    points = None
+    points, attempts = None, 0
     problems: tuple[str, ...]
     try:
         answer = task.answer(fold.question, task.seed)
         points, problems = score_points(fold.measured, answer.draws), answer.problems
+        attempts = answer.attempts
         for position, (name, value) in enumerate(labels.items()):
             points.insert(position, name, value)
     except (SamplingError, BaselineError, DrawsError) as error:
@@ -170,6 +175,7 @@ def _outcome(task: _Task) -> _Outcome:
     refit = labels | {
         "trustworthy": not problems,
         "problems": in_words(problems),
+        "attempts": attempts,
         "seconds": round(time.perf_counter() - began, 2),
     }
     return _Outcome(task.label, points, pd.DataFrame([refit]))

@@ -28,7 +28,7 @@ RESIDUALS_PER_REFIT = 5
 
 
 class BaselineError(BayesCPTError, ValueError):
-    """The paper's method found no fit."""
+    """A baseline, the paper's method or another, found no fit."""
 
 
 @dataclass(frozen=True)

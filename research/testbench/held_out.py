@@ -43,7 +43,13 @@ def independent_answer(question: Question, seed: int) -> Answer:
     return Answer(independent_errors.predict(study, plan, points, seed=seed))
 
 
-METHODS: dict[str, Method] = {PAPER: paper_answer, "independent": independent_answer}
+def knows_bases(fold: Fold) -> bool:
+    """Return whether the schedule of every base is known: independent errors have no answer without."""
+    return all(base.schedule is not None for base in fold.question.study.bases)
+
+
+INDEPENDENT = "independent"
+METHODS: dict[str, Method] = {PAPER: paper_answer, INDEPENDENT: independent_answer}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -68,8 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     own = {OURS: partial(package_method, spec=spec)} | METHODS
     methods = {name: own[name] for name in names}
     folds = _folds(parser, options, spec)
-    if "independent" in names and any(not fold.question.study.continual_runs for fold in folds):
-        parser.error(f"method independent needs CPT runs to fit: give --methods {PAPER},{OURS}")
+    if INDEPENDENT in names and not all(map(knows_bases, folds)):
+        parser.error(f"method independent needs known bases: give --methods {PAPER},{OURS}")
     scored, refits = score_folds(folds, methods, options.seed, pool=Pool(options.jobs))
     by_method = {name: summarize(rows) for name, rows in scored.groupby("method", sort=False)}
     summary = pd.concat([table.assign(method=name) for name, table in by_method.items()])

@@ -16,6 +16,7 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
 from bayes_cpt.study.study import Study
+from bayes_cpt.validate.paper_method import BaselineError
 from bayes_cpt.validate.printed_law import (
     MOMENTUM,
     Floats,
@@ -70,9 +71,10 @@ class ReferenceAreas:
 
     @classmethod
     def of(cls, study: Study) -> Self:
-        """Return those of a study with bases and CPT runs."""
-        bases = [base.schedule for base in study.bases if base.schedule is not None]
-        runs = [run.schedule for run in study.continual_runs]
+        """Return those of a study; without bases its PT runs stand for them, and for CPT runs."""
+        known = [base.schedule for base in study.bases if base.schedule is not None]
+        bases = known or [run.schedule for run in study.pretraining_runs]
+        runs = [run.schedule for run in study.continual_runs] or bases
         return cls(
             peak=max(schedule.peak for schedule in bases),
             forward_pt=float(np.median([s.learning_rates().sum() for s in bases])),
@@ -200,7 +202,7 @@ def importance_sample(
     weights /= weights.sum()
     effective = 1.0 / (weights @ weights)
     if effective < LEAST_EFFECTIVE_DRAWS:
-        raise RuntimeError(
+        raise BaselineError(
             f"importance sampling is worth {effective:.0f} draws, {LEAST_EFFECTIVE_DRAWS} are "
             "needed: the posterior is no Gaussian; use a Markov chain"
         )
@@ -227,7 +229,7 @@ def predict(fit_study: Study, plan: Study, points: pd.DataFrame, *, seed: int = 
 
     Raises
     ------
-    RuntimeError
+    BaselineError
         If the posterior could not be sampled.
     """
     generator = np.random.default_rng(seed)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Call, check_refusal
+from malformed import FILES
 
 STUDY = "data/cpt-lab"
 PLAN = f"{STUDY}/plan-example.toml"
@@ -35,6 +36,12 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     ("summary {dir}/none.nc", ("none.nc: there is no such fit", "bayes-cpt fit STUDY")),
     ("summary {text}", ("this is not a fit of bayes_cpt", "fit again")),
     ("summary {dir}", ("there is no such fit",)),
+    (f"summary {STUDY}", ("this is a study, not a fit", f"bayes-cpt fit {STUDY} -o fit.nc")),
+    ("landmarks {fit} --run r25", ("fit.nc: there is no run 'r25'", "did you mean")),
+    (
+        f"predict {{fit}} --plan {PLAN} --at {{semi}} -o {{dir}}/o.csv",
+        ("semi.csv: the columns are separated by semicolons",),
+    ),
     ("summary {fit} --interval 90", ("90 is not a mass between 0 and 1", "write 0.9 for 90 %")),
     ("summary {fit} --interval 0", ("0 is not a mass",)),
     ("summary {fit} --interval nan", ("nan is not a mass",)),
@@ -68,8 +75,11 @@ def test_bad_command_lines(
     text.write_text("nothing of the kind\n")
     plan.write_text(Path(PLAN).read_text() + '\n[study]\nname = "other"\ngeneral = "prose"\n')
     points.write_text("run,step,domain\nmixed,5,general\n")
+    semi = tmp_path / "semi.csv"
+    semi.write_text("run;step;domain\nlong_r25;5;general\n")
     before = fit_file.read_bytes()
     places = {"fit": fit_file, "dir": folder, "text": text, "plan": plan, "points": points}
+    places["semi"] = semi
     arguments = [part.format(**places) for part in line.split()]
     check_refusal(call(*arguments), fragments)
     assert list(folder.iterdir()) == []
@@ -99,3 +109,44 @@ def test_what_reads_the_output_may_stop_early() -> None:
     os.close(writing)
     assert done.stderr == ""
     assert done.returncode == 141
+
+
+# Every place where the command line takes a TOML file. {fit} is a fit, {deep} the file, {out} a new name.
+TAKING_TOML = (
+    "check {folder}",
+    "check data/cpt-lab --model {deep}",
+    "fit data/cpt-lab --model {deep} -o {out}.nc",
+    "fit {folder} -o {out}.nc",
+    "predict {fit} --plan {deep} -o {out}.csv",
+    "summary {fit} --sensitivity --plan {deep}",
+    "decide {fit} --objective {deep}",
+    "decide {fit} --space {deep}",
+    "next-run {fit} --runs {deep}",
+    "next-run {fit} --objective {deep}",
+    "next-run {fit} --space {deep}",
+    "schedule {fit} --steps 100 --replay 0.25 --base stable_12k --objective {deep}",
+    "landmarks {fit} --plan {deep}",
+    "prior {deep}",
+    "prior cpt-replay --plan {deep}",
+    "prior cpt-replay --study {folder}",
+    "prior cpt-replay --elicit {deep} -o {out}.toml",
+    "validate forecast {folder}",
+    "validate forecast data/cpt-lab --model {deep}",
+    "validate forecast data/cpt-lab --held-out {folder}",
+    "validate sbc --model {deep}",
+    "validate sbc --design {deep}",
+    "validate sbc --plan {deep}",
+)
+
+
+@pytest.mark.parametrize("line", TAKING_TOML)
+def test_deep_nesting_is_refused_wherever_a_toml_is_taken(
+    line: str, call: Call, fit_file: Path, tmp_path: Path
+) -> None:
+    deep = tmp_path / "study.toml"
+    deep.write_text("a = " + "[" * 5000 + "]" * 5000)
+    (tmp_path / "losses.csv").write_text(FILES["losses.csv"])
+    places = {"fit": fit_file, "deep": deep, "folder": tmp_path, "out": tmp_path / "out"}
+    answer = call(*line.format(**places).split())
+    check_refusal(answer, ("study.toml: this is not TOML: its tables are nested too deeply",))
+    assert {path.name for path in tmp_path.iterdir()} == {"study.toml", "losses.csv"}

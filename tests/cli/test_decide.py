@@ -58,6 +58,7 @@ def test_json_holds_what_the_function_returns(
     found, wanted = answer.json(), decided(fit_file, objective, space, risk="cvar:0.8", seed=4)
     assert answer.code == (0 if wanted.feasible else 1)
     assert found["sentences"] == wanted.sentences(0.8)
+    assert found["verdict"] == wanted.verdict(0.8)
     assert found["risk"] == "cvar:0.8"
     assert found["reference"] == "stable_12k"
     assert found["objective"]["constraints"][0]["limit"] == 3.6
@@ -77,13 +78,15 @@ def test_json_holds_what_the_function_returns(
 
 def test_everything_is_written_into_a_folder(call: Call, fit_file: Path, tmp_path: Path) -> None:
     folder = tmp_path / "decision"
-    answer = call("decide", fit_file, "-o", folder, *FEW)
+    answer = call("decide", fit_file, "-o", folder, "--verbose", *FEW)
     assert answer.code == 0
     assert {path.name for path in folder.iterdir()} == FILES
     table = pd.read_csv(folder / "contenders.csv")
     assert table["option"][0] == "recommended"
     row = table.iloc[0]
-    assert f" recommended  {row['base']} " in answer.out
+    shown = next(line for line in answer.out.splitlines() if line.startswith(" recommended "))
+    marked = ["*"] if isinstance(row["outside"], str) else []
+    assert shown.split()[: 2 + len(marked)] == ["recommended", *marked, row["base"]]
     assert f"{row['regret']:.4f}" in answer.out
     for sentence in (folder / "words.txt").read_text(encoding="utf-8").split("\n\n"):
         assert sentence.strip() in answer.out
@@ -115,7 +118,9 @@ def test_constraints_that_nothing_keeps_are_told_by_the_exit_code(
     answer = call("decide", fit_file, "--objective", path, *FEW)
     assert answer.code == 1
     assert "No configuration of the space keeps the constraints" in answer.err
-    assert "Nothing keeps the constraints; the nearest is to train" in answer.out
+    assert answer.out.startswith("Nothing keeps the constraints. The nearest: train from ")
+    assert "is broken with probability over 99 %" in answer.out
+    assert "allow more, or widen the space" in answer.out
     quiet = call("decide", fit_file, "--objective", path, *FEW, "--quiet", "--json")
     assert quiet.code == 1
     assert not quiet.json()["feasible"]
@@ -125,7 +130,8 @@ def test_an_untrustworthy_fit_decides_with_exit_code_1(call: Call, weak_fit_file
     answer = call("decide", weak_fit_file, *FEW)
     assert answer.code == 1
     assert "Not trustworthy" in answer.err
-    assert "What to train" in answer.out
+    assert answer.out.startswith("Train from ")
+    assert "(not trustworthy)" in answer.out
 
 
 def test_the_forms_in_the_help_are_read(call: Call) -> None:
@@ -147,8 +153,8 @@ def test_the_forms_in_the_help_are_read(call: Call) -> None:
 
 WRONG = [
     (("--objective", "balance"), ("no preset 'balance'", "did you mean 'balanced'")),
-    (("--objective", "none.toml"), ("none.toml: this cannot be read",)),
-    (("--space", "none.toml"), ("none.toml: this cannot be read",)),
+    (("--objective", "none.toml"), ("none.toml: there is no such file",)),
+    (("--space", "none.toml"), ("none.toml: there is no such file",)),
     (("--space", "{text}"), ("text.toml: this is not TOML",)),
     (("--risk", "cvar:95"), ("no level of cvar", "write cvar:0.95")),
     (("--risk", "beat:r1"), ("no CPT run 'r1'",)),

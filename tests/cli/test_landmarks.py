@@ -1,4 +1,5 @@
 from pathlib import Path
+from textwrap import wrap
 
 import numpy as np
 import pandas as pd
@@ -31,6 +32,14 @@ def test_tables_and_words_are_those_of_the_survey(call: Call, fit_file: Path, pl
     expected = survey(bayes_cpt.load(fit_file), plan, "r25_a0_rewarm", balance=0.7, draws=8)
     assert found["run"] == "r25_a0_rewarm"
     assert found["sentences"] == expected.sentences(0.8)
+    assert found["verdict"] == expected.verdict(0.8)
+    posterior, prior = expected.past() or (None, None)
+    assert found["past_critical_point"] == {
+        "base": "annealed_0pct",
+        "replay": 0.25,
+        "probability": posterior,
+        "probability_by_prior": prior,
+    }
     assert found["files"] == {}
     for name, table in expected.tables(0.8).items():
         read = pd.DataFrame(found[name])
@@ -45,7 +54,7 @@ def test_everything_is_written_into_a_new_folder(
     call: Call, fit_file: Path, plan: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "landmarks"
-    answer = call("landmarks", fit_file, "--plan", plan, "-o", folder, *FEW)
+    answer = call("landmarks", fit_file, "--plan", plan, "-o", folder, "--verbose", *FEW)
     assert answer.code == 0
     assert {path.name for path in folder.iterdir()} == {
         *(f"{name}.csv" for name in TABLES),
@@ -59,6 +68,19 @@ def test_everything_is_written_into_a_new_folder(
     assert table["run"].unique().tolist() == ["r25_cos", "r25_a0_rewarm"]
     assert " r25_cos        drawn out     general " in answer.out
     assert "Last loss of r25_cos against loss potential of the base" in answer.out
+
+
+def test_what_is_printed_fits_on_a_screen(
+    call: Call, fit_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    answer = call("landmarks", fit_file, *FEW)
+    lines = [part for line in answer.out.splitlines() for part in wrap(line, 100) or [""]]
+    assert len(lines) <= 40
+    assert "…" not in answer.out
+    assert answer.out.splitlines()[3] == ""
+    assert "2 more runs with --verbose" in answer.out
+    assert "by the prior alone" in answer.out
 
 
 def test_quiet_prints_nothing(call: Call, fit_file: Path, plan: Path) -> None:

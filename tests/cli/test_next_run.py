@@ -47,6 +47,7 @@ def test_tables_and_words_are_those_of_the_values(
     )
     assert len(found["information"]) == 4
     assert found["sentences"] == expected.sentences()
+    assert found["verdict"] == expected.verdict()
     assert found["value_of_perfect_information"]["nats"] == pytest.approx(expected.perfect[0])
     assert found["files"] == {}
 
@@ -55,7 +56,7 @@ def test_everything_is_written_into_a_new_folder(
     call: Call, fit_file: Path, probes: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "next"
-    answer = call("next-run", fit_file, "--runs", probes, "-o", folder, *FEW)
+    answer = call("next-run", fit_file, "--runs", probes, "-o", folder, "--verbose", *FEW)
     assert answer.code == 0
     assert {path.name for path in folder.iterdir()} == {
         "runs.csv", "information.csv", "next_run.png", "words.txt",
@@ -70,7 +71,7 @@ def test_everything_is_written_into_a_new_folder(
 def test_runs_need_not_be_named(call: Call, fit_file: Path) -> None:
     answer = call("next-run", fit_file, "--steps", 40, *FEW)
     assert answer.code == 0
-    assert "20 more are in --json" in answer.out
+    assert "26 more are in --json" in answer.out
     assert "_constant" in answer.out
 
 

@@ -19,6 +19,9 @@ def test_gains_and_words_are_those_of_the_choice(call: Call, fit_file: Path) -> 
         cap=1e-3, criterion="multi_power", draws=8,
     )  # fmt: skip
     assert found["sentences"] == expected.sentences(0.8)
+    assert found["verdict"] == expected.verdict(0.8)
+    assert found["advised"] == expected.advised
+    assert found["not_given"] == []
     assert found["files"] == {}
     assert found["term"] == "multi-power"
     np.testing.assert_allclose(found["learning_rate"], expected.schedule.learning_rates())
@@ -30,7 +33,7 @@ def test_the_folder_is_a_plan_that_predict_reads(
     call: Call, fit_file: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "schedule"
-    answer = call("schedule", fit_file, *RUN, "-o", folder)
+    answer = call("schedule", fit_file, *RUN, "-o", folder, "-v")
     assert answer.code == 0
     assert {path.name for path in folder.iterdir()} == {
         "study.toml", "lr.csv", "gains.csv", "schedule.png", "words.txt",
@@ -44,6 +47,22 @@ def test_the_folder_is_a_plan_that_predict_reads(
     out = tmp_path / "forecast.csv"
     assert call("predict", fit_file, "--plan", folder, "-o", out, "--draws", 8).code == 0
     assert pd.read_csv(out)["run"].unique().tolist() == ["free", "cosine", "wsd"]
+
+
+def test_base_and_replay_need_not_be_given(call: Call, fit_file: Path, tmp_path: Path) -> None:
+    """What the tour of the README runs."""
+    folder = tmp_path / "schedule"
+    answer = call("schedule", fit_file, "--steps", 300, "-o", folder, "--draws", 8)
+    assert answer.code == 0
+    assert "(base and replay not given: the best of those tried)" in answer.out
+    study = bayes_cpt.load(fit_file).study
+    run = bayes_cpt.read_plan(folder, study).run("free")
+    tried = study.continual_runs
+    assert run.base in {own.base for own in tried}
+    assert run.replay in {own.replay for own in tried}
+    told = call("schedule", fit_file, "--steps", 300, "--draws", 8, "--json").json()
+    assert (told["base"], told["replay"]) == (run.base, run.replay)
+    assert told["not_given"] == ["base", "replay"]
 
 
 def test_quiet_prints_nothing_and_an_untrustworthy_fit_gives_exit_code_1(

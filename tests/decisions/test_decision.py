@@ -127,7 +127,7 @@ def test_sentences_name_what_to_do_with_its_probability() -> None:
         assert f"{head}: " in text, head
     assert "loss potential" in text
     assert "is kept" in text
-    assert "extrapolates: 6000 steps, 2.0x the longest run" in text
+    assert "It leaves what was fitted: 6000 steps, 2.0x the longest run" in text
     # No sentence without a figure to judge it by.
     for sentence in decision().sentences():
         assert any(letter.isdigit() for letter in sentence)
@@ -140,7 +140,7 @@ def test_without_a_feasible_configuration_the_nearest_is_named_as_such() -> None
     sentences = found.sentences()
     assert sentences[0].startswith("Nothing keeps the constraints; the nearest is to train from ")
     assert "is broken" in sentences[1]
-    assert "no configuration of the space keeps all of them" in sentences[1]
+    assert "No configuration of the space keeps all of them" in sentences[1]
     assert not any(sentence.startswith("How sure") for sentence in sentences)
     lowest = found.search.breaches[0].min()
     assert found.table()["breach_1"][0] == pytest.approx(lowest, abs=1e-4)

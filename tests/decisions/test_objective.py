@@ -114,6 +114,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"weights": {"general": 0}}, "all are 0, so that nothing is to be minimised"),
     ({"weights": {"general": "much"}}, "key weights.general: Input should be a valid number"),
     ({"preset": "balance"}, "key preset: there is no preset 'balance' (did you mean 'balanced'?)"),
+    ({"preset": ["balanced"]}, "key preset: there is no preset ['balanced']"),
     ({"preset": "balanced", "wieghts": {}}, "'wieghts' is unknown (did you mean 'weights'?)"),
     ({"preset": "balanced", "measure": "relative"}, "key measure: this is none of 'change' or"),
     ({"preset": "balanced", "cost_per_1000_steps": -1}, "key cost_per_1000_steps: Input should"),
@@ -149,7 +150,7 @@ def test_all_problems_come_at_once() -> None:
 def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"no preset 'ballanced'.*did you mean 'balanced'"):
         read_objective("ballanced")
-    with pytest.raises(SpecError, match=r"none\.toml: this cannot be read"):
+    with pytest.raises(SpecError, match=r"none\.toml: there is no such file"):
         read_objective(tmp_path / "none.toml")
     bad = tmp_path / "bad.toml"
     bad.write_text("weights = \n")

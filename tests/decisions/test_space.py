@@ -63,6 +63,7 @@ def test_places_of_a_range() -> None:
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"replai": 0.5}, "key replai: the key 'replai' is unknown (did you mean 'replay'?)"),
+    ({"decay-shape": ["cosine"]}, "'decay-shape' is unknown (did you mean 'decay_shape'?)"),
     ({"replay": "half"}, "key replay: 'half' is no number, list or range. Write a number, a list"),
     ({"replay": True}, "True is no number"),
     ({"replay": []}, "the list [] does not hold numbers"),
@@ -97,5 +98,5 @@ def test_wrong_tables_are_refused(table: dict[str, Any], message: str) -> None:
 
 
 def test_a_file_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"none\.toml: this cannot be read: No such file"):
+    with pytest.raises(SpecError, match=r"none\.toml: there is no such file"):
         read_space(tmp_path / "none.toml")

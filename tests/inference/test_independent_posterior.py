@@ -170,7 +170,8 @@ def test_both_models_have_the_same_density_and_gradient() -> None:
 
     def at(place: Floats) -> Floats:
         chosen, step = sites_at(density, arguments[1], list(sites), place)
-        return np.r_[*chosen.values(), step]
+        row: Floats = np.r_[*chosen.values(), step]
+        return row
 
     for place in density.start + 0.3 * np.random.default_rng(0).standard_normal((4, size)):
         chosen, step = sites_at(density, arguments[1], list(sites), place)

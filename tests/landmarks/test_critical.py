@@ -4,6 +4,7 @@ from printed import COEFFICIENTS, PEAK, printed_posterior, stepwise_losses
 from synthetic import lab, lab_posterior
 
 from bayes_cpt.landmarks import critical_point
+from bayes_cpt.model.prior_draws import draw_priors
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.schedules import constant
 
@@ -73,3 +74,25 @@ def test_bases_are_past_it_with_a_probability_that_grows_with_pretraining() -> N
 def test_where_it_lies_outside_the_pretraining_that_was_studied() -> None:
     table = critical_point(printed_posterior("moderate")).table()
     assert table["outside"].item() == "PT steps 8993.52, studied 40000 to 40000"
+
+
+def test_what_the_prior_says_stands_beside_what_the_data_add() -> None:
+    """At replay 0 the sign of the shift fixes that there is a critical point; elsewhere it is learnt."""
+    found = critical_point(lab_posterior(), [0.0, 0.5])
+    table = found.table()
+    frame = lab_posterior().frame
+    with np.errstate(over="ignore", invalid="ignore"):
+        c = frame.law.coefficients(draw_priors(frame, 2000, seed=0), np)
+    for replay, share in zip([0.0, 0.5], table["exists_prior"], strict=True):
+        left = 1.0 - replay
+        size, onset, exponent, step = (c[name][:, 0] for name in ("B", "b", "gamma", "D"))
+        rise = size * left * (1.0 + onset * replay) ** -exponent + step * left
+        assert share == pytest.approx(np.mean(rise > 0), abs=0.001)
+    assert table["exists_prior"][0] == 1.0
+    assert table["exists_prior"][1] < 0.95 < table["exists"][1]
+    base = lab().base("stable_12k")
+    area = base.schedule.learning_rates().sum()  # type: ignore[union-attr]
+    np.testing.assert_allclose(
+        found.past(base, by_prior=True), (found.prior["forward_area"] < area).mean("draw")
+    )
+    assert float(found.past(base)[1]) < float(found.past(base, by_prior=True)[1])

@@ -47,7 +47,7 @@ def test_a_strong_shift_is_said_never_to_come_back() -> None:
     found = printed_survey("strong")
     assert "never brings it back (over 99 %)" in paragraph(found, "Coming back")
     critical = paragraph(found, "Critical point")
-    assert "at 663 PT steps at 0.0002" in critical
+    assert "at 660 PT steps at 0.0002" in critical
     assert "base is past it has probability over 99 %" in critical
     assert "keep it by replay" in critical
     assert "do not wait for general to come back" in paragraph(found, "If the history")

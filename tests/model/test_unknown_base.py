@@ -220,7 +220,7 @@ def test_a_decision_gives_raw_learning_rates() -> None:
     assert peaks.max() == pytest.approx(PEAK)
     assert np.all(found.search.candidates.schedules.initial == 0.0)
     words = " ".join(found.sentences())
-    assert "the pre-training of open is not known" in words
+    assert "The pre-training of open is not known" in words
     assert "of the PT peak" not in words
     with pytest.raises(SpecError, match="it is a share of the PT peak, and that is not known"):
         decide(posterior, space={"relative_peak": [0.5]})

@@ -14,6 +14,7 @@ from testbench.independent_errors import (
 from testbench.simulation import NEW_RUNS, NOISE, RUNS, simulated
 
 from bayes_cpt.study.study import Study
+from bayes_cpt.validate.paper_method import BaselineError
 from bayes_cpt.validate.printed_law import PrintedLaw, observations
 
 
@@ -46,7 +47,7 @@ def test_a_density_far_from_a_gaussian_is_refused() -> None:
         along, across = point
         return float(-0.5 * along**2 - 0.5 * ((across - 50.0 * along**2) / 0.01) ** 2)
 
-    with pytest.raises(RuntimeError, match=r"importance sampling is worth .* 400 are needed"):
+    with pytest.raises(BaselineError, match=r"importance sampling is worth .* 400 are needed"):
         importance_sample(log_density, 2, np.random.default_rng(1))
 
 
@@ -123,3 +124,11 @@ def test_forecasts_are_calibrated_where_the_model_is_true(fit_study: Study) -> N
     truth = rows.loc[points.index, "loss"].to_numpy()
     assert 0.8 < np.mean((lower < truth) & (truth < upper)) < 0.98
     assert 2 * NOISE < np.mean((upper - lower) / truth) < 6 * NOISE
+
+
+def test_a_pretraining_study_has_the_areas_of_its_runs(fit_study: Study) -> None:
+    alone = fit_study.subset(run.name for run in fit_study.pretraining_runs)
+    areas = [run.schedule.learning_rates().sum() for run in alone.runs]
+    reference = ReferenceAreas.of(replace(alone, bases=()))
+    assert reference.forward_pt == reference.forward_cpt == pytest.approx(np.median(areas))
+    assert reference.peak == 1e-3

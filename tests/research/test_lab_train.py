@@ -148,7 +148,7 @@ def test_the_study_of_the_toy_runs_can_be_checked(tokens: Path, runs: Path, tmp_
     assert subprocess.run(command, check=False).returncode == 0
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 120.0) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 600.0) -> None:
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until

@@ -92,8 +92,8 @@ def next_run(
     Examples
     --------
     >>> import bayes_cpt                                       # doctest: +SKIP
-    >>> found = next_run(bayes_cpt.load("fit.nc"), "balanced")  # doctest: +SKIP
-    >>> print(*found.sentences(), sep="\n")                    # doctest: +SKIP
+    >>> values = next_run(bayes_cpt.load("fit.nc"), "balanced")  # doctest: +SKIP
+    >>> print(*values.verdict(), sep="\n")                      # doctest: +SKIP
     """
     goal, limits = read_objective(objective), read_space(space)
     model = FinalLosses.of(posterior, draws)
@@ -167,41 +167,41 @@ def _quantities(
             )
             for name in unknown
         )
-    found = {}
+    quantities = {}
     for name in about or every:
         values = every[name]
         members = model.domains if values.ndim == 2 else ("all",)
         for index, member in enumerate(members):
-            own = values[:, index] if values.ndim == 2 else values
-            if np.ptp(own) > 0:
-                found[name, member] = own
-    if not found:
+            draws = values[:, index] if values.ndim == 2 else values
+            if np.ptp(draws) > 0:
+                quantities[name, member] = draws
+    if not quantities:
         problem = "none of the quantities varies over the posterior"
         raise SpecError([Problem("about", problem, "name others, or leave them out")])
-    return found
+    return quantities
 
 
-def _contending(found: Search, seed: int) -> Candidates:
+def _contending(searched: Search, seed: int) -> Candidates:
     """Return the candidates that some draw likes best, and the best in expectation."""
-    leaders, favourites = found.order()[:LEADERS], np.unique(found.optimum)
-    if found.feasible.any():
-        leaders = leaders[found.feasible[leaders]]
+    leaders, favourites = searched.order()[:LEADERS], np.unique(searched.optimum)
+    if searched.feasible.any():
+        leaders = leaders[searched.feasible[leaders]]
     if favourites.size > FAVOURITES:
         generator = np.random.default_rng(seed)
         favourites = generator.choice(favourites, FAVOURITES, replace=False)
-    return found.candidates.take(np.union1d(leaders, favourites))
+    return searched.candidates.take(np.union1d(leaders, favourites))
 
 
 def _values(valuation: Valuation, candidates: Candidates) -> Floats:
     """Return the objective of every candidate in every draw, shape (draws, candidates)."""
-    found = np.empty((valuation.model.draws, len(candidates)))
+    values = np.empty((valuation.model.draws, len(candidates)))
 
     def keep(block: Block) -> None:
-        own = candidates.take(block.rows)
-        found[:, block.rows] = valuation.changes(own, block.losses).T
+        chosen = candidates.take(block.rows)
+        values[:, block.rows] = valuation.changes(chosen, block.losses).T
 
     valuation.model.map(candidates, keep)
-    return found
+    return values
 
 
 def _simulated(
@@ -211,13 +211,13 @@ def _simulated(
     frame = posterior.frame
     target = with_base_losses(posterior.study, frame.domains, plan)
     for index, run in enumerate(plan.runs):
-        curves = frame.curves(target, lambda own, _: checkpoints(own.schedule.steps), [run])
+        curves = frame.curves(target, lambda planned, _: checkpoints(planned.schedule.steps), [run])
         generator = np.random.default_rng([seed, index])
         yield run.name, simulate(frame, model.parameters, curves, None, generator).loss
 
 
 def _outside(study: Study, plan: Study, run: Run) -> str:
-    if run.phase not in {own.phase for own in study.runs}:
+    if run.phase not in {other.phase for other in study.runs}:
         return "a PT run, and none was fitted"
     return "; ".join(outside_range(study, plan, run))
 
@@ -233,7 +233,7 @@ def _lengthening(valuation: Valuation, one: Candidates, cost: float) -> float:
         decay_steps=np.floor(batch.decay_steps * factor).astype(np.int64),
     )
     before, after = (
-        np.tensordot(valuation.weights, valuation.model.losses(own), axes=1)
-        for own in (one, replace(one, schedules=longer))
+        np.tensordot(valuation.weights, valuation.model.losses(chosen), axes=1)
+        for chosen in (one, replace(one, schedules=longer))
     )
     return float((before - after).mean())

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,11 @@ from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.study.runs import Run
+from bayes_cpt.views import view
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 type Label = tuple[str, str]
 
@@ -77,8 +79,8 @@ class RunValues:
     @property
     def perfect(self) -> tuple[float, float]:
         """Expected value of perfect information about the law and its Monte Carlo error, nats."""
-        own = next(iter(self.values.values())).perfect
-        return float(own.mean()), float(own.std(ddof=1) / np.sqrt(own.size))
+        gains = next(iter(self.values.values())).perfect
+        return float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(gains.size))
 
     def price(self, name: str) -> float:
         """Return what the objective charges for a run, nats."""
@@ -105,13 +107,13 @@ class RunValues:
         gains = {
             run.name: self.values[run.name].gains / self.affordable.cost(run) for run in self.runs
         }
-        found = []
+        as_good = []
         for other in self.order:
             gap = gains[name] - gains[other]
             error = gap.std(ddof=1) / np.sqrt(gap.size)
             if other != name and gap.mean() <= errors * error:
-                found.append(other)
-        return found
+                as_good.append(other)
+        return as_good
 
     def changes(self, name: str) -> float:
         """Return how probably the configuration chosen after a run is well apart from the present one.
@@ -142,7 +144,7 @@ class RunValues:
 
         rows = []
         for name in self.order:
-            run, found, told = self.affordable.plan.run(name), self.values[name], self.told[name]
+            run, worth, told = self.affordable.plan.run(name), self.values[name], self.told[name]
             cost, most = self.affordable.cost(run), int(told.share.argmax())
             rows.append(
                 {
@@ -151,10 +153,10 @@ class RunValues:
                     "replay": run.replay,
                     "steps": run.schedule.steps,
                     "cost": cost,
-                    "value": found.value,
-                    "error": found.error,
-                    "share": found.value / self.perfect[0] if self.perfect[0] > 0 else 0.0,
-                    "per_1000_steps": 1000.0 * found.value / cost,
+                    "value": worth.value,
+                    "error": worth.error,
+                    "share": worth.value / self.perfect[0] if self.perfect[0] > 0 else 0.0,
+                    "per_1000_steps": 1000.0 * worth.value / cost,
                     "hurdle": self.hurdle(name),
                     "changes": self.changes(name),
                     "about": self.quantities[most][0],
@@ -194,8 +196,14 @@ class RunValues:
                 )
         return pd.DataFrame(rows)
 
+    def verdict(self, interval: float = 0.9) -> list[str]:
+        """Return whether to train a run and which, how sure that is and what would change it."""
+        return list(view(self, "words", interval).verdict)
+
     def sentences(self, interval: float = 0.9) -> list[str]:
         """Return which run to train, what it would change and whether it pays, in sentences."""
-        from bayes_cpt.report.next_run_words import advise
+        return list(view(self, "words", interval).paragraphs)
 
-        return advise(self, interval)
+    def plot(self) -> "Figure":
+        """Return a figure of what the runs are worth and tell (see `bayes_cpt.plots.next_run`)."""
+        return cast("Figure", view(self, "plot"))

@@ -163,9 +163,13 @@ class _Fold:
         learnt, asked = _summaries(data[self.train], self.scores, data[self.test])
         features = [
             np.concatenate(
-                [_polynomials(own[:, :CURVED], learnt[:, :CURVED], DEGREE), own[:, CURVED:]], axis=1
+                [
+                    _polynomials(summaries[:, :CURVED], learnt[:, :CURVED], DEGREE),
+                    summaries[:, CURVED:],
+                ],
+                axis=1,
             )
-            for own in (learnt, asked)
+            for summaries in (learnt, asked)
         ]
         scores = _regressed(features[0], self.scores, features[1])
         return np.asarray((self.middle + scores @ self.loadings).argmin(axis=1))
@@ -220,12 +224,12 @@ def information(quantities: Floats, data: Floats) -> Information:
     for train, test in _split(len(scores)):
         learnt, asked = _summaries(data[train], scores[train], data[test])
         for column in range(scores.shape[1]):
-            own = slice(column, column + 1)
+            here = slice(column, column + 1)
             features = [
-                _polynomials(each[:, own], learnt[:, own], CUBIC) for each in (learnt, asked)
+                _polynomials(each[:, here], learnt[:, here], CUBIC) for each in (learnt, asked)
             ]
-            found = _regressed(features[0], scores[train, own], features[1])
-            left[test, own] = (scores[test, own] - found) ** 2
+            expected = _regressed(features[0], scores[train, here], features[1])
+            left[test, here] = (scores[test, here] - expected) ** 2
     variance = scores.var(axis=0)
     taken = 1.0 - left / variance
     return Information(taken.mean(axis=0), taken.std(axis=0) / np.sqrt(len(taken)))
@@ -245,8 +249,8 @@ def _split(draws: int) -> Iterator[tuple[Ints, Ints]]:
     Every fold has draws of all chains and of all their lengths.
     """
     fold = np.arange(draws) % FOLDS
-    for own in range(FOLDS):
-        yield np.flatnonzero(fold != own), np.flatnonzero(fold == own)
+    for number in range(FOLDS):
+        yield np.flatnonzero(fold != number), np.flatnonzero(fold == number)
 
 
 def _summaries(data: Floats, targets: Floats, at: Floats) -> tuple[Floats, Floats]:
@@ -293,9 +297,9 @@ def _polynomials(values: Floats, reference: Floats, degree: int) -> Floats:
     spread = reference.std(axis=0)
     scaled = (values - reference.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     columns = [
-        np.prod(scaled[:, list(own)], axis=1)
+        np.prod(scaled[:, list(factors)], axis=1)
         for order in range(1, degree + 1)
-        for own in combinations_with_replacement(range(scaled.shape[1]), order)
+        for factors in combinations_with_replacement(range(scaled.shape[1]), order)
     ]
     return np.stack(columns, axis=1)
 

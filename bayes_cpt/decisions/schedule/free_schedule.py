@@ -74,10 +74,10 @@ class Shapes:
         Peak, length of the decay, last learning rate, and shape of the decay.
         """
         starts = [(peak, final, share) for peak in PEAKS for final in FINALS for share in SHARES]
-        found = [
+        candidates = [
             self._searched(criterion, partial(self._wsd_at, shape), starts) for shape in DECAYS
         ]
-        return self._better(criterion, found)
+        return self._better(criterion, candidates)
 
     def best_free(self, criterion: Criterion, starts: Sequence[Schedule]) -> Schedule:
         """Return the best falling schedule that is found from some others.
@@ -101,7 +101,7 @@ class Shapes:
         )
 
     def _better(self, criterion: Criterion, schedules: Sequence[Schedule]) -> Schedule:
-        return min(schedules, key=lambda own: self.end.expected(own, criterion))
+        return min(schedules, key=lambda schedule: self.end.expected(schedule, criterion))
 
     def _cosine_at(self, at: Floats) -> Schedule:
         peak, final = at.tolist()
@@ -131,7 +131,7 @@ class Shapes:
         def score(at: Floats) -> float:
             return self.end.expected(build(at), criterion)
 
-        first = min(starts, key=lambda own: score(np.array(own)))
+        first = min(starts, key=lambda start: score(np.array(start)))
         bounds = [(LOWEST_PEAK, 1.0), (0.0, 1.0), (SHORTEST, 1.0)][: len(first)]
         options = {"xatol": NEAR, "fatol": TOLERANCE, "maxfev": 50 * len(first)}
         best = minimize(score, first, method="Nelder-Mead", bounds=bounds, options=options)
@@ -178,7 +178,7 @@ class Shapes:
         rows = np.maximum(np.round(self._knots()).astype(np.int64) - 1, 0)
         knots = np.minimum.accumulate(start.learning_rates()[rows]) / self.cap
         knots = np.clip(knots, LIFTED, 1.0)
-        found = minimize(
+        optimum = minimize(
             score,
             np.append(-np.diff(knots), knots[-1]),
             jac=True,
@@ -191,7 +191,7 @@ class Shapes:
             },
             options={"ftol": TOLERANCE, "maxiter": ITERATIONS},
         )
-        parts = np.maximum(found.x, 0.0)
+        parts = np.maximum(optimum.x, 0.0)
         basis, before = self._basis(np.arange(1.0, steps + 1.0))
         rates = before + basis @ (self.cap * parts / max(1.0, float(parts.sum())))
         return Schedule.from_log(np.arange(1, steps + 1), rates)

@@ -60,15 +60,15 @@ class MultiPowerMatch:
         courses = _courses(study)
         falls = [Falls.of(rates, before, steps, FALLS) for rates, before, steps in courses]
         highest = max(max(float(rates.max()), before) for rates, before, _ in courses)
-        found = []
+        matches = []
         for momentum in nodes:
             areas = [
                 annealing_area(rates, momentum, before)[steps - 1]
                 for rates, before, steps in courses
             ]
             target = (1.0 - momentum) * np.concatenate(areas)
-            found.append(_matched(falls, target, highest, float(1.0 - momentum)))
-        pace, factor, misfit = np.array(found).T
+            matches.append(_matched(falls, target, highest, float(1.0 - momentum)))
+        pace, factor, misfit = np.array(matches).T
         return cls(nodes, pace, factor, misfit / highest)
 
     def at(self, momenta: Floats) -> tuple[Floats, Floats, Floats]:
@@ -86,7 +86,7 @@ def _courses(study: Study) -> list[tuple[Floats, float, NDArray[np.int64]]]:
 
     A PT run counts from the end of its warm-up, as its annealing area does.
     """
-    found = []
+    courses = []
     for run in study.runs:
         rates, before = run.schedule.learning_rates(), 0.0
         if run.phase == "pt":
@@ -98,8 +98,10 @@ def _courses(study: Study) -> list[tuple[Floats, float, NDArray[np.int64]]]:
             before = base.final if base else 0.0
         if rates.size:
             shares = np.arange(1, POINTS + 1) / POINTS
-            found.append((rates, before, np.unique(np.ceil(shares * rates.size).astype(np.int64))))
-    return found
+            courses.append(
+                (rates, before, np.unique(np.ceil(shares * rates.size).astype(np.int64)))
+            )
+    return courses
 
 
 def _matched(
@@ -110,15 +112,15 @@ def _matched(
     def reduced(log_pace: float) -> Floats:
         values = {"C_mp": np.exp(log_pace), "beta_mp": BETA, "gamma_mp": GAMMA}
         given = {name: np.array([value]) for name, value in values.items()}
-        return np.concatenate([MultiPower().reduced(own, given, np) for own in falls])
+        return np.concatenate([MultiPower().reduced(course, given, np) for course in falls])
 
-    def factor(found: Floats) -> float:
-        square = float(found @ found)
-        return float(found @ target) / square if square > 0 else 1.0
+    def factor(effect: Floats) -> float:
+        square = float(effect @ effect)
+        return float(effect @ target) / square if square > 0 else 1.0
 
     def misfit(log_pace: float) -> float:
-        found = reduced(log_pace)
-        return float(np.mean((factor(found) * found - target) ** 2))
+        effect = reduced(log_pace)
+        return float(np.mean((factor(effect) * effect - target) ** 2))
 
     middle = np.log(distance * highest ** (GAMMA - 1.0))
     best = minimize_scalar(misfit, bounds=(middle - REACH, middle + REACH), method="bounded")

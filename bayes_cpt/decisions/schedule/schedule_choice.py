@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from bayes_cpt.decisions.named_base import named_base
 from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.schedule.free_schedule import Shapes
 from bayes_cpt.decisions.schedule.schedule_end import TERMS, Criterion, ScheduleEnd, terms_of
+from bayes_cpt.decisions.schedule.tried import best_tried
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.errors import Problem, SpecError
@@ -21,15 +22,19 @@ from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE, Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study
+from bayes_cpt.views import view
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+    from matplotlib.figure import Figure
 
 type Floats = NDArray[np.floating]
 
 DRAWS = 400
 SHORTEST_RUN = 100
+# Nats that nobody would change a schedule for, and the probability from which a gain is sure.
+NOTHING, SURE = 0.001, 0.9
 CRITERIA: tuple[Criterion, ...] = ("annealing", "multi_power", "both")
 FREE, COSINE, WSD = FAMILIES = ("free", "cosine", "wsd")
 
@@ -51,6 +56,8 @@ class ScheduleChoice:
         The best of each family, ``free``, ``cosine`` or ``wsd``, by criterion and family.
     values : xarray.DataArray
         Weighted loss (criterion, family, term, draw) of each under each term, nats/token.
+    taken : tuple of str
+        What was not given and is the best of what the study tried: ``base``, ``replay``, both or neither.
     """
 
     end: ScheduleEnd
@@ -59,6 +66,7 @@ class ScheduleChoice:
     criterion: Criterion
     schedules: dict[tuple[Criterion, str], Schedule]
     values: "xr.DataArray"
+    taken: tuple[str, ...] = ()
 
     @property
     def warmup(self) -> int:
@@ -70,8 +78,42 @@ class ScheduleChoice:
         """The free schedule that is recommended."""
         return self.schedules[self.criterion, FREE]
 
-    def gains(self, criterion: Criterion, against: str, term: Criterion) -> Floats:
-        """Return by how much the free schedule ends below another, nats, draw by draw.
+    @property
+    def told(self) -> float:
+        """Difference of expected losses below which nothing can be told, nats.
+
+        As far apart as the two terms are on runs that both were fitted to, and what nobody would change a
+        schedule for.
+        """
+        return max(NOTHING, self.misfit)
+
+    def is_told(self, family: str, against: str) -> bool:
+        """Return whether two schedules differ enough to be told apart under one of the terms."""
+        gains = (self.gains(self.criterion, against, term, family) for term in TERMS)
+        return any(abs(float(gain.mean())) > self.told for gain in gains)
+
+    @cached_property
+    def advised(self) -> str:
+        """The family to train: free where its gain over the others is told and sure under both terms."""
+        over_cosine = float(self.gains(self.criterion, COSINE, "both", WSD).mean())
+        plain = WSD if over_cosine > self.told else COSINE
+        lowest = min(float(np.mean(self.gains(self.criterion, plain, term) > 0)) for term in TERMS)
+        return FREE if self.is_told(FREE, plain) and lowest >= SURE else plain
+
+    def runs_needed(self, family: str, against: str) -> int | None:
+        """Return how many runs of each would show one family's gain over another; None where none is told.
+
+        So many that the difference of their means is twice its standard error.
+        """
+        gain = float(self.gains(self.criterion, against, "both", family).mean())
+        if gain < self.told:
+            return None
+        return int(np.ceil(8.0 * (self.noise / gain) ** 2))
+
+    def gains(
+        self, criterion: Criterion, against: str, term: Criterion, family: str = FREE
+    ) -> Floats:
+        """Return by how much a schedule ends below another, nats, draw by draw.
 
         Parameters
         ----------
@@ -80,9 +122,11 @@ class ScheduleChoice:
         against : {"cosine", "wsd"}
         term : {"annealing", "multi_power", "both"}
             Under which they are compared; both holds the draws under one term and then the other.
+        family : {"free", "cosine", "wsd"}
+            Whose gain it is.
         """
-        own = self.values.sel(criterion=criterion, term=list(terms_of(term)))
-        return (own.sel(family=against) - own.sel(family=FREE)).to_numpy().ravel()
+        values = self.values.sel(criterion=criterion, term=list(terms_of(term)))
+        return (values.sel(family=against) - values.sel(family=family)).to_numpy().ravel()
 
     def table(self, interval: float = 0.9) -> "pd.DataFrame":
         """Return what the free schedules gain, under the term they were optimised for and the other.
@@ -189,17 +233,23 @@ class ScheduleChoice:
         reference = max(run.schedule.peak for run in self.end.model.study.runs)
         return float(np.median(misfit * self.end.gain) * reference)
 
+    def verdict(self, interval: float = 0.9) -> list[str]:
+        """Return which schedule to train, how sure that is and what would change it."""
+        return list(view(self, "words", interval).verdict)
+
     def sentences(self, interval: float = 0.9) -> list[str]:
         """Return what to do and how far to trust it, in sentences."""
-        from bayes_cpt.report.schedule_words import advise
+        return list(view(self, "words", interval).paragraphs)
 
-        return advise(self, interval)
+    def plot(self) -> "Figure":
+        """Return a figure of the schedules and their gains (see `bayes_cpt.plots.free_schedule`)."""
+        return cast("Figure", view(self, "plot"))
 
 
 def choose_schedule(
     posterior: Posterior,
-    base: str,
-    replay: float,
+    base: str | None,
+    replay: float | None,
     steps: int,
     objective: "str | Path | dict[str, Any] | Objective" = "balanced",
     *,
@@ -217,10 +267,11 @@ def choose_schedule(
     Parameters
     ----------
     posterior : Posterior
-    base : str
-        Of the study, with a known PT schedule.
-    replay : float
-        Share of general data, 0 to 1.
+    base : str or None
+        Of the study, with a known PT schedule. None takes the best for the objective of those that the
+        study's CPT runs start from.
+    replay : float or None
+        Share of general data, 0 to 1. None takes the best of the study's replay ratios.
     steps : int
     objective : str, path, dict or Objective
         Its weights are used; every schedule is as long, so that costs cancel, and constraints are not
@@ -241,8 +292,8 @@ def choose_schedule(
     --------
     >>> import bayes_cpt                                              # doctest: +SKIP
     >>> posterior = bayes_cpt.load("fit.nc")                          # doctest: +SKIP
-    >>> found = choose_schedule(posterior, "stable_12k", 0.25, 12_000)  # doctest: +SKIP
-    >>> print(*found.sentences(), sep="\n")                           # doctest: +SKIP
+    >>> choice = choose_schedule(posterior, "stable_12k", 0.25, 12_000)  # doctest: +SKIP
+    >>> print(*choice.verdict(), sep="\n")                            # doctest: +SKIP
     """
     import xarray as xr
 
@@ -250,31 +301,34 @@ def choose_schedule(
         raise ValueError(f"criterion is {criterion!r}: give one of {', '.join(CRITERIA)}")
     goal = read_objective(objective)
     model = FinalLosses.of(posterior, draws)
-    start = named_base(posterior.study, base, "base")
     highest = max(run.schedule.peak for run in posterior.study.runs) if cap is None else cap
     _check(replay, steps, highest)
+    taken = tuple(name for name, given in (("base", base), ("replay", replay)) if given is None)
+    if base is None or replay is None:
+        base, replay = best_tried(posterior, base, replay, steps, goal, draws)
+    start = named_base(posterior.study, base, "base")
     end = ScheduleEnd.of(model, start, replay, steps, goal.combination(model.domains))
     shapes = Shapes(end, highest)
     schedules: dict[tuple[Criterion, str], Schedule] = {}
-    for own in CRITERIA:
-        cosine, wsd = shapes.best_cosine(own), shapes.best_wsd(own)
-        schedules |= {(own, COSINE): cosine, (own, WSD): wsd}
-        schedules[own, FREE] = shapes.best_free(own, [wsd, shapes.held()])
+    for under in CRITERIA:
+        cosine, wsd = shapes.best_cosine(under), shapes.best_wsd(under)
+        schedules |= {(under, COSINE): cosine, (under, WSD): wsd}
+        schedules[under, FREE] = shapes.best_free(under, [wsd, shapes.held()])
     values = [
-        [[end.values(schedules[own, family], term) for term in TERMS] for family in FAMILIES]
-        for own in CRITERIA
+        [[end.values(schedules[under, family], term) for term in TERMS] for family in FAMILIES]
+        for under in CRITERIA
     ]
     named = xr.DataArray(
         np.array(values),
         dims=("criterion", "family", "term", "draw"),
         coords={"criterion": list(CRITERIA), "family": list(FAMILIES), "term": list(TERMS)},
     )
-    return ScheduleChoice(end, goal, highest, criterion, schedules, named)
+    return ScheduleChoice(end, goal, highest, criterion, schedules, named, taken)
 
 
-def _check(replay: float, steps: int, cap: float) -> None:
+def _check(replay: float | None, steps: int, cap: float) -> None:
     problems = []
-    if not 0 <= replay <= 1:
+    if replay is not None and not 0 <= replay <= 1:
         hint = f"write {replay / 100:g} for {replay:g} %" if 1 < replay <= 100 else "as in 0.25"
         problems.append(Problem("replay", f"{replay:g} is no share between 0 and 1", hint))
     if steps < SHORTEST_RUN:

@@ -70,7 +70,7 @@ class ScheduleEnd:
     @classmethod
     def of(cls, model: FinalLosses, base: Base, replay: float, steps: int, weights: Floats) -> Self:
         """Return the runs, the multi-power term matched on the runs of the fitted study."""
-        momenta = [own for own, _ in momentum_parts(model.sample.coefficients)]
+        momenta = [momentum for momentum, _ in momentum_parts(model.sample.coefficients)]
         match = MultiPowerMatch.of(model.study, np.concatenate(momenta))
         return cls(model, base, replay, steps, weights, match)
 
@@ -91,11 +91,11 @@ class ScheduleEnd:
     @cached_property
     def _matched(self) -> list[tuple[Floats, Floats]]:
         """C of each draw and part, and the area that a unit of what has taken effect stands for."""
-        found = []
+        matched = []
         for momenta, weight in self.parts:
             pace, factor, _ = self.match.at(momenta)
-            found.append((pace, weight * factor / (1.0 - momenta)))
-        return found
+            matched.append((pace, weight * factor / (1.0 - momenta)))
+        return matched
 
     @cached_property
     def gain(self) -> Floats:
@@ -118,8 +118,10 @@ class ScheduleEnd:
 
     def _of_draws(self, areas: PhaseAreas) -> Floats:
         """Return S2_cpt at the only one of the points, shape (draws,)."""
-        found = [own * areas.annealing_cpt.evaluate(momenta)[:, 0] for momenta, own in self.parts]
-        return np.sum(found, axis=0)
+        areas_of_parts = [
+            weight * areas.annealing_cpt.evaluate(momenta)[:, 0] for momenta, weight in self.parts
+        ]
+        return np.sum(areas_of_parts, axis=0)
 
     def area(self, schedule: Schedule, term: Term) -> Floats:
         """Return S2_cpt, or what the multi-power term has in its place, shape (draws,)."""
@@ -133,21 +135,21 @@ class ScheduleEnd:
             )
             return self._of_draws(areas)
         falls = Falls.of(schedule.learning_rates(), self.initial, np.array([self.steps]))
-        found = self._carried
+        area = self._carried
         for pace, scale in self._matched:
             blocks = max(1, pace.size * falls.size.shape[1] // BLOCK + 1)
             reduced = [
-                MultiPower().reduced(falls, _coefficients(own[:, None]), np)[:, 0]
-                for own in np.array_split(pace, blocks)
+                MultiPower().reduced(falls, _coefficients(paces[:, None]), np)[:, 0]
+                for paces in np.array_split(pace, blocks)
             ]
-            found = found + scale * np.concatenate(reduced)
-        return np.asarray(found)
+            area = area + scale * np.concatenate(reduced)
+        return np.asarray(area)
 
     def losses(self, forward: Floats, areas: Floats) -> Floats:
         """Return losses, shape (domains, schedules, draws), from S1_cpt and areas, (schedules, draws)."""
         table, sample = self._table, self.model.sample
         law, rows = sample.frame.law, forward[:, None]
-        found = []
+        losses = []
         for index in range(len(self.model.domains)):
             ends = Columns(
                 domain_index=index,
@@ -160,8 +162,8 @@ class ScheduleEnd:
                 learning_rate=np.zeros_like(rows),
             )
             coefficients = gather(ends, sample.coefficients)
-            found.append(ends.losses(law, coefficients, table.offset[index]))
-        return np.stack(found)
+            losses.append(ends.losses(law, coefficients, table.offset[index]))
+        return np.stack(losses)
 
     def objective(self, forward: Floats, areas: Floats) -> Floats:
         """Return the weighted sum of `losses` over validation sets, shape (schedules, draws)."""
@@ -248,8 +250,8 @@ class ScheduleEnd:
 
         What is carried over is the same for every schedule, and left out.
         """
-        pace = np.concatenate([own for own, _ in self._matched])
-        scale = np.concatenate([own for _, own in self._matched])
+        pace = np.concatenate([part for part, _ in self._matched])
+        scale = np.concatenate([part for _, part in self._matched])
         weights = np.tile(self.gain, len(self.parts)) * scale / self.model.draws
         groups = np.array_split(np.argsort(pace), min(PACES, pace.size))
         middle = [

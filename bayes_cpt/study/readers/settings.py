@@ -6,6 +6,7 @@ from typing import Any
 
 from bayes_cpt.checks import Check, is_number
 from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.study.readers.branches import branched, trunks_first
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule
 
@@ -22,6 +23,7 @@ RUN_KEYS = (
     "batch_tokens",
     "sequence_length",
     "optimizer_state",
+    "branch",
 )
 
 
@@ -85,14 +87,16 @@ def build_settings(
     if not isinstance(settings.study.get("description", ""), str):
         check.text("description", settings.study.pop("description"))
     unit = _learning_rate_unit(check, settings.study.pop("lr_unit", 1.0))
-    for name, table in _entries(check, tables, "runs"):
+    built: dict[str, Run] = {}
+    for name, table in trunks_first(check, _entries(check, tables, "runs")):
         place_of_run = f"run {name}"
-        run = _collect(check, place_of_run, _build_run, name, table, unit, logs)
+        run = _collect(check, place_of_run, _build_run, name, table, unit, logs, built)
         if run is None:
             settings.malformed.add(name)
         else:
-            settings.runs.append(run)
-    runs = {run.name: run for run in settings.runs}
+            built[name] = run
+    settings.runs = [built[name] for name, _ in _entries(Check(), tables, "runs") if name in built]
+    runs = built
     for name, table in _entries(check, tables, "bases"):
         base = _collect(check, f"base {name}", _build_base, name, table, unit, runs)
         if base is None:
@@ -150,7 +154,13 @@ def _build_schedule(check: Check, table: dict[str, Any], unit: float) -> Schedul
     return schedule.scaled(unit) if schedule and unit != 1.0 else schedule
 
 
-def _build_run(name: str, table: object, unit: float, logs: dict[str, Schedule] | None) -> Run:
+def _build_run(
+    name: str,
+    table: object,
+    unit: float,
+    logs: dict[str, Schedule] | None,
+    built: dict[str, Run],
+) -> Run:
     check = Check()
     keys = check.keys(table, allowed=RUN_KEYS, required=("phase",))
     schedule = None
@@ -166,7 +176,10 @@ def _build_run(name: str, table: object, unit: float, logs: dict[str, Schedule] 
             "the run has no learning rates",
             "add schedule = [ ... ], or lr_log = true and an lr.csv",
         )
-    rest = {key: keys[key] for key in keys if key in RUN_KEYS and key not in ("schedule", "lr_log")}
+    if "branch" in keys:
+        schedule = check.run("key branch", branched, keys["branch"], schedule, built, keys)
+    own = ("schedule", "lr_log", "branch")
+    rest = {key: keys[key] for key in keys if key in RUN_KEYS and key not in own}
     if "phase" in rest:
         # Where the schedule is at fault the other keys are still worth checking.
         run = check.run("", Run, name, schedule=schedule or _PLACEHOLDER, **rest)

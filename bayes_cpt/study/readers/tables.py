@@ -1,16 +1,24 @@
 """Tables of a study folder: CSV or Parquet -> DataFrame whose index names the rows."""
 
+import codecs
 import csv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bayes_cpt.checks import Check
 from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.study.tables import DECIMAL_COMMA
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SUFFIXES = (".csv", ".parquet")
+# What programs separate columns by beside commas, and what messages call it.
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks"}
+# Of any table of a study.
+FEWEST_COLUMNS = 3
+# Bytes that are enough to tell how a table is written.
+LOOKED_AT = 4096
 
 
 def find_table(folder: Path, stem: str) -> Path | None:
@@ -72,9 +80,39 @@ def row_word(path: Path) -> str:
     return "line" if path.suffix == ".csv" else "row"
 
 
+def check_separator(path: Path) -> None:
+    """Refuse a table whose cells are separated by anything but commas, as many spreadsheets write it.
+
+    Raises
+    ------
+    StudyError
+        Naming the separator, decimal commas too, and the reader that takes them.
+    """
+    with path.open("rb") as file:
+        content = file.read(LOOKED_AT)
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        problem = "the file is UTF-16, as spreadsheets export Unicode text"
+        raise StudyError([Problem(str(path), problem, "save it as CSV in UTF-8")])
+    header, *rows = content.decode("utf-8-sig", errors="replace").splitlines() or [""]
+    counts = {mark: len(header.split(mark)) for mark in SEPARATORS}
+    separator = max(counts, key=counts.__getitem__)
+    if "," in header or counts[separator] < FEWEST_COLUMNS:
+        return
+    problem = f"the columns are separated by {SEPARATORS[separator]}"
+    cells = [cell for row in rows for cell in row.split(separator)]
+    if any(DECIMAL_COMMA.fullmatch(cell.strip(' "')) for cell in cells):
+        problem += " and numbers have decimal commas"
+    fix = (
+        "save it with commas between the columns and decimal points, or have it read as it is: "
+        "bayes-cpt import csv --help"
+    )
+    raise StudyError([Problem(str(path), problem, fix)])
+
+
 def _read_csv(path: Path) -> "pd.DataFrame":
     import pandas as pd
 
+    check_separator(path)
     check = Check()
     rows, lines = [], []
     try:
@@ -85,10 +123,13 @@ def _read_csv(path: Path) -> "pd.DataFrame":
                 if not row:
                     continue
                 if len(row) != len(header):
+                    # The comma of a number makes two cells of it.
+                    decimal = len(row) > len(header) and all(cell.isdigit() for cell in row[-2:])
+                    hint = f": write {'.'.join(row[-2:])} with a point" if decimal else ""
                     check.add(
                         f"{path}, line {reader.line_num}",
                         f"the line has {len(row)} cells, the header {len(header)}",
-                        f"give it the {len(header)} cells {', '.join(header)}",
+                        f"give it the {len(header)} cells {', '.join(header)}{hint}",
                     )
                     continue
                 rows.append([cell.strip() for cell in row])

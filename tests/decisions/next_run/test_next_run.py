@@ -225,7 +225,7 @@ def test_sentences_say_which_what_and_whether_it_pays(found: RunValues) -> None:
         (0.0, "Yes: the same 400 steps"),
         (0.01, "These draws cannot tell, use more"),
         (0.02, "No: the same"),
-        (1.0, "no run of that cost can be worth as much"),
+        (1.0, "No run of that cost can be worth as much"),
     ],
 )
 def test_worth_is_set_against_what_the_cost_would_bring(

@@ -93,8 +93,11 @@ def test_the_corner_of_the_annealing_term_does_not_survive_the_other() -> None:
         ((0.02, 0.01), ("WSD) survives under both terms", "about")),
         ((0.02, -0.01), ("WSD) rests on the law's annealing term and does not survive",)),
         ((-0.01, 0.02), ("WSD) rests on the multi-power term and does not survive the other",)),
-        ((-0.01, -0.02), ("a gain over the best hold-and-decay (WSD) is sure under neither",)),
-        ((0.0003, 0.0001), ("0.0002 nats are to be had", "easier to train")),
+        ((-0.01, -0.02), ("A gain over the best hold-and-decay (WSD) is sure under neither",)),
+        (
+            (0.0003, 0.0001),
+            ("(WSD) the free schedule gains nothing that can be told", "easier to train"),
+        ),
     ],
 )
 def test_the_verdict_is_about_both_terms(

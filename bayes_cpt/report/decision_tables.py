@@ -42,25 +42,25 @@ def contender_table(decision: "Decision", interval: float = 0.9) -> "pd.DataFram
     import pandas as pd
 
     contenders, valuation = decision.contenders, decision.valuation
-    found: dict[str, Any] = {"option": decision.names}
-    found |= configuration(contenders.candidates)
+    columns: dict[str, Any] = {"option": decision.names}
+    columns |= configuration(contenders.candidates)
     new_runs = contenders.new_runs(decision.trait.seed)
     changes, rises = contenders.changes(), contenders.probability_above(contenders.starts)
     for index, domain in enumerate(valuation.model.domains):
-        found |= _banded(domain, new_runs[index], interval)
-        found[f"{domain}_change"] = np.median(changes[index], axis=1)
-        found[f"{domain}_rises"] = rises[index]
-    found |= _banded("objective", contenders.values, interval)
-    found |= {
+        columns |= _banded(domain, new_runs[index], interval)
+        columns[f"{domain}_change"] = np.median(changes[index], axis=1)
+        columns[f"{domain}_rises"] = rises[index]
+    columns |= _banded("objective", contenders.values, interval)
+    columns |= {
         "score": decision.search.scores[decision.rows],
         "regret": contenders.expected_regret,
         "p_best": contenders.probability_best,
         "p_within": contenders.probability_within(decision.trait.tolerance),
     }
-    for index, own in enumerate(contenders.breaches, start=1):
-        found[f"breach_{index}"] = own
-    found["outside"] = ["; ".join(notes) for notes in decision.outside]
-    return pd.DataFrame(found)
+    for index, probability in enumerate(contenders.breaches, start=1):
+        columns[f"breach_{index}"] = probability
+    columns["outside"] = ["; ".join(notes) for notes in decision.outside]
+    return pd.DataFrame(columns)
 
 
 def optimum_table(decision: "Decision", interval: float = 0.9) -> "pd.DataFrame":
@@ -140,13 +140,13 @@ def front_table(decision: "Decision", interval: float = 0.9) -> "pd.DataFrame":
     import pandas as pd
 
     front = decision.front
-    found: dict[str, Any] = dict(configuration(front.candidates))
+    columns: dict[str, Any] = dict(configuration(front.candidates))
     changes = front.losses - front.starts
     for index, domain in enumerate(decision.valuation.model.domains):
-        found |= _banded(domain, front.losses[index], interval)
-        found[domain] = front.losses[index].mean(axis=1)
-        found[f"{domain}_change"] = changes[index].mean(axis=1)
-    return pd.DataFrame(found)
+        columns |= _banded(domain, front.losses[index], interval)
+        columns[domain] = front.losses[index].mean(axis=1)
+        columns[f"{domain}_change"] = changes[index].mean(axis=1)
+    return pd.DataFrame(columns)
 
 
 def configuration(candidates: Candidates) -> dict[str, Any]:

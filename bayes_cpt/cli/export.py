@@ -1,0 +1,111 @@
+"""`bayes-cpt export`: a planned run's schedule as a trainer takes it."""
+
+import json as json_library
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bayes_cpt.cli.console import Output
+from bayes_cpt.cli.options import Json, Quiet
+from bayes_cpt.cli.targets import check_target, writing
+from bayes_cpt.files import replacing
+
+if TYPE_CHECKING:
+    from bayes_cpt.study.runs import Run
+
+
+class Trainer(StrEnum):
+    """What a schedule is written for."""
+
+    hf = "hf"
+    torch = "torch"
+    megatron = "megatron"
+
+
+SUFFIXES = {Trainer.hf: (".json",), Trainer.torch: (".py",), Trainer.megatron: (".txt", ".args")}
+
+
+def export(
+    kind: Annotated[
+        Trainer, typer.Argument(metavar="KIND", help="hf, torch or megatron.", show_default=False)
+    ],
+    plan: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PLAN", help="A study folder, or a TOML file of runs.", show_default=False
+        ),
+    ],
+    run: Annotated[
+        str, typer.Option(metavar="NAME", help="The run of the plan.", show_default=False)
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="File to write: .json for hf, .py for torch, .txt for megatron.",
+            show_default=False,
+        ),
+    ],
+    fit: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FIT",
+            help="The fit whose bases and validation sets a plan leaves out.",
+            show_default=False,
+        ),
+    ] = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
+    r"""Write the schedule of a planned run as a trainer takes it, checked step by step.
+
+    hf gives keywords of TrainingArguments, torch a Python file with a function for LambdaLR, and
+    megatron an argument list. A schedule that the trainer cannot follow is refused; torch takes any.
+
+    \b
+    Example:
+    bayes-cpt export hf plan.toml --run long --fit fit.nc -o arguments.json
+
+    \b
+    Exit codes:
+    0  done
+    2  bad input, or a schedule that the trainer cannot follow: nothing is written
+    """
+    written = Output(quiet, json)
+    check_target(output, SUFFIXES[kind], inputs=(plan,))
+    with written.cautions():
+        chosen = _run(plan, run, fit)
+    text = _text(kind, chosen)
+    with writing(output), replacing(output) as partial:
+        partial.write_text(text, encoding="utf-8")
+    written.text(text if kind is not Trainer.torch else f"{chosen.schedule.steps} steps, exact")
+    written.text(f"Written to {output}")
+    written.result({"plan": str(plan), "run": run, "kind": kind.value, "output": str(output)})
+    return 0
+
+
+def _run(plan: Path, name: str, fit: Path | None) -> "Run":
+    from bayes_cpt.study.readers.folder import read_plan
+
+    fitted = None
+    if fit is not None:
+        from bayes_cpt.inference.posterior import load
+
+        fitted = load(fit).study
+    return read_plan(plan, fitted).run(name)
+
+
+def _text(kind: Trainer, run: "Run") -> str:
+    from bayes_cpt.study.exports import megatron_arguments, torch_source, training_arguments
+
+    texts: dict[Trainer, Callable[[], str]] = {
+        Trainer.hf: lambda: json_library.dumps(training_arguments(run), indent=2) + "\n",
+        Trainer.torch: lambda: torch_source(run),
+        Trainer.megatron: lambda: " ".join(megatron_arguments(run)) + "\n",
+    }
+    return texts[kind]()

@@ -1,0 +1,90 @@
+"""What verbs share: whether a fit can be trusted, files written, what machines are told, the exit code.
+
+A verb on a fit loads it, computes inside `Output.cautions`, writes its `OutputFile`, warns with
+`show_verdict`, shows its tables and ends with `finish`. Files come before tables: whoever reads these may
+stop early.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bayes_cpt.cli.targets import writing
+from bayes_cpt.files import replacing
+
+if TYPE_CHECKING:
+    from bayes_cpt.cli.console import Output
+    from bayes_cpt.inference.posterior import Posterior
+
+# Shortcomings of a posterior that are named one by one.
+NAMED = 6
+
+
+def about_fit(fit: Path, posterior: "Posterior") -> dict[str, Any]:
+    """Return what the result of every verb tells machines about the fit that it stands on."""
+    return {
+        "fit": str(fit),
+        "study": posterior.study.name,
+        "model": posterior.frame.spec.name,
+        "trustworthy": posterior.trustworthy,
+        "problems": list(posterior.problems),
+    }
+
+
+def show_verdict(written: "Output", posterior: "Posterior", more: str = "") -> None:
+    """Say whether the posterior can be trusted; where it cannot, also if nothing else is printed.
+
+    Parameters
+    ----------
+    written : Output
+    posterior : Posterior
+    more : str
+        A sentence that follows where it can.
+    """
+    if posterior.trustworthy:
+        written.text(f"The posterior meets its diagnostics. {more}".strip(), "green")
+        return
+    shown, left = posterior.problems[:NAMED], len(posterior.problems) - NAMED
+    rest = f"; and {left} more" if left > 0 else ""
+    written.error(
+        "Not trustworthy: the posterior falls short of its diagnostics. "
+        f"{'; '.join(shown)}{rest}. Fit again with more --draws, or a simpler --model."
+    )
+
+
+def finish(written: "Output", posterior: "Posterior", content: Mapping[str, Any]) -> int:
+    """Tell machines the result of a verb on a fit, and return its exit code."""
+    written.result(dict(content))
+    return 0 if posterior.trustworthy else 1
+
+
+class OutputFile:
+    """A file that a verb writes before it shows its tables, and names after them.
+
+    Parameters
+    ----------
+    path : Path
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.replaces = path.exists()
+
+    @contextmanager
+    def partial(self) -> Iterator[Path]:
+        """Give a file to write, and put it in its place once it is whole.
+
+        Raises
+        ------
+        OutputError
+            If it cannot be written; an old file is then left as it was.
+        """
+        with writing(self.path), replacing(self.path) as partial:
+            yield partial
+
+    def say(self, written: "Output") -> None:
+        """Say where the file is, and whether another one was there before."""
+        written.text(f"\nWritten to {self.path}")
+        if self.replaces:
+            written.note(f"Note: {self.path} was there already and has been replaced.")

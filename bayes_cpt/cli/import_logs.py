@@ -1,0 +1,151 @@
+"""`bayes-cpt import`: a run from its trainer's log into a study, and again when the log has grown."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayes_cpt.cli.console import Output
+from bayes_cpt.cli.log_options import (
+    DropNan,
+    LogKind,
+    Losses,
+    Overlap,
+    PerStep,
+    Rate,
+    Step,
+    StepUnit,
+    Unit,
+    given,
+    pairs,
+)
+from bayes_cpt.cli.options import Json, Quiet
+
+
+def import_logs(
+    kind: LogKind,
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PATH...",
+            help="Files, folders or addresses of the log, in the order in which they were written.",
+            show_default=False,
+        ),
+    ],
+    study: Annotated[
+        Path,
+        typer.Option(metavar="DIR", help="The study to add to.", show_default=False),
+    ],
+    run: Annotated[
+        str, typer.Option(metavar="NAME", help="The run to add or update.", show_default=False)
+    ],
+    phase: Annotated[
+        str | None,
+        typer.Option(metavar="PHASE", help=r"pt or cpt \[default: cpt].", show_default=False),
+    ] = None,
+    base: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=r"What a CPT run starts from \[default: the study's only base].",
+            show_default=False,
+        ),
+    ] = None,
+    replay: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE", help="Share of general data in the batches.", show_default=False
+        ),
+    ] = None,
+    model_size: Annotated[
+        float | None,
+        typer.Option(metavar="N", help="Non-embedding parameters, millions.", show_default=False),
+    ] = None,
+    total_steps: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help=r"Length of the run \[default: as the log says, else its last step].",
+            show_default=False,
+        ),
+    ] = None,
+    start: Annotated[
+        int | None,
+        typer.Option(
+            metavar="STEP",
+            help="Step of the log at which the run begins, where the trainer counts on from its base.",
+            show_default=False,
+        ),
+    ] = None,
+    loss: Losses = None,
+    rate: Rate = None,
+    step: Step = None,
+    row_run: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Of tables of several runs: the one meant.", show_default=False
+        ),
+    ] = None,
+    step_unit: StepUnit = None,
+    per_step: PerStep = None,
+    unit: Unit = None,
+    overlap: Overlap = None,
+    drop_nan: DropNan = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
+    r"""Add a run to a study from its trainer's log, or update it from a log that has grown.
+
+    Steps, losses, learning rates and the length of the run are read; a learning rate that follows a
+    constant, linear, cosine, 1 - sqrt or exponential course is written as a schedule, any other kept as a
+    log. All that is assumed, merged or left out is printed. How the run was read is kept in the
+    study's imports.toml: the next import of it needs no options.
+
+    \b
+    Example:
+    bayes-cpt import hf out/r25 --study study --run r25 --replay 0.25
+
+    \b
+    Exit codes:
+    0  done
+    2  bad input: what is wrong, where, and the fix are on stderr; nothing was written
+    """
+    from bayes_cpt.study.logs.importing import import_run
+
+    written = Output(quiet, json)
+    options = given(
+        phase=phase,
+        base=base,
+        replay=replay,
+        model_size=model_size,
+        total_steps=total_steps,
+        start=start,
+        losses=pairs("--loss", loss),
+        rate=rate,
+        step=step,
+        row_run=row_run,
+        step_unit=step_unit,
+        per_step=per_step,
+        loss_unit=unit,
+        overlap=overlap,
+        drop_nan=drop_nan,
+    )
+    with written.cautions():
+        done = import_run(study, run, {"kind": kind, "paths": tuple(paths), **options})
+    for note in done.notes:
+        written.text(f"Note: {note}")
+    written.text(
+        f"\n{run}: {done.added} new losses, {done.kept} were there. {study} now has "
+        f"{len(done.study.runs)} runs; look at it with: bayes-cpt check {study}"
+    )
+    written.result(
+        {
+            "study": str(study),
+            "run": run,
+            "steps": done.run.schedule.steps,
+            "added": done.added,
+            "kept": done.kept,
+            "notes": list(done.notes),
+        }
+    )
+    return 0

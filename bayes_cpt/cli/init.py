@@ -1,0 +1,203 @@
+"""`bayes-cpt init`: from trainers' logs to a first study."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bayes_cpt.cli.console import Output
+from bayes_cpt.cli.log_options import (
+    DropNan,
+    Losses,
+    OptionError,
+    Overlap,
+    PerStep,
+    Rate,
+    Step,
+    StepUnit,
+    Unit,
+    given,
+    pairs,
+    shares,
+)
+from bayes_cpt.cli.options import Json, Quiet
+from bayes_cpt.errors import Problem
+
+if TYPE_CHECKING:
+    from bayes_cpt.study.logs.recipe import Recipe
+    from bayes_cpt.study.logs.starting import Answers
+
+
+def init(
+    study: Annotated[
+        Path, typer.Argument(metavar="STUDY", help="Folder to write.", show_default=False)
+    ],
+    logs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[LOG]...",
+            help="Logs, one run each: files, folders, or NAME=PATH to name the run.",
+            show_default=False,
+        ),
+    ] = None,
+    answers: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="TOML",
+            help=r"Tables \[study], \[bases.NAME] and \[logs.NAME] with all that logs cannot tell.",
+            show_default=False,
+        ),
+    ] = None,
+    kind: Annotated[str, typer.Option(metavar="KIND", help="Kind of the logs.")] = "auto",
+    general: Annotated[
+        str | None,
+        typer.Option(metavar="SET", help="The general validation set.", show_default=False),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(metavar="SET", help="The target validation set.", show_default=False),
+    ] = None,
+    replay: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RUN=SHARE",
+            help="Share of general data in a run's batches; repeat for each.",
+            show_default=False,
+        ),
+    ] = None,
+    pt: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RUN", help="A run that is pre-training.", show_default=False),
+    ] = None,
+    open_base: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The base is one of open weights, and nobody knows its schedule.",
+            show_default=False,
+        ),
+    ] = None,
+    model_size: Annotated[
+        float | None,
+        typer.Option(metavar="N", help="Non-embedding parameters, millions.", show_default=False),
+    ] = None,
+    loss: Losses = None,
+    rate: Rate = None,
+    step: Step = None,
+    step_unit: StepUnit = None,
+    per_step: PerStep = None,
+    unit: Unit = None,
+    overlap: Overlap = None,
+    drop_nan: DropNan = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
+    r"""Write a first study from trainers' logs; what they cannot tell is asked, or given by flags.
+
+    Logs tell steps, losses, learning rates and validation sets. They cannot tell which set is general and
+    which the target, how much general data was in the batches, and what the runs start from. On a
+    terminal you are asked; elsewhere give flags, or a TOML of answers. All that is assumed is printed.
+
+    \b
+    Example:
+    bayes-cpt init study pt=out/pt r00=out/r00 r25=out/r25 --pt pt --replay r00=0 --replay r25=0.25
+    bayes-cpt init study --answers answers.toml
+
+    \b
+    Exit codes:
+    0  done
+    2  bad input: what is missing or wrong, and the fix, are on stderr; nothing was written
+    """
+    from bayes_cpt.study.logs.starting import start_study
+
+    written = Output(quiet, json)
+    told = _answers(answers, logs or [], kind)
+    options = given(
+        losses=pairs("--loss", loss),
+        rate=rate,
+        step=step,
+        step_unit=step_unit,
+        per_step=per_step,
+        loss_unit=unit,
+        overlap=overlap,
+        drop_nan=drop_nan,
+        model_size=model_size,
+    )
+    for name, recipe in told.recipes.items():
+        told.recipes[name] = recipe.changed(options)
+    for name, share in shares("--replay", pairs("--replay", replay)).items():
+        told.recipes[name] = _named(told, "--replay", name).changed({"replay": share})
+    for name in pt or ():
+        told.recipes[name] = _named(told, "--pt", name).changed({"phase": "pt"})
+    told.study.update(given(general=general, target=target))
+    if open_base:
+        told.bases[open_base] = {"known": False}
+    asking = sys.stdin.isatty() and sys.stdout.isatty() and not (quiet or json)
+    with written.cautions():
+        done = start_study(study, told, _ask if asking else None)
+    for note in done.notes:
+        written.text(f"Note: {note}")
+    written.text(
+        f"\nWritten to {study}: {len(done.study.runs)} runs, {len(done.study.losses)} losses. Next: "
+        f"bayes-cpt check {study}"
+    )
+    written.result(
+        {
+            "study": str(study),
+            "runs": [run.name for run in done.study.runs],
+            "bases": [base.name for base in done.study.bases],
+            "general": done.study.general,
+            "target": done.study.target,
+            "notes": list(done.notes),
+        }
+    )
+    return 0
+
+
+def _answers(path: Path | None, logs: Sequence[str], kind: str) -> "Answers":
+    from bayes_cpt.study.logs.recipe import Recipe
+    from bayes_cpt.study.logs.starting import Answers, run_name
+    from bayes_cpt.toml_files import read_toml
+
+    told = Answers.from_toml(read_toml(path), path) if path else Answers()
+    for log in logs:
+        name, sign, rest = log.partition("=")
+        named = bool(sign) and not Path(log).exists()
+        source = rest if named else log
+        name = name if named else run_name(source)
+        if name in told.recipes:
+            raise OptionError(
+                Problem(
+                    f"log {log}", f"two logs are of a run {name!r}", "name them, as in r25=PATH"
+                )
+            )
+        told.recipes[name] = Recipe(kind=kind, paths=(source,))
+    return told
+
+
+def _named(told: "Answers", option: str, name: str) -> "Recipe":
+    if name in told.recipes:
+        return told.recipes[name]
+    raise OptionError(
+        Problem(
+            f"{option} {name}",
+            f"there is no log of a run {name!r}",
+            f"name one of {', '.join(told.recipes) or 'the logs'}",
+        )
+    )
+
+
+def _ask(question: str, allowed: Sequence[str]) -> str:
+    """Ask on the terminal; of several allowed answers by number or by name."""
+    if not allowed:
+        return str(typer.prompt(question))
+    for number, answer in enumerate(allowed, start=1):
+        typer.echo(f"  {number}  {answer}")
+    while True:
+        said = str(typer.prompt(question)).strip()
+        if said in allowed:
+            return said
+        if said.isdigit() and 1 <= int(said) <= len(allowed):
+            return allowed[int(said) - 1]

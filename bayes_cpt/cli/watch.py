@@ -1,0 +1,211 @@
+"""`bayes-cpt watch`: a running job against its forecast."""
+
+import json as json_library
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bayes_cpt.cli.console import Output, columns
+from bayes_cpt.cli.fit import show_verdict
+from bayes_cpt.cli.log_options import Losses, PerStep, Step, StepUnit, Unit, given, pairs
+from bayes_cpt.cli.options import FitFile, Interval, Quiet
+from bayes_cpt.cli.targets import check_folder, writing
+
+if TYPE_CHECKING:
+    from bayes_cpt.inference.posterior import Posterior
+    from bayes_cpt.watch.follow import Follower
+    from bayes_cpt.watch.watcher import Status, Watcher
+
+OFF_TRACK = 3
+# Where a loss lies in its band, for the plot of the live view.
+PLOT_WIDTH = 60
+
+
+def watch(
+    fit: FitFile,
+    log: Annotated[
+        str, typer.Argument(metavar="LOG", help="The job's log, as for import.", show_default=False)
+    ],
+    run: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="The run of the plan or fitted study.", show_default=False
+        ),
+    ],
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PLAN",
+            help=r"Where the run was planned \[default: the fitted study].",
+            show_default=False,
+        ),
+    ] = None,
+    kind: Annotated[str, typer.Option(metavar="KIND", help="Kind of the log.")] = "auto",
+    once: Annotated[bool, typer.Option("--once", help="Look once, print, and end.")] = False,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Seconds between looks.")] = 30.0,
+    level: Annotated[
+        float,
+        typer.Option(min=0.001, max=0.5, help="Share of runs on track that may raise an alarm."),
+    ] = 0.05,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help=r"Where what was learnt is kept \[default: LOG.NAME.watch.json beside the log].",
+            show_default=False,
+        ),
+    ] = None,
+    start: Annotated[
+        int, typer.Option(metavar="STEP", help="Step of the log at which the run begins.")
+    ] = 0,
+    loss: Losses = None,
+    step: Step = None,
+    step_unit: StepUnit = None,
+    per_step: PerStep = None,
+    unit: Unit = None,
+    interval: Interval = 0.9,
+    quiet: Quiet = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print a line of JSON per look that told anything new.")
+    ] = False,
+) -> int:
+    r"""Follow a running job: is it on track, where will it end, and what does going on still gain.
+
+    The run's band is conditioned on its points as they come. The probability is the share of runs on
+    track that depart from the forecast as far as this one has at any time: below --level it is off
+    track, and what it looks like is said where the law can tell (learning rate, replay, no decay).
+
+    What was learnt is kept in a small file after every look, so a watch that was killed goes on. A log
+    that is rotated, cut, half-written or silent is looked at again.
+
+    \b
+    Example:
+    bayes-cpt watch fit.nc --run long --plan plan.toml out/long/trainer_state.json
+
+    \b
+    Exit codes:
+    0  on track
+    1  on track, but the fit falls short of its diagnostics
+    2  bad input
+    3  off track
+    """
+    from bayes_cpt.inference.posterior import load
+    from bayes_cpt.study.readers.columns import Layout
+    from bayes_cpt.study.readers.folder import read_plan
+    from bayes_cpt.watch.follow import following
+    from bayes_cpt.watch.watcher import Watcher
+
+    written = Output(quiet, json)
+    kept = state or Path(f"{log.rstrip('/')}.{run}.watch.json")
+    check_folder(kept.parent)
+    posterior = load(fit)
+    with written.cautions():
+        planned = None if plan is None else read_plan(plan, posterior.study)
+        watcher = Watcher(posterior, run, planned, level=level, interval=interval)
+        options = given(
+            losses=pairs("--loss", loss), step_unit=step_unit, per_step=per_step, loss_unit=unit
+        )
+        follower = following(log, kind, Layout(step), start=start, **options)
+        _take_up(watcher, follower, kept)
+        if not once:
+            show_verdict(written, posterior)
+        status = _look(watcher, follower, kept)
+        if once and follower.trouble and not watcher.points:
+            _refuse(follower)
+        _tell(written, status, follower, json)
+        while not once and status.step < status.steps:
+            time.sleep(seconds)
+            later = _look(watcher, follower, kept)
+            if later != status or follower.trouble:
+                status = later
+                _tell(written, status, follower, json)
+    return _code(status, posterior)
+
+
+def _refuse(follower: "Follower") -> None:
+    from bayes_cpt.study.logs.raw import fail
+
+    raise fail(
+        follower.path,
+        f"nothing can be read: {follower.trouble}".rstrip("."),
+        "fix the log, or wait for it without --once",
+    )
+
+
+def _code(status: "Status", posterior: "Posterior") -> int:
+    if not status.on_track:
+        return OFF_TRACK
+    return 0 if posterior.trustworthy else 1
+
+
+def _take_up(watcher: "Watcher", follower: "Follower", kept: Path) -> None:
+    """Go on from where a watch that ended left off."""
+    from bayes_cpt.study.logs.raw import fail
+
+    if not kept.is_file():
+        return
+    try:
+        found: dict[str, Any] = json_library.loads(kept.read_text(encoding="utf-8"))
+        watcher.restore(found["watcher"])
+        follower.restore(found["log"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise fail(str(kept), f"this is no state of a watch: {error}", "remove the file") from None
+
+
+def _look(watcher: "Watcher", follower: "Follower", kept: Path) -> "Status":
+    from bayes_cpt.watch.watcher import save_state
+
+    for step, losses in sorted(follower.new().items()):
+        watcher.tell(step, losses)
+    status = watcher.status()
+    with writing(kept):
+        save_state(kept, {"watcher": watcher.state(), "log": follower.state()})
+    return status
+
+
+def _tell(written: Output, status: "Status", follower: "Follower", machine: bool) -> None:
+    from bayes_cpt.watch.watcher import status_json
+
+    if machine:
+        line = {**status_json(status), "trouble": follower.trouble}
+        sys.stdout.write(json_library.dumps(line) + "\n")
+        sys.stdout.flush()
+        return
+    if written.out.is_terminal and not written.quiet:
+        written.out.clear()
+    written.text(status.words(), "bold" if status.on_track else "bold red")
+    table = columns("on", "now", "end", "lower", "upper", "still to gain", "", numbers=0)
+    for domain, own in status.forecast.items():
+        now = status.losses.get(domain)
+        gain = status.gain_left.get(domain)
+        table.add_row(
+            domain,
+            "-" if now is None else f"{now:.4f}",
+            *(f"{own[name]:.4f}" for name in ("mean", "lower", "upper")),
+            "-" if gain is None else f"{gain['mean']:.4f}",
+            _bar(own, now),
+        )
+    written.table(table)
+    for note in [*status.notes, *([follower.trouble] if follower.trouble else [])]:
+        written.note(f"Note: {note}")
+
+
+def _bar(own: dict[str, float], now: float | None) -> str:
+    """Return a line of text: the planned band, the band now (=), its middle (o) and the last loss (x)."""
+    values = [value for value in (*own.values(), now) if value is not None]
+    low, high = min(values), max(values)
+
+    def place(value: float) -> int:
+        return round((PLOT_WIDTH - 1) * (value - low) / max(high - low, 1e-12))
+
+    line = [" "] * PLOT_WIDTH
+    for first, last, sign in (("planned_lower", "planned_upper", "-"), ("lower", "upper", "=")):
+        for i in range(place(own[first]), place(own[last]) + 1):
+            line[i] = sign
+    line[place(own["mean"])] = "o"
+    if now is not None:
+        line[place(now)] = "x"
+    return "".join(line)

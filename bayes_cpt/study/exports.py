@@ -1,0 +1,320 @@
+"""A run's schedule as trainers take it: Hugging Face, torch and Megatron; checked step by step.
+
+The trainers' own formulas are repeated here only to check what is written for them: a schedule that a
+trainer cannot follow to 1e-6 of its peak is refused, and torch's form, which takes any, is named.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.study.runs import Run
+from bayes_cpt.study.schedules import Schedule
+from bayes_cpt.study.segments import FloatArray, Segment
+
+# Of the peak: what a trainer's schedule may differ from the study's.
+TOLERANCE = 1e-6
+DECAYS = ("linear", "cosine", "one_minus_sqrt")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A schedule as trainers know them: a linear warm-up, a stable stretch, a decay.
+
+    Parameters
+    ----------
+    warmup, stable, decay : int
+        Steps of each; 0 where there is none.
+    shape : str
+        Of the decay, one of `DECAYS`.
+    initial, peak, end : float
+        Raw learning rates before the warm-up, after it, and at the last step.
+    """
+
+    warmup: int
+    stable: int
+    decay: int
+    shape: str
+    initial: float
+    peak: float
+    end: float
+
+    @property
+    def steps(self) -> int:
+        """Number of steps."""
+        return self.warmup + self.stable + self.decay
+
+
+def parts_of(schedule: Schedule) -> Parts | None:
+    """Return a schedule's parts, None where it has others than warm-up, stable stretch and decay."""
+    segments = list(schedule.segments)
+    if not all(isinstance(segment, Segment) for segment in segments):
+        return None
+    left: list[Segment] = [segment for segment in segments if isinstance(segment, Segment)]
+    warmup = left.pop(0) if left[0].rises else None
+    peak = warmup.end if warmup else left[0].start
+    stable = (
+        left.pop(0).steps if left and left[0].shape == "constant" and left[0].start == peak else 0
+    )
+    decay = left.pop(0) if left and left[0].shape in DECAYS and left[0].start == peak else None
+    if left:
+        return None
+    return Parts(
+        warmup=warmup.steps if warmup else 0,
+        stable=stable,
+        decay=decay.steps if decay else 0,
+        shape=decay.shape if decay else "linear",
+        initial=warmup.start if warmup else peak,
+        peak=peak,
+        end=decay.end if decay else peak,
+    )
+
+
+def _course(shape: str, share: FloatArray) -> FloatArray:
+    """Return how much of a decay is left after a share of it."""
+    if shape == "cosine":
+        return 0.5 * (1.0 + np.cos(np.pi * share))
+    return 1.0 - (np.sqrt(share) if shape == "one_minus_sqrt" else share)
+
+
+def training_arguments(run: Run) -> dict[str, Any]:
+    """Return the schedule of a run as keywords of Hugging Face's ``TrainingArguments``.
+
+    The Trainer counts learning rates from 0: its step s has the rate of the study's step s - 1.
+
+    Parameters
+    ----------
+    run : Run
+
+    Returns
+    -------
+    dict
+        ``learning_rate``, ``max_steps``, ``warmup_steps``, ``lr_scheduler_type`` and, where needed,
+        ``lr_scheduler_kwargs``. Source: transformers, optimization.py.
+
+    Raises
+    ------
+    StudyError
+        If no scheduler of transformers follows it.
+    """
+    parts = parts_of(run.schedule)
+    if parts is None or (parts.warmup and parts.initial):
+        raise _refused(run, "Hugging Face's schedulers")
+    kind, options = _huggingface_kind(parts)
+    found: dict[str, Any] = {
+        "learning_rate": parts.peak,
+        "max_steps": parts.steps,
+        "warmup_steps": parts.warmup,
+        "lr_scheduler_type": kind,
+    }
+    if options:
+        found["lr_scheduler_kwargs"] = options
+    _check(run, huggingface_rates(found), "Hugging Face's schedulers")
+    return found
+
+
+def _huggingface_kind(parts: Parts) -> tuple[str, dict[str, Any]]:
+    if not parts.decay:
+        return ("constant_with_warmup" if parts.warmup else "constant"), {}
+    if parts.stable or parts.shape == "one_minus_sqrt":
+        kinds = {"one_minus_sqrt": "1-sqrt"}
+        options: dict[str, Any] = {
+            "num_decay_steps": parts.decay,
+            "decay_type": kinds.get(parts.shape, parts.shape),
+            "min_lr_ratio": parts.end / parts.peak,
+        }
+        return "warmup_stable_decay", options
+    if parts.shape == "cosine":
+        return ("cosine_with_min_lr", {"min_lr": parts.end}) if parts.end else ("cosine", {})
+    return ("polynomial", {"lr_end": parts.end, "power": 1.0}) if parts.end else ("linear", {})
+
+
+def huggingface_rates(arguments: dict[str, Any]) -> FloatArray:
+    """Return the learning rate after each step by transformers' own formulas, shape (max_steps,)."""
+    steps, warmup = arguments["max_steps"], arguments["warmup_steps"]
+    kind, options = arguments["lr_scheduler_type"], arguments.get("lr_scheduler_kwargs", {})
+    count = np.arange(1, steps + 1, dtype=np.float64)
+    rising = count / max(1, warmup)
+    decay = options.get("num_decay_steps", steps - warmup)
+    share = np.clip((count - (steps - decay)) / max(1, decay), 0.0, 1.0)
+    lowest = options.get("min_lr_ratio", options.get("min_lr", 0.0) / arguments["learning_rate"])
+    lowest = options.get("lr_end", lowest * arguments["learning_rate"]) / arguments["learning_rate"]
+    if kind.startswith("constant"):
+        factor = np.ones(steps)
+    else:
+        shape = {"1-sqrt": "one_minus_sqrt"}.get(
+            options.get("decay_type", ""), options.get("decay_type")
+        )
+        shape = shape or ("cosine" if kind.startswith("cosine") else "linear")
+        factor = lowest + (1.0 - lowest) * _course(shape, share)
+    if kind == "warmup_stable_decay":
+        # Its warm-up begins at the lowest rate, not at 0.
+        rising = lowest + (1.0 - lowest) * rising
+    return np.asarray(arguments["learning_rate"] * np.where(count < warmup, rising, factor))
+
+
+def megatron_arguments(run: Run) -> list[str]:
+    """Return the schedule of a run as arguments of Megatron-LM.
+
+    NeMo's Megatron scheduler takes the same names. Megatron counts from 0, as the Trainer does.
+
+    Parameters
+    ----------
+    run : Run
+
+    Returns
+    -------
+    list of str
+        ``--lr 0.002 --min-lr 0 ...``. Source: Megatron-LM, optimizer_param_scheduler.py.
+
+    Raises
+    ------
+    StudyError
+        If its scheduler does not follow it.
+    """
+    parts = parts_of(run.schedule)
+    if parts is None:
+        raise _refused(run, "Megatron's scheduler")
+    values: dict[str, Any] = {
+        "lr": parts.peak,
+        "min-lr": parts.end if parts.decay else parts.peak,
+        "train-iters": parts.steps,
+        "lr-decay-iters": parts.steps,
+        "lr-warmup-iters": parts.warmup,
+        "lr-warmup-init": parts.initial if parts.warmup else 0.0,
+        "lr-decay-style": "constant",
+    }
+    if parts.decay and (parts.stable or parts.shape == "one_minus_sqrt"):
+        style = {"one_minus_sqrt": "minus_sqrt"}.get(parts.shape, parts.shape)
+        values["lr-decay-style"] = "WSD"
+        values |= {"lr-wsd-decay-style": style, "lr-wsd-decay-iters": parts.decay}
+    elif parts.decay:
+        values["lr-decay-style"] = parts.shape
+    _check(run, megatron_rates(values), "Megatron's scheduler")
+    return [word for name, value in values.items() for word in (f"--{name}", f"{value}")]
+
+
+def megatron_rates(values: dict[str, Any]) -> FloatArray:
+    """Return the learning rate after each step by Megatron's own formulas, shape (train-iters,)."""
+    count = np.arange(1, values["train-iters"] + 1, dtype=np.float64)
+    warmup, steps = values["lr-warmup-iters"], values["lr-decay-iters"]
+    highest, lowest, initial = values["lr"], values["min-lr"], values["lr-warmup-init"]
+    style = values["lr-decay-style"]
+    if style == "constant":
+        rates = np.full(count.size, highest)
+    else:
+        decay = values.get("lr-wsd-decay-iters", steps - warmup)
+        shape = values.get("lr-wsd-decay-style", style)
+        share = np.clip((count - (steps - decay)) / decay, 0.0, 1.0)
+        course = _course({"minus_sqrt": "one_minus_sqrt"}.get(shape, shape), share)
+        rates = lowest + (highest - lowest) * course
+    if warmup:
+        rates = np.where(count <= warmup, initial + (highest - initial) * count / warmup, rates)
+    return np.asarray(rates)
+
+
+def torch_source(run: Run) -> str:
+    """Return a Python file whose ``factor`` is what torch's ``LambdaLR`` takes.
+
+    It is exact: ``LambdaLR`` asks for step 0 before the first step and gets the study's rate of step 1.
+
+    Parameters
+    ----------
+    run : Run
+
+    Returns
+    -------
+    str
+        Needs neither torch nor this package.
+    """
+    made = _TORCH.format(
+        name=run.name,
+        peak=run.schedule.peak,
+        steps=run.schedule.steps,
+        pieces=_pieces(run.schedule),
+    )
+    space: dict[str, Any] = {}
+    exec(compile(made, f"schedule of {run.name}", "exec"), space)
+    factor: Callable[[int], float] = space["factor"]
+    rates = run.schedule.peak * np.array([factor(step) for step in range(run.schedule.steps)])
+    _check(run, rates, "the function written")
+    return made
+
+
+def _pieces(schedule: Schedule) -> str:
+    lines, end = [], 0
+    for segment in schedule.segments:
+        end += segment.steps
+        if isinstance(segment, Segment):
+            piece: tuple[Any, ...] = (end, segment.steps, segment.shape, segment.start, segment.end)
+        else:
+            piece = (end, segment.steps, "logged", segment.logged_steps, segment.logged_rates)
+        lines.append(f"    {piece!r},")
+    return "\n".join(lines)
+
+
+_TORCH = '''"""The learning rate of run {name}, written by bayes_cpt.
+
+    optimizer = torch.optim.AdamW(parameters, lr=PEAK)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
+"""
+
+import math
+from bisect import bisect_left
+
+PEAK, STEPS = {peak!r}, {steps!r}
+# Last step of a piece, its steps, its shape, and the learning rates before it and at its end (of a logged
+# one: steps and learning rates).
+PIECES = [
+{pieces}
+]
+
+
+def learning_rate(step):
+    """Return the learning rate of a step, counted from 1; that of the last step beyond it."""
+    step = min(max(step, 1), STEPS)
+    for last, steps, shape, start, end in PIECES:
+        if step <= last:
+            break
+    place = step - (last - steps)
+    if shape == "logged":
+        after = min(bisect_left(start, place), len(start) - 1)
+        before = max(after - 1, 0)
+        if start[after] == start[before] or place >= start[after]:
+            return end[after]
+        if place <= start[before]:
+            return end[before]
+        share = (place - start[before]) / (start[after] - start[before])
+        return end[before] + (end[after] - end[before]) * share
+    share = place / steps
+    if shape == "cosine":
+        return end + (start - end) * 0.5 * (1.0 + math.cos(math.pi * share))
+    if shape == "one_minus_sqrt":
+        share = math.sqrt(share)
+    if shape == "exponential":
+        return start * (end / start) ** share
+    return start + (end - start) * share
+
+
+def factor(done):
+    """Return the share of PEAK for the step after `done` steps, as LambdaLR counts."""
+    return learning_rate(done + 1) / PEAK
+'''
+
+
+def _check(run: Run, rates: FloatArray, target: str) -> None:
+    wanted = run.schedule.learning_rates()
+    far = np.abs(rates - wanted) if rates.size == wanted.size else np.full(1, math.inf)
+    if far.max() > TOLERANCE * run.schedule.peak:
+        raise _refused(run, target, int(far.argmax()) + 1)
+
+
+def _refused(run: Run, target: str, step: int | None = None) -> StudyError:
+    place = f"run {run.name}" + (f", step {step}" if step else "")
+    problem = f"{target} cannot follow this schedule"
+    fix = "export it for torch, whose LambdaLR takes any, or plan warm-up from 0, stable, decay"
+    return StudyError([Problem(place, problem, fix)])

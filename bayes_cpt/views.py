@@ -1,0 +1,40 @@
+"""What is made of a result: its words, tables, figure and forecast, found when somebody asks for them.
+
+Results are typed objects that know nothing of words, tables or figures: what makes those comes after them.
+So that ``choice.plot()`` is there all the same, the method asks here. Modules are named as text and
+imported at the call: this is the one way in which a room reaches another that comes after it.
+"""
+
+from importlib import import_module
+from typing import Any
+
+# By the type of a result and the name of its method.
+VIEWS = {
+    "Posterior.predict": "bayes_cpt.forecast.predict.predict",
+    "Decision.table": "bayes_cpt.report.decision_tables.contender_table",
+    "Decision.optimum_table": "bayes_cpt.report.decision_tables.optimum_table",
+    "Decision.front_table": "bayes_cpt.report.decision_tables.front_table",
+    "Decision.words": "bayes_cpt.report.decision_words.words",
+    "Decision.plot": "bayes_cpt.plots.decision.decision",
+    "RunValues.words": "bayes_cpt.report.next_run_words.words",
+    "RunValues.plot": "bayes_cpt.plots.next_run.next_run",
+    "ScheduleChoice.words": "bayes_cpt.report.schedule_words.words",
+    "ScheduleChoice.plot": "bayes_cpt.plots.free_schedule.free_schedule",
+    "Survey.words": "bayes_cpt.report.landmark_words.words",
+}
+
+
+def view(result: object, name: str, *arguments: Any, **options: Any) -> Any:
+    """Return one view of a result.
+
+    Parameters
+    ----------
+    result : object
+        Of a type in `VIEWS`; what makes the view gets it first.
+    name : str
+        Of the view, as in `VIEWS`.
+    *arguments, **options
+        As what makes the view takes them.
+    """
+    module, function = VIEWS[f"{type(result).__name__}.{name}"].rsplit(".", 1)
+    return getattr(import_module(module), function)(result, *arguments, **options)

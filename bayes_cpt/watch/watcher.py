@@ -1,0 +1,340 @@
+"""A plain object for any training loop: tell it losses as they come, ask it whether the run is on track."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayes_cpt.errors import BayesCPTError, Problem
+from bayes_cpt.files import replacing
+from bayes_cpt.forecast.plans import with_base_losses
+from bayes_cpt.study.ranges import outside_range
+from bayes_cpt.study.runs import Run
+from bayes_cpt.study.study import Study
+from bayes_cpt.watch.predictive import Predictive
+
+if TYPE_CHECKING:
+    from bayes_cpt.inference.posterior import Posterior
+
+# A run is parted into so many stretches, even in the square root of the step, and one evaluation of each is
+# looked at: those between tell little more, and memory must not grow.
+STRETCHES = 40
+LEVEL = 0.05
+STATE_FORMAT = 1
+
+
+class WatchError(BayesCPTError):
+    """A run that cannot be watched, and why."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problems = (problem,)
+        super().__init__(str(problem))
+
+
+@dataclass(frozen=True)
+class Status:
+    """How a run is doing.
+
+    Parameters
+    ----------
+    step : int
+        Of the last evaluation, 0 before the first.
+    steps : int
+        Of the whole run.
+    on_track : bool
+    probability : float
+        Share of runs on track that depart from the forecast as far as this one has, at any time.
+    off_since : int or None
+        Step at which the run was first found off track.
+    looks_like : str or None
+        What would explain the departure, of what the law can foretell.
+    losses : dict of str to float
+        Last measured loss by validation set, nats/token.
+    forecast : dict of str to dict
+        ``mean``, ``lower``, ``upper`` of the loss at the last step, and what was forecast before any point
+        came, ``planned_lower`` and ``planned_upper``; nats/token.
+    gain_left : dict of str to dict
+        ``mean``, ``lower``, ``upper``: by how much going on to the end is forecast to lower the loss.
+    notes : list of str
+    """
+
+    step: int
+    steps: int
+    on_track: bool
+    probability: float
+    off_since: int | None
+    looks_like: str | None
+    losses: dict[str, float]
+    forecast: dict[str, dict[str, float]]
+    gain_left: dict[str, dict[str, float]]
+    notes: list[str]
+
+    def words(self) -> str:
+        """Return the status in a sentence or two."""
+        verdict = "on track" if self.on_track else f"OFF TRACK since step {self.off_since}"
+        ends = ", ".join(
+            f"{domain} {own['mean']:.4f} ({own['lower']:.4f} to {own['upper']:.4f})"
+            for domain, own in self.forecast.items()
+        )
+        said = (
+            f"Step {self.step} of {self.steps}: {verdict}; of runs on track {100 * self.probability:.1f} % "
+            f"depart as far. Forecast end: {ends}."
+        )
+        return f"{said} It looks like {self.looks_like}." if self.looks_like else said
+
+
+@dataclass
+class Watcher:
+    """Follows one run against the forecast of a fit.
+
+    Memory and the time of an update do not grow with the run: at most one evaluation of each of `STRETCHES`
+    stretches of it is looked at.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    run : str
+        A run of the plan.
+    plan : Study, optional
+        Where the run is; the fitted study unless given.
+    level : float
+        Share of runs on track for which an alarm is given at any time of theirs.
+    interval : float
+        Mass of the central intervals.
+
+    Raises
+    ------
+    StudyError
+        If there is no such run.
+
+    Examples
+    --------
+    In a training loop::
+
+        watcher = Watcher(bayes_cpt.load("fit.nc"), "long", bayes_cpt.read_plan("plan.toml", study))
+        status = watcher.update(step, {"general": 3.31, "kernel": 2.47})
+        if not status.on_track:
+            print(status.words())
+    """
+
+    posterior: "Posterior"
+    run: str
+    plan: Study | None = None
+    level: float = LEVEL
+    interval: float = 0.9
+    points: dict[int, dict[str, float]] = field(default_factory=dict, init=False)
+    off_since: int | None = field(default=None, init=False)
+    diverged: int | None = field(default=None, init=False)
+    _gap: int = field(default=1, init=False)
+    _latest: int = field(default=0, init=False)
+    _losses: dict[str, float] = field(default_factory=dict, init=False)
+    _predictive: Predictive | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        study = self.plan or self.posterior.study
+        frame = self.posterior.frame
+        plan = study if self.plan is not None else study.without_losses()
+        self._study = with_base_losses(self.posterior.study, frame.domains, plan)
+        self._run: Run = self._study.run(self.run)
+        self._outside = outside_range(self.posterior.study, self._study, self._run)
+
+    def update(self, step: int, losses: Mapping[str, float]) -> Status:
+        """Tell of an evaluation, and return how the run is doing.
+
+        Parameters
+        ----------
+        step : int
+            Inside the run, from 1; 0 is the base, of which the forecast knows already.
+        losses : mapping of str to float
+            By validation set, nats/token; those that the fit does not know are left aside. A step told
+            again replaces what was told before: a restarted job repeats itself.
+        """
+        self.tell(step, losses)
+        return self.status()
+
+    def tell(self, step: int, losses: Mapping[str, float]) -> None:
+        """Note an evaluation without asking for the status."""
+        known = {d: float(losses[d]) for d in self.posterior.frame.domains if d in losses}
+        if step < 1 or step > self._run.schedule.steps or not known:
+            return
+        if not all(math.isfinite(loss) for loss in known.values()):
+            self.diverged = step if self.diverged is None else min(step, self.diverged)
+            return
+        if self.diverged is not None and step < self.diverged:
+            # The job was restarted from before it diverged.
+            self.diverged = None
+        for domain, loss in known.items():
+            self._take(step, domain, loss)
+        if step != self._latest:
+            self._gap = max(1, abs(step - self._latest))
+        if step >= self._latest:
+            self._latest, self._losses = step, {**self._losses, **known}
+
+    def expect(self, steps: Sequence[int]) -> None:
+        """Say at which steps the run will be evaluated, where that is known before.
+
+        It saves the drawing of forecasts anew when evaluations come at other steps than the last ones let
+        expect.
+
+        Parameters
+        ----------
+        steps : sequence of int
+            Rising, from 1 to the run's last; of many, one of each stretch is looked at.
+        """
+        total = self._run.schedule.steps
+        first = {self._stretch(step): step for step in sorted(steps, reverse=True)}
+        chosen = sorted({*first.values(), *self.points, total})
+        self._predictive = Predictive.of(self.posterior, self._run, self._study, chosen)
+
+    def _take(self, step: int, domain: str, loss: float) -> None:
+        """Look at the first evaluation of each stretch of the run, and at the last step."""
+        mine = [own for own, losses in self.points.items() if domain in losses]
+        stretches = {self._stretch(own) for own in mine}
+        if step in mine or step == self._run.schedule.steps or self._stretch(step) not in stretches:
+            self.points.setdefault(step, {})[domain] = loss
+            if step not in self._rows():
+                self._predictive = None
+
+    def _stretch(self, step: int) -> int:
+        share = math.sqrt(step / self._run.schedule.steps)
+        return min(int(STRETCHES * share), STRETCHES - 1)
+
+    def _draw(self) -> Predictive:
+        """Draw what is expected where the run was looked at, and where it will be if it goes on so."""
+        total = self._run.schedule.steps
+        starts = np.ceil(total * (np.arange(STRETCHES) / STRETCHES) ** 2)
+        ahead = starts[starts > self._latest]
+        if self._latest:
+            ahead = self._latest + self._gap * np.ceil((ahead - self._latest) / self._gap)
+        future = ahead[(ahead > self._latest) & (ahead <= total)].astype(int)
+        steps = np.unique(np.r_[np.array(sorted(self.points), dtype=int), future, [total]])
+        return Predictive.of(self.posterior, self._run, self._study, steps[steps > 0].tolist())
+
+    def _rows(self) -> set[int]:
+        return set() if self._predictive is None else {row.step for row in self._predictive.rows}
+
+    def status(self) -> Status:
+        """Return how the run is doing."""
+        predictive = self._predictive = self._predictive or self._draw()
+        seen, losses = [], []
+        for place, row in enumerate(predictive.rows):
+            if row.domain in self.points.get(row.step, {}):
+                seen.append(place)
+                losses.append(self.points[row.step][row.domain])
+        measured = np.array(losses)
+        departures = predictive.departures(seen, measured)
+        probability = 0.0 if self.diverged is not None else departures.probability()
+        if probability < self.level and self.off_since is None:
+            self.off_since = self.diverged or self._latest
+        return self._described(
+            predictive, seen, measured, probability, departures.likeliest_fault()
+        )
+
+    def _described(
+        self,
+        predictive: Predictive,
+        seen: list[int],
+        measured: Any,
+        probability: float,
+        fault: str | None,
+    ) -> Status:
+        mean, spread = predictive.given(seen, measured)
+        planned, planned_spread = predictive.given([], np.empty(0))
+        width = NormalDist().inv_cdf(0.5 + self.interval / 2)
+        forecast: dict[str, dict[str, float]] = {}
+        gains: dict[str, dict[str, float]] = {}
+        ends = {
+            row.domain: place
+            for place, row in enumerate(predictive.rows)
+            if row.step == self._run.schedule.steps
+        }
+        for domain, place in ends.items():
+            forecast[domain] = {
+                "mean": float(mean[place]),
+                "lower": float(mean[place] - width * spread[place]),
+                "upper": float(mean[place] + width * spread[place]),
+                "planned_lower": float(planned[place] - width * planned_spread[place]),
+                "planned_upper": float(planned[place] + width * planned_spread[place]),
+            }
+            if domain in self._losses:
+                now = self._losses[domain]
+                gains[domain] = {
+                    "mean": now - forecast[domain]["mean"],
+                    "lower": now - forecast[domain]["upper"],
+                    "upper": now - forecast[domain]["lower"],
+                }
+        notes = []
+        if self.diverged is not None:
+            notes.append(f"the loss is no number at step {self.diverged}: the run has diverged")
+        if probability < self.level and self._outside:
+            notes.append(
+                f"the run leaves what was fitted ({'; '.join(self._outside)}): the law may be off there"
+            )
+        if self.off_since is not None and probability >= self.level:
+            notes.append("the run was off track before and is back")
+        return Status(
+            step=self._latest,
+            steps=self._run.schedule.steps,
+            on_track=probability >= self.level,
+            probability=probability,
+            off_since=self.off_since,
+            looks_like=fault if probability < self.level else None,
+            losses=dict(self._losses),
+            forecast=forecast,
+            gain_left=gains,
+            notes=notes,
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Return all that was learnt from the run, ready for JSON; its size is bounded."""
+        return {
+            "format": STATE_FORMAT,
+            "run": self.run,
+            "study_digest": self.posterior.study.digest(),
+            "gap": self._gap,
+            "latest": self._latest,
+            "losses": self._losses,
+            "off_since": self.off_since,
+            "diverged": self.diverged,
+            "points": [[step, losses] for step, losses in sorted(self.points.items())],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take up what `state` gave.
+
+        Raises
+        ------
+        WatchError
+            If it is of another run or fit.
+        """
+        for key, own in (("run", self.run), ("study_digest", self.posterior.study.digest())):
+            if state.get(key) != own:
+                raise WatchError(
+                    Problem(
+                        f"state, key {key}",
+                        f"it is of another {'run' if key == 'run' else 'fit'}",
+                        "remove the state file, or name another with --state",
+                    )
+                )
+        self._gap, self._latest = int(state["gap"]), int(state["latest"])
+        self._losses = dict(state["losses"])
+        self.off_since, self.diverged = state["off_since"], state["diverged"]
+        self.points = {int(step): dict(losses) for step, losses in state["points"]}
+        if not self._rows() >= set(self.points):
+            self._predictive = None
+
+
+def save_state(path: Path, state: Mapping[str, Any]) -> None:
+    """Write a state, whole or not at all: a program killed at any time loses nothing told before."""
+    with replacing(path) as partial:
+        partial.write_text(json.dumps(state), encoding="utf-8")
+
+
+def status_json(status: Status) -> dict[str, Any]:
+    """Return a status as one JSON object."""
+    return {**asdict(status), "words": status.words()}

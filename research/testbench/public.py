@@ -1,0 +1,268 @@
+"""Score forecasts on every public study, and on the lab's: one table, each run counting alike.
+
+From the repository's root::
+
+    PYTHONPATH=research python -m testbench.public ../shared/data/public -o OUT --jobs 2
+    PYTHONPATH=research python -m testbench.public ../shared/data/public -o OUT --studies mpl-25m
+
+A folder in the one given that has `fit/` and `predict/` is a study: the first is fitted, the second
+predicted. Beside the one given `mpl-25m`, `mpl-100m` and `pythia-python` are found where they are there;
+the lab's sets come with the repository. Stopped, the same command goes on.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from bayes_cpt.bundled import bundled_study
+from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.study.readers.folder import read_study
+from bayes_cpt.study.study import Study
+from bayes_cpt.validate.folds import Fold, Question, leave_run_out, other_study
+from bayes_cpt.validate.held_out import (
+    OURS,
+    TABLES,
+    Answer,
+    Method,
+    package_method,
+    score_folds,
+)
+from bayes_cpt.validate.parallel import Pool
+from bayes_cpt.validate.records import Records
+from bayes_cpt.validate.scores import BOTH_DOMAINS, EQUAL_RUNS, summarize
+from testbench.held_out import INDEPENDENT, METHODS, knows_bases
+from testbench.report import markdown_table
+
+LAB_TESTS = Path(__file__).parents[2] / "tests" / "data"
+# What the multi-power repository fits; its six other schedules are predicted.
+MULTI_POWER_FITTED = ("cosine_24000", "constant_24000", "wsdcon_9")
+MODELS = ("pretrain", "cpt-replay")
+APART = ": "
+SHARES = {"coverage_50": "in 50 %", "coverage_90": "in 90 %"}
+SCORES = {"crps": "CRPS", "mae": "MAE", "bias": "bias", "width_90": "width of 90 %"}
+
+type Folds = Callable[[Models], list[Fold]]
+
+
+@dataclass(frozen=True)
+class Models:
+    """The package's models: one for pre-training studies, one for those with CPT runs."""
+
+    pretraining: ModelSpec
+    continual: ModelSpec
+
+    def of(self, study: Study) -> ModelSpec:
+        """Return the model of a study."""
+        return self.continual if study.continual_runs else self.pretraining
+
+    def answer(self, question: Question, seed: int, *, cores: int | None = None) -> Answer:
+        """Answer by a fit of the study's model."""
+        return package_method(question, seed, spec=self.of(question.study), cores=cores)
+
+
+def suite(folder: Path) -> dict[str, Folds]:
+    """Return every study that is there, by its name: what gives its folds for some models.
+
+    Parameters
+    ----------
+    folder : Path
+        Its folders with `fit` and `predict` are studies; the other published sets lie beside it.
+    """
+    found: dict[str, Folds] = {
+        path.name: partial(_other, path / "fit", path / "predict")
+        for path in sorted(folder.iterdir())
+        if (path / "fit").is_dir() and (path / "predict").is_dir()
+    }
+    for size in ("25m", "100m"):
+        if (path := folder.parent / f"mpl-{size}").is_dir():
+            found[path.name] = partial(_other_runs, path)
+    if (path := folder.parent / "pythia-python").is_dir():
+        found[path.name] = partial(_each_run, path)
+    found["lab-longer"] = partial(_other, bundled_study(), LAB_TESTS / "cpt-lab-practice")
+    found["lab-strong"] = partial(_each_run, LAB_TESTS / "cpt-lab-strong")
+    found["lab-each-run"] = partial(_each_run, bundled_study())
+    return found
+
+
+def _other(fitted: Path, predicted: Path, models: Models) -> list[Fold]:
+    study = read_study(fitted)
+    return other_study(study, read_study(predicted), models.of(study))
+
+
+def _other_runs(folder: Path, models: Models) -> list[Fold]:
+    study = read_study(folder)
+    others = [run.name for run in study.runs if run.name not in MULTI_POWER_FITTED]
+    fitted, predicted = study.subset(MULTI_POWER_FITTED), study.subset(others)
+    return other_study(fitted, predicted, models.of(study))
+
+
+def _each_run(folder: Path, models: Models) -> list[Fold]:
+    study = read_study(folder)
+    return leave_run_out(study, models.of(study))
+
+
+def score_suite(
+    studies: Mapping[str, Sequence[Fold]],
+    methods: Mapping[str, Method],
+    seed: int,
+    pool: Pool,
+    records: Records,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return `bayes_cpt.validate.held_out.score_folds` of all studies, with a column study."""
+    folds = [
+        replace(fold, label=name + APART + fold.label)
+        for name, own in studies.items()
+        for fold in own
+    ]
+    tables: tuple[list[pd.DataFrame], ...] = ([], [])
+    for name, method in methods.items():
+        asked = [fold for fold in folds if name != INDEPENDENT or knows_bases(fold)]
+        scored = score_folds(asked, {name: method}, seed, pool=pool, records=records)
+        for parts, table in zip(tables, scored, strict=True):
+            parts.append(table.assign(study=table["fold"].str.partition(APART)[0]))
+    points, refits = (pd.concat(parts, ignore_index=True) for parts in tables)
+    return points, refits
+
+
+def study_table(points: pd.DataFrame, refits: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per study and method, and one per method for all runs of all studies.
+
+    Parameters
+    ----------
+    points, refits : DataFrame
+        From `score_suite`.
+
+    Returns
+    -------
+    DataFrame
+        Columns study, method, runs, the scores of `bayes_cpt.validate.scores.summarize` with each run
+        counting alike, seconds (of all refits), attempts (the most that one refit took) and short (how
+        many refits fall short of their diagnostics).
+    """
+    rows = []
+    everything = points.assign(run=points["study"] + APART + points["run"], study="all runs")
+    for table in (points, everything):
+        for (study, method), own in table.groupby(["study", "method"], sort=False):
+            means = summarize(own).set_index(["run", "domain"]).loc[(EQUAL_RUNS, BOTH_DOMAINS)]
+            spent = refits[refits["method"] == method]
+            if table is points:
+                spent = spent[spent["study"] == study]
+            rows.append(
+                {"study": study, "method": method, "runs": own["run"].nunique()}
+                | means.to_dict()
+                | {
+                    "seconds": spent["seconds"].sum(),
+                    "attempts": spent["attempts"].max(),
+                    "short": int((~spent["trustworthy"].astype(bool)).sum()),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def ratio_means(table: pd.DataFrame) -> dict[str, tuple[float, str, float]]:
+    """Return, by other method, the geometric mean over studies of our CRPS over its, and the worst study.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From `study_table`.
+    """
+    of_studies = table[table["study"] != "all runs"]
+    crps = of_studies.pivot(index="study", columns="method", values="crps")
+    found = {}
+    for other in crps.columns.drop(OURS, errors="ignore") if OURS in crps else ():
+        ratios = (crps[OURS] / crps[other]).dropna()
+        if len(ratios):
+            mean = float(np.exp(np.log(ratios).mean()))
+            found[other] = (mean, str(ratios.idxmax()), float(ratios.max()))
+    return found
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """Return the table of `study_table` and the ratios of `ratio_means`, as Markdown."""
+    shown = table[["study", "method", "runs"]].copy()
+    for name, words in SHARES.items():
+        errors = (100 * table[f"{name}_error"]).map("{:.0f}".format)
+        shown[words] = (100 * table[name]).map("{:.0f} ± ".format) + errors + " %"
+    for name, words in SCORES.items():
+        shown[words] = table[name]
+    shown["seconds"] = table["seconds"].round().astype(int)
+    shown["attempts"], shown["fall short"] = table["attempts"].astype(int), table["short"]
+    order = {study: place for place, study in enumerate(dict.fromkeys(table["study"]))}
+    shown = shown.sort_values("study", key=lambda names: names.map(order), kind="stable")
+    lines = [markdown_table(shown), ""]
+    for other, (mean, study, most) in ratio_means(table).items():
+        lines.append(
+            f"CRPS {OURS} / {other}, geometric mean over studies: {mean:.2f}; worst {study}, {most:.2f}"
+        )
+    return "\n".join(lines)
+
+
+def _models(parser: argparse.ArgumentParser, names: Sequence[str]) -> Models:
+    """Return the default models, those of some names in place of the defaults of their kinds."""
+    specs = [read_spec(name) for name in names]
+    kinds = [spec.law.continual for spec in specs]
+    if len(set(kinds)) < len(kinds):
+        parser.error("two models are of one kind: give one for pre-training and one for CPT")
+    found = {spec.law.continual: spec for spec in [*map(read_spec, MODELS), *specs]}
+    return Models(found[False], found[True])
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(prog="python -m testbench.public", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("folder", type=Path, help="folder of public studies")
+    parser.add_argument("-o", "--out", type=Path, required=True, help="folder for the results")
+    parser.add_argument("--studies", help="some of them only, separated by commas")
+    parser.add_argument(
+        "--model",
+        action="append",
+        default=[],
+        help="in place of the default of its kind; twice for both",
+    )
+    known = [*METHODS, OURS]
+    parser.add_argument("--methods", default=",".join(known), help="default: %(default)s")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1)
+    options = parser.parse_args(arguments)
+    names = options.methods.split(",")
+    if unknown := sorted(set(names) - set(known)):
+        parser.error(f"unknown methods {', '.join(unknown)}: choose from {', '.join(known)}")
+    models = _models(parser, options.model)
+    known_studies = suite(options.folder)
+    wanted = options.studies.split(",") if options.studies else list(known_studies)
+    if unknown := sorted(set(wanted) - set(known_studies)):
+        parser.error(
+            f"unknown studies {', '.join(unknown)}: choose from {', '.join(known_studies)}"
+        )
+    studies = {name: known_studies[name](models) for name in wanted}
+    pool = Pool(options.jobs)
+    tasks = sum(map(len, studies.values()))
+    own: dict[str, Method] = {OURS: partial(models.answer, cores=pool.cores(tasks))} | METHODS
+    options.out.mkdir(parents=True, exist_ok=True)
+    settings = {
+        "seed": options.seed,
+        "models": [
+            models.pretraining.model_dump(mode="json"),
+            models.continual.model_dump(mode="json"),
+        ],
+    }
+    records = Records.open(options.out / "records", settings, TABLES)
+    methods = {name: own[name] for name in names}
+    points, refits = score_suite(studies, methods, options.seed, pool, records)
+    table = study_table(points, refits)
+    table.to_csv(options.out / "table.csv", index=False)
+    text = markdown(table)
+    (options.out / "table.md").write_text(text + "\n", encoding="utf-8")
+    sys.stdout.write(text + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""Every command of the README and of docs/ is one that the program takes, and most are run."""
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+from command_line import Call
+from fuzzing import STATEMENTS
+from typer.main import get_command
+
+from bayes_cpt.cli import PROGRAM, app
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
+# What a reader of the README's table of questions copies.
+IN_TABLE = re.compile(rf"`({PROGRAM} [^`]*)`")
+
+# Of these only the options are checked: each samples posteriors, for minutes or hours.
+SAMPLING = ("fit", "demo", "validate")
+# Fewer configurations than the default: the answer is no worse a command for it.
+SMALLER = {"decide": ["--candidates", "64"], "next-run": ["--candidates", "64", "--draws", "50"]}
+
+
+def commands(page: Path) -> list[str]:
+    """Return the commands of a page, without the program's name and comments."""
+    text = page.read_text(encoding="utf-8")
+    lines = "\n".join(BLOCK.findall(text)).replace("\\\n", " ").splitlines()
+    found = [part for line in lines for part in line.split(" && ")]
+    found += [
+        own for line in text.splitlines() if line[:1] == "|" for own in IN_TABLE.findall(line)
+    ]
+    words = [shlex.split(command, comments=True) for command in found]
+    return [
+        shlex.join(own[1:])
+        for own in words
+        if own and Path(own[0]).name == PROGRAM and (len(own) > 2 or own[1] == "demo")
+    ]
+
+
+DOCUMENTED = sorted({command for page in PAGES for command in commands(page)})
+
+
+@pytest.fixture
+def folder(fit_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder to work in as a reader of the README does: a checkout, with a fit of its study."""
+    for name in ("data", "docs"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    shutil.copy(fit_file, tmp_path / "fit.nc")
+    (tmp_path / "statements.toml").write_text(STATEMENTS)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_readme_answers_the_questions_of_a_newcomer_in_a_minute() -> None:
+    readme = PAGES[0].read_text(encoding="utf-8")
+    verbs = {command.split()[0] for command in commands(PAGES[0])}
+    assert {"demo", "check", "fit", "summary", "predict", "decide", "next-run"} <= verbs
+    assert len(readme.split()) <= 820
+    assert readme.count("](docs/images/") == 1
+
+
+@pytest.mark.parametrize("command", [c for c in DOCUMENTED if c.split()[0] in SAMPLING])
+def test_options_of_long_commands_are_valid(command: str, folder: Path) -> None:
+    name, *arguments = shlex.split(command)
+    parser = get_command(app).commands[name]  # type: ignore[attr-defined]
+    while hasattr(parser, "commands"):
+        name, *arguments = arguments
+        parser = parser.commands[name]
+    # Raises what the program would refuse with code 2.
+    given = parser.make_context(name, arguments).params
+    paths = [value for value in given.values() if isinstance(value, Path) and value.parts[1:]]
+    assert all(path.exists() for path in paths)
+
+
+@pytest.mark.parametrize("command", [c for c in DOCUMENTED if c.split()[0] not in SAMPLING])
+def test_commands_are_answered(command: str, call: Call, folder: Path) -> None:
+    before = set(folder.iterdir())
+    arguments = shlex.split(command)
+    answer = call(*arguments, *SMALLER.get(arguments[0], []))
+    assert answer.code == 0, answer.err
+    assert answer.out
+    # What it names after -o or --csv is there.
+    targets = {
+        folder / arguments[i + 1] for i, own in enumerate(arguments) if own in ("-o", "--csv")
+    }
+    assert targets == set(folder.iterdir()) - before

@@ -1,0 +1,257 @@
+import json
+import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from command_line import Call, check_refusal
+
+from bayes_cpt import read_study
+from bayes_cpt.study.logs.recipe import Recipe
+from bayes_cpt.study.logs.starting import Answers, start_study
+
+LOGS = Path(__file__).parents[1] / "data" / "logs"
+HF = LOGS / "hf"
+WIDE = (LOGS / "tables" / "wide.csv").read_text()
+TINY = "step,eval_general_loss,eval_target_loss,lr\n"
+STEPS = [0, 10, 20, 30, 40]
+
+
+def rows(scale: float = 1.0, steps: list[int] = STEPS, lr: str = "0.001") -> str:
+    return TINY + "".join(f"{s},{scale * 2.5},{scale * 3.5},{lr if s else ''}\n" for s in steps)
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a study that was started from a PT run and a CPT run."""
+    folder = tmp_path_factory.mktemp("started") / "study"
+    recipes = {
+        "pt": Recipe(paths=(str(HF / "pt"),), phase="pt"),
+        "r00": Recipe(paths=(str(HF / "r00"),), replay=0.0),
+    }
+    start_study(folder, Answers(recipes=recipes))
+    return folder
+
+
+@pytest.fixture
+def study(started: Path, tmp_path: Path) -> Path:
+    """Return a copy of it to work on."""
+    return Path(shutil.copytree(started, tmp_path / "study"))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def test_a_run_is_added_and_the_rest_stays_as_it_was_written(study: Path, call: Call) -> None:
+    settings = study / "study.toml"
+    settings.write_text(settings.read_text() + "\n# My own words.\n")
+    before = read_study(study)
+    answer = call("import", "hf", HF / "r25", "--study", study, "--run", "r25", "--replay", 0.25)
+    assert answer.code == 0
+    assert "62 new losses" in answer.out
+    after = read_study(study)
+    assert "# My own words." in settings.read_text()
+    assert after.subset([run.name for run in before.runs]).digest() == before.digest()
+    assert after.run("r25").replay == 0.25
+    assert after.curve("r25", "target")[0].size == 31
+    assert call("check", study, "--quiet").code == 0
+
+
+def test_a_grown_log_updates_its_run_without_options(
+    study: Path, call: Call, tmp_path: Path
+) -> None:
+    log = tmp_path / "log.csv"
+    lines = WIDE.splitlines(keepends=True)
+    log.write_text("".join(lines[:120]))
+    line = (
+        "import",
+        "csv",
+        log,
+        "--study",
+        study,
+        "--run",
+        "long",
+        "--replay",
+        0,
+        "--total-steps",
+        200,
+    )
+    assert call(*line).code == 0
+    assert not read_study(study).run("long").schedule.is_logged
+    log.write_text(WIDE)
+    told = call("import", "csv", log, "--study", study, "--run", "long", "--json").json()
+    assert told["kept"] + told["added"] == 42
+    assert told["added"] == 18
+    run = read_study(study).run("long")
+    assert [segment.steps for segment in run.schedule.segments] == [10, 140, 50]
+    # A rotated log has only the end; what the study has already stays.
+    log.write_text("".join([lines[0], *lines[150:]]))
+    answer = call(
+        "import", "csv", log, "--study", study, "--run", "long", "--rate", "train/learning_rate"
+    )
+    assert answer.code == 0
+    assert "losses that the log has no more were kept" in answer.out
+    assert read_study(study).curve("long", "target")[0].size == 21
+
+
+def test_a_stated_schedule_is_checked_against_the_log(
+    study: Path, call: Call, tmp_path: Path
+) -> None:
+    settings = study / "study.toml"
+    (study / "imports.toml").unlink()
+    log = tmp_path / "log.csv"
+    log.write_text(rows(steps=[0, 100, 200, 300], lr="0.001"))
+    before = contents(study)
+    answer = call("import", "csv", log, "--study", study, "--run", "r00")
+    check_refusal(answer, ("run r00, step 100", "0.001", "by the stated schedule", "study.toml"))
+    assert contents(study) == before
+    assert "cosine" in settings.read_text()
+
+
+def test_steps_in_tokens_and_losses_in_bits(study: Path, call: Call, tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("tokens,eval_target_bits,lr\n20480,4.2,0.001\n40960,4.0,0.001\n")
+    line = ("import", "csv", log, "--study", study, "--run", "bits", "--replay", 0.5)
+    units = ("--step-unit", "tokens", "--per-step", 2048, "--unit", "bits")
+    assert call(*line, *units).code == 0
+    steps, losses = read_study(study).curve("bits", "target")
+    assert steps.tolist() == [10, 20]
+    assert losses.tolist() == pytest.approx([4.2 * math.log(2), 4.0 * math.log(2)])
+
+
+def test_a_branch_need_not_repeat_its_trunk(tmp_path: Path, study: Path) -> None:
+    settings = study / "study.toml"
+    settings.write_text(
+        settings.read_text()
+        + """
+[runs.annealed]
+phase = "pt"
+branch = { run = "pt", step = 500 }
+schedule = [ { shape = "linear", steps = 50, start = 3e-3, end = 0 } ]
+"""
+    )
+    losses = study / "losses.csv"
+    losses.write_text(losses.read_text() + "annealed,550,general,2.7\n")
+    run = read_study(study).run("annealed")
+    assert run.schedule.steps == 550
+    trunk = read_study(study).run("pt").schedule.learning_rates()
+    assert run.schedule.learning_rates()[:500].tolist() == trunk[:500].tolist()
+    assert run.schedule.learning_rates()[524] == pytest.approx(1.5e-3)
+
+
+class Damaged(NamedTuple):
+    """A damaged log: how it is made, further options, and what the answer must say."""
+
+    id: str
+    make: Callable[[Path], object]
+    fragments: tuple[str, ...]
+    kind: str = "auto"
+    name: str = "log.csv"
+    options: tuple[str, ...] = ()
+
+
+def text(content: str) -> Callable[[Path], object]:
+    return lambda path: path.write_text(content)
+
+
+def cut(source: Path, share: float, flip: int | None = None) -> Callable[[Path], object]:
+    def make(path: Path) -> None:
+        content = bytearray(source.read_bytes())
+        if flip is not None:
+            content[flip] ^= 0xFF
+        path.write_bytes(bytes(content[: int(share * len(content))]))
+
+    return make
+
+
+def nested(path: Path) -> None:
+    shutil.copytree(LOGS / "hf", path)
+    shutil.rmtree(path / "r00")
+
+
+EVENTS = LOGS / "tensorboard" / "events.out.tfevents.1.tiny.0"
+OFFLINE = LOGS / "wandb" / "offline-run-tiny" / "run-tiny.wandb"
+STATE = HF / "r25" / "trainer_state.json"
+
+
+def without_step(path: Path) -> None:
+    state = json.loads(STATE.read_text())
+    del state["log_history"][3]["step"]
+    path.write_text(json.dumps(state))
+
+
+DAMAGED = [
+    Damaged("empty", text(""), ("log.csv", "no row")),
+    Damaged("header only", text(TINY), ("there is no row", "at least one evaluation")),
+    Damaged("no step column", text("a,eval_loss\n1,2\n"), ("no column is called step", "--step COLUMN")),
+    Damaged("short line", text(rows() + "50,2.5\n"), ("line 7", "2 cells, the header 4", "Restore")),
+    Damaged("open quotes", text(rows() + '"50,2.5,3\n'), ("not CSV", "Close the quotes")),
+    Damaged("NaN loss", text(rows() + "50,nan,3,0.001\n"), ("line 7", "is nan at step 50", "--drop-nan")),
+    Damaged("row without step", text(rows() + ",2.5,3.5,0.001\n"), ("line 7", "the step is ''")),
+    Damaged("two answers for a step", text(rows() + "40,2.6,3.5,0.001\n"),
+            ("line 7", "2.6 at step 40, but 2.5", "line 6", "--overlap last")),
+    Damaged("perplexities", text("step,val_ppl,lr\n10,20,0.001\n"), ("val_ppl", "perplexity", "--unit perplexity")),
+    Damaged("perplexities called losses", text(rows(30.0)), ("75", "uniform guess", "--unit perplexity")),
+    Damaged("log-likelihoods", text(rows(-1.0)), ("-2.5", "sign")),
+    Damaged("tokens as steps", text(rows(steps=[0, 20_000_000, 40_000_000])),
+            ("20000000 is more than any run has", "--step-unit tokens")),
+    Damaged("epochs as steps", text(rows().replace("\n10,", "\n0.25,")), ("0.25 is no whole number", "--step COLUMN")),
+    Damaged("training losses only", text("step,loss,lr\n10,2.5,0.001\n"), ("no series is called a validation loss", "--loss")),
+    Damaged("no learning rate", text(rows().replace("lr", "speed")), ("no learning rate is in", "--rate", "--schedule")),
+    Damaged("learning rate of 2", text(rows(lr="2.0")), ("peak learning rate is 2", "raw learning rates")),
+    Damaged("not UTF-8", lambda path: path.write_bytes(rows().encode() + b"\xff\xff"), ("byte", "is not UTF-8")),
+    Damaged("null bytes", lambda path: path.write_bytes(rows().encode() + b"\0\0"), ("null byte",)),
+    Damaged("state cut off", cut(STATE, 0.5), ("trainer_state.json", "not JSON", "cut off"), name="trainer_state.json"),
+    Damaged("state without history", text('{"max_steps": 5}'), ("no log_history",), "hf", "trainer_state.json"),
+    Damaged("state without step", without_step, ("log_history entry 4", "no step"), name="trainer_state.json"),
+    Damaged("no checkpoint", nested, ("no trainer_state.json here",), "hf", "folder"),
+    Damaged("line of JSON broken", text('{"step": 1}\n{"step": \n{"step": 3}\n'), ("line 2", "not JSON"), name="log.jsonl"),
+    Damaged("event damaged", cut(EVENTS, 1.0, flip=2), ("byte 0", "fails its checksum"), name="events.tfevents"),
+    Damaged("W&B damaged", cut(OFFLINE, 1.0, flip=900), ("fails its checksum", "Copy it again"), name="run.wandb"),
+    Damaged("Parquet cut off", cut(LOGS / "tables" / "wide.parquet", 0.5), ("no Parquet file",), name="log.parquet"),
+    Damaged("unknown set", text("step,eval_x_loss,lr\n0,2,\n10,2,0.001\n"),
+            ("series eval_y_loss", "there is no series", "did you mean 'eval_x_loss'"), options=("--loss", "eval_y_loss=general")),
+    Damaged("wrong kind", text("nothing\nat all\n"), ("none of its 2 lines", "olmo", "name its kind"), "olmo", "out.log"),
+    Damaged("unknown kind", text(rows()), ("no kind 'hff'", "did you mean 'hf'"), "hff"),
+    Damaged("not there", lambda path: None, ("no such file or folder", "spelling")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DAMAGED, ids=[case.id for case in DAMAGED])
+def test_damaged_logs_are_refused_and_nothing_is_written(
+    case: Damaged, study: Path, call: Call, tmp_path: Path
+) -> None:
+    path = tmp_path / case.name
+    case.make(path)
+    before = contents(study)
+    line = ("import", case.kind, path, "--study", study, "--run", "new", "--replay", 0.5)
+    check_refusal(call(*line, *case.options), case.fragments)
+    assert contents(study) == before
+    fresh = tmp_path / "fresh"
+    answer = call("init", fresh, f"new={path}", "--kind", case.kind, "--open-base", "base",
+                  "--general", "general", "--target", "target", "--replay", "new=0.5", *case.options)  # fmt: skip
+    check_refusal(answer, case.fragments)
+    assert not fresh.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "fragments"),
+    [
+        ((), ("key replay", "--replay")),
+        (("--replay", "0.5", "--base", "nothing"), ("base 'nothing' is unknown", "name one of base")),
+        (("--replay", "50"), ("replay is 50", "write 0.5 for 50 %")),
+        (("--replay", "0.5", "--step-unit", "tokens"), ("nothing says how many tokens a step takes", "--per-step")),
+        (("--replay", "0.5", "--overlap", "both"), ("overlap is 'both'", "refuse, first, last")),
+        (("--replay", "0.5", "--loss", "nothing"), ("--loss", "no pair")),
+    ],
+)  # fmt: skip
+def test_what_is_missing_or_wrong_beside_the_log(
+    options: tuple[str, ...], fragments: tuple[str, ...], study: Path, call: Call
+) -> None:
+    before = contents(study)
+    answer = call("import", "hf", HF / "r25", "--study", study, "--run", "r25", *options)
+    check_refusal(answer, fragments)
+    assert contents(study) == before

@@ -1,0 +1,99 @@
+from pathlib import Path
+
+import pytest
+from command_line import Call, check_refusal
+
+from bayes_cpt import read_study
+from bayes_cpt.study.logs.recipe import Recipe
+from bayes_cpt.study.logs.starting import Answers, start_study
+
+LOGS = Path(__file__).parents[1] / "data" / "logs"
+HF = LOGS / "hf"
+
+
+def test_a_study_of_logs_passes_check_and_says_what_was_assumed(call: Call, tmp_path: Path) -> None:
+    logs = [HF / name for name in ("pt", "r00", "r25", "r50")]
+    shares = [part for name, share in (("r00", 0), ("r25", 0.25), ("r50", 0.5)) for part in ("--replay", f"{name}={share}")]  # fmt: skip
+    answer = call("init", tmp_path / "study", *logs, "--pt", "pt", *shares)
+    assert answer.code == 0
+    for said in (
+        "run r25: learning rates follow linear 0 to 0.003 over 20 steps, then cosine",
+        "losses are taken as nats/token",
+        "base base: taken to be the last checkpoint of the PT run pt",
+        "the general validation set is taken to be 'general', by its name",
+    ):
+        assert said in answer.out
+    study = read_study(tmp_path / "study")
+    assert [run.replay for run in study.continual_runs] == [0, 0.25, 0.5]
+    assert study.base("base").loss_potential == 1.0
+    assert call("check", tmp_path / "study", "--quiet").code == 0
+
+
+def test_answers_in_a_toml_name_logs_beside_it(call: Call, tmp_path: Path) -> None:
+    for name in ("history.jsonl",):
+        (tmp_path / name).write_bytes((LOGS / "tables" / name).read_bytes())
+    (tmp_path / "answers.toml").write_text(
+        """
+[study]
+name = "open"
+general = "prose"
+target = "code"
+[bases.llama]
+known = false
+[logs.r0]
+paths = ["history.jsonl"]
+replay = 0
+losses = { "eval/general_loss" = "prose", "eval/target_loss" = "code" }
+"""
+    )
+    told = call("init", tmp_path / "study", "--answers", tmp_path / "answers.toml", "--json").json()
+    assert told["general"] == "prose"
+    study = read_study(tmp_path / "study")
+    assert study.domains == ("prose", "code")
+    assert not study.base("llama").known
+    assert study.run("r0").base == "llama"
+
+
+@pytest.mark.parametrize(
+    ("options", "fragments"),
+    [
+        ((), ("nothing says what the runs start from", "--open-base", "key replay", "--replay r25=SHARE")),
+        (("--open-base", "b", "--replay", "r26=0.5"), ("--replay r26", "no log of a run 'r26'")),
+        (("--open-base", "b", "--replay", "r25=half"), ("'half' is no number", "0.25 for 25 %")),
+        (("--open-base", "b", "--replay", "r25=0.25", "--general", "prose"), ("'prose'",)),
+        (("--answers", "{dir}/none.toml"), ("none.toml",)),
+    ],
+)  # fmt: skip
+def test_what_is_missing_is_named_with_its_flag(
+    options: tuple[str, ...], fragments: tuple[str, ...], call: Call, tmp_path: Path
+) -> None:
+    given = [option.format(dir=tmp_path) for option in options]
+    check_refusal(call("init", tmp_path / "study", HF / "r25", *given), fragments)
+    assert not (tmp_path / "study").exists()
+
+
+def test_a_person_is_asked_what_logs_cannot_tell(tmp_path: Path) -> None:
+    asked = []
+
+    def ask(question: str, allowed: object) -> str:
+        asked.append(question)
+        return {"What share": "0,25", "Which": "prose", "What is": "open weights, its schedule not known"}[
+            next(key for key in ("What share", "Which", "What is") if question.startswith(key))
+        ]  # fmt: skip
+
+    log = LOGS / "tables" / "wide.csv"
+    names = {"eval/general_loss": "prose", "eval/target_loss": "code"}
+    answers = Answers(recipes={"r25": Recipe(paths=(str(log),), losses=names)})
+    done = start_study(tmp_path / "study", answers, ask)
+    assert len(asked) == 3
+    assert done.study.general == "prose"
+    assert done.study.target == "code"
+    assert done.study.run("r25").replay == 0.25
+    assert not done.study.base("base").known
+
+
+def test_an_existing_study_is_left_alone(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    answer = call("init", tmp_path, HF / "r25", "--open-base", "b", "--replay", "r25=0.25")
+    check_refusal(answer, ("there is something already", "bayes-cpt import"))
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]

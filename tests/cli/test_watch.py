@@ -1,0 +1,92 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from command_line import Call, check_refusal
+from synthetic import lab, practice
+
+RUN = "r25_lin05"
+HEAD = "step,eval/general_loss,eval/kernel_loss\n"
+
+
+def lines(until: int) -> str:
+    general = dict(zip(*(own.tolist() for own in lab().curve(RUN, "general")), strict=True))
+    kernel = dict(zip(*(own.tolist() for own in lab().curve(RUN, "kernel")), strict=True))
+    steps = sorted(step for step in general if step in kernel and 0 < step <= until)
+    return HEAD + "".join(f"{step},{general[step]},{kernel[step]}\n" for step in steps)
+
+
+def test_once_says_where_the_run_will_end(call: Call, fit_file: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text(lines(200))
+    answer = call("watch", fit_file, log, "--run", RUN, "--once")
+    assert answer.code in (0, 3)
+    assert "Step 200 of 3000" in answer.out
+    assert "Forecast end: general" in answer.out
+    told = json.loads(call("watch", fit_file, log, "--run", RUN, "--once", "--json").out)
+    assert told["step"] == 200
+    assert set(told["forecast"]) == {"general", "kernel"}
+    assert told["probability"] > 0.0
+    assert (tmp_path / f"log.csv.{RUN}.watch.json").is_file()
+
+
+def test_a_planned_run_that_goes_wrong_ends_with_code_3(
+    call: Call, fit_file: Path, tmp_path: Path
+) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text(HEAD + "100,9.5,9.5\n200,9.6,9.6\n")
+    plan = Path("data/cpt-lab/plan-example.toml")
+    answer = call("watch", fit_file, log, "--run", "long_r25", "--plan", plan, "--once")
+    assert answer.code == 3
+    assert "OFF TRACK since step" in answer.out
+    assert len(practice().runs) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fragments"),
+    [
+        (("{dir}/none.csv", "--run", RUN), ("none.csv", "no such file", "--once")),
+        (("{log}", "--run", "nothing"), ("no run 'nothing'",)),
+        (("{log}", "--run", RUN, "--kind", "hff"), ("no kind 'hff'",)),
+        (("{log}", "--run", RUN, "--state", "{bad}"), ("no state of a watch", "Remove the file")),
+    ],
+)
+def test_bad_lines(
+    arguments: tuple[str, ...],
+    fragments: tuple[str, ...],
+    call: Call,
+    fit_file: Path,
+    tmp_path: Path,
+) -> None:
+    log, bad = tmp_path / "log.csv", tmp_path / "bad.json"
+    log.write_text(lines(100))
+    bad.write_text("{")
+    given = [own.format(dir=tmp_path, log=log, bad=bad) for own in arguments]
+    check_refusal(call("watch", fit_file, *given, "--once"), fragments)
+
+
+def test_a_watch_that_is_killed_loses_nothing(call: Call, fit_file: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text(lines(300))
+    state = tmp_path / f"log.csv.{RUN}.watch.json"
+    words = ["watch", str(fit_file), str(log), "--run", RUN, "--seconds", "0.1"]
+    command = [sys.executable, "-m", "bayes_cpt", *words]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as job:
+        for _ in range(1200):
+            if state.is_file():
+                break
+            time.sleep(0.1)
+        os.kill(job.pid, signal.SIGKILL)
+    before = json.loads(state.read_text())["watcher"]["points"]
+    assert len(before) > 5
+    # The log has been rotated meanwhile: what was seen of it is in the state alone.
+    log.write_text(HEAD + lines(600).splitlines(keepends=True)[-1])
+    told = json.loads(call("watch", fit_file, log, "--run", RUN, "--once", "--json").out)
+    assert told["step"] > 300
+    after = json.loads(state.read_text())["watcher"]["points"]
+    assert [point for point in after if point in before] == before

@@ -1,0 +1,48 @@
+"""Numbers carry the digits that their uncertainty supports."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bayes_cpt.report.numbers import DECIMALS, Estimate, decimals, fixed, signed
+
+
+@pytest.mark.parametrize(
+    ("gain", "sd", "said"),
+    [
+        (0.0003, 0.002, "as high, as far as can be told"),
+        (-0.0003, 0.002, "as high, as far as can be told"),
+        (0.0427, 0.0115, "0.043 nats higher (+0.024 to +0.062; over 99 %)"),
+        (-0.31, 0.05, "0.31 nats lower (−0.39 to −0.23; over 99 %)"),
+    ],
+)
+def test_a_difference_smaller_than_its_uncertainty_is_none(
+    gain: float, sd: float, said: str
+) -> None:
+    # Draws at the quantiles of a normal: median, interval and probability are those of the closed form.
+    places = (np.arange(4000) + 0.5) / 4000
+    draws = gain + sd * np.sqrt(2.0) * _inverse_error_function(2.0 * places - 1.0)
+    assert Estimate.of(draws, 0.9).moved.startswith(said)
+
+
+def _inverse_error_function(values: np.ndarray) -> np.ndarray:
+    from scipy.special import erfinv
+
+    return np.asarray(erfinv(values))
+
+
+@given(st.floats(1e-3, 10.0), st.floats(-50.0, 50.0))
+def test_the_last_digit_is_a_thirtieth_to_a_third_of_the_spread(
+    spread: float, value: float
+) -> None:
+    last = 10.0 ** -decimals(spread)
+    if 0 < decimals(spread) < DECIMALS:
+        assert 3.0 * (1.0 - 1e-9) <= spread / last < 30.0 * (1.0 + 1e-9)
+    shown = float(fixed(value, spread).replace("−", "-"))
+    assert abs(shown - value) <= 0.5 * last + 1e-12
+    assert float(signed(value, spread).replace("−", "-")) == shown
+
+
+def test_zero_has_no_sign() -> None:
+    assert signed(-0.0001, 0.05) == signed(0.0001, 0.05) == "0.00"

@@ -1,0 +1,137 @@
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from open_weights import open_study
+from testbench import public
+from testbench.public import main
+from testbench.simulation import NOISE, RUNS, simulated
+
+from bayes_cpt.study.study import Study
+from bayes_cpt.study.writer import write_study
+from bayes_cpt.validate.folds import Question
+from bayes_cpt.validate.held_out import Answer, Method
+
+PRETRAINING = tuple(run for run in RUNS if run.phase == "pt")
+# Of each study that is scored below.
+RUN_COUNTS = {"tiny": 2, "pythia-python": 3, "lab-longer": 3}
+
+
+def guess(spread: float, asked: list[str] | None = None) -> Method:
+    """Return a method that draws around 3 nats, and notes for which runs it was asked."""
+
+    def method(question: Question, seed: int, cores: int | None = None) -> Answer:
+        if asked is not None:
+            asked.extend(question.points["run"].unique())
+        size = (50, len(question.points))
+        draws = np.random.default_rng(seed).normal(3.0, spread, size=size)
+        return Answer(draws, attempts=2 if spread < 1 else 1)
+
+    return method
+
+
+def pretraining(losses: Study) -> Study:
+    """Return the PT runs of a study on its general set, as a study of their own."""
+    rows = losses.losses.query("domain == 'general' and run in ['trunk', 'anneal']")
+    return Study("pretraining", "general", None, (), PRETRAINING, rows)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    for part, seed in (("fit", 1), ("predict", 2)):
+        write_study(pretraining(simulated(RUNS, NOISE, seed)), folder / "public" / "tiny" / part)
+    write_study(open_study(), folder / "pythia-python")
+    (folder / "public" / "notes").mkdir()
+    return folder / "public"
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Stand guesses in for the methods; return the runs that ours was asked for."""
+    runs: list[str] = []
+    monkeypatch.setattr(public, "METHODS", {"paper": guess(4.0), "independent": guess(2.0)})
+    monkeypatch.setattr(public, "package_method", _ours(guess(0.5, runs)))
+    return runs
+
+
+def _ours(method: Method):  # type: ignore[no-untyped-def]
+    def package_method(question: Question, seed: int, *, spec, cores) -> Answer:  # type: ignore[no-untyped-def]
+        assert spec.law.continual == bool(question.study.continual_runs)
+        return method(question, seed)
+
+    return package_method
+
+
+def test_every_study_is_scored_run_by_run_and_a_stopped_bench_goes_on(
+    data: Path, tmp_path: Path, asked: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [str(data), "-o", str(tmp_path / "out")]
+    main([*command, "--studies", "tiny"])
+    assert sorted(asked) == ["anneal", "trunk"]
+    main([*command, "--studies", ",".join(RUN_COUNTS)])
+    text = capsys.readouterr().out
+    # What was done before is not done again: only the other studies are asked for.
+    assert len(asked) == sum(RUN_COUNTS.values())
+    table = pd.read_csv(tmp_path / "out" / "table.csv")
+    ours = table[table["method"] == "bayes_cpt"].set_index("study")
+    assert ours["runs"].to_dict() == RUN_COUNTS | {"all runs": 8}
+    assert (ours["attempts"] == 2).all()
+    # Independent errors have no answer where the base is unknown.
+    independent = table[table["method"] == "independent"].set_index("study")
+    assert set(ours.index) - set(independent.index) == {"pythia-python"}
+    _check_scores(ours, tmp_path / "out" / "records" / "points.csv")
+    ratios = ours["crps"] / table[table["method"] == "paper"].set_index("study")["crps"]
+    mean = np.exp(np.log(ratios.drop("all runs")).mean())
+    assert f"CRPS bayes_cpt / paper, geometric mean over studies: {mean:.2f}; worst" in text
+    assert re.search(r"\| tiny \| bayes_cpt \| 2 \| \d+ ± \d+ % \|", text)
+    assert (tmp_path / "out" / "table.md").read_text(encoding="utf-8") in text
+
+
+def _check_scores(table: pd.DataFrame, file: Path) -> None:
+    """Each run counts alike, whatever number of points it has."""
+    points = pd.read_csv(file).query("method == 'bayes_cpt'")
+    points["study"] = points["fold"].str.split(": ").str[0]
+    of_runs = points.groupby(["study", "run"])[["crps", "absolute_error", "covered_90"]].mean()
+    for study, rows in of_runs.groupby("study"):
+        assert table.loc[study, "crps"] == pytest.approx(rows["crps"].mean())
+        assert table.loc[study, "mae"] == pytest.approx(rows["absolute_error"].mean())
+        assert table.loc[study, "coverage_90_error"] == pytest.approx(rows["covered_90"].sem())
+    assert table.loc["all runs", "coverage_90"] == pytest.approx(of_runs["covered_90"].mean())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--studies", "tiny,large"],
+            "choose from tiny, pythia-python, lab-longer, lab-strong, lab-each",
+        ),
+        (["--methods", "papers"], "unknown methods papers: choose from paper, independent"),
+        (["--model", "cpt", "--model", "cpt-replay"], "two models are of one kind"),
+    ],
+)
+def test_wrong_command_lines_say_what_is_wrong(
+    data: Path,
+    tmp_path: Path,
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main([str(data), "-o", str(tmp_path), *arguments])
+    assert message in capsys.readouterr().err
+
+
+def test_a_model_stands_in_for_the_default_of_its_kind(
+    data: Path, tmp_path: Path, asked: list[str]
+) -> None:
+    out = tmp_path / "out"
+    main(
+        [str(data), "-o", str(out), "--studies", "tiny", "--model", "cpt", "--methods", "bayes_cpt"]
+    )
+    settings = (out / "records" / "settings.json").read_text(encoding="utf-8")
+    assert re.findall(r'"name": "(\S+)"', settings) == ["pretrain", "cpt"]
+    assert asked == ["trunk", "anneal"]

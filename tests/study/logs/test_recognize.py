@@ -1,0 +1,99 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bayes_cpt.study.logs.recognize import TOLERANCE, recognize
+from bayes_cpt.study.schedules import Schedule, constant, cosine, linear, warmup_stable_decay
+from bayes_cpt.study.segments import Segment
+
+SCHEDULES = {
+    "constant": constant(500, 1e-3),
+    "cosine": cosine(3000, 2e-3, warmup_steps=300),
+    "cosine to a tenth": cosine(3000, 2e-3, 2e-4, warmup_steps=137),
+    "wsd, linear": warmup_stable_decay(3000, 2e-3, decay_steps=600, warmup_steps=95),
+    "wsd, 1 - sqrt": warmup_stable_decay(
+        3000, 2e-3, decay_steps=600, warmup_steps=95, decay_shape="one_minus_sqrt"
+    ),
+    "wsd, exponential": warmup_stable_decay(
+        3000, 2e-3, 2e-5, decay_steps=600, warmup_steps=95, decay_shape="exponential"
+    ),
+    "OneCycle": Schedule((Segment("cosine", 900, 1e-4, 2e-3), Segment("cosine", 2100, 2e-3, 1e-6))),
+    "cosine, then held": cosine(2000, 2e-3, 2e-4, warmup_steps=100) + constant(1000, 2e-4),
+    "two lines": linear(200, 1e-3, 5e-4) + linear(1800, 5e-4, 0),
+    "re-warmed": linear(100, 2e-4, 1e-3) + Schedule((Segment("one_minus_sqrt", 2900, 1e-3, 0),)),
+}
+
+
+@pytest.mark.parametrize("every", [1, 7, 10])
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_usual_schedules_are_recognised_however_sparsely_logged(name: str, every: int) -> None:
+    schedule = SCHEDULES[name]
+    steps = np.arange(every, schedule.steps + 1, every)
+    logged = schedule.learning_rates()[steps - 1]
+    found = recognize(steps.tolist(), logged.tolist(), schedule.steps).schedule
+    assert not found.is_logged
+    np.testing.assert_allclose(
+        found.learning_rates(), schedule.learning_rates(), rtol=0, atol=TOLERANCE * schedule.peak
+    )
+
+
+def test_a_trainer_that_counts_from_0_is_one_step_late_and_that_is_said() -> None:
+    """torch's LambdaLR: the first step is at the rate of step 0."""
+    schedule = cosine(300, 3e-3, warmup_steps=20)
+    rates = np.r_[0.0, schedule.learning_rates()[:-1]]
+    found = recognize(range(1, 301), rates.tolist(), 300)
+    assert found.schedule == schedule
+    assert any("one step earlier" in note for note in found.notes)
+
+
+def test_single_precision_is_precise_enough() -> None:
+    schedule = SCHEDULES["wsd, 1 - sqrt"]
+    logged = schedule.learning_rates().astype(np.float32).tolist()
+    found = recognize(range(1, 3001), logged, 3000).schedule
+    assert [segment.steps for segment in found.segments] == [95, 2305, 600]
+
+
+def test_what_follows_no_shape_stays_a_log() -> None:
+    rates = 1e-3 * (1.0 + 0.1 * np.sin(np.arange(1, 101)))
+    found = recognize(range(2, 201, 2), rates.tolist(), 204)
+    assert found.schedule.is_logged
+    np.testing.assert_array_equal(found.schedule.learning_rates()[1:200:2], rates)
+    said = " ".join(found.notes)
+    assert "kept as a log" in said
+    assert "104 of 204 learning rates are not logged and were interpolated" in said
+    assert "after step 200 no learning rate is logged" in said
+
+
+def test_a_jump_between_two_logged_steps_is_said() -> None:
+    rates = [1e-3] * 10 + [1e-4] * 10
+    found = recognize(range(10, 201, 10), rates, 200)
+    assert [segment.highest for segment in found.schedule.segments] == [1e-3, 1e-4]
+    assert any("leaves open where between steps 100 and 110" in note for note in found.notes)
+
+
+def test_a_run_that_is_still_going_has_its_whole_schedule() -> None:
+    schedule = cosine(1000, 1e-3, warmup_steps=50)
+    steps = np.arange(5, 401, 5)
+    found = recognize(steps.tolist(), schedule.learning_rates()[steps - 1].tolist(), 1000).schedule
+    np.testing.assert_allclose(found.learning_rates(), schedule.learning_rates(), atol=1e-9)
+
+
+@given(
+    warmup=st.integers(2, 60),
+    steps=st.integers(200, 900),
+    peak=st.floats(1e-5, 1e-2),
+    end=st.floats(0.0, 0.5),
+    shape=st.sampled_from(["linear", "one_minus_sqrt"]),
+)
+def test_what_is_recognised_is_what_was_logged(
+    warmup: int, steps: int, peak: float, end: float, shape: str
+) -> None:
+    schedule = warmup_stable_decay(
+        steps, peak, end * peak, decay_steps=80, warmup_steps=warmup, decay_shape=shape
+    )
+    logged = schedule.learning_rates()
+    found = recognize(range(1, steps + 1), logged.tolist(), steps)
+    np.testing.assert_allclose(
+        found.schedule.learning_rates(), logged, rtol=0, atol=2 * TOLERANCE * peak
+    )

@@ -1,0 +1,179 @@
+"""Readers on the files that the real libraries wrote (tests/data/logs/made.py)."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayes_cpt.study.logs.clean import Choices, clean
+from bayes_cpt.study.logs.recognize import recognize
+from bayes_cpt.study.readers.columns import Layout, number_of
+from bayes_cpt.study.readers.logs import kind_of, read_logs
+
+LOGS = Path(__file__).parents[2] / "data" / "logs"
+WIDE = pd.read_csv(LOGS / "tables" / "wide.csv")
+# One training loop, logged by five libraries.
+SAME = [
+    "tables/history.jsonl",
+    "tables/wide.csv",
+    "tables/wide.parquet",
+    "tensorboard",
+    "wandb",
+    "mlflow",
+]
+KINDS = ["table", "table", "table", "tensorboard", "wandb", "mlflow"]
+
+
+@pytest.mark.parametrize(("path", "kind"), list(zip(SAME, KINDS, strict=True)))
+def test_every_library_logged_the_same_run(path: str, kind: str) -> None:
+    assert kind_of(LOGS / path) == kind
+    log = clean(read_logs("auto", [str(LOGS / path)]))
+    assert log.domains == ("general", "target")
+    measured = WIDE.dropna(subset=["eval/general_loss"])
+    for domain in log.domains:
+        found = [(step, loss) for step, own, loss in log.losses if own == domain]
+        np.testing.assert_array_equal([step for step, _ in found], measured["step"])
+        # TensorBoard keeps single precision.
+        np.testing.assert_allclose(
+            [loss for _, loss in found], measured[f"eval/{domain}_loss"], rtol=1e-7
+        )
+    steps, rates = zip(*log.rates, strict=True)
+    found_schedule = recognize(steps, rates, 200).schedule
+    shapes = [(segment.shape, segment.steps) for segment in found_schedule.segments]  # type: ignore[union-attr]
+    assert shapes == [("linear", 10), ("constant", 140), ("one_minus_sqrt", 50)]
+
+
+@pytest.mark.parametrize("name", ["r00", "r25", "r50"])
+def test_huggingface_runs(name: str) -> None:
+    log = clean(read_logs("hf", [str(LOGS / "hf" / name)]))
+    state = json.loads((LOGS / "hf" / name / "trainer_state.json").read_text())
+    wanted = [
+        (row["step"], "general", row["eval_general_loss"])
+        for row in state["log_history"]
+        if "eval_general_loss" in row
+    ]
+    assert [row for row in log.losses if row[1] == "general"] == wanted
+    assert log.facts["total_steps"] == 300
+    steps, rates = zip(*log.rates, strict=True)
+    schedule = recognize(steps, rates, 300).schedule
+    assert [(s.shape, s.steps) for s in schedule.segments] == [("linear", 20), ("cosine", 280)]  # type: ignore[union-attr]
+
+
+def test_a_resumed_run_is_merged_and_said() -> None:
+    log = clean(read_logs("hf", [str(LOGS / "hf-resumed")]))
+    again = clean(read_logs("hf", [str(LOGS / "hf" / "r25")]))
+    assert [row[:2] for row in log.losses] == [row[:2] for row in again.losses]
+    said = " ".join(log.notes)
+    assert "checkpoint-300/trainer_state.json, log_history entry 1" in said
+    assert "17 rows repeat an earlier one and were merged" in said
+
+
+def test_a_german_spreadsheet() -> None:
+    raw = read_logs("csv", [str(LOGS / "tables" / "german.csv")])
+    log = clean(raw, Choices(losses={"allgemein": "general", "Ziel": "target"}))
+    measured = WIDE.dropna(subset=["eval/general_loss"])
+    found = [loss for _, domain, loss in log.losses if domain == "general"]
+    np.testing.assert_array_equal(found, measured["eval/general_loss"])
+    assert any("decimal commas" in note for note in log.notes)
+
+
+def test_utf_16_as_spreadsheets_save_it(tmp_path: Path) -> None:
+    path = tmp_path / "log.tsv"
+    path.write_text("step\tval_loss\n10\t2,5\n", encoding="utf-16")
+    assert clean(read_logs("auto", [str(path)])).losses == ((10, "val", 2.5),)
+
+
+def test_rows_of_run_step_domain_loss(tmp_path: Path) -> None:
+    path = tmp_path / "losses.csv"
+    path.write_text("run,step,domain,loss\na,10,code,2.5\nb,10,code,2.4\na,10,prose,3.5\n")
+    raw = read_logs("csv", [str(path)], Layout(run="a"))
+    assert clean(raw).losses == ((10, "code", 2.5), (10, "prose", 3.5))
+
+
+TEXTS = {
+    "megatron": (
+        " [2025-01-01] iteration       10/     500 | consumed samples:          160 | "
+        "elapsed time per iteration (ms): 1.5 | learning rate: 1.500000E-05 | global batch size:    16 | "
+        "lm loss: 1.089E+01 |\n"
+        " validation loss at iteration 10 on code | lm loss value: 3.456000E+00 | "
+        "lm loss PPL: 3.1E+01 | \n",
+        ((10, "code", 3.456),),
+        ((10, 1.5e-5),),
+    ),
+    "nemo": (
+        "Training epoch 0, iteration 9/99 | lr: 1.5e-05 | global_batch_size: 8 | global_step: 9 | "
+        "reduced_train_loss: 11.03 | train_step_timing in s: 0.5 | consumed_samples: 80 | val_loss: 10.9\n",
+        ((10, "val", 10.9),),
+        ((10, 1.5e-5),),
+    ),
+    "nanogpt": (
+        "step 250: train loss 1.9763, val loss 2.0744\niter 250: loss 1.98, time 22.1ms, mfu 5.1%\n",
+        ((250, "val", 2.0744),),
+        (),
+    ),
+    "litgpt": (
+        "Epoch 1 | iter 40 step 10 | loss train: 2.341, val: n/a | iter time: 12.3 ms (step)\n"
+        "iter 40: val loss 2.5123, val time: 123.45 ms\n",
+        ((10, "val", 2.5123),),
+        (),
+    ),
+    "olmo": (
+        "INFO [step=100/7390,epoch=0]\n    optim/learning_rate_group0=0.0003\n"
+        "    train/CrossEntropyLoss=7.9\nINFO c4_en-validation\n"
+        "    eval/c4_en-validation/CrossEntropyLoss=3.25\n    eval/c4_en-validation/Perplexity=25.8\n",
+        ((100, "c4_en", 3.25),),
+        ((100, 3e-4),),
+    ),
+    "torchtitan": (
+        "[rank0]: \x1b[31mstep: 10 \x1b[32m loss:  7.9012 \x1b[33mmemory: 1GiB\n"
+        "[rank0]: validate step: 10  loss:  7.5012  memory: 1GiB\n",
+        ((10, "val", 7.5012),),
+        (),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_text_logs_by_their_documented_lines(kind: str, tmp_path: Path) -> None:
+    text, losses, rates = TEXTS[kind]
+    path = tmp_path / "train.log"
+    path.write_text("starting\n" + text)
+    assert kind_of(path) == kind
+    log = clean(read_logs(kind, [str(path)]))
+    assert log.losses == losses
+    assert log.rates == rates
+
+
+def test_a_restarted_job_writes_a_second_event_file(tmp_path: Path) -> None:
+    content = (LOGS / "tensorboard" / "events.out.tfevents.1.tiny.0").read_bytes()
+    (tmp_path / "events.out.tfevents.1.tiny").write_bytes(content)
+    (tmp_path / "events.out.tfevents.2.tiny").write_bytes(content[: len(content) // 2])
+    log = clean(read_logs("tensorboard", [str(tmp_path)]))
+    assert log.losses == clean(read_logs("tensorboard", [str(LOGS / "tensorboard")])).losses
+    said = " ".join(log.notes)
+    assert "the last event is cut off" in said
+    assert "were merged" in said
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("tensorboard") is None, reason="tensorboard is not installed"
+)
+def test_event_files_are_read_as_tensorboard_reads_them() -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    theirs = EventAccumulator(str(LOGS / "tensorboard"), {"scalars": 0}).Reload()
+    raw = read_logs("tensorboard", [str(LOGS / "tensorboard")])
+    for tag in theirs.Tags()["scalars"]:
+        wanted = [(event.step, event.value) for event in theirs.Scalars(tag)]
+        assert [(e.step, e.value) for e in raw.entries if e.series == tag] == wanted
+
+
+@pytest.mark.parametrize(
+    ("cell", "number"),
+    [("1.234,5", 1234.5), ("3,25e-4", 3.25e-4), ("-0,5", -0.5), ("", None), ("N/A", None)],
+)
+def test_numbers_of_spreadsheets(cell: str, number: float | None) -> None:
+    assert number_of(cell) == number

@@ -1,0 +1,103 @@
+import importlib.util
+
+import numpy as np
+import pytest
+
+from bayes_cpt.errors import StudyError
+from bayes_cpt.study.exports import (
+    huggingface_rates,
+    megatron_arguments,
+    torch_source,
+    training_arguments,
+)
+from bayes_cpt.study.runs import Run
+from bayes_cpt.study.schedules import Schedule, constant, cosine, linear, warmup_stable_decay
+from bayes_cpt.study.segments import Segment
+
+SCHEDULES = {
+    "constant": constant(300, 1e-3),
+    "warmed up": linear(30, 0, 1e-3) + constant(270, 1e-3),
+    "cosine": cosine(300, 1e-3, warmup_steps=30),
+    "cosine to a tenth": cosine(300, 1e-3, 1e-4, warmup_steps=30),
+    "linear": linear(30, 0, 1e-3) + linear(270, 1e-3, 0),
+    "linear to a tenth": linear(30, 0, 1e-3) + linear(270, 1e-3, 1e-4),
+    "wsd": warmup_stable_decay(300, 1e-3, decay_steps=60, warmup_steps=30),
+    "wsd, 1 - sqrt": warmup_stable_decay(
+        300, 1e-3, decay_steps=60, warmup_steps=30, decay_shape="one_minus_sqrt"
+    ),
+    "wsd to a tenth": warmup_stable_decay(300, 1e-3, 1e-4, decay_steps=60),
+}
+# A re-warm-up from the base's rate; two decays; a log.
+OTHERS = {
+    "re-warmed": linear(30, 2e-4, 1e-3) + cosine(270, 1e-3),
+    "exponential": Schedule((Segment("exponential", 300, 1e-3, 1e-5),)),
+    "two decays": linear(100, 1e-3, 5e-4) + linear(200, 5e-4, 0),
+    "logged": Schedule.from_log([1, 50, 300], [1e-3, 9e-4, 1e-4]),
+}
+
+
+def run_of(schedule: Schedule) -> Run:
+    return Run("long", "cpt", schedule, base="base", replay=0.5)
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_what_trainers_know_is_written_for_them(name: str) -> None:
+    run = run_of(SCHEDULES[name])
+    arguments = training_arguments(run)
+    assert arguments["max_steps"] == 300
+    np.testing.assert_allclose(
+        huggingface_rates(arguments), run.schedule.learning_rates(), rtol=0, atol=1e-9
+    )
+    words = megatron_arguments(run)
+    assert words[:2] == ["--lr", "0.001"]
+    assert ("WSD" in words) == name.startswith("wsd")
+
+
+@pytest.mark.parametrize("name", [*SCHEDULES, *OTHERS])
+def test_the_function_for_torch_is_exact(name: str) -> None:
+    schedule = (SCHEDULES | OTHERS)[name]
+    space: dict[str, object] = {}
+    exec(torch_source(run_of(schedule)), space)
+    rates = [space["learning_rate"](step) for step in range(1, 301)]  # type: ignore[operator]
+    np.testing.assert_allclose(rates, schedule.learning_rates(), rtol=1e-12, atol=1e-18)
+    assert space["factor"](0) == rates[0] / schedule.peak  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_the_trainer_cannot_follow_is_refused_and_torch_named(name: str) -> None:
+    with pytest.raises(StudyError, match=r"cannot follow this schedule\. Export it for torch"):
+        training_arguments(run_of(OTHERS[name]))
+    if name != "re-warmed":
+        with pytest.raises(StudyError, match="Megatron's scheduler cannot follow"):
+            megatron_arguments(run_of(OTHERS[name]))
+
+
+def test_megatron_warms_up_from_the_rate_of_the_base() -> None:
+    words = megatron_arguments(run_of(OTHERS["re-warmed"]))
+    assert words[words.index("--lr-warmup-init") + 1] == "0.0002"
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("transformers") is None, reason="transformers is not installed"
+)
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_transformers_itself_follows_the_schedule(name: str) -> None:
+    import torch
+    from transformers import get_scheduler
+
+    run = run_of(SCHEDULES[name])
+    arguments = training_arguments(run)
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=arguments["learning_rate"])
+    scheduler = get_scheduler(
+        arguments["lr_scheduler_type"],
+        optimizer,
+        num_warmup_steps=arguments["warmup_steps"],
+        num_training_steps=arguments["max_steps"],
+        scheduler_specific_kwargs=arguments.get("lr_scheduler_kwargs", {}),
+    )
+    rates = []
+    for _ in range(arguments["max_steps"]):
+        optimizer.step()
+        scheduler.step()
+        rates.append(scheduler.get_last_lr()[0])
+    np.testing.assert_allclose(rates, run.schedule.learning_rates(), rtol=0, atol=1e-9)

@@ -1,0 +1,153 @@
+"""The plan of the house: imports point one way, files are short, folders are few files."""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from bayes_cpt.views import VIEWS
+
+PACKAGE = Path(__file__).parents[1] / "bayes_cpt"
+# A room imports itself and the rooms before it.
+ROOMS = (
+    "study", "laws", "model", "inference", "forecast", "identify", "landmarks", "decisions", "validate",
+    "watch", "report", "plots", "cli",
+)  # fmt: skip
+# Ways into the package: `import bayes_cpt` finds names as they are used, `python -m` starts the program.
+DOORS = ("bayes_cpt", "bayes_cpt.__main__")
+LONGEST_FILE, LARGEST_FOLDER = 400, 13
+LARGE_FOLDERS = {
+    "plots": "one file per figure",
+    "cli": "one file per verb",
+    "model": "specification, priors, points, residuals and the pm.Model: one file per part",
+}
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Return the file of every module of the package."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imported(source: str, known: frozenset[str]) -> set[str]:
+    """Return which of the known modules a source imports: anywhere in it, for types alone too."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= inner & known
+            # Of a package whose modules alone are wanted, nothing else is.
+            if not inner <= known:
+                names.add(node.module)
+    return names & known
+
+
+@cache
+def graph() -> dict[str, set[str]]:
+    """Return what each module imports of the package."""
+    known = frozenset(modules())
+    return {
+        name: imported(path.read_text(encoding="utf-8"), known) for name, path in modules().items()
+    }
+
+
+def room(module: str) -> str | None:
+    """Return the room of a module, None for the helpers at the root."""
+    path = modules()[module]
+    return None if path.parent == PACKAGE else path.relative_to(PACKAGE).parts[0]
+
+
+def against_the_order(graph: dict[str, set[str]]) -> Iterator[str]:
+    """Say which imports point the wrong way."""
+    for module, targets in graph.items():
+        here = room(module)
+        for target in sorted(targets):
+            there = room(target)
+            if module in DOORS or there is None:
+                continue
+            if here is None or ROOMS.index(there) > ROOMS.index(here):
+                yield f"{module} imports {target}"
+
+
+def test_imports_are_found_wherever_they_stand() -> None:
+    source = """
+import a.b
+from a import c, thing
+if TYPE_CHECKING:
+    from a.d import Name
+def f():
+    from e import g
+    import outside
+"""
+    known = frozenset({"a", "a.b", "a.c", "a.d", "e", "e.g"})
+    assert imported(source, known) == {"a", "a.b", "a.c", "a.d", "e.g"}
+
+
+def test_an_import_against_the_order_is_told() -> None:
+    wrong = {
+        "bayes_cpt.decisions.decision": {"bayes_cpt.plots.decision", "bayes_cpt.study.study"},
+        "bayes_cpt.files": {"bayes_cpt.study.study"},
+    }
+    assert list(against_the_order(wrong)) == [
+        "bayes_cpt.decisions.decision imports bayes_cpt.plots.decision",
+        "bayes_cpt.files imports bayes_cpt.study.study",
+    ]
+
+
+def test_every_folder_is_a_room() -> None:
+    assert {room(name) for name in modules()} - {None} <= set(ROOMS)
+
+
+def test_imports_point_one_way() -> None:
+    assert list(against_the_order(graph())) == []
+
+
+def test_no_modules_import_one_another() -> None:
+    # What stands in `bayes_cpt/__init__.py` for types alone names what users reach through it.
+    inside = {name: targets - set(DOORS) for name, targets in graph().items() if name not in DOORS}
+    try:
+        list(TopologicalSorter(inside).static_order())
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_modules_are_named_as_text_in_one_place() -> None:
+    allowed = {"bayes_cpt", "bayes_cpt.views"}
+    named = {
+        name
+        for name, path in modules().items()
+        if "import_module" in path.read_text(encoding="utf-8")
+    }
+    assert named == allowed
+
+
+@pytest.mark.parametrize(("name", "target"), VIEWS.items())
+def test_every_view_of_a_result_is_there(name: str, target: str) -> None:
+    module, function = target.rsplit(".", 1)
+    assert callable(getattr(import_module(module), function))
+    result, method = name.split(".")
+    defined = [path for path in modules().values() if f"class {result}:" in path.read_text("utf-8")]
+    assert len(defined) == 1
+    assert f'view(self, "{method}"' in defined[0].read_text("utf-8")
+
+
+def test_files_are_short() -> None:
+    lengths = {name: len(path.read_text("utf-8").splitlines()) for name, path in modules().items()}
+    assert {name: n for name, n in lengths.items() if n > LONGEST_FILE} == {}
+
+
+def test_folders_hold_few_files() -> None:
+    folders = [PACKAGE, *(path for path in PACKAGE.rglob("*") if path.is_dir())]
+    sizes = {str(folder.relative_to(PACKAGE)): len(list(folder.glob("*.py"))) for folder in folders}
+    large = {name for name, size in sizes.items() if size > LARGEST_FOLDER}
+    assert large == set(LARGE_FOLDERS)

@@ -1,0 +1,87 @@
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from bayes_cpt.watch.follow import OVERLAP_BYTES, following
+
+LOGS = Path(__file__).parents[1] / "data" / "logs"
+HEAD = "step,eval_general_loss,eval_target_loss\n"
+
+
+def line(step: int) -> str:
+    return f"{step},{3 + step / 1000},{2 + step / 1000}\n"
+
+
+def test_lines_come_once_each_and_half_a_line_waits(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    follower = following(str(log), "auto", None)
+    assert follower.new() == {}
+    assert "no such file" in follower.trouble
+    log.write_text(HEAD + line(10) + "20,3.0")
+    assert set(follower.new()) == {10}
+    assert follower.new() == {}
+    log.write_text(HEAD + line(10) + line(20))
+    assert follower.new()[20] == {"general": 3.02, "target": 2.02}
+    assert follower.trouble == ""
+
+
+@pytest.mark.parametrize("replaced", [True, False])
+def test_a_rotated_or_truncated_log_is_read_from_its_start(tmp_path: Path, replaced: bool) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text(HEAD + "".join(line(step) for step in range(10, 500, 10)))
+    follower = following(str(log), "csv", None)
+    assert len(follower.new()) == 49
+    if replaced:
+        log.rename(tmp_path / "log.csv.1")
+    log.write_text(HEAD + line(500))
+    assert set(follower.new()) == {500}
+
+
+def test_of_a_long_log_only_the_end_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    rows = [json.dumps({"step": step, "eval_target_loss": 2.5}) + "\n" for step in range(1, 10_001)]
+    log.write_text("".join(rows))
+    follower = following(str(log), "auto", None)
+    assert len(follower.new()) == 10_000
+    with log.open("a") as more:
+        more.write(json.dumps({"step": 10_001, "eval_target_loss": 2.4}) + "\n")
+    found = follower.new()
+    assert found[10_001] == {"target": 2.4}
+    assert len(found) < OVERLAP_BYTES / len(rows[0])
+
+
+def test_a_half_written_state_is_looked_at_again(tmp_path: Path) -> None:
+    source = LOGS / "hf" / "r25" / "trainer_state.json"
+    log = tmp_path / "trainer_state.json"
+    follower = following(str(log), "auto", None)
+    log.write_bytes(source.read_bytes()[:9000])
+    assert follower.new() == {}
+    assert "not JSON" in follower.trouble
+    shutil.copy(source, log)
+    found = follower.new()
+    assert len(found) == 31
+    assert found[300]["target"] == pytest.approx(3.4878, abs=1e-4)
+    assert follower.trouble == ""
+
+
+def test_a_loss_that_is_no_number_is_told(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text(HEAD + line(10) + "20,nan,nan\n")
+    found = following(str(log), "auto", None).new()
+    assert found[20]["target"] != found[20]["target"]
+
+
+def test_reading_goes_on_from_its_state(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text(HEAD + "".join(line(step) for step in range(1, 8001)))
+    first = following(str(log), "auto", None)
+    first.new()
+    with log.open("a") as more:
+        more.write(line(8001))
+    second = following(str(log), "auto", None)
+    second.restore(first.state())
+    found = second.new()
+    assert 8001 in found
+    assert 1 not in found
