@@ -48,7 +48,7 @@ def test_links_lead_to_files_sections_and_names_that_exist(page: Path) -> None:
             continue
         path, _, section = target.partition("#")
         file = (page.parent / path).resolve() if path else page
-        symbol = text.strip("`")
+        symbol = text[1:-1] if text.startswith("`") else ""
         if not file.exists():
             broken.append(target)
             continue

@@ -23,7 +23,6 @@ LONGEST_FILE, LARGEST_FOLDER = 400, 13
 LARGE_FOLDERS = {
     "plots": "one file per figure",
     "cli": "one file per verb",
-    "model": "specification, priors, points, residuals and the pm.Model: one file per part",
 }
 
 

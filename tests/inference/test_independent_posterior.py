@@ -142,7 +142,7 @@ def sites_at(
 
     The volume is that of the step from logs to the logits of the bounded time constants.
     """
-    values = density.values(place)
+    values = {name: own[0] for name, own in density.values(place[None]).items()}
     chosen, step = {}, 0.0
     for site in sites:
         name = site.removesuffix("_")
