@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from bayes_cpt.cli.console import Output
-from bayes_cpt.cli.fit import about_fit, show_verdict
+from bayes_cpt.cli.frame import about_fit, show_verdict
 from bayes_cpt.cli.targets import Results
 
 if TYPE_CHECKING:

@@ -164,9 +164,24 @@ def supported(value: float, spread: float, *, sign: bool = False) -> str:
 
 @contextmanager
 def _bars(console: Console) -> Iterator[Progress]:
-    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskID,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
-    layout = (TextColumn("{task.description:<24}"), BarColumn(), TimeElapsedColumn())
+    layout = (
+        TextColumn("{task.description:<24}"),
+        BarColumn(bar_width=20),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
     tasks: dict[str, TaskID] = {}
     with Progress(*layout, console=console, transient=True) as bars:
 
@@ -182,12 +197,22 @@ def _bars(console: Console) -> Iterator[Progress]:
 
 
 def _lines(console: Console) -> Progress:
-    told: list[str] = []
+    """Return what prints a line for each stage, and for each quarter of it with the time left."""
+    started: dict[str, float] = {}
+    quarters: dict[str, int] = {}
+
+    def line(text: str) -> None:
+        console.print(Text(f"{time.strftime('%H:%M:%S')} {text}"))
 
     def tell(stage: str, share: float) -> None:
-        if stage not in told:
-            told.append(stage)
-            console.print(Text(f"{time.strftime('%H:%M:%S')} {stage}"))
+        if stage not in started:
+            started[stage], quarters[stage] = time.monotonic(), 0
+            line(stage)
+        quarter = int(4 * share)
+        if quarters[stage] < quarter < 4:
+            quarters[stage] = quarter
+            left = (time.monotonic() - started[stage]) * (1.0 - share) / share
+            line(f"{stage}: {share:.0%} done, about {left:.0f} s left")
 
     return tell
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from bayes_cpt.inference.posterior import Posterior
     from bayes_cpt.study.study import Study
 
-__all__ = ["about_fit", "fit", "fit_and_save", "show_verdict", "weakly_determined"]
-
 
 def fit(
     study: StudyFolder,
@@ -38,7 +36,7 @@ def fit(
         int | None,
         typer.Option(
             min=10,
-            help=r"Draws kept in each of the four chains \[default: 1000].",
+            help=r"Draws kept in each of the four chains \[default: as many as the diagnostics need].",
             show_default=False,
         ),
     ] = None,

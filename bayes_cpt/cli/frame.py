@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # Shortcomings of a posterior that are named one by one.
 NAMED = 6
+# Fewer runs than this leave a law with ridges that no sampler likes.
+FEW_RUNS = 3
 
 
 def about_fit(fit: Path, posterior: "Posterior") -> dict[str, Any]:
@@ -48,8 +50,26 @@ def show_verdict(written: "Output", posterior: "Posterior", more: str = "") -> N
     shown, left = posterior.problems[:NAMED], len(posterior.problems) - NAMED
     rest = f"; and {left} more" if left > 0 else ""
     written.error(
-        "Not trustworthy: the posterior falls short of its diagnostics. "
-        f"{'; '.join(shown)}{rest}. Fit again with more --draws, or a simpler --model."
+        "Not trustworthy: the posterior falls short of its diagnostics, also after all attempts. "
+        f"{'; '.join(shown)}{rest}. {_what_is_lacking(posterior)}"
+    )
+
+
+def _what_is_lacking(posterior: "Posterior") -> str:
+    """Return in words what a study lacks whose fit cannot be trusted, and what helps."""
+    study, law = posterior.study, posterior.frame.spec.law
+    runs = study.continual_runs if law.continual else study.pretraining_runs
+    phase = "CPT" if law.continual else "PT"
+    if len(runs) < FEW_RUNS:
+        counted = f"{len(runs)} {phase} run{'s' if len(runs) > 1 else ''}"
+        differ = "replay ratio and peak learning rate" if law.uses_replay else "peak learning rate"
+        return (
+            f"The study has {counted}, too few for the model {posterior.frame.spec.name}: add runs that "
+            f"differ in {differ} (bayes-cpt check names the one that tells most)."
+        )
+    return (
+        "Look at bayes-cpt check: it names what the runs cannot tell, and the run that would. A simpler "
+        "--model asks for less."
     )
 
 

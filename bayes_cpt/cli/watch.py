@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayes_cpt.cli.console import Output, columns
-from bayes_cpt.cli.fit import show_verdict
+from bayes_cpt.cli.frame import show_verdict
 from bayes_cpt.cli.log_options import Losses, PerStep, Step, StepUnit, Unit, given, pairs
 from bayes_cpt.cli.options import FitFile, Interval, Quiet
 from bayes_cpt.cli.targets import check_folder, writing

@@ -57,6 +57,8 @@ STATISTICS = {
     "mean_tree_accept": "acceptance_rate",
     "logp": "lp",
 }
+# Draws per chain that most fits take: what progress is counted by.
+EXPECTED = 1000
 # Seconds between looks at a running sampler.
 LOOK = 0.05
 
@@ -237,7 +239,8 @@ def _run(
 
     def tell(chains: Any) -> None:
         done[:] = [chain.finished_draws for chain in chains]
-        report(sum(done) / (CHAINS * (effort.tune + effort.draws)))
+        wanted = CHAINS * (effort.tune + min(EXPECTED, effort.draws))
+        report(min(1.0, sum(done) / wanted))
 
     sampler = nutpie.sample(
         _nutpie_model(judge.density, judge.metric),
