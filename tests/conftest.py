@@ -6,6 +6,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from hypothesis import settings
 
+# A record of how the kept logs were made, with libraries that are no dependencies.
+collect_ignore = ["data/logs/made.py"]
+
 # The first example pays for imports and compilation, which is no fault of the code under test.
 settings.register_profile("bayes_cpt", deadline=None)
 settings.load_profile("bayes_cpt")

@@ -46,7 +46,7 @@ def design(runs: Plan, *, anneals: bool = True, seen: float = 1.0) -> Study:
     built = [Run(f"pt_{name}", "pt", BASES[name]) for name in names]
     built += [Run(name, "cpt", schedule, base, r) for name, (base, r, schedule) in runs.items()]
     rows = [
-        (run.name, step, domain, 3.0)
+        (run.name, step, domain, 3.0 - 1e-3 * np.log1p(step))
         for run in built
         for domain in ("general", "target")
         for step in _steps(run, seen)

@@ -138,7 +138,7 @@ class Density:
         sizes = [math.prod(shape) for shape in self.shapes]
         parts = np.split(values, np.cumsum(sizes)[:-1], axis=-1)
         return {
-            name: part.reshape(*part.shape[:-1], *shape)
+            name: part.reshape(part.shape[:-1] + shape)
             for name, shape, part in zip(self.names, self.shapes, parts, strict=True)
         }
 

@@ -13,7 +13,13 @@ from typer.main import get_command
 from bayes_cpt.cli import PROGRAM, app
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+# Their commands work on folders that the reader has: those of from-logs.md are run, in order, by
+# tests/test_from_logs.py, and cpt-100m.md is about a study that has yet to be made.
+ELSEWHERE = ("from-logs.md", "cpt-100m.md")
+PAGES = [
+    ROOT / "README.md",
+    *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name not in ELSEWHERE),
+]
 BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 # What a reader of the README's table of questions copies.
 IN_TABLE = re.compile(rf"`({PROGRAM} [^`]*)`")

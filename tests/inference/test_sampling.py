@@ -5,7 +5,17 @@ import pytest
 from command_line import STAGES
 from numpy.typing import NDArray
 
-from bayes_cpt.inference.sampling import Diagnostics, Effort, Sample, diagnose, sample
+from bayes_cpt.inference.sampling import (
+    BLOCK,
+    FIRST_BLOCK,
+    MARGIN_ESS,
+    MARGIN_RHAT,
+    Diagnostics,
+    Effort,
+    Sample,
+    diagnose,
+    sample,
+)
 from bayes_cpt.inference.whitening import Metric, SamplingError, laplace
 
 type Floats = NDArray[np.float64]
@@ -64,7 +74,8 @@ def test_a_ridge_is_sampled_right_and_cheaply(ridge_sample: Sample) -> None:
     assert ridge_sample.attempts == 1
     assert ridge_sample.statistics["n_steps"].mean() < 20
     draws = ridge_sample.values["x"]
-    assert draws.shape == (4, 600, 3)
+    assert draws.shape[0] == 4
+    assert FIRST_BLOCK <= draws.shape[1] <= SHORT[0].draws
     # In the turned coordinates every direction has a scale of its own.
     straight = (draws.reshape(-1, 3) - MEAN) @ TURN / SDS
     effective = min(ridge_sample.diagnostics.ess_bulk["x"].min(), straight.shape[0])
@@ -105,6 +116,19 @@ def test_draws_and_progress_are_as_asked_for(ridge: Toy) -> None:
     # What stands in for the sampler elsewhere tells of the same.
     assert tuple(dict.fromkeys(stage for stage, _ in stages)) == STAGES
     assert all(0.0 <= share <= 1.0 for _, share in stages)
+
+
+def test_sampling_ends_at_a_block_that_meets_the_contract_with_a_margin(ridge: Toy) -> None:
+    """The draws are those of a longer run of the same seed, cut at the block."""
+    long = sample(ridge, seed=1, draws=3000, efforts=(Effort(300, 3000, 0.9),))
+    ended = sample(ridge, seed=1, efforts=(Effort(300, 3000, 0.9),))
+    count = ended.values["x"].shape[1]
+    assert count < 3000
+    assert (count - FIRST_BLOCK) % BLOCK == 0
+    np.testing.assert_array_equal(ended.values["x"], long.values["x"][:, :count])
+    verdict = ended.diagnostics
+    assert verdict.rhat["x"].max() <= MARGIN_RHAT
+    assert min(verdict.ess_bulk["x"].min(), verdict.ess_tail["x"].min()) >= MARGIN_ESS
 
 
 def test_too_little_effort_is_retried_and_then_reported(ridge: Toy) -> None:

@@ -3,8 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from small_study import ANNEALED, REFERENCE, STUDY, TRUNK
 from synthetic import lab
-from test_points import ANNEALED, REFERENCE, STUDY, TRUNK
 
 from bayes_cpt.inference.fitting import fit
 from bayes_cpt.model.lone_bases import with_lone_bases

@@ -1,8 +1,8 @@
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
+from small_study import ANNEALED, COSINE, PEAK, REFERENCE, REWARMED, STUDY, TRUNK
 
 from bayes_cpt.errors import StudyError
 from bayes_cpt.laws import Reference
@@ -14,39 +14,8 @@ from bayes_cpt.model.points import (
     observed_steps,
     reference_of,
 )
-from bayes_cpt.study.runs import Base, Run
-from bayes_cpt.study.schedules import constant, cosine, linear
 from bayes_cpt.study.study import Study
 
-PEAK = 2e-3
-TRUNK = linear(100, 0.0, PEAK) + constant(900, PEAK)
-ANNEALED = linear(100, 0.0, PEAK) + constant(700, PEAK) + linear(200, PEAK, 4e-4)
-COSINE = cosine(500, PEAK)
-REWARMED = linear(50, 4e-4, 1e-3) + linear(250, 1e-3, 0.0)
-LOSSES = [
-    ("trunk", 50, "g", 5.0),
-    ("trunk", 400, "g", 4.0),
-    ("trunk", 1000, "g", 3.5),
-    ("trunk", 1000, "t", 4.5),
-    ("none", 0, "t", 4.45),
-    ("none", 10, "t", 4.0),
-    ("none", 500, "t", 3.0),
-    ("none", 500, "g", 3.9),
-    ("half", 300, "g", 3.4),
-]
-STUDY = Study(
-    name="small",
-    general="g",
-    target="t",
-    bases=(Base("stable", 1000, TRUNK, run="trunk"), Base("annealed", 1000, ANNEALED)),
-    runs=(
-        Run("trunk", "pt", TRUNK),
-        Run("none", "cpt", COSINE, base="stable", replay=0.0),
-        Run("half", "cpt", REWARMED, base="annealed", replay=0.5),
-    ),
-    losses=pd.DataFrame(LOSSES, columns=["run", "step", "domain", "loss"]),
-)
-REFERENCE = reference_of(STUDY)
 RANGE = MomentumRange(0.9, 0.9995)
 
 
