@@ -19,6 +19,8 @@ from bayes_cpt.errors import StudyWarning
 UNSEEN_WIDTH = 400
 # Decimals beyond which a number is told by its digits.
 MOST_PLACES = 7
+# Seconds of a stage after which its quarters are told.
+WORTH_A_LINE = 5.0
 
 type Progress = Callable[[str, float], None]
 
@@ -208,10 +210,10 @@ def _lines(console: Console) -> Progress:
         if stage not in started:
             started[stage], quarters[stage] = time.monotonic(), 0
             line(stage)
-        quarter = int(4 * share)
-        if quarters[stage] < quarter < 4:
+        quarter, passed = int(4 * share), time.monotonic() - started[stage]
+        if passed >= WORTH_A_LINE and quarters[stage] < quarter < 4:
             quarters[stage] = quarter
-            left = (time.monotonic() - started[stage]) * (1.0 - share) / share
+            left = passed * (1.0 - share) / share
             line(f"{stage}: {share:.0%} done, about {left:.0f} s left")
 
     return tell

@@ -135,13 +135,25 @@ def test_density_and_gradient_are_those_of_the_pymc_model(name: str) -> None:
     model = model_of(setup)
     position = places(density, 1)[0]
     value, gradient = density_at(density, position)
-    plain = pytensor.compile.mode.get_mode("FAST_COMPILE").excluding("fusion")
-    function = model.logp_dlogp_function(ravel_inputs=True, mode=plain)
-    function.set_extra_values({})
-    total, slopes = function._pytensor_function(density.unconstrained(position))
-    assert value == pytest.approx(float(total), rel=1e-10)
+    point = as_point(model, density, density.unconstrained(position))
+    terms = [term.sum() for term in model.logp(sum=False)]
+    slopes = pytensor.grad(sum(terms[1:], terms[0]), model.value_vars)
+    outputs = model.compile_fn([*terms, *slopes], mode="FAST_COMPILE")(point)
+    assert value == pytest.approx(float(sum(outputs[: len(terms)])), rel=1e-10)
+    slopes = np.concatenate([np.ravel(slope) for slope in outputs[len(terms) :]])
     expected = jacobian(density, position) @ slopes
     np.testing.assert_allclose(gradient, expected, rtol=1e-7, atol=1e-5)
+
+
+def as_point(model: pm.Model, density: Density, position: Floats) -> dict[str, Floats]:
+    """Return the value variables of a model, in its order, from a flat position."""
+    variables = [model.rvs_to_values[variable] for variable in model.free_RVs]
+    ends = np.cumsum([int(np.prod(shape)) for shape in density.shapes])
+    parts = np.split(position, ends[:-1])
+    return {
+        variable.name: part.reshape(shape)
+        for variable, part, shape in zip(variables, parts, density.shapes, strict=True)
+    }
 
 
 def jacobian(density: Density, position: Floats) -> Floats:

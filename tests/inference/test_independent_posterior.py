@@ -125,6 +125,7 @@ def narrowed(path: Path, folder: Path) -> Path:
     return narrow
 
 
+@pytest.mark.slow
 def test_both_models_sample_the_same_posterior(tmp_path: Path) -> None:
     study, path = thinned(SMALL, 5), narrowed(shipped_models()["cpt-replay"], tmp_path)
     ours = sample(density_of(build_model(study, read_spec(path))), seed=1)

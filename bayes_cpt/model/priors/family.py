@@ -85,6 +85,7 @@ class Family(Strict):
 
         Examples
         --------
+        >>> from bayes_cpt.model.priors.families import Normal
         >>> Normal(distribution="normal", mean=3.0, sd=1.5).quantiles([0.05, 0.5, 0.95]).round(2).tolist()
         [0.53, 3.0, 5.47]
         """
@@ -101,6 +102,7 @@ class Family(Strict):
 
         Examples
         --------
+        >>> from bayes_cpt.model.priors.families import Normal
         >>> round(float(Normal(distribution="normal", mean=0.0, sd=1.0).log_density(0.0)), 4)
         -0.9189
         """
@@ -134,6 +136,7 @@ class Family(Strict):
 
         Examples
         --------
+        >>> from bayes_cpt.model.priors.families import LogNormal
         >>> LogNormal(distribution="lognormal", median=1.0, sigma=1.0).from_interval(0.1, 0.4, 0.9).median
         0.2
         """
