@@ -40,7 +40,7 @@ class Effort:
 EFFORTS = (Effort(300, 3000, 0.9), Effort(600, 3000, 0.97), Effort(1500, 4000, 0.995))
 # Draws per chain after which the diagnostics are looked at first, and from then on. What is decided there
 # depends on the draws alone, so that a seed gives the same posterior however fast the machine is.
-FIRST_BLOCK, BLOCK = 500, 100
+FIRST_BLOCK, BLOCK = 600, 200
 # Sampling ends when the diagnostics hold with this much to spare.
 MARGIN_RHAT, MARGIN_ESS = 1.008, 500.0
 # From so many draws per chain an attempt is given up that would not reach the contract at its full length.
@@ -231,7 +231,30 @@ def _run(
     report: Callable[[float], None],
     attempt: int,
 ) -> tuple[Floats, Sample]:
-    """Return positions, shape (chains, draws, dimensions), and the sample of one attempt."""
+    """Return positions, shape (chains, draws, dimensions), and the sample of one attempt.
+
+    Chains that follow one another cannot be judged before the last has begun: they are first sampled to the
+    usual length, and once more, with the same draws, to the full one where that was too short.
+    """
+    effort = judge.effort
+    if cores is not None and cores < CHAINS and effort.draws > EXPECTED:
+        ended = _run_to(judge, EXPECTED, seed, cores, report, attempt)
+        if ended is not None:
+            return ended
+    whole = _run_to(judge, effort.draws, seed, cores, report, attempt)
+    assert whole is not None
+    return whole
+
+
+def _run_to(
+    judge: _Judge,
+    most: int,
+    seed: int,
+    cores: int | None,
+    report: Callable[[float], None],
+    attempt: int,
+) -> tuple[Floats, Sample] | None:
+    """Return what the judge was content with, None if nothing of so many draws per chain was."""
     import nutpie
 
     done = [0] * CHAINS
@@ -244,7 +267,7 @@ def _run(
 
     sampler = nutpie.sample(
         _nutpie_model(judge.density, judge.metric),
-        draws=effort.draws,
+        draws=most,
         tune=effort.tune,
         chains=CHAINS,
         cores=cores or CHAINS,
@@ -266,11 +289,11 @@ def _run(
         trace = sampler.wait()
     finally:
         sampler.cancel()
-    for block in judge.blocks(effort.draws):
+    for block in judge.blocks(most):
         positions, judged = judge.sample(trace, block, attempt)
         if judge.ends(judged):
-            break
-    return positions, judged
+            return positions, judged
+    return None
 
 
 def _finished(sampler: Any) -> bool:

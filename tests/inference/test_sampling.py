@@ -100,6 +100,13 @@ def test_number_of_cores_does_not_change_the_draws(ridge: Toy, ridge_sample: Sam
     np.testing.assert_array_equal(alone.values["x"], ridge_sample.values["x"])
 
 
+def test_chains_one_after_the_other_give_the_same_draws_at_any_length(ridge: Toy) -> None:
+    efforts = (Effort(100, 1500, 0.9),)
+    together = sample(ridge, seed=3, efforts=efforts)
+    alone = sample(ridge, seed=3, efforts=efforts, cores=1)
+    np.testing.assert_array_equal(alone.values["x"], together.values["x"])
+
+
 def test_chains_differ(ridge_sample: Sample) -> None:
     draws = ridge_sample.values["x"]
     for chain in range(1, 4):
