@@ -258,11 +258,16 @@ def _beyond(sample: LawSample, trial: Trial, horizon: int, rate: float, steps: F
     """Return losses at numbers of steps for which only the forward area still grows."""
     points, bases = sample.points([trial], [[horizon]])
 
+    powers = points.form.powers.interval
+    paced, shift = points.form.paces(np.array([rate])), points.form.shift_area(np.array([rate]))
+    per_step = {"steps": 1.0, "cpt_steps": 1.0, "paced_steps": paced[0], "forward_cpt": shift[0]}
+
     def prolonged(name: str, values: Floats) -> Floats:
         grown = np.repeat(values, steps.size, axis=0)
         further = np.tile(steps - horizon, values.shape[0])
-        if name in ("steps", "cpt_steps"):
-            return grown + further
-        return grown + rate * further if name == "forward_cpt" else grown
+        if name == "log_forward":
+            area = np.exp(powers.values(grown)) + further[:, None] * rate ** powers.at_nodes()
+            return powers.series(np.log(area))
+        return grown + per_step[name] * further if name in per_step else grown
 
     return sample.losses_at(points.map(prolonged), bases)[:, 0]
