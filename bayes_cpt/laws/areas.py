@@ -232,7 +232,9 @@ def _levels(
     levels = np.array(start, dtype=np.float64)
     steps, place = np.unique(points, return_inverse=True)
     table = np.empty((steps.size, momenta.size))
-    fill_levels(np.ascontiguousarray(rates), np.ascontiguousarray(paces), levels, logs, steps, table)
+    fill_levels(
+        np.ascontiguousarray(rates), np.ascontiguousarray(paces), levels, logs, steps, table
+    )
     return table[place], levels
 
 

@@ -148,7 +148,9 @@ class Annealing:
             )
         if self.slow:
             parameters["slow_memory"] = Parameter("memory of the slow annealing", "steps", None)
-            parameters["slow_share"] = Parameter("share of the annealing gain that is slow", "", None)
+            parameters["slow_share"] = Parameter(
+                "share of the annealing gain that is slow", "", None
+            )
         if self.continual:
             parameters["gain_ratio"] = Parameter("C2/C1, annealing gain of CPT against PT")
         if self.replay:

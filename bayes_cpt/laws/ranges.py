@@ -118,9 +118,7 @@ class PowerRange:
         low, high = float(values.min()), float(values.max())
         if low == high:
             return cls(low, high)
-        return cls(
-            max(low * (1.0 - ROOM), LOWEST_POWER), min(high * (1.0 + ROOM), HIGHEST_POWER)
-        )
+        return cls(max(low * (1.0 - ROOM), LOWEST_POWER), min(high * (1.0 + ROOM), HIGHEST_POWER))
 
     @property
     def interval(self) -> Interval:
