@@ -24,6 +24,7 @@ type IntArray = NDArray[np.int64]
 BASES_KEPT = 128
 # Levels and areas below this count as this: a power of 0 has no slope.
 SMALLEST = 1e-30
+WIDE, PRINTED = MomentumRange(), PowerRange()
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,8 @@ class AreaForm:
         Power of the learning rate in the forward area that the shift sees.
     """
 
-    momenta: MomentumRange = MomentumRange()
-    powers: PowerRange = PowerRange()
+    momenta: MomentumRange = WIDE
+    powers: PowerRange = PRINTED
     reference_rate: float = 1.0
     memory_clock: float = 0.0
     count_warmup: bool = False

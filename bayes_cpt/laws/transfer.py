@@ -184,7 +184,7 @@ class Shift:
         return coefficients["B"] * factor, rate
 
     def progress(self, rate: Any, forward_cpt: Any, coefficients: Values, xp: Any) -> Any:
-        """Return how much of its limit the shift has reached, ``1 - (1 + E_r·S1_cpt)^-beta`` or exponential.
+        """Return how much of its limit the shift has reached: ``1 - (1 + E_r·S1_cpt)^-beta``, say.
 
         Parameters
         ----------

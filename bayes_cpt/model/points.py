@@ -176,7 +176,7 @@ def first_step(study: Study, run: Run, residuals: ResidualTable) -> float:
 
 
 def observed_steps(study: Study, run: Run, domain: str, residuals: ResidualTable) -> list[int]:
-    """Return the measured steps of a curve that enter a fit: in CPT all but step 0, in PT see `first_step`."""
+    """Return the measured steps of a curve that enter a fit: past step 0, or in PT past `first_step`."""
     steps, _ = study.curve(run.name, domain)
     first = first_step(study, run, residuals) if run.phase == "pt" else 0.0
     return [int(step) for step in steps[steps > first]]

@@ -153,5 +153,6 @@ def _leaves(settings: Any, within: str = "") -> dict[str, Any]:
     leaves: dict[str, Any] = {}
     for key, value in inner:
         name = f"{within}.{key}" if within else str(key)
-        leaves |= _leaves(value, name) if isinstance(value, dict | list) else {name: value}
+        tables = isinstance(value, list) and any(isinstance(own, dict) for own in value)
+        leaves |= _leaves(value, name) if isinstance(value, dict) or tables else {name: value}
     return leaves

@@ -154,7 +154,7 @@ class ScheduleEnd:
         )
 
     def level(self, schedule: Schedule, term: Term) -> Floats:
-        """Return the level after the last step under the law's own term or the multi-power one, (draws,)."""
+        """Return the level after the last step in every draw under one of the terms, shape (draws,)."""
         sample = self.model.sample
         if term == "annealing":
             areas = continual_areas(self.base.schedule, schedule, [self.steps], sample.form)
