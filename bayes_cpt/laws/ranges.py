@@ -18,7 +18,7 @@ MOMENTA = ("lambda", "lambda_slow")
 # Where 1 - lambda^k, as a function of log(1 - lambda), begins to grow without bound.
 MOMENTUM_HEIGHT = 0.5 * math.pi
 # Where log S1, as a function of rho, has its nearest zeros of S1: measured on schedules of every shape.
-POWER_HEIGHT = 1.2
+POWER_HEIGHT = 1.0
 LOWEST_POWER, HIGHEST_POWER = 0.02, 3.0
 
 
@@ -118,9 +118,7 @@ class PowerRange:
         low, high = float(values.min()), float(values.max())
         if low == high:
             return cls(low, high)
-        return cls(
-            max(low * (1.0 - ROOM), LOWEST_POWER), min(high * (1.0 + ROOM), HIGHEST_POWER)
-        )
+        return cls(max(low * (1.0 - ROOM), LOWEST_POWER), min(high * (1.0 + ROOM), HIGHEST_POWER))
 
     @property
     def interval(self) -> Interval:

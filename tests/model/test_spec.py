@@ -43,7 +43,8 @@ def test_shipped_models_have_just_the_priors_they_need_each_with_a_reason(model:
 @pytest.mark.parametrize("model", MODELS)
 def test_shipped_models_bound_the_memory(model: str) -> None:
     frame = Frame(read_spec(model), ("g", "t"), ("general", "target"), REFERENCE)
-    assert frame.momentum_range.low <= 0.999 <= frame.momentum_range.high
+    momenta = frame.area_form.momenta
+    assert momenta.low <= 0.999 <= momenta.high
 
 
 def test_terms_of_the_shipped_laws() -> None:
@@ -318,7 +319,7 @@ def test_memory_without_bounds_is_an_error_when_it_is_used(tmp_path: Path) -> No
     text = EXTENDED + prior("memory", 'distribution = "lognormal", median = 300, sigma = 1')
     frame = Frame(read_spec(written(tmp_path, text)), ("g",), ("general",), REFERENCE)
     with pytest.raises(SpecError, match=r"priors\.memory.*bounds"):
-        _ = frame.momentum_range
+        _ = frame.area_form
 
 
 def test_shared_parameter_with_priors_per_role_is_an_error(tmp_path: Path) -> None:
@@ -327,6 +328,4 @@ def test_shared_parameter_with_priors_per_role_is_an_error(tmp_path: Path) -> No
         EXTENDED + f'[priors.memory]\nreason = "r"\ngeneral = {normal}\ntarget = {normal}\n'
     )  # fmt: skip
     with pytest.raises(SpecError, match="shared parameter"):
-        _ = Frame(
-            read_spec(written(tmp_path, text)), ("g",), ("general",), REFERENCE
-        ).momentum_range
+        _ = Frame(read_spec(written(tmp_path, text)), ("g",), ("general",), REFERENCE).area_form

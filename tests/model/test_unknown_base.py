@@ -18,6 +18,7 @@ from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.forecast.bands import bands
 from bayes_cpt.forecast.plans import planned_curves
 from bayes_cpt.identify.identify import identifiability
+from bayes_cpt.laws import Annealing
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.priors.families import Fixed
 from bayes_cpt.model.setup import build_setup
@@ -110,7 +111,8 @@ def test_the_law_is_that_of_a_known_base_of_the_same_forward_area() -> None:
     domain = curves.points.domain_index
     own = {n: v if v.ndim == 1 else v[:, domain] for n, v in coefficients.items()}
     points = build_setup(SPEC, known).frame.curves(known, lambda *_: [1, 30, 500, STEPS]).points
-    annealing_pt, _ = points.annealing_areas(coefficients, np)
+    annealing = next(term for term in law.terms if isinstance(term, Annealing))
+    annealing_pt, _ = annealing.areas(points, own, np)
     wanted = law.loss(points, own, np) + own["C1"] * annealing_pt
     np.testing.assert_allclose(expected_loss(frame, values, curves), wanted, rtol=1e-9)
 

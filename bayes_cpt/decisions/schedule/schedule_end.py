@@ -15,10 +15,11 @@ from bayes_cpt.decisions.schedule.multi_power_match import BETA, GAMMA, MultiPow
 from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.decisions.search.layout import BaseTable
 from bayes_cpt.forecast.columns import Columns
-from bayes_cpt.laws.areas import SMALLEST, continual_areas
+from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.laws.law import gather
-from bayes_cpt.laws.multi_power import Falls, MultiPower, reduced_at_end
 from bayes_cpt.laws.multi_power import SMALLEST as LOWEST_RATE
+from bayes_cpt.laws.multi_power import Falls, MultiPower, reduced_at_end
+from bayes_cpt.laws.phase_areas import continual_areas
 from bayes_cpt.laws.ranges import momentum_parts
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.schedules import Schedule
@@ -243,7 +244,9 @@ class ScheduleEnd:
             level, by_rate = self._level_slopes(term, safe, counts)
             areas = self.areas(safe, counts, self.few, level)
             by_area = (
-                power[:, None] * counts * safe ** (power[:, None] - 1.0)
+                power[:, None]
+                * counts
+                * safe ** (power[:, None] - 1.0)
                 / np.exp(areas.log_area)[:, None]
             )
             each = self._by(areas, self.few, "log_area") @ by_area
@@ -276,7 +279,9 @@ class ScheduleEnd:
             share = weight[self.few]
             if term == "annealing":
                 reached, each = start.copy(), np.empty(slopes.shape)
-                level_slopes(rates, counts, paces, by_rate, np.log(momenta[self.few]), reached, each)
+                level_slopes(
+                    rates, counts, paces, by_rate, np.log(momenta[self.few]), reached, each
+                )
             else:
                 pace, factor, _ = self.match.at(momenta[self.few])
                 reduced, by_pace = reduced_at_end(rates, counts, self.initial, pace, BETA, GAMMA)
