@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.hidden import PRETRAINING_TERMS, at_limit
 from bayes_cpt.landmarks.trials import LawSample, Trial
-from bayes_cpt.laws.areas import transfer_state
 from bayes_cpt.laws.law import gather
+from bayes_cpt.laws.phase_areas import transfer_state
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.ranges import outside_span
 from bayes_cpt.study.runs import Base

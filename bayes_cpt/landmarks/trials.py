@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.laws.areas import NUMBERS, SERIES, AreaForm, PhaseAreas, continual_areas
+from bayes_cpt.laws.areas import AreaForm
+from bayes_cpt.laws.phase_areas import NUMBERS, SERIES, PhaseAreas, continual_areas
 from bayes_cpt.model.points import Points
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame

@@ -101,8 +101,8 @@ def power_gain(parameters: Values, xp: Any) -> Any:
 class Annealing:
     """``-C1·S2_pt - C2·S2_cpt·exp(a1·r_cpt)`` (Eq. 1, 4 and 8), S2 with a power of its own.
 
-    With the level e of the learning rate (`bayes_cpt.laws.areas`), S2 is
-    ``(eta_0^zeta - e^zeta)/(1 - lambda)``, the printed one where zeta = 1.
+    With the level e of the learning rate (`bayes_cpt.laws.areas`) it is
+    ``S2 = (eta_0^zeta - e^zeta)/(1 - lambda)``, the printed one where zeta = 1.
 
     The D_pt form printed with ``exp(a1·r_pt)`` is the same curve: its a1 is minus ours and its C2 is
     ours times exp(a1). Counted in r_cpt, C2 belongs to pure replay, that is to more pre-training, where

@@ -18,7 +18,7 @@ MOMENTA = ("lambda", "lambda_slow")
 # Where 1 - lambda^k, as a function of log(1 - lambda), begins to grow without bound.
 MOMENTUM_HEIGHT = 0.5 * math.pi
 # Where log S1, as a function of rho, has its nearest zeros of S1: measured on schedules of every shape.
-POWER_HEIGHT = 1.2
+POWER_HEIGHT = 1.0
 LOWEST_POWER, HIGHEST_POWER = 0.02, 3.0
 
 

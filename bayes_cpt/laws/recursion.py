@@ -87,6 +87,8 @@ def _add_step(rate, count, clock, powers, log_momenta, taken, areas, levels):  #
     for p in range(powers.size):
         if powers[p] == 1.0:
             areas[p] += count * rate
+        elif powers[p] == 0.0:
+            areas[p] += count
         elif rate > 0.0:
             areas[p] += count * np.exp(powers[p] * log_rate)
     pace = 1.0 if clock[1] == 0.0 else (rate / clock[0]) ** clock[1]

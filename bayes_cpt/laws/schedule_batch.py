@@ -1,8 +1,8 @@
 """Areas at the last step of many schedules of one form at once (docs/law.md, "Areas").
 
-`bayes_cpt.laws.areas` runs along one schedule of any form and is the definition; a search over schedules
-wants the end of 100,000 that are held and then decay. Here only the steps of warm-up and decay are run
-through, and no schedule twice.
+`bayes_cpt.laws.phase_areas` runs along one schedule of any form and is the definition; a search over
+schedules wants the end of 100,000 that are held and then decay. Here only the steps of warm-up and decay
+are run through, and no schedule twice.
 """
 
 from collections.abc import Callable
@@ -79,7 +79,7 @@ class ScheduleBatch:
         ----------
         form : AreaForm
         levels : ndarray, shape (schedules, momentum nodes)
-            Before the first step, from `bayes_cpt.laws.areas.TransferState`.
+            Before the first step, from `bayes_cpt.laws.phase_areas.TransferState`.
         forward : ndarray, shape (schedules, power nodes)
             S1 before the first step.
         """
@@ -114,7 +114,7 @@ class Ends:
     Parameters
     ----------
     log_forward, level : ndarray, shape (schedules, nodes)
-        Series as in `bayes_cpt.laws.areas.PhaseAreas`.
+        Series as in `bayes_cpt.laws.phase_areas.PhaseAreas`.
     forward, paced_steps : ndarray, shape (schedules,)
         S1_cpt as the shift sees it, LR·steps, and steps of the memory's clock.
     """

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.errors import Problem, StudyError
-from bayes_cpt.laws.areas import (
+from bayes_cpt.laws.areas import SMALLEST, AreaForm
+from bayes_cpt.laws.phase_areas import (
     NUMBERS,
     SERIES,
-    SMALLEST,
-    AreaForm,
     PhaseAreas,
     continual_areas,
     pretraining_areas,
@@ -46,7 +45,7 @@ class Points:
     learning_rate : ndarray, shape (points,)
         As a share of the reference learning rate.
     log_forward, forward_cpt, start_pt, level_pt, start_cpt, level_cpt, paced_steps : ndarray
-        As in `bayes_cpt.laws.areas.PhaseAreas`: numbers of shape (points,), series (points, nodes).
+        As in `bayes_cpt.laws.phase_areas.PhaseAreas`: numbers of shape (points,), series (points, nodes).
     target_share : ndarray, shape (points,)
         r_cpt = 1 - replay ratio; 0 in PT runs.
     loss : ndarray, shape (points,)
@@ -176,7 +175,7 @@ def first_step(study: Study, run: Run, residuals: ResidualTable) -> float:
 
 
 def observed_steps(study: Study, run: Run, domain: str, residuals: ResidualTable) -> list[int]:
-    """Return the measured steps of a curve that enter a fit: past step 0, or in PT past `first_step`."""
+    """Return the measured steps of a curve that enter a fit: in CPT not step 0, in PT see `first_step`."""
     steps, _ = study.curve(run.name, domain)
     first = first_step(study, run, residuals) if run.phase == "pt" else 0.0
     return [int(step) for step in steps[steps > first]]

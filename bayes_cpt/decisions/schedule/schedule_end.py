@@ -15,10 +15,11 @@ from bayes_cpt.decisions.schedule.multi_power_match import BETA, GAMMA, MultiPow
 from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.decisions.search.layout import BaseTable
 from bayes_cpt.forecast.columns import Columns
-from bayes_cpt.laws.areas import SMALLEST, continual_areas
+from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.laws.law import gather
 from bayes_cpt.laws.multi_power import SMALLEST as LOWEST_RATE
 from bayes_cpt.laws.multi_power import Falls, MultiPower, reduced_at_end
+from bayes_cpt.laws.phase_areas import continual_areas
 from bayes_cpt.laws.ranges import momentum_parts
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.schedules import Schedule

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.forecast.columns import Bases, Columns
 from bayes_cpt.landmarks.trials import LawSample, Trial
-from bayes_cpt.laws.areas import SMALLEST, transfer_state
+from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.laws.law import gather
+from bayes_cpt.laws.phase_areas import transfer_state
 from bayes_cpt.laws.schedule_batch import Ends
 from bayes_cpt.model.residuals import ONSET_SHARE, Placed, misfit_variance, predictive_variance
 from bayes_cpt.study.runs import Base
