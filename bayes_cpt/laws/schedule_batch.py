@@ -94,7 +94,7 @@ class ScheduleBatch:
         )
 
     def _filled(self, form: AreaForm, levels: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return S1_cpt at the nodes of rho and as the shift sees it, levels, and paced steps, on all cores."""
+        """Return S1_cpt at the nodes of rho and of the shift, levels, and paced steps, on all cores."""
         from joblib import cpu_count
 
         from bayes_cpt.laws.panels import panels
