@@ -232,9 +232,9 @@ class ScheduleEnd:
         rates, counts : ndarray, shape (stretches,)
         criterion : {"annealing", "multi_power", "both"}
         """
-        safe, values = np.maximum(rates, LOWEST_RATE), []
+        values = []
         for term in terms_of(criterion):
-            areas = self.areas(safe, counts, self.few, self._level_at_end(term, safe, counts))
+            areas = self.areas(rates, counts, self.few, self._level_at_end(term, rates, counts))
             values.append(self.objective(areas, self.few).mean())
         return float(np.mean(values))
 
@@ -256,8 +256,8 @@ class ScheduleEnd:
         by_pace = form.memory_clock * counts * form.paces(safe) / safe
         value, slopes = 0.0, np.zeros(rates.size)
         for term in terms:
-            level, by_rate = self._level_slopes(term, safe, counts)
-            areas = self.areas(safe, counts, self.few, level)
+            level, by_rate = self._level_slopes(term, rates, counts)
+            areas = self.areas(rates, counts, self.few, level)
             by_area = power[:, None] * counts * safe ** (power[:, None] - 1.0)
             by_area /= np.exp(areas.log_area)[:, None]
             each = self._by(areas, self.few, "log_area") @ by_area
@@ -307,7 +307,7 @@ class ScheduleEnd:
         form = self.model.sample.form
         level, slopes = np.zeros(self.few.size), np.zeros((self.few.size, rates.size))
         paces = form.paces(rates)
-        by_rate = form.memory_clock * paces / rates
+        by_rate = form.memory_clock * paces / np.maximum(rates, LOWEST_RATE)
         for momenta, weight, start in self._few_parts:
             if term == "annealing":
                 reached, each = start.copy(), np.empty(slopes.shape)

@@ -49,9 +49,18 @@ def with_law(**changes: Any) -> Posterior:
 SLOW = {
     "slow_memory": {
         "reason": "test",
-        "every": {"distribution": "lognormal", "median": 900.0, "sigma": 0.5, "lower": 5.0},
+        "every": {
+            "distribution": "lognormal",
+            "median": 900.0,
+            "sigma": 0.5,
+            "lower": 5.0,
+            "upper": 9e3,
+        },
     },
-    "slow_share": {"reason": "test", "every": {"distribution": "beta", "alpha": 3, "beta": 9}},
+    "slow_share": {
+        "reason": "test",
+        "every": {"distribution": "logitnormal", "median": 0.3, "sigma": 0.5},
+    },
 }
 PRINTED_AREAS = {
     "forward_power": False,
