@@ -133,8 +133,7 @@ def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
     changed = [key for key in wanted if before.get(key, NOTHING) != wanted[key]]
     if changed:
         words = ", ".join(
-            f"{key} {before.get(key)} and not {wanted[key]}"
-            for key in changed[:MOST_NAMED]
+            f"{key} {before.get(key)} and not {wanted[key]}" for key in changed[:MOST_NAMED]
         )
         if len(changed) > MOST_NAMED:
             words += f", and {len(changed) - MOST_NAMED} more that differ"
