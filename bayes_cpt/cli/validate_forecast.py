@@ -14,6 +14,7 @@ from bayes_cpt.cli.options import Json, Quiet, Seed, StudyFolder
 from bayes_cpt.cli.targets import make_folder, save_figure, writing
 from bayes_cpt.cli.validate import Dask, Folder, Jobs, Model, settings
 from bayes_cpt.files import replacing
+from bayes_cpt.report.page.calibration import left_out
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -265,11 +266,6 @@ def _table(rows: "pd.DataFrame", labels: tuple[str, str, str]) -> Any:
         )
         last = place
     return table
-
-
-def left_out(seen: float) -> str:
-    """Return in words what of the runs was left out: all, or what follows a share of the steps."""
-    return f"after {100 * seen:g} %" if seen else "whole runs"
 
 
 def _write(

@@ -1,0 +1,234 @@
+"""The page of a report: its facts, put into ``templates/report.html``."""
+
+import json
+import re
+from collections.abc import Iterator
+from html import escape
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
+
+from bayes_cpt.report.convergence import Convergence
+from bayes_cpt.report.equation import equation, meaning
+from bayes_cpt.report.notation import mathml, mathml_symbol, statements
+from bayes_cpt.report.numbers import listed
+from bayes_cpt.report.page.data import bases_table, priors_table, runs_table
+from bayes_cpt.report.page.drawings import Drawing
+from bayes_cpt.report.paper.references import CITATION, bibtex, cited, versions
+from bayes_cpt.report.paper.tables import TextTable
+from bayes_cpt.report.rendering import environment
+from bayes_cpt.report.summary_words import summarise, trust
+
+if TYPE_CHECKING:
+    from bayes_cpt.report.page.report import Report
+
+TEMPLATE = "report.html"
+# Fitted runs that are drawn; of more, those at even distances in replay ratio.
+MOST_RUNS = 4
+# Things to mind that are named one by one.
+NAMED = 8
+
+
+def page(report: "Report") -> str:
+    """Return the HTML page of a report.
+
+    Parameters
+    ----------
+    report : Report
+    """
+    posterior, decision = report.posterior, report.decision
+    frame, study = posterior.frame, posterior.study
+    text = "\n\n".join(report.methods)
+    keys = cited(text)
+    return (
+        environment()
+        .get_template(TEMPLATE)
+        .render(
+            study=study,
+            model=frame.spec,
+            mass=f"{100 * report.interval:g} %",
+            trustworthy=posterior.trustworthy,
+            problems=posterior.problems,
+            verdict=report.verdict,
+            decision=decision,
+            paragraphs=decision.sentences(report.interval) if decision else [],
+            sentences=report.sentences,
+            tables=report.tables,
+            trusted=_trusted(report),
+            minded=_minded(report),
+            calibration=report.calibration,
+            runs=runs_table(study),
+            bases=bases_table(study),
+            equations=[(Markup(mathml(own)), own.note) for own in statements(equation(frame))],
+            letters=[
+                (_symbol(name), meaning(frame, name))
+                for name in report.tables["coefficients"].values["quantity"].unique()
+            ],
+            priors=priors_table(posterior),
+            reached=Convergence.of(posterior),
+            drawings=dict(_drawings(report)),
+            attributes=posterior.tree.attrs,
+            versions=json.loads(posterior.tree.attrs["versions"]) or versions(posterior),
+            command=report.command,
+            methods=[_with_links(paragraph, keys) for paragraph in report.methods],
+            references=bibtex(posterior, keys),
+            html_cells=_html_cells,
+        )
+    )
+
+
+def _trusted(report: "Report") -> list[str]:
+    """Return what may be relied on."""
+    posterior = report.posterior
+    found = []
+    if posterior.trustworthy:
+        found.append("The posterior meets its diagnostics: it is what model, priors and data say.")
+    found.append(trust(report.quality))
+    found.append(summarise(report.determined)[0])
+    if report.calibration is not None:
+        found += [
+            f"On points that no fit saw ({score['left_out']}) the 90 % bands held "
+            f"{100 * score['coverage_90']:.0f}{score['error']} % of {score['points']}."
+            for score in report.calibration.scores()
+        ]
+    return found
+
+
+def _minded(report: "Report") -> list[str]:
+    """Return what should be relied on less, or was not looked at."""
+    posterior = report.posterior
+    found = [f"The posterior falls short: {problem}." for problem in posterior.problems]
+    found.append(summarise(report.determined)[1])
+    if report.decision is not None:
+        found += [
+            f"The recommendation leaves what was fitted: {note}."
+            for note in report.decision.outside[0]
+        ]
+        found += [
+            f"{edge[:1].upper()}{edge[1:]}, so that better may lie beyond."
+            for edge in report.decision.edges
+        ]
+    if report.bands is not None:
+        last = report.bands.drop_duplicates("run")
+        notes = [f"{row.run}: {row.outside}" for row in last.itertuples() if row.outside]
+        if notes:
+            found.append(f"Forecasts outside what was fitted: {listed(notes, NAMED)}.")
+    if report.calibration is None:
+        found.append(
+            "Forecasts were not tested on held-out runs of this study: bayes-cpt validate forecast does."
+        )
+    elif report.calibration.caution:
+        found.append(report.calibration.caution)
+    found.append("bayes-cpt summary FIT --sensitivity says which of this leans on a prior.")
+    return found
+
+
+def _drawings(report: "Report") -> Iterator[tuple[str, Drawing]]:
+    """Yield the figures of a report."""
+    from bayes_cpt import plots
+
+    posterior = report.posterior
+    if report.decision is not None:
+        yield (
+            "decision",
+            Drawing.of(
+                plots.decision(report.decision),
+                "Distribution of the best choice over posterior draws, the trade between both losses, and what "
+                "other choices cost. The table of choices holds the same numbers.",
+                "Above: where the best configuration of each posterior draw lies. Below: expected losses that "
+                "cannot both be lowered, with central 90 % credible intervals, and the cost of leaving the "
+                "recommendation, with central 50 and 90 % credible intervals.",
+            ),
+        )
+    if report.curves is not None:
+        yield (
+            "forecast",
+            Drawing.of(
+                plots.forecast(posterior, report.curves),
+                "Predicted loss curves with bands. The table of the forecast holds their ends.",
+                "Predicted losses of the runs, with central 50 and 90 % predictive intervals of a new run. "
+                "The step axis is drawn in square roots.",
+            ),
+        )
+    if report.decision is not None and report.surface is not None:
+        yield (
+            "surface",
+            Drawing.of(
+                plots.loss_surface(report.decision, report.surface),
+                "Final losses over two choices, with all else as recommended.",
+                "Final losses over two choices, with all else as recommended: the posterior mean (lines), and half "
+                "the width of the central 90 % credible interval (shades).",
+            ),
+        )
+    yield (
+        "ridges",
+        Drawing.of(
+            plots.ridges(posterior),
+            "Pairs of coefficients that the data determine together and hardly one by one.",
+            "Coefficients that the data determine together and hardly one by one: draws of the posterior over "
+            "draws of the prior.",
+        ),
+    )
+    yield (
+        "sampling",
+        Drawing.of(
+            plots.sampling(posterior),
+            "Energies of the sampler and ranks of the chains. Chains that agree stay inside the bands.",
+            "Above: density of the energy and of its change from draw to draw; where the two are alike the "
+            "sampler reaches the tails. Below: ranks of each chain, with a simultaneous 95 % band.",
+        ),
+    )
+    yield (
+        "fitted",
+        Drawing.of(
+            plots.fitted(posterior, _some_runs(report)),
+            "Measured losses over the fitted curves and their bands.",
+            "Measured losses (dots), the law's curve, and the central 90 % predictive interval of a new run "
+            "like it. The step axis is drawn in square roots.",
+        ),
+    )
+    if report.calibration is not None:
+        points = report.calibration.points
+        whole = points[points["seen"] == 0]
+        yield (
+            "calibration",
+            Drawing.of(
+                plots.coverage(whole if len(whole) else points, "share" if len(whole) else "ratio"),
+                "Share of held-out points inside the bands, beside what the bands promise.",
+                "Above: share of points inside the 50, 80 and 90 % bands, with 90 % intervals over runs. Below: "
+                "histograms of the probability integral transform, flat where a forecast is calibrated.",
+            ),
+        )
+
+
+def _some_runs(report: "Report") -> list[str]:
+    """Return the names of a few fitted runs, spread over the replay ratios."""
+    study = report.posterior.study
+    continual = report.posterior.frame.spec.law.continual
+    runs = study.continual_runs if continual else study.pretraining_runs
+    ordered = sorted(runs, key=lambda run: (run.replay or 0.0, run.name))
+    count = min(MOST_RUNS, len(ordered))
+    places = [round(k * (len(ordered) - 1) / max(1, count - 1)) for k in range(count)]
+    return [ordered[place].name for place in places]
+
+
+def _symbol(name: str) -> Markup:
+    return Markup(mathml_symbol(name))
+
+
+def _html_cells(table: TextTable) -> list[list[str]]:
+    """Return the cells of a table for the page, names of coefficients as letters."""
+    place = list(table.cells.columns).index(table.symbol) if table.symbol else -1
+    return [
+        [_symbol(cell) if index == place and cell else cell for index, cell in enumerate(row)]
+        for row in table.cells.itertuples(index=False)
+    ]
+
+
+def _with_links(paragraph: str, keys: list[str]) -> Markup:
+    """Return a paragraph whose citations are numbers that lead to the references."""
+
+    def link(match: re.Match[str]) -> str:
+        return f'<a href="#references">[{keys.index(match[1]) + 1}]</a>'
+
+    return Markup(CITATION.sub(link, escape(paragraph)))
