@@ -118,7 +118,7 @@ class Results:
                 table.to_csv(partial, index=False)
 
     def text(self, file: str, text: str, name: str = "") -> None:
-        """Write a text into a file of the folder, known by `name` or else by the file's name without suffix."""
+        """Write a text into a file of the folder; it goes by `name`, or the file's without the suffix."""
         path = self.folder / file
         self.paths[name or path.stem] = path
         with writing(path), replacing(path) as partial:

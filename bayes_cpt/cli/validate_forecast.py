@@ -14,7 +14,6 @@ from bayes_cpt.cli.options import Json, Quiet, Seed, StudyFolder
 from bayes_cpt.cli.targets import make_folder, save_figure, writing
 from bayes_cpt.cli.validate import Dask, Folder, Jobs, Model, settings
 from bayes_cpt.files import replacing
-from bayes_cpt.report.page.calibration import left_out
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -243,6 +242,7 @@ def _show_and_write(written: Output, points: "pd.DataFrame", output: Path | None
 
 
 def _table(rows: "pd.DataFrame", labels: tuple[str, str, str]) -> Any:
+    from bayes_cpt.report.page.calibration import left_out
     from bayes_cpt.validate.scores import MASSES
 
     table = columns(*labels, "points", *SCORES, numbers=1 + len(SCORES))

@@ -71,7 +71,7 @@ class Surface:
         """
         space = decision.space
         ranged = [name for name in ORDER if name in space.ranges]
-        first, second, *_ = (*(names or ranged), "", "")
+        first, second = names or (*ranged, "", "")[:2]
         if first not in space.ranges or second not in space.ranges:
             raise SpecError(
                 [

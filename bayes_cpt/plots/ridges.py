@@ -92,8 +92,9 @@ def _limits(draws: Floats) -> tuple[float, float]:
 
 
 def _rank_correlation(first: Floats, second: Floats) -> float:
-    ranks = np.argsort(np.argsort([first, second], axis=1), axis=1).astype(np.float64)
-    return float(np.corrcoef(ranks)[0, 1])
+    ranks = np.argsort(np.argsort([first, second], axis=1), axis=1)
+    matrix: Floats = np.asarray(np.corrcoef(np.asarray(ranks, dtype=np.float64)))
+    return float(matrix[0, 1])
 
 
 def _plain_ticks(axes: "Axes") -> None:

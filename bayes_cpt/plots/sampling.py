@@ -47,9 +47,9 @@ def sampling(posterior: Posterior) -> "Figure":
     matplotlib.figure.Figure
         Above, where the sampler keeps energies: the density of the energy and of its change from draw to
         draw, each about its mean (Betancourt 2016, arXiv 1604.00695), with the smallest E-BFMI of the
-        chains as ArviZ computes it; left out where the file has no energies. Below, for the parameters with the
-        largest R-hat, the ECDF of each chain's ranks among all draws, less that of uniform ranks, with a
-        simultaneous 95 % band; chains are thinned to their effective sample size.
+        chains as ArviZ computes it; left out where the file has no energies. Below, for the parameters
+        with the largest R-hat, the ECDF of each chain's ranks among all draws, less that of uniform
+        ranks, with a simultaneous 95 % band; chains are thinned to their effective sample size.
     """
     table = posterior.summary()
     sampled = table[table["kind"] == "parameter"].sort_values("r_hat", ascending=False)

@@ -1,4 +1,4 @@
-"""After how many steps a loss is back at that of its base, and how probably it is at the planned length."""
+"""After how many steps a loss is back at that of its base."""
 
 from typing import TYPE_CHECKING
 
@@ -32,8 +32,9 @@ def turning_length(found: TurningLength) -> "Figure":
     matplotlib.figure.Figure
         Medians with central credible intervals of 50 and 90 %, on a logarithmic axis of steps. At the left
         edge lies a loss that never rises above that of its base, at the right edge one that needs longer
-        than the horizon or never comes back. Beside each row stands how probable it is that the loss is back at
-        the planned length, which is a thin line. Steps beyond the longest run that was fitted are shaded.
+        than the horizon or never comes back. Beside each row stands how probable it is that the loss is
+        back at the planned length, which is a thin line. Steps beyond the longest run that was fitted are
+        shaded.
     """
     draws = found.draws
     names = [str(run) for run in draws["run"].to_numpy()]

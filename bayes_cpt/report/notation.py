@@ -235,8 +235,8 @@ def _latex(node: ast.expr) -> str:
     match node:
         case ast.Name(id=name):
             return _latex_name(name)
-        case ast.Constant(value=value):
-            return f"{value}"
+        case ast.Constant(value=int() | float() as value):
+            return str(value)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return f"-{_latex(operand)}"
         case ast.Call(func=ast.Name(id="exp" | "expm1" as name), args=[power]):
@@ -272,8 +272,8 @@ def _mathml(node: ast.expr) -> str:
     match node:
         case ast.Name(id=name):
             return _mathml_name(name)
-        case ast.Constant(value=value):
-            return f"<mn>{value}</mn>"
+        case ast.Constant(value=int() | float() as value):
+            return f"<mn>{value!s}</mn>"
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return f"<mrow><mo>−</mo>{_mathml(operand)}</mrow>"
         case ast.Call(func=ast.Name(id="exp" | "expm1" as name), args=[power]):

@@ -88,8 +88,8 @@ def test_commands_are_answered(command: str, call: Call, folder: Path) -> None:
     answer = call(*arguments, *SMALLER.get(arguments[0], []))
     assert answer.code == 0, answer.err
     assert answer.out
-    # What it names after -o or --csv is there.
+    # What it names after -o or --paper is there.
     targets = {
-        folder / arguments[i + 1] for i, own in enumerate(arguments) if own in ("-o", "--csv")
+        folder / arguments[i + 1] for i, own in enumerate(arguments) if own in ("-o", "--paper")
     }
     assert targets == set(folder.iterdir()) - before

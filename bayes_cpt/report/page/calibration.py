@@ -1,4 +1,4 @@
-"""How forecasts of held-out runs turned out: what `bayes-cpt validate forecast` wrote, read for a report."""
+"""How forecasts of held-out runs turned out, read from what `bayes-cpt validate forecast` wrote."""
 
 import json
 import math
@@ -135,8 +135,8 @@ class Calibration:
             cells=cells,
             values=rows,
             numbers=5,
-            note="± is the standard error of the share, each run being one observation. CRPS and bias of the "
-            "median in nats/token; lower CRPS is better",
+            note="± is the standard error of the share, each run being one observation. CRPS and bias of "
+            "the median in nats/token; lower CRPS is better",
             label="calibration",
         )
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from markupsafe import Markup
 
 from bayes_cpt.report.convergence import Convergence
 from bayes_cpt.report.equation import equation, meaning
+from bayes_cpt.report.figure_captions import ALTERNATIVES, CAPTIONS
 from bayes_cpt.report.notation import mathml, mathml_symbol, statements
 from bayes_cpt.report.numbers import listed
 from bayes_cpt.report.page.data import bases_table, priors_table, runs_table
@@ -66,7 +66,7 @@ def page(report: "Report") -> str:
             ],
             priors=priors_table(posterior),
             reached=Convergence.of(posterior),
-            drawings=dict(_drawings(report)),
+            drawings=_drawings(report),
             attributes=posterior.tree.attrs,
             versions=json.loads(posterior.tree.attrs["versions"]) or versions(posterior),
             command=report.command,
@@ -123,82 +123,32 @@ def _minded(report: "Report") -> list[str]:
     return found
 
 
-def _drawings(report: "Report") -> Iterator[tuple[str, Drawing]]:
-    """Yield the figures of a report."""
+def _drawings(report: "Report") -> dict[str, Drawing]:
+    """Return the figures of a report, by name."""
     from bayes_cpt import plots
 
-    posterior = report.posterior
-    if report.decision is not None:
-        yield (
-            "decision",
-            Drawing.of(
-                plots.decision(report.decision),
-                "Distribution of the best choice over posterior draws, the trade between both losses, and what "
-                "other choices cost. The table of choices holds the same numbers.",
-                "Above: where the best configuration of each posterior draw lies. Below: expected losses that "
-                "cannot both be lowered, with central 90 % credible intervals, and the cost of leaving the "
-                "recommendation, with central 50 and 90 % credible intervals.",
-            ),
-        )
+    posterior, decision = report.posterior, report.decision
+    figures = {
+        "fitted": plots.fitted(posterior, _some_runs(report)),
+        "ridges": plots.ridges(posterior),
+        "sampling": plots.sampling(posterior),
+    }
+    if decision is not None:
+        figures["decision"] = plots.decision(decision)
+        if report.surface is not None:
+            figures["surface"] = plots.loss_surface(decision, report.surface)
     if report.curves is not None:
-        yield (
-            "forecast",
-            Drawing.of(
-                plots.forecast(posterior, report.curves),
-                "Predicted loss curves with bands. The table of the forecast holds their ends.",
-                "Predicted losses of the runs, with central 50 and 90 % predictive intervals of a new run. "
-                "The step axis is drawn in square roots.",
-            ),
-        )
-    if report.decision is not None and report.surface is not None:
-        yield (
-            "surface",
-            Drawing.of(
-                plots.loss_surface(report.decision, report.surface),
-                "Final losses over two choices, with all else as recommended.",
-                "Final losses over two choices, with all else as recommended: the posterior mean (lines), and half "
-                "the width of the central 90 % credible interval (shades).",
-            ),
-        )
-    yield (
-        "ridges",
-        Drawing.of(
-            plots.ridges(posterior),
-            "Pairs of coefficients that the data determine together and hardly one by one.",
-            "Coefficients that the data determine together and hardly one by one: draws of the posterior over "
-            "draws of the prior.",
-        ),
-    )
-    yield (
-        "sampling",
-        Drawing.of(
-            plots.sampling(posterior),
-            "Energies of the sampler and ranks of the chains. Chains that agree stay inside the bands.",
-            "Above: density of the energy and of its change from draw to draw; where the two are alike the "
-            "sampler reaches the tails. Below: ranks of each chain, with a simultaneous 95 % band.",
-        ),
-    )
-    yield (
-        "fitted",
-        Drawing.of(
-            plots.fitted(posterior, _some_runs(report)),
-            "Measured losses over the fitted curves and their bands.",
-            "Measured losses (dots), the law's curve, and the central 90 % predictive interval of a new run "
-            "like it. The step axis is drawn in square roots.",
-        ),
-    )
+        figures["forecast"] = plots.forecast(posterior, report.curves)
     if report.calibration is not None:
         points = report.calibration.points
         whole = points[points["seen"] == 0]
-        yield (
-            "calibration",
-            Drawing.of(
-                plots.coverage(whole if len(whole) else points, "share" if len(whole) else "ratio"),
-                "Share of held-out points inside the bands, beside what the bands promise.",
-                "Above: share of points inside the 50, 80 and 90 % bands, with 90 % intervals over runs. Below: "
-                "histograms of the probability integral transform, flat where a forecast is calibrated.",
-            ),
+        figures["calibration"] = (
+            plots.coverage(whole, "share") if len(whole) else plots.coverage(points, "ratio")
         )
+    return {
+        name: Drawing.of(figure, ALTERNATIVES[name], CAPTIONS[name])
+        for name, figure in figures.items()
+    }
 
 
 def _some_runs(report: "Report") -> list[str]:

@@ -4,6 +4,7 @@ import re
 from typing import TYPE_CHECKING
 
 from bayes_cpt.report.equation import equation
+from bayes_cpt.report.figure_captions import CAPTIONS
 from bayes_cpt.report.notation import latex as latex_equation
 from bayes_cpt.report.notation import statements
 from bayes_cpt.report.paper.references import CITATION, bibtex, cited, in_latex
@@ -15,20 +16,8 @@ if TYPE_CHECKING:
 
     from bayes_cpt.report.page.report import Report
 
-FORECAST, SURFACE, RIDGES, SAMPLING = (
-    "figure-forecast", "figure-surface", "figure-ridges", "figure-sampling",
-)  # fmt: skip
-# Captions of the figures: what is drawn, with the kind and the mass of every interval.
-CAPTIONS = {
-    FORECAST: "Predicted losses, with central 50 and 90 % predictive intervals of a new run. The step "
-    "axis is drawn in square roots",
-    SURFACE: "Final loss over two choices, all else as recommended: posterior mean (lines) and half "
-    "the width of the central 90 % credible interval (shades)",
-    RIDGES: "Draws of the posterior and of the prior of coefficients that the data determine "
-    "together",
-    SAMPLING: "Energies of the sampler, and ranks of the chains for the parameters with the largest "
-    "R-hat, with a simultaneous 95 % band",
-}
+# Figures of a paper, by their names in a report.
+FIGURES = ("forecast", "surface", "ridges", "sampling")
 
 
 def texts(report: "Report") -> dict[str, str]:
@@ -61,7 +50,7 @@ def texts(report: "Report") -> dict[str, str]:
     facts = {
         "title": escape(f"{report.posterior.study.name}: what was fitted, and what follows"),
         "tables": list(report.tables),
-        "figures": {name: escape(f"{CAPTIONS[name]}.") for name in _figure_names(report)},
+        "figures": _figure_captions(report),
     }
     found["paper.tex"] = environment().get_template("paper.tex").render(facts)
     found["paper.md"] = _markdown(report)
@@ -78,19 +67,35 @@ def figures(report: "Report") -> "dict[str, Figure]":
     from bayes_cpt import plots
     from bayes_cpt.plots.style import COLUMN
 
-    found = {}
+    posterior, found = report.posterior, {}
     if report.curves is not None:
-        found[FORECAST] = plots.forecast(report.posterior, report.curves, width=COLUMN)
+        found["forecast"] = plots.forecast(posterior, report.curves, width=COLUMN)
     if report.surface is not None and report.decision is not None:
-        found[SURFACE] = plots.loss_surface(report.decision, report.surface)
-    found[RIDGES] = plots.ridges(report.posterior)
-    found[SAMPLING] = plots.sampling(report.posterior)
-    return found
+        found["surface"] = plots.loss_surface(report.decision, report.surface)
+    found["ridges"] = plots.ridges(posterior)
+    found["sampling"] = plots.sampling(posterior)
+    return {file_name(name): figure for name, figure in found.items()}
 
 
-def _figure_names(report: "Report") -> list[str]:
-    there = {FORECAST: report.curves is not None, SURFACE: report.surface is not None}
-    return [name for name in CAPTIONS if there.get(name, True)]
+def file_name(figure: str) -> str:
+    """Return the name of a figure's file, without its suffix.
+
+    Parameters
+    ----------
+    figure : str
+        Its name in a report.
+    """
+    return f"figure-{figure}"
+
+
+def _figure_captions(report: "Report") -> dict[str, str]:
+    absent = {
+        "forecast": report.curves is None,
+        "surface": report.surface is None,
+    }
+    return {
+        file_name(name): escape(CAPTIONS[name]) for name in FIGURES if not absent.get(name, False)
+    }
 
 
 def escape_citing(text: str) -> str:

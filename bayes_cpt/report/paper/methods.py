@@ -71,9 +71,9 @@ def methods(
 
 def _runs(posterior: "Posterior") -> str:
     study = posterior.study
-    counted = ((len(study.continual_runs), "continual"), (len(study.pretraining_runs), ""))
-    if not posterior.frame.spec.law.continual:
-        counted = counted[1:]
+    counted = [(len(study.pretraining_runs), "")]
+    if posterior.frame.spec.law.continual:
+        counted.insert(0, (len(study.continual_runs), "continual"))
     return " and ".join(
         f"{count} {' '.join((kind, 'pre-training')).strip()} run{'s' * (count > 1)}"
         for count, kind in counted

@@ -6,7 +6,6 @@ beside them the numbers, which a CSV file keeps whole.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bayes_cpt.report.notation import latex_symbol
@@ -145,15 +144,3 @@ def csv(table: TextTable) -> str:
 
 WRITERS: dict[str, Callable[[TextTable], str]] = {".csv": csv, ".md": markdown, ".tex": latex}
 SUFFIXES = tuple(WRITERS)
-
-
-def as_text(table: TextTable, path: Path) -> str:
-    """Return a table in the form that a file's name asks for.
-
-    Parameters
-    ----------
-    table : TextTable
-    path : Path
-        Ends in one of `SUFFIXES`.
-    """
-    return WRITERS[path.suffix](table)
