@@ -27,7 +27,11 @@ IN_TABLE = re.compile(rf"`({PROGRAM} [^`]*)`")
 # Of these only the options are checked: each samples posteriors, for minutes or hours.
 SAMPLING = ("fit", "demo", "validate")
 # Fewer configurations than the default: the answer is no worse a command for it.
-SMALLER = {"decide": ["--candidates", "64"], "next-run": ["--candidates", "64", "--draws", "50"]}
+SMALLER = {
+    "decide": ["--candidates", "64"],
+    "report": ["--draws", "60"],
+    "next-run": ["--candidates", "64", "--draws", "50"],
+}
 
 
 def commands(page: Path) -> list[str]:

@@ -5,6 +5,7 @@ import json
 import re
 from functools import cache
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -138,7 +139,7 @@ def test_every_figure_has_words_and_every_region_a_name() -> None:
     levels = [int(tag[1]) for tag, _ in page.attributes if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1
     assert levels.count(1) == 1
-    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert all(after <= before + 1 for before, after in pairwise(levels))
     names = [own["id"] for _, own in page.attributes if "id" in own]
     assert len(names) == len(set(names))
     targets = {own["href"] for tag, own in page.attributes if tag == "a"}
