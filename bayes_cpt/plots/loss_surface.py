@@ -49,7 +49,14 @@ def loss_surface(decision: "Decision", surface: Surface | None = None) -> "Figur
     for index, (axes, domain) in enumerate(zip(grid, domains, strict=True)):
         half = 0.5 * (upper[index] - lower[index])
         shades = axes.pcolormesh(
-            first, second, half.T, cmap="Greys", vmin=0.0, vmax=1.6 * widest, shading="gouraud"
+            first,
+            second,
+            half.T,
+            cmap="Greys",
+            vmin=0.0,
+            vmax=1.6 * widest,
+            shading="gouraud",
+            rasterized=True,
         )
         mean = drawn.losses[index].mean(axis=-1)
         levels = np.unique(np.quantile(mean, LEVELS).round(2))

@@ -77,8 +77,18 @@ def _pair(
     kept = np.linspace(0, draws[0].size - 1, min(DRAWS, draws[0].size)).astype(int)
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.plot(*[own[:DRAWS] for own in priors], "o", color=PALE, markersize=1.0, zorder=1)
-    axes.plot(*[own[kept] for own in draws], "o", color=shade, markersize=1.2, alpha=0.5, zorder=2)
+    axes.plot(
+        *[own[:DRAWS] for own in priors], "o", color=PALE, markersize=1.0, zorder=1, rasterized=True
+    )
+    axes.plot(
+        *[own[kept] for own in draws],
+        "o",
+        color=shade,
+        markersize=1.2,
+        alpha=0.5,
+        zorder=2,
+        rasterized=True,
+    )
     axes.set_xlim(*_limits(draws[0]))
     axes.set_ylim(*_limits(draws[1]))
     _plain_ticks(axes)

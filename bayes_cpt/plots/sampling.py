@@ -20,6 +20,7 @@ from bayes_cpt.plots.style import (
 from bayes_cpt.validate.uniformity import ecdf, ecdf_bands
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -35,12 +36,14 @@ FEWEST, MOST = 20, 100
 
 
 @styled
-def sampling(posterior: Posterior) -> "Figure":
+def sampling(posterior: Posterior, summary: "pd.DataFrame | None" = None) -> "Figure":
     """Return a figure of energies and ranks, at the width of a column.
 
     Parameters
     ----------
     posterior : Posterior
+    summary : DataFrame, optional
+        Of `Posterior.summary`, where it is at hand.
 
     Returns
     -------
@@ -51,7 +54,7 @@ def sampling(posterior: Posterior) -> "Figure":
         with the largest R-hat, the ECDF of each chain's ranks among all draws, less that of uniform
         ranks, with a simultaneous 95 % band; chains are thinned to their effective sample size.
     """
-    table = posterior.summary()
+    table = posterior.summary() if summary is None else summary
     sampled = table[table["kind"] == "parameter"].sort_values("r_hat", ascending=False)
     worst = sampled.head(WORST)
     energies = posterior.tree["sample_stats"].get("energy")

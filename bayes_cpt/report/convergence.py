@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from bayes_cpt.inference.posterior import Posterior
 
 
@@ -33,14 +35,16 @@ class Convergence:
     saturated: int
 
     @classmethod
-    def of(cls, posterior: "Posterior") -> Self:
+    def of(cls, posterior: "Posterior", table: "pd.DataFrame | None" = None) -> Self:
         """Return the diagnostics of a posterior.
 
         Parameters
         ----------
         posterior : Posterior
+        table : DataFrame, optional
+            Its summary, where that is at hand.
         """
-        table = posterior.summary()
+        table = posterior.summary() if table is None else table
         sampled = table[table["kind"] == "parameter"]
         statistics = posterior.tree["sample_stats"]
         saturated = statistics.get("reached_max_treedepth")

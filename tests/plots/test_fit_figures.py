@@ -27,16 +27,16 @@ def test_a_surface_is_that_of_the_runs_themselves() -> None:
     assert replay[0] == 0.0
     assert replay[-1] == pytest.approx(0.8)
     # The corner as a plan, predicted by the other way there is.
-    row = 4 * 3 + 1
+    row = 4 * 3 + 2
     plan = surface.candidates.plan(decision().valuation.model.study, [row], ["corner"])
     run = plan.run("corner")
     assert run.replay == pytest.approx(replay[3])
-    assert run.schedule.peak == pytest.approx(peak[1] * 2e-3, rel=0.01)
+    assert run.schedule.peak == pytest.approx(peak[2] * 2e-3, rel=0.01)
     curves = lab_posterior().predict(plan, kind="expected", draws=40)
     last = curves["expected"].isel(step=-1).stack(sample=("chain", "draw"))
     for index, domain in enumerate(decision().valuation.model.domains):
         expected = last.sel(run="corner", domain=domain).mean().item()
-        assert surface.losses[index, 3, 1].mean() == pytest.approx(expected, abs=2e-3)
+        assert surface.losses[index, 3, 2].mean() == pytest.approx(expected, abs=2e-3)
 
 
 def test_a_surface_needs_two_ranges() -> None:

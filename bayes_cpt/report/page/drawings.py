@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 # The same figure gives the same bytes.
 SETTINGS = {"svg.hashsalt": "bayes_cpt"}
 PIXELS_PER_INCH = 96
+# Of parts with more points than are worth a path each.
+DOTS_PER_INCH = 200
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,9 @@ class Drawing:
         buffer = io.BytesIO()
         with mpl.rc_context(SETTINGS):
             # Transparent: the page's own background shows, light or dark.
-            figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+            figure.savefig(
+                buffer, format="svg", transparent=True, dpi=DOTS_PER_INCH, metadata={"Date": None}
+            )
         text = base64.b64encode(buffer.getvalue()).decode("ascii")
         width, height = (round(PIXELS_PER_INCH * inches) for inches in figure.get_size_inches())
         return cls(f"data:image/svg+xml;base64,{text}", width, height, alternative, caption)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from bayes_cpt.report.convergence import Convergence
 from bayes_cpt.report.equation import equation, meaning
 from bayes_cpt.report.figure_captions import ALTERNATIVES, CAPTIONS
 from bayes_cpt.report.notation import mathml, mathml_symbol, statements
@@ -65,7 +64,7 @@ def page(report: "Report") -> str:
                 for name in report.tables["coefficients"].values["quantity"].unique()
             ],
             priors=priors_table(posterior),
-            reached=Convergence.of(posterior),
+            reached=report.reached,
             drawings=_drawings(report),
             attributes=posterior.tree.attrs,
             versions=json.loads(posterior.tree.attrs["versions"]) or versions(posterior),
@@ -74,6 +73,7 @@ def page(report: "Report") -> str:
             references=bibtex(posterior, keys),
             html_cells=_html_cells,
         )
+        .strip()
     )
 
 
@@ -131,7 +131,7 @@ def _drawings(report: "Report") -> dict[str, Drawing]:
     figures = {
         "fitted": plots.fitted(posterior, _some_runs(report)),
         "ridges": plots.ridges(posterior),
-        "sampling": plots.sampling(posterior),
+        "sampling": plots.sampling(posterior, report.quantities),
     }
     if decision is not None:
         figures["decision"] = plots.decision(decision)

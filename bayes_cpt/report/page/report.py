@@ -5,6 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bayes_cpt.report.convergence import Convergence
 from bayes_cpt.report.page.calibration import Calibration
 from bayes_cpt.report.paper.methods import methods
 from bayes_cpt.report.paper.sentences import forecast_sentences, optimum_sentences
@@ -103,6 +104,11 @@ class Report:
         return self.posterior.summary(self.interval)
 
     @cached_property
+    def reached(self) -> Convergence:
+        """The diagnostics of the fit."""
+        return Convergence.of(self.posterior, self.quantities)
+
+    @cached_property
     def tables(self) -> dict[str, TextTable]:
         """The tables of results, by name: effects, coefficients, and choices, forecast, calibration."""
         rows = self.quantities
@@ -138,6 +144,7 @@ class Report:
         return methods(
             self.posterior,
             self.interval,
+            reached=self.reached,
             draws=self.decision.valuation.model.draws if self.decision else 0,
             scores=self.calibration.scores() if self.calibration else (),
         )

@@ -73,7 +73,7 @@ def figures(report: "Report") -> "dict[str, Figure]":
     if report.surface is not None and report.decision is not None:
         found["surface"] = plots.loss_surface(report.decision, report.surface)
     found["ridges"] = plots.ridges(posterior)
-    found["sampling"] = plots.sampling(posterior)
+    found["sampling"] = plots.sampling(posterior, report.quantities)
     return {file_name(name): figure for name, figure in found.items()}
 
 

@@ -15,6 +15,7 @@ def methods(
     posterior: "Posterior",
     interval: float = 0.9,
     *,
+    reached: Convergence | None = None,
     draws: int = 0,
     scores: Sequence[dict[str, Any]] = (),
 ) -> tuple[str, ...]:
@@ -25,6 +26,8 @@ def methods(
     posterior : Posterior
     interval : float
         Mass of the intervals that are reported.
+    reached : Convergence, optional
+        Diagnostics of the fit, where they are at hand.
     draws : int
         Posterior draws behind a decision; 0 where none is reported.
     scores : sequence of dict
@@ -35,7 +38,7 @@ def methods(
     from bayes_cpt.model.priors.families import Fixed
 
     frame, study = posterior.frame, posterior.study
-    reached = Convergence.of(posterior)
+    reached = Convergence.of(posterior) if reached is None else reached
     residuals = frame.spec.residuals
     effort = EFFORTS[min(reached.attempts, len(EFFORTS)) - 1]
     return paragraphs(
