@@ -6,7 +6,8 @@ import numpy as np
 
 from bayes_cpt.decisions.valuation import OWN
 from bayes_cpt.report.configurations import QUANTITIES, configuration, in_short, quantity_text
-from bayes_cpt.report.numbers import SURE, Estimate, between, fixed, listed, signed
+from bayes_cpt.report.numbers import SURE, Estimate, between, fixed, listed, signed, with_error
+from bayes_cpt.report.paper.sentences import optimum_sentences
 from bayes_cpt.report.rendering import Words, render
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def words(decision: "Decision", interval: float = 0.9) -> Words:
             "back": _back(decision),
             **_certainty(decision),
             "cautions": _cautions(decision),
+            "optimum": optimum_sentences(decision, interval) if decision.feasible else [],
         },
     )
 
@@ -188,7 +190,7 @@ def _certainty(decision: "Decision") -> dict[str, Any]:
         "within": float(within[0]),
         "regret": fixed(float(regret[0]), error),
         "rival": _rival(decision),
-        "information": f"{fixed(value, error)} ± {fixed(error, error)}",
+        "information": with_error(value, error),
         "settled": value <= tolerance,
     }
 
