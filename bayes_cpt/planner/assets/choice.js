@@ -62,8 +62,11 @@ function outside(planner, setting, peak) {
 
 /** A number in at most six digits, as Python's %g writes it. */
 function short(value) {
-  const text = String(Number(value.toPrecision(6)));
-  return text.replace(/e-(\d)$/, "e-0$1");
+  const digits = Number(value.toPrecision(6));
+  if (digits === 0 || (Math.abs(digits) >= 1e-4 && Math.abs(digits) < 1e6)) return String(digits);
+  const [figures, power] = digits.toExponential().split("e");
+  const sign = power[0];
+  return `${figures}e${sign}${power.slice(1).padStart(2, "0")}`;
 }
 
 /** The final losses of a run alone, in every draw. */
@@ -93,4 +96,58 @@ function bestOfFront(planner, setting, snapped) {
   });
   candidates.sort((one, two) => one.excess - two.excess || one.value - two.value);
   return candidates[0];
+}
+
+/** The best run of the front on average, for a balance. */
+function bestMean(front, weight) {
+  const values = front.general.map((general, place) => balance(weight, general, front.target[place]));
+  const lowest = Math.min(...values);
+  return { value: lowest, place: values.indexOf(lowest) };
+}
+
+/**
+ * All that the page shows of a setting. `memory` keeps what did not change since the last one: a move of the
+ * balance needs no law, a move of the replay ratio no areas.
+ */
+function outcome(planner, setting, memory) {
+  const { law, about } = planner;
+  const schedule = ["base", "peak", "warmup", "decay", "final", "shape", "steps"];
+  const key = schedule.map((name) => setting[name]).join();
+  if (memory.key !== key) {
+    Object.assign(memory, { key, run: pointsOf(planner, setting, gridOf(setting.steps)), replay: null });
+  }
+  if (memory.replay !== setting.replay) {
+    memory.losses = lossesOf(planner, setting, memory.run);
+    Object.assign(memory, { replay: setting.replay, ends: memory.losses.map(endOf), kind: null });
+  }
+  if (memory.kind !== setting.kind) {
+    const outer = about.interval / 2;
+    const fractions = [0.5 - outer, 0.25, 0.5, 0.75, 0.5 + outer];
+    Object.assign(memory, {
+      kind: setting.kind,
+      bands: memory.losses.map((own) => bandsOf(own, law.normals, fractions, setting.kind)),
+      summaries: memory.ends.map((own) => summaryOf(own, law.normals, about.interval, setting.kind)),
+    });
+  }
+  const { run, ends, bands, summaries } = memory;
+  const alternatives = planner.alternatives[planner.lengths.indexOf(setting.steps)];
+  const means = ends.map((own) => mean(own.mean));
+  const regret = expectedRegret(alternatives, setting.weight, ends[0].mean, ends[1].mean);
+  const best = bestMean(alternatives.front, setting.weight);
+  const behind = balance(setting.weight, ...means) - best.value;
+  return {
+    run,
+    ends,
+    bands,
+    summaries,
+    means,
+    regret,
+    // What the best setting has left: regrets differ as the mean balances do.
+    unavoidable: Math.max(regret - behind, 0),
+    front: alternatives.front,
+    best: best.place,
+    breaches: setting.constraints.map((own) => breach(planner, setting, own, ends)),
+    outside: outside(planner, setting, run.peak),
+    starts: planner.bases[setting.base].loss.map(mean),
+  };
 }
