@@ -66,7 +66,7 @@ function showValues(setting) {
   const run = segmentsOf(setting, planner.bases[setting.base].initial);
   const warmup = run[0].shape === "linear" && run[0].end === setting.peak ? run[0].steps : 0;
   const decay = run[run.length - 1].shape === setting.shape ? Math.round(setting.decay * (setting.steps - warmup)) : 0;
-  const whole = (share) => `${short(Number((100 * share).toFixed(1)))} %`;
+  const whole = (share) => `${short(Number((100 * share).toFixed(1)))}\u00a0%`;
   const [general, target] = planner.domains;
   const words = {
     replay: `${whole(setting.replay)} ${general} data`,
@@ -75,7 +75,7 @@ function showValues(setting) {
     warmup: warmup ? `${whole(setting.warmup)}, ${steps(warmup)} steps` : "none",
     decay: `last ${whole(setting.decay)}, ${steps(decay)} steps`,
     final: `${whole(setting.final)} of the peak`,
-    weight: `${general} ${whole(setting.weight)}, ${target} ${whole(1 - setting.weight)}`,
+    weight: `${whole(setting.weight)} ${general}, ${whole(1 - setting.weight)} ${target}`,
   };
   if (setting.warmup && !warmup) words.warmup = "none: it is at its peak";
   for (const [name, text] of Object.entries(words)) {

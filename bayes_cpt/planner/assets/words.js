@@ -9,9 +9,9 @@ function decimals(spread) {
 }
 
 function percent(probability) {
-  if (probability > 0.995) return "over 99 %";
-  if (probability < 0.005) return "under 1 %";
-  return `${Math.round(100 * probability)} %`;
+  if (probability > 0.995) return "over 99\u00a0%";
+  if (probability < 0.005) return "under 1\u00a0%";
+  return `${Math.round(100 * probability)}\u00a0%`;
 }
 
 function signed(value, places) {
@@ -23,7 +23,7 @@ function steps(count) {
 }
 
 function mass(interval) {
-  return `${short(100 * interval)} %`;
+  return `${short(Number((100 * interval).toFixed(4)))}\u00a0%`;
 }
 
 /** The event that a constraint is about. */
