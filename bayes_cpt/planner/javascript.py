@@ -40,7 +40,14 @@ INPUTS = {
     "misfit_variance": POINT,
     "annealing_cpt": BOTH,
 }
-FUNCTIONS = {Exp: "exp", Log: "log", Expm1: "expm1", Log1p: "log1p", Sqrt: "sqrt"}
+FUNCTIONS = {
+    Exp: "exp",
+    Log: "log",
+    Expm1: "expm1",
+    Log1p: "log1p",
+    Sqrt: "sqrt",
+    sympy.Abs: "abs",
+}
 
 
 class UnknownToThePage(SpecError):
