@@ -28,6 +28,8 @@ QUIET = (
 )  # fmt: skip
 # Virtual milliseconds that a page is given.
 PATIENCE = 10_000
+# With virtual time the browser draws no frames that anything could wait for.
+FRAMES = "<script>globalThis.requestAnimationFrame = (go) => setTimeout(go, 16);</script>"
 RESULT = re.compile(r'<pre id="test-result">(.*?)</pre>', re.DOTALL)
 
 
@@ -48,7 +50,9 @@ def in_node(script: str, expression: str, given: Any, folder: Path) -> Any:
     return json.loads(done.stdout)
 
 
-def in_browser(page: str, script: str, folder: Path, *options: str) -> Any:
+def in_browser(
+    page: str, script: str, folder: Path, *options: str, virtual: bool = True
+) -> Any:
     """Return what a script resolves to in a page, which runs once the page stands.
 
     Parameters
@@ -61,6 +65,8 @@ def in_browser(page: str, script: str, folder: Path, *options: str) -> Any:
         For the page and the browser's own files.
     options : str
         Of the browser.
+    virtual : bool
+        Whether time passes as fast as the page allows. Else it is real, and the script must not wait.
     """
     tail = (
         "<script>const failures = [];"
@@ -71,10 +77,13 @@ def in_browser(page: str, script: str, folder: Path, *options: str) -> Any:
         "at.textContent = JSON.stringify({ answer, failures }); document.body.append(at); });</script>"
     )
     file = folder / "page.html"
-    file.write_text(page.replace("</body>", f"{tail}</body>"), encoding="utf-8")
+    head = f"<head>{FRAMES}" if virtual else "<head>"
+    whole = page.replace("<head>", head, 1).replace("</body>", f"{tail}</body>")
+    file.write_text(whole, encoding="utf-8")
+    time = (f"--virtual-time-budget={PATIENCE}",) if virtual else ()
     command = [
         str(BROWSER), *QUIET, f"--user-data-dir={folder / 'browser'}", *options,
-        f"--virtual-time-budget={PATIENCE}", "--dump-dom", file.as_uri(),
+        *time, "--dump-dom", file.as_uri(),
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     found = RESULT.search(done.stdout)
