@@ -1,14 +1,14 @@
 """What the page takes of the posterior: draws of the parameters, and what they make of areas and bases."""
 
 import base64
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayes_cpt.decisions.search.evaluate import FinalLosses
-from bayes_cpt.laws.areas import MomentumInterpolant, annealing_basis
+from bayes_cpt.laws.areas import SMALLEST
+from bayes_cpt.laws.chebyshev import Interval
 from bayes_cpt.model.residuals import (
     KNOTS_CPT,
     ONSET_SHARE,
@@ -40,35 +40,37 @@ def packed(values: ArrayLike) -> str:
     return base64.b64encode(array.tobytes()).decode("ascii")
 
 
-@dataclass(frozen=True)
-class AreaNodes:
-    """How S2 follows from schedules: run along a schedule at each node, and weighted in each draw.
+def area_nodes(model: FinalLosses) -> dict[str, Any]:
+    """Return how areas follow from schedules: run along one at nodes, and weighted in each draw.
+
+    What depends on a number that is estimated, such as the level on lambda, is a series in it
+    (`bayes_cpt.laws.chebyshev`). The page runs along a schedule at the nodes of the series; a draw's own
+    level is a sum over these, whose weights do not depend on the schedule.
 
     Parameters
     ----------
-    nodes : list of dict
-        What the recursion of the page takes at each node, by name.
-    weights : ndarray, shape (draws, nodes)
-        S2 of a draw is this times S2 at the nodes, whatever the schedule.
+    model : FinalLosses
     """
+    form, coefficients = model.sample.form, model.sample.coefficients
+    return {
+        "reference_rate": form.reference_rate,
+        "memory_clock": form.memory_clock,
+        "shift_power": form.shift_power,
+        "smallest": SMALLEST,
+        "level": {
+            "momenta": form.momenta.node_momenta().tolist(),
+            "weights": packed(_weights(form.momenta.interval, form.level_basis(coefficients))),
+        },
+        "forward": {
+            "powers": form.powers.interval.at_nodes().tolist(),
+            "weights": packed(_weights(form.powers.interval, form.forward_basis(coefficients))),
+        },
+    }
 
-    nodes: list[dict[str, float]]
-    weights: Floats
 
-    @classmethod
-    def of(cls, model: FinalLosses) -> "AreaNodes":
-        """Return the nodes of a law in some posterior draws.
-
-        Parameters
-        ----------
-        model : FinalLosses
-        """
-        sample = model.sample
-        momenta = sample.momentum_range
-        basis = annealing_basis(sample.coefficients, momenta)
-        series = MomentumInterpolant.from_areas(np.eye(momenta.nodes), momenta).coefficients
-        nodes = [{"momentum": float(own)} for own in momenta.node_momenta()]
-        return cls(nodes, np.asarray(basis @ series.T))
+def _weights(interval: Interval, basis: Floats) -> Floats:
+    """Return what draws make of values at the nodes, shape (draws, nodes), from their basis."""
+    return np.asarray(basis @ interval.series(np.eye(interval.nodes)).T)
 
 
 def law_draws(
@@ -87,12 +89,11 @@ def law_draws(
         Steps of the longest run of the page.
     """
     frame = model.sample.frame
-    areas = AreaNodes.of(model)
     return {
         "draws": model.draws,
         "normals": packed(normals),
         "reference": vars(frame.reference),
-        "areas": {"nodes": areas.nodes, "weights": packed(areas.weights)},
+        "areas": area_nodes(model),
         "misfit": misfit_table(frame, longest),
         "parameters": [
             {name: packed(_own(model, name, place)) for name in code.parameters}
@@ -142,16 +143,17 @@ def base_states(model: FinalLosses, bases: tuple[Base, ...]) -> list[dict[str, A
     bases : tuple of Base
     """
     table = model.bases(bases)
-    areas = range(len(model.domains))
+    places = range(len(model.domains))
     return [
         {
             "initial": base.schedule.final if base.schedule else 0.0,
-            "forward": float(table.forward[index]),
-            "annealing": packed(table.annealing[index]),
-            "memories": packed(table.memories[index]),
-            "offset": [packed(table.offset[place, index]) for place in areas],
-            "loss": [packed(table.loss[place, index]) for place in areas],
-            "known": [bool(table.known[place, index]) for place in areas],
+            "start_pt": float(table.start[index]),
+            "level": packed(table.level[index]),
+            "initial_levels": table.initial[index].tolist(),
+            "forward": table.forward[index].tolist(),
+            "offset": [packed(table.offset[place, index]) for place in places],
+            "loss": [packed(table.loss[place, index]) for place in places],
+            "known": [bool(table.known[place, index]) for place in places],
         }
         for index, base in enumerate(bases)
     ]

@@ -31,14 +31,17 @@ SETTING, DRAW, POINT, BOTH = 0, 1, 2, 3
 INPUTS = {
     "target_share": SETTING,
     "floating": SETTING,
-    "forward_pt": SETTING,
-    "annealing_pt": DRAW,
+    "start_pt": SETTING,
+    "start_cpt": SETTING,
+    "level_pt": DRAW,
     "base_offset": DRAW,
     "cpt_steps": POINT,
+    "paced_steps": POINT,
     "learning_rate": POINT,
     "forward_cpt": POINT,
     "misfit_variance": POINT,
-    "annealing_cpt": BOTH,
+    "level_cpt": BOTH,
+    "log_forward": BOTH,
 }
 FUNCTIONS = {
     Exp: "exp",

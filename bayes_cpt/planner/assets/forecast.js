@@ -9,15 +9,17 @@ function opened(data) {
   );
   const bases = data.bases.map((base) => ({
     ...base,
-    annealing: unpacked(base.annealing),
-    memories: unpacked(base.memories),
+    level: unpacked(base.level),
     offset: base.offset.map(unpacked),
     loss: base.loss.map(unpacked),
   }));
   const reference = Object.fromEntries(
     Object.entries(law.reference).map(([name, value]) => [`reference_${name}`, value]),
   );
-  const areas = { nodes: law.areas.nodes, weights: unpacked(law.areas.weights) };
+  const areas = { ...law.areas };
+  for (const name of ["level", "forward"]) {
+    areas[name] = { ...areas[name], weights: unpacked(areas[name].weights) };
+  }
   const alternatives = data.alternatives.map((own) => ({ ...own, hulls: unpacked(own.hulls) }));
   const normals = unpacked(law.normals);
   return { ...data, law: { ...law, parameters, reference, areas, normals }, bases, alternatives };
@@ -36,21 +38,29 @@ function misfitVariance(table, step) {
 /** What all validation sets take of a run: areas and learning rates at the steps of a grid. */
 function pointsOf(planner, setting, grid) {
   const { law } = planner;
+  const { areas, draws } = law;
   const base = planner.bases[setting.base];
   const segments = segmentsOf(setting, base.initial);
   const rates = ratesOf(segments);
-  const atNodes = annealingAtNodes(rates, base.initial, law.areas.nodes, base.memories, grid);
+  const paces = pacesOf(rates, areas);
+  const levels = levelsAtNodes(rates, paces, areas.level.momenta, base.initial_levels, grid);
+  const logs = logForwardAtNodes(rates, areas, base.forward, grid);
+  const level = weighted(areas.level.weights, levels, draws, grid.length);
   return {
     grid,
     rates,
     peak: Math.max(...segments.map((part) => Math.max(part.start, part.end))),
     points: {
       cpt_steps: grid,
+      paced_steps: summed(paces, grid),
       learning_rate: grid.map((step) => rates[step - 1] / law.reference.reference_learning_rate),
-      forward_cpt: forwardAreas(rates, grid),
+      forward_cpt: shiftAreas(rates, areas, grid),
       misfit_variance: grid.map((step) => misfitVariance(law.misfit, step)),
     },
-    both: { annealing_cpt: annealingOfDraws(law.areas.weights, atNodes, law.draws, grid.length) },
+    both: {
+      level_cpt: level.map((own) => Math.max(own, areas.smallest)),
+      log_forward: weighted(areas.forward.weights, logs, draws, grid.length),
+    },
   };
 }
 
@@ -70,11 +80,12 @@ function lossesOf(planner, setting, run) {
       ...law.reference,
       target_share: 1 - setting.replay,
       floating: base.known[domain] ? 0 : 1,
-      forward_pt: base.forward,
+      start_pt: base.start_pt,
+      start_cpt: Math.max(base.initial, law.areas.smallest),
     };
     const draws = {
       ...law.parameters[domain],
-      annealing_pt: base.annealing,
+      level_pt: base.level,
       base_offset: base.offset[domain],
     };
     fill(all, run.points, draws, run.both, found);
