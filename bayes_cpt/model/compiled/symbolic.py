@@ -173,11 +173,8 @@ class RoleSource:
 
 def role_source(spec: ModelSpec, role: str, name: str, *, pretraining: bool) -> RoleSource:
     """Return the code of a function `name` for validation sets of a role, in CPT or in PT."""
-    reference = Reference(**{k: sympy.Symbol(f"reference_{k}", positive=True) for k in REFERENCE})
-    frame = Frame(spec, (role,), (role,), reference)
-    names = parameters_of(spec, role)
-    symbols = {own: _parameter_symbol(own, spec.priors[own].of(role)) for own in names}
-    outputs = _outputs(frame, symbols, pretraining=pretraining)
+    symbols, named = role_expressions(spec, role, pretraining=pretraining)
+    names, outputs = tuple(symbols), list(named.values())
     slopes, expressions = [], []
     for i, output in enumerate(outputs):
         for j, own in enumerate(names):
@@ -187,6 +184,27 @@ def role_source(spec: ModelSpec, role: str, name: str, *, pretraining: bool) -> 
                 expressions.append(slope)
     source = _source(name, [*symbols.values()], outputs, expressions)
     return RoleSource(source, names, tuple(slopes))
+
+
+def role_expressions(
+    spec: ModelSpec, role: str, *, pretraining: bool
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the symbols of the parameters by name, and the expressions of `OUTPUTS` by name.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    role : str
+        ``general`` or ``target``.
+    pretraining : bool
+        Whether at points of PT, else of CPT.
+    """
+    reference = Reference(**{k: sympy.Symbol(f"reference_{k}", positive=True) for k in REFERENCE})
+    frame = Frame(spec, (role,), (role,), reference)
+    names = parameters_of(spec, role)
+    symbols = {own: _parameter_symbol(own, spec.priors[own].of(role)) for own in names}
+    outputs = _outputs(frame, symbols, pretraining=pretraining)
+    return symbols, dict(zip(OUTPUTS, outputs, strict=True))
 
 
 def _parameter_symbol(name: str, prior: Distribution) -> Any:
