@@ -19,6 +19,7 @@ from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.sampling import Diagnostics, Effort, sample
 from bayes_cpt.landmarks.trials import LawSample
 from bayes_cpt.model.build import model_of
+from bayes_cpt.model.discrepancy import ErrorCorrelation
 from bayes_cpt.model.setup import Frame, build_setup
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.runs import Base, Run
@@ -44,6 +45,8 @@ HIGHEST_RHAT = 1.1
 TOLERANCE = 0.005
 INTERVAL = (0.05, 0.95)
 SHIFTS = ("moderate", "strong")
+# Of a true law nothing is asked that hangs on how alike errors are.
+UNLIKE = ErrorCorrelation(0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ class World:
     def losses(self) -> Floats:
         """The true law's expected last losses of all choices, shape (domains, candidates)."""
         sample = LawSample(self.frame, self.frame.law.coefficients(self.truth, np))
-        model = FinalLosses(self.study, sample, self.truth, self._measured)
+        model = FinalLosses(self.study, sample, self.truth, self._measured, UNLIKE)
         return np.asarray(model.losses(self.choices)[..., 0])
 
     def _measured(self, base: Base) -> tuple[float | None, ...]:
@@ -122,12 +125,15 @@ class Forecast:
     Parameters
     ----------
     losses : ndarray, shape (domains, draws, candidates)
-        Expected last losses in posterior draws.
+        Expected last losses in posterior draws: the law's, and what it misses.
+    law : ndarray, shape (domains, draws, candidates)
+        The law's alone.
     noise : ndarray, shape (domains, draws, candidates)
-        Sd of a new run about them.
+        Sd of a new run about the law's.
     """
 
     losses: Floats
+    law: Floats
     noise: Floats
 
     @classmethod
@@ -135,9 +141,9 @@ class Forecast:
         """Return what a posterior says of all choices."""
         layout = FinalLosses.of(posterior).layout(choices)
         rows = np.arange(len(choices))
-        parts = (np.asarray(own(rows), np.float64) for own in (layout.losses, layout.noise))
-        losses, noise = (np.swapaxes(own, 1, 2) for own in parts)
-        return cls(losses, noise)
+        law, spread = layout.losses(rows), layout.spread(rows)
+        parts = (law + layout.missed(rows), law, spread.single_run())
+        return cls(*(np.swapaxes(np.asarray(own, np.float64), 1, 2) for own in parts))
 
 
 def fitted(study: Study, spec: ModelSpec, seed: int) -> tuple[Posterior, Diagnostics]:
@@ -249,7 +255,7 @@ def constraint_rows(world: World, forecast: Forecast, plug_in: Floats) -> list[R
     rows = []
     for constraint in CONSTRAINTS:
         highest = world.threshold(constraint)
-        kept = risk.probability_below(forecast.losses[0], highest, forecast.noise[0])
+        kept = risk.probability_below(forecast.law[0], highest, forecast.noise[0])
         # Of the point estimate the constraint can only be asked for itself.
         allowed = {OURS: 1.0 - kept <= constraint.probability, PLUG_IN: plug_in[0] <= highest}
         predicted = {OURS: forecast.losses.mean(axis=1), PLUG_IN: plug_in}

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.laws.closed_areas import DECAYS, ScheduleBatch
+from bayes_cpt.model.discrepancy import Configuration
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
 
@@ -110,6 +111,26 @@ class Candidates:
             case "relative_final":
                 return batch.last_rate / batch.peak
         return getattr(batch, name)
+
+    def configuration(self, forward_pt: NDArray[np.floating]) -> Configuration:
+        """Return what the law's misfit depends on.
+
+        Parameters
+        ----------
+        forward_pt : ndarray, shape (bases,)
+            S1_pt of the bases.
+        """
+        batch = self.schedules
+        # A line down to the peak is highest at its first step.
+        first = batch.initial + (batch.peak - batch.initial) / np.maximum(batch.warmup_steps, 1)
+        return Configuration(
+            replay=self.replay,
+            initial=batch.initial,
+            peak=np.maximum(batch.peak, first),
+            mean=batch.forward_area() / batch.steps,
+            last=batch.last_rate,
+            forward_pt=forward_pt[self.base],
+        )
 
     @cached_property
     def _pretraining_peaks(self) -> Floats:

@@ -192,11 +192,11 @@ def test_noise_is_that_of_the_dense_residual_model(name: str, space: str) -> Non
     candidates = sampled(posterior, space, 8)
     model = FinalLosses.of(posterior, 12)
     layout = model.layout(candidates)
-    found = layout.noise(np.arange(len(candidates)))
+    found = layout.spread(np.arange(len(candidates))).single_run()
     fast = np.empty_like(found)
 
     def keep(block: Block) -> None:
-        fast[:, block.rows] = block.noise()
+        fast[:, block.rows] = block.spread().single_run()
 
     model.map(candidates, keep)
     np.testing.assert_allclose(fast, found, rtol=1e-4)
