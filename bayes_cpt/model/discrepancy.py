@@ -166,12 +166,15 @@ class SharedMisfit:
     domains : int
         How many validation sets.
     seed : int
+    length : float
+        Of the correlation between configurations.
     """
 
     draws: int
     correlation: float
     domains: int
     seed: int = 0
+    length: float = LENGTH
     _drawn: dict[int, Floats] = field(default_factory=dict, repr=False)
     _frequencies: list[Floats] = field(default_factory=list, repr=False)
 
@@ -179,7 +182,7 @@ class SharedMisfit:
     def frequencies(self) -> Floats:
         """Of the waves, shape (features, waves)."""
         if not self._frequencies:
-            self._frequencies.append(_matern_frequencies(self.seed))
+            self._frequencies.append(_matern_frequencies(self.seed) / self.length)
         return self._frequencies[0]
 
     def waves(self, features: Floats) -> Floats:
@@ -274,11 +277,11 @@ class Combined:
 
 
 def _matern_frequencies(seed: int) -> Floats:
-    """Return frequencies of a Matérn 5/2 process, evenly spread, shape (features, waves)."""
+    """Return frequencies of a Matérn 5/2 process of length 1, evenly spread, shape (features, waves)."""
     from scipy.special import chdtri, ndtri
     from scipy.stats.qmc import Sobol
 
     uniform = Sobol(FEATURES + 1, rng=np.random.default_rng(seed)).random(WAVES)
     uniform = np.clip(uniform, 1e-6, 1.0 - 1e-6)
     normal, chi_squared = ndtri(uniform[:, :FEATURES]), chdtri(FREEDOM, 1.0 - uniform[:, -1])
-    return np.asarray((normal * np.sqrt(FREEDOM / chi_squared)[:, None]).T / LENGTH)
+    return np.asarray((normal * np.sqrt(FREEDOM / chi_squared)[:, None]).T)

@@ -19,14 +19,15 @@ from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.sampling import Diagnostics, Effort, sample
 from bayes_cpt.landmarks.trials import LawSample
 from bayes_cpt.model.build import model_of
-from bayes_cpt.model.discrepancy import ErrorCorrelation
+from bayes_cpt.model.discrepancy import ErrorCorrelation, SharedMisfit
 from bayes_cpt.model.setup import Frame, build_setup
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
 from testbench.choosers import PREDICTORS, rule_row
-from testbench.short_studies import DOMAINS, NOISES, RUNS, design, measured_end, simulated_study
-from testbench.truths import Parameters, draw_truth
+from testbench.shared_misfit import SHARED, noise_of, shared_misfit
+from testbench.short_studies import DOMAINS, RUNS, design, measured_end, simulated_study
+from testbench.truths import Parameters, at_the_size_of_the_lab, draw_truth
 
 type Floats = NDArray[np.float64]
 type Row = dict[str, Any]
@@ -59,7 +60,7 @@ class Task:
     shift : str
         Whose printed coefficients the truth is drawn about, a key of `printed.COEFFICIENTS`.
     noise : str
-        A key of `NOISES`.
+        A key of `NOISES`, or `SHARED`.
     seed : int
     """
 
@@ -71,7 +72,11 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """A true law, the study that it made, and what may be chosen."""
+    """A true law, the study that it made, and what may be chosen.
+
+    `misfit` is what the law misses as a function of the configuration; None where it misses nothing that
+    would come again.
+    """
 
     frame: Frame
     choices: Candidates
@@ -79,6 +84,7 @@ class World:
     noise: str
     study: Study
     seed_of_ends: int
+    misfit: SharedMisfit | None
 
     @classmethod
     def of(cls, task: Task, runs: tuple[Run, ...] = RUNS) -> Self:
@@ -86,16 +92,25 @@ class World:
         for_truth, for_noise, for_ends = np.random.SeedSequence(task.seed).generate_state(3)
         frame, choices = design()
         truth = draw_truth(frame, task.shift, np.random.default_rng(for_truth))
+        misfit = None
+        if task.noise == SHARED:
+            misfit = shared_misfit(int(for_truth))
+            truth = at_the_size_of_the_lab(truth)
         generator = np.random.default_rng(for_noise)
-        study = simulated_study(frame, truth, NOISES[task.noise], generator, runs)
-        return cls(frame, choices, truth, task.noise, study, int(for_ends))
+        noise = noise_of(task.noise, misfit, runs)
+        study = simulated_study(frame, truth, noise, generator, runs)
+        return cls(frame, choices, truth, task.noise, study, int(for_ends), misfit)
 
     @cached_property
     def losses(self) -> Floats:
         """The true law's expected last losses of all choices, shape (domains, candidates)."""
         sample = LawSample(self.frame, self.frame.law.coefficients(self.truth, np))
-        model = FinalLosses(self.study, sample, self.truth, self._measured, UNLIKE)
-        return np.asarray(model.losses(self.choices)[..., 0])
+        nothing = SharedMisfit(1, 0.0, len(DOMAINS))
+        model = FinalLosses(
+            self.study, sample, self.truth, self._measured, UNLIKE, self.misfit or nothing
+        )
+        whole = model.expected if self.misfit else model.losses
+        return np.asarray(whole(self.choices)[..., 0])
 
     def _measured(self, base: Base) -> tuple[float | None, ...]:
         return tuple(self.study.base_loss(base.name, domain) for domain in DOMAINS)
@@ -103,7 +118,8 @@ class World:
     def measured_end(self, row: int) -> Floats:
         """Return what the long run shows at its end, shape (domains,)."""
         generator = np.random.default_rng(self.seed_of_ends)
-        run, noise = self.choices.run(row, "long"), NOISES[self.noise]
+        run = self.choices.run(row, "long")
+        noise = noise_of(self.noise, self.misfit, (run,))
         return measured_end(self.frame, self.truth, noise, self.study, run, generator)
 
     def threshold(self, constraint: Constraint) -> float:

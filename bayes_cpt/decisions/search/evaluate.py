@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -43,8 +42,8 @@ class FinalLosses:
         Returns the measured losses of a base on each validation set, None where there is none.
     correlation : ErrorCorrelation
         How alike the errors of the two losses of a run are.
-    seed : int
-        Of what the law misses, a function of the configuration in each draw.
+    misfit : SharedMisfit
+        What the law misses as a function of the configuration, in each draw.
     """
 
     study: Study
@@ -52,7 +51,7 @@ class FinalLosses:
     parameters: dict[str, NDArray[np.float64]]
     measured: Callable[[Base], Losses]
     correlation: ErrorCorrelation
-    seed: int = 0
+    misfit: SharedMisfit
 
     @classmethod
     def of(cls, posterior: Posterior, draws: int = DRAWS, seed: int = 0) -> Self:
@@ -84,13 +83,8 @@ class FinalLosses:
         sample = LawSample.of(posterior, draws)
         parameters = posterior.parameters(draws)
         correlation = error_correlation(posterior)
-        return cls(posterior.study, sample, parameters, measured, correlation, seed)
-
-    @cached_property
-    def misfit(self) -> SharedMisfit:
-        """What the law misses as a function of the configuration, in each draw."""
-        alike = self.correlation.misfit
-        return SharedMisfit(self.draws, alike, len(self.domains), self.seed)
+        misfit = SharedMisfit(sample.draws, correlation.misfit, len(frame.domains), seed)
+        return cls(posterior.study, sample, parameters, measured, correlation, misfit)
 
     def innovations(self, base: Base, run: Run, knots: int) -> Floats:
         """Return the innovations of a run's misfit, shape (domains, draws, knots).

@@ -282,7 +282,8 @@ class Layout:
         found = self._combined.at(self.features[rows], self._lengths[1][rows]).astype(dtype)
         for end in self.ends(rows, dtype):
             found[end.domain_index] *= self._scales(end, dtype).misfit
-        return found - found.mean(axis=-1, keepdims=True)
+        # A single draw is a law, not a sample that has a mean.
+        return found - found.mean(axis=-1, keepdims=True) if found.shape[-1] > 1 else found
 
     def spread(self, rows: Ints, dtype: Any = np.float64) -> Spread:
         """Return the sizes of what moves losses about the law's.
