@@ -14,6 +14,7 @@ costs as much per configuration as it has waves.
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -213,6 +214,17 @@ class SharedMisfit:
                 plain[domain] = np.float32(self.correlation) * plain[0] + own * plain[domain]
             self._drawn[knot] = plain
         return self._drawn[knot]
+
+    @cached_property
+    def levels(self) -> Floats:
+        """How far a base that nobody measured lies off the law, over its sd, shape (domains, draws).
+
+        All such bases of one PT lie off it alike.
+        """
+        plain = np.random.default_rng(self.seed).standard_normal((self.domains, self.draws))
+        own = np.sqrt(1.0 - self.correlation**2)
+        plain[1:] = self.correlation * plain[:1] + own * plain[1:]
+        return plain
 
     def innovations(self, features: Floats, knots: int) -> Floats:
         """Return the innovations of some runs, shape (domains, runs, draws, knots).

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.model.base_level import with_base_levels
 from bayes_cpt.model.discrepancy import ErrorCorrelation
 from bayes_cpt.model.points import Curve, Curves
 from bayes_cpt.model.residuals import ResidualDesign, Scales
@@ -113,7 +114,8 @@ def _scales(
     frame: Frame, parameters: dict[str, Floats], curves: Curves, design: ResidualDesign
 ) -> Scales:
     coefficients = frame.law.coefficients(parameters, np)
-    return frame.residual_scales(curves.points, design.pretraining, parameters, coefficients, np)
+    scales = frame.residual_scales(curves.points, design.pretraining, parameters, coefficients, np)
+    return with_base_levels(frame, scales, parameters, coefficients, curves)
 
 
 @dataclass(frozen=True, eq=False)

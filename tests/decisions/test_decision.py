@@ -126,7 +126,9 @@ def test_sentences_name_what_to_do_with_its_probability() -> None:
         assert f"{head}: " in text, head
     assert "loss potential" in text
     assert "is kept" in text
-    assert "It leaves what was fitted: 6000 steps, 2.0x the longest run" in decision().sentences()[0]
+    assert (
+        "It leaves what was fitted: 6000 steps, 2.0x the longest run" in decision().sentences()[0]
+    )
     first = "Beyond what was tried (6000 steps, 2.0x the longest run), so rather a guess: train "
     assert decision().verdict()[0].startswith(first)
     # No sentence without a figure to judge it by.

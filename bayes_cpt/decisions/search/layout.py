@@ -5,7 +5,7 @@ precision: the same terms, in half the time, within 1e-5 nats.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -17,6 +17,7 @@ from bayes_cpt.forecast.columns import Columns
 from bayes_cpt.landmarks.trials import LawSample, Trial
 from bayes_cpt.laws.areas import MomentumRange, annealing_basis, annealing_memory
 from bayes_cpt.laws.law import gather
+from bayes_cpt.model.base_level import kept_level, unmeasured_level
 from bayes_cpt.model.discrepancy import Combined, ErrorCorrelation, SharedMisfit
 from bayes_cpt.model.residuals import ONSET_SHARE, Placed, Scales, predictive_parts, unit_ramps
 from bayes_cpt.study.runs import Base
@@ -281,7 +282,11 @@ class Layout:
         """
         found = self._combined.at(self.features[rows], self._lengths[1][rows]).astype(dtype)
         for end in self.ends(rows, dtype):
+            known = self.bases.known[end.domain_index, self.candidates.base[rows]]
             found[end.domain_index] *= self._scales(end, dtype).misfit
+            if not known.all():
+                level = self._levels(end, rows, dtype) * ~known[:, None]
+                found[end.domain_index] += level * self.misfit.levels[end.domain_index]
         # A single draw is a law, not a sample that has a mean.
         return found - found.mean(axis=-1, keepdims=True) if found.shape[-1] > 1 else found
 
@@ -305,11 +310,32 @@ class Layout:
         for end in self.ends(rows, dtype):
             known = self.bases.known[end.domain_index, self.candidates.base[rows]]
             floating = (~known)[:, None].astype(dtype)
-            placed = Placed(self._scales(end, dtype), end.steps, floating, dtype(0.0))
+            scales = self._scales(end, dtype)
+            if not known.all():
+                scales = replace(scales, offset=self._levels(end, rows, dtype))
+            placed = Placed(scales, end.steps, floating, dtype(0.0))
             parts = predictive_parts(placed, placed, misfit, np)
             for whole, part in zip((fluctuation, law), parts, strict=True):
                 whole[end.domain_index] = np.sqrt(part)
         return Spread(law, fluctuation, self.correlation)
+
+    @cached_property
+    def _base_levels(self) -> Floats:
+        """The sd of each base's loss if nobody measured it, shape (domains, bases, draws)."""
+        frame, found = self.sample.frame, np.zeros(self.bases.loss.shape)
+        for domain in self.domains:
+            for index, base in enumerate(self.candidates.bases):
+                schedule = base.schedule
+                if schedule is not None and not self.bases.known[domain, index]:
+                    end = (schedule.steps, schedule.final)
+                    found[domain, index] = unmeasured_level(frame, self.parameters, domain, *end)
+        return found
+
+    def _levels(self, end: Columns, rows: Ints, dtype: Any) -> Floats:
+        """Return the sd of what is left at the end of the unknown level of a base."""
+        levels = self._base_levels[end.domain_index, self.candidates.base[rows]].astype(dtype)
+        coefficients = self._precisions[dtype].coefficients
+        return np.asarray(levels * kept_level(self.sample.frame, end, coefficients))
 
     def _scales(self, end: Any, dtype: Any) -> Scales:
         drawn = self._precisions[dtype]

@@ -310,14 +310,14 @@ def _peaks(space: Space, study: Study, bases: Sequence[Base]) -> dict[str, Quant
     low, high = min(tried) / PEAK_BEYOND, max(tried) * PEAK_BEYOND
     if pretrained:
         peak = max(pretrained)
-        highest = max(min(high, max(trained, peak)), max(tried)) / peak
+        highest = max(min(high, trained), min(high, peak), *tried) / peak
         default = Quantity(low=low / peak, high=highest, scale="log")
         return _either(space, "peak", "relative_peak", default)
     if space.relative_peak is not None:
         problem = "it is a share of the PT peak, and that is not known"
         fix = f"give peak, raw: the runs of the study go up to {trained:g}"
         raise SpecError([Problem("space, key relative_peak", problem, fix)])
-    default = Quantity(low=low, high=max(min(high, trained), max(tried)), scale="log")
+    default = Quantity(low=low, high=max(min(high, trained), *tried), scale="log")
     return {"peak": space.peak or default}
 
 
