@@ -32,9 +32,9 @@ def check(
 ) -> int:
     r"""Say what is in a study, every problem with its place and fix, and what its runs can tell.
 
-    Prints the bases, the runs, the ranges they cover, what looks suspicious, which parameters of the law
-    these runs can and cannot identify, how well they will tell what moves a typical run, and what run
-    would tell more. Nothing is fitted; it takes seconds.
+    Prints the bases, the runs, the ranges they cover, what no two of them differ in, what looks
+    suspicious, which parameters of the law these runs can and cannot identify, how well they will tell
+    what moves a typical run, and what run would tell more. Nothing is fitted; it takes seconds.
 
     \b
     Example:
@@ -45,6 +45,7 @@ def check(
     0  the study can be fitted
     2  it cannot: all its problems are on stderr, one paragraph each
     """
+    from bayes_cpt.report.law_words import undivided
     from bayes_cpt.study.describe import describe
     from bayes_cpt.study.readers.folder import read_study
 
@@ -54,18 +55,29 @@ def check(
         chosen, table = _identifiability(found, model)
     content = describe(found)
     lines = [_counted(found, chosen), *summarise(table)]
+    alike = undivided(found, continual=bool(found.continual_runs))
     kinds = {f"{kind}s": table[table["kind"] == kind] for kind in ("parameter", "effect")}
     if not quiet and not json:
         for index, line in enumerate(lines):
             output.text(line, "bold" if index == 0 else "")
         output.text()
         _show(output, content)
+        for line in alike:
+            output.text(line, "yellow")
         _show_parameters(output, content["domains"], chosen, kinds["parameters"])
         heading = "How well they will tell what moves a typical run: expected sd, nats/token"
         show_effects(output, found, kinds["effects"], heading, after=False)
         show_undetermined(output, table, ("parameter", "effect"))
     told = {name: rows.drop(columns="kind").to_dict("records") for name, rows in kinds.items()}
-    output.result({**content, "model": chosen, "verdict": lines, **told})
+    output.result(
+        {
+            **content,
+            "no_two_runs_differ_in": alike,
+            "model": chosen,
+            "verdict": lines,
+            **told,
+        }
+    )
     return 0
 
 

@@ -52,7 +52,8 @@ def fit(
     Samples the posterior with NUTS in four chains, again and with more care where the diagnostics fall
     short. FIT holds the draws, the study, the specification, versions and the seed: all that summary
     and predict need. A fit takes a few minutes; the same seed gives the same draws on one machine. One
-    that is interrupted leaves no file and cannot be resumed.
+    that is interrupted leaves no file and cannot be resumed. A law that does not fit the runs says so: by
+    run, by what runs differ in, and where it takes its own error for noise.
 
     Models: pretrain (Eq. 1 of arXiv 2505.07796), cpt (Eq. 4), cpt-replay and cpt-replay-printed
     (Eq. 8); a .toml file of your own can start from one with extends = "cpt-replay".
@@ -63,8 +64,8 @@ def fit(
 
     \b
     Exit codes:
-    0  the fit meets its diagnostics
-    1  it does not, even after all attempts: the file is written, and marked
+    0  the fit meets its diagnostics, and the law fits the runs
+    1  it does not, even after all attempts, or the law does not fit: the file is written, and marked
     2  bad input: nothing is written
     130  interrupted: nothing is written
     """

@@ -82,12 +82,13 @@ def summary(
     \b
     Exit codes:
     0  done
-    1  done, but the fit falls short of its diagnostics
+    1  done, but the fit falls short of its diagnostics, or its law does not fit the runs
     2  bad input: nothing is written
     """
     from bayes_cpt.forecast.quality import fit_quality
     from bayes_cpt.identify.determination import determination
     from bayes_cpt.inference.posterior import load
+    from bayes_cpt.report.law_words import resting
 
     written = Output(quiet, json)
     if output is not None:
@@ -105,7 +106,9 @@ def summary(
         with file.partial() as partial:
             partial.write_text(text, encoding="utf-8")
     determined, quality = determination(posterior, interval), fit_quality(posterior)
-    lines = summarise(determined)
+    continual = posterior.frame.spec.law.continual
+    rests = resting(posterior.study, continual=continual)
+    lines = [*summarise(determined), *([rests] if rests else [])]
     shown = chosen or (list(KINDS) if verbose else [])
     if shown:
         name = posterior.frame.spec.name
@@ -129,6 +132,7 @@ def summary(
         "quality": quality.to_dict("records"),
         "quantities": table.to_dict("records"),
         "determination": determined.to_dict("records"),
+        "law_checks": posterior.law_checks.records() if posterior.law_checks else None,
         "sensitivity": None if leaning is None else leaning.to_dict("records"),
     }
     return finish(written, posterior, about_fit(fit, posterior) | content)

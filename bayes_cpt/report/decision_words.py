@@ -6,6 +6,7 @@ import numpy as np
 
 from bayes_cpt.decisions.valuation import OWN
 from bayes_cpt.report.configurations import QUANTITIES, configuration, in_short, quantity_text
+from bayes_cpt.report.law_words import resting, rests_on
 from bayes_cpt.report.numbers import SURE, Estimate, between, fixed, listed, signed, with_error
 from bayes_cpt.report.paper.sentences import optimum_sentences
 from bayes_cpt.report.rendering import Words, render
@@ -42,6 +43,7 @@ def words(decision: "Decision", interval: float = 0.9) -> Words:
             **_certainty(decision),
             "cautions": _cautions(decision),
             "optimum": optimum_sentences(decision, interval) if decision.feasible else [],
+            "rests": rests_on(decision.valuation.model.study, continual=True),
         },
     )
 
@@ -232,6 +234,8 @@ def _cautions(decision: "Decision") -> list[str]:
         cautions.append(
             f"Changes are counted from {valuation.reference.name}, the base with the lowest general loss"
         )
+    if rests := resting(valuation.model.study, continual=True):
+        cautions.append(rests.removesuffix("."))
     return cautions
 
 
