@@ -34,7 +34,9 @@ def random_settings(planner: Planner, count: int, seed: int) -> list[dict[str, A
         {
             "base": int(generator.integers(len(planner.data["bases"]))),
             "steps": int(generator.choice(planner.data["lengths"])),
-            "peak": float(generator.choice([*planner.data["peaks"][::7], planner.data["peaks"][-1]])),
+            "peak": float(
+                generator.choice([*planner.data["peaks"][::7], planner.data["peaks"][-1]])
+            ),
             "shape": str(generator.choice(list(SHAPES))),
             "kind": str(generator.choice(["new_run", "expected"])),
             "weight": round(float(generator.uniform()), 2),

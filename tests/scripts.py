@@ -13,13 +13,19 @@ import pytest
 
 NODE = shutil.which("node") or shutil.which("nodejs")
 BROWSER = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))),
+    (
+        path
+        for name in ("chromium", "chromium-browser", "google-chrome")
+        if (path := shutil.which(name))
+    ),
     None,
 )
 # The file axe.min.js of the npm package axe-core, where somebody has it.
 AXE = os.environ.get("AXE_CORE")
 needs_node = pytest.mark.skipif(NODE is None, reason="there is no Node.js to run JavaScript with")
-needs_browser = pytest.mark.skipif(BROWSER is None, reason="there is no Chromium to open a page with")
+needs_browser = pytest.mark.skipif(
+    BROWSER is None, reason="there is no Chromium to open a page with"
+)
 needs_axe = pytest.mark.skipif(AXE is None, reason="AXE_CORE does not name the file axe.min.js")
 # No window, and nothing asked of any network.
 QUIET = (
@@ -50,9 +56,7 @@ def in_node(script: str, expression: str, given: Any, folder: Path) -> Any:
     return json.loads(done.stdout)
 
 
-def in_browser(
-    page: str, script: str, folder: Path, *options: str, virtual: bool = True
-) -> Any:
+def in_browser(page: str, script: str, folder: Path, *options: str, virtual: bool = True) -> Any:
     """Return what a script resolves to in a page, which runs once the page stands.
 
     Parameters

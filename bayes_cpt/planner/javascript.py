@@ -240,9 +240,7 @@ class _Loops:
         yield from self._read(POINT, inner, "  const {}s = points.{};")
         yield from self._read(BOTH, inner, "  const {}s = both.{};")
         yield "  for (let j = 0, k = 0; j < found.draws; j++) {"
-        yield from self._read(
-            DRAW, [own for _, own in draw] + inner, "    const {} = draws.{}[j];"
-        )
+        yield from self._read(DRAW, [own for _, own in draw] + inner, "    const {} = draws.{}[j];")
         yield from _statements(draw, "    ")
         yield "    for (let i = 0; i < found.points; i++, k++) {"
         yield from (f"      const {own} = {own}s[i];" for own in kept)

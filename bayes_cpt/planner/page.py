@@ -175,7 +175,9 @@ def _check(posterior: Posterior) -> None:
         problem = "the law knows no CPT phase, so that there is nothing to plan"
         raise SpecError([Problem(place, problem, "fit with --model cpt or cpt-replay")])
     if len(posterior.frame.domains) < 2:
-        problem = "the fit is of one validation set, and the page balances general and target losses"
+        problem = (
+            "the fit is of one validation set, and the page balances general and target losses"
+        )
         fix = "name a target in the study and measure its losses"
         raise SpecError([Problem(f"study {posterior.study.name}", problem, fix)])
 

@@ -12,7 +12,9 @@ LOSSES = st.lists(st.tuples(st.floats(1, 9), st.floats(1, 9)), min_size=1, max_s
 
 
 @given(LOSSES, st.floats(0, 1))
-def test_the_hull_has_the_lowest_of_every_weighting(losses: list[tuple[float, float]], weight: float) -> None:
+def test_the_hull_has_the_lowest_of_every_weighting(
+    losses: list[tuple[float, float]], weight: float
+) -> None:
     first, second = np.array(losses).T
     hull = lower_hull(first, second)
     lowest = (weight * hull[:, 0] + (1 - weight) * hull[:, 1]).min()

@@ -14,7 +14,11 @@ from bayes_cpt.study.schedules import constant, cosine, linear
 
 BASE = linear(30, 0.0, 2e-3) + constant(300, 2e-3) + linear(70, 2e-3, 2e-4)
 # As the page has them: to the peak, at it, and down to 0.
-SEGMENTS = [("linear", 40, 2e-4, 1.5e-3), ("constant", 110, 1.5e-3, 1.5e-3), ("cosine", 250, 1.5e-3, 0.0)]
+SEGMENTS = [
+    ("linear", 40, 2e-4, 1.5e-3),
+    ("constant", 110, 1.5e-3, 1.5e-3),
+    ("cosine", 250, 1.5e-3, 0.0),
+]
 RUN = linear(40, 2e-4, 1.5e-3) + constant(110, 1.5e-3) + cosine(250, 1.5e-3)
 STEPS = [1, 2, 39, 40, 41, 149, 200, 399, 400]
 FORMS = {

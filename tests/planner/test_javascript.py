@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 import sympy
+from scripts import in_node, needs_node
 
 from bayes_cpt.laws.term import Parameter
 from bayes_cpt.model.compiled.symbolic import Exp, Expm1, Log, Log1p, Sqrt
 from bayes_cpt.model.spec import LawTable, read_spec
 from bayes_cpt.planner.javascript import INPUTS, UnknownToThePage, law_code, shown
-from scripts import in_node, needs_node
 
 X, Y = sympy.Symbol("x", real=True), sympy.Symbol("y", positive=True)
 EXPRESSIONS = [
@@ -26,7 +26,9 @@ def test_expressions_come_to_the_same_in_javascript(tmp_path: Any) -> None:
 
     places = [(-1.3, 0.4), (0.7, 2.5)]
     lines = ", ".join(shown(own) for own in EXPRESSIONS)
-    found = in_node(f"const at = (x, y) => [{lines}];", "given.map((own) => at(...own))", places, tmp_path)
+    found = in_node(
+        f"const at = (x, y) => [{lines}];", "given.map((own) => at(...own))", places, tmp_path
+    )
     functions = {
         "Exp": math.exp, "Log": math.log, "Expm1": math.expm1, "Log1p": math.log1p, "Sqrt": math.sqrt,
     }  # fmt: skip
@@ -68,7 +70,9 @@ class Weekday:
         return coefficients["D"] * points.weekday
 
 
-def test_a_term_that_the_page_does_not_know_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_term_that_the_page_does_not_know_is_refused_in_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     build = LawTable.build
 
     def with_weekday(table: LawTable, roles: Any, reference: Any) -> Any:

@@ -40,7 +40,9 @@ COUNT = 12
 CLOSE = 1e-6
 
 
-def computed(planner: Planner, settings: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+def computed(
+    planner: Planner, settings: list[dict[str, Any]], folder: Path
+) -> list[dict[str, Any]]:
     """Return what the page computes of settings."""
     given = {"data": planner.data, "settings": settings}
     found: list[dict[str, Any]] = in_node(planner.script(), COMPUTED, given, folder)
@@ -70,7 +72,11 @@ def assert_bands_are_those_of_predict(
                 rows = table[(table["run"] == f"r{i}") & (table["domain"] == domain)]
                 assert rows["step"].tolist() == own["grid"]
                 outer_low, _, median, _, outer_high = own["bands"][place]
-                for name, values in (("lower", outer_low), ("median", median), ("upper", outer_high)):
+                for name, values in (
+                    ("lower", outer_low),
+                    ("median", median),
+                    ("upper", outer_high),
+                ):
                     np.testing.assert_allclose(values, rows[name], rtol=0, atol=CLOSE)
                 last = rows.iloc[-1]
                 for name, value in own["summaries"][place].items():
@@ -199,7 +205,9 @@ def test_names_of_a_study_do_not_become_markup(planner: Planner) -> None:
 
 
 def test_an_untrustworthy_fit_says_so(planner: Planner) -> None:
-    data = planner.data | {"about": planner.data["about"] | {"problems": ["R-hat of memory is 1.2"]}}
+    data = planner.data | {
+        "about": planner.data["about"] | {"problems": ["R-hat of memory is 1.2"]}
+    }
     assert "Do not trust these numbers" in Planner(data, planner.codes).html()
     assert "Do not trust these numbers" not in planner.html()
 

@@ -12,7 +12,7 @@ from synthetic import lab
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec, shipped_models
 from bayes_cpt.report.equation import equation
-from bayes_cpt.report.notation import (
+from bayes_cpt.report.paper.notation import (
     Statement,
     latex,
     latex_symbol,

@@ -5,17 +5,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayes_cpt.report.convergence import Convergence
 from bayes_cpt.report.page.calibration import Calibration
+from bayes_cpt.report.paper.convergence import Convergence
 from bayes_cpt.report.paper.methods import methods
-from bayes_cpt.report.paper.sentences import forecast_sentences, optimum_sentences
-from bayes_cpt.report.paper.tables import TextTable
-from bayes_cpt.report.result_tables import (
+from bayes_cpt.report.paper.result_tables import (
     choices_table,
     effects_table,
     forecast_table,
     quantities_table,
 )
+from bayes_cpt.report.paper.sentences import forecast_sentences, optimum_sentences
+from bayes_cpt.report.paper.tables import TextTable
 from bayes_cpt.report.summary_words import summarise, trust
 
 if TYPE_CHECKING:
