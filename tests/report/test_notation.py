@@ -75,7 +75,7 @@ def test_parentheses_keep_the_value(expression: str) -> None:
     values = {"a": 2.3, "b": -0.7, "c": 5.1}
     told = eval(" ".join(shown.split()), {}, values)
     meant = eval(expression.replace("·", "*"), {}, values)
-    np.testing.assert_allclose(told, meant)
+    np.testing.assert_allclose(told, meant, atol=1e-9)
 
 
 def test_a_line_that_is_no_equation_is_refused() -> None:
