@@ -288,7 +288,7 @@ def _write_table(
     answer: Answer, target: Path, decision: "Decision", tables: "dict[str, pd.DataFrame]"
 ) -> dict[str, str]:
     """Write the table of choices for a paper, and return what was written."""
-    from bayes_cpt.report.result_tables import choices_table
+    from bayes_cpt.report.paper.result_tables import choices_table
 
     file = OutputFile(target)
     with file.partial() as partial:

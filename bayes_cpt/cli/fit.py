@@ -115,7 +115,7 @@ def fit_and_save(
 
 def _content(posterior: "Posterior", target: Path, seconds: float) -> dict[str, Any]:
     from bayes_cpt.forecast.quality import fit_quality
-    from bayes_cpt.report.convergence import Convergence
+    from bayes_cpt.report.paper.convergence import Convergence
 
     table, reached = posterior.summary(), Convergence.of(posterior)
     weak = weakly_determined(table[table["kind"] == "parameter"])

@@ -142,7 +142,7 @@ def _table_text(
     posterior: "Posterior", table: "pd.DataFrame", chosen: list[str], interval: float, suffix: str
 ) -> str:
     """Return the table as a file holds it: all of it as CSV, one table per kind for a paper."""
-    from bayes_cpt.report.result_tables import quantities_table
+    from bayes_cpt.report.paper.result_tables import quantities_table
 
     if suffix == ".csv":
         return str(table.assign(interval=interval).to_csv(index=False))

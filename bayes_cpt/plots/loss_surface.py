@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayes_cpt.decisions.surface import Surface
+from bayes_cpt.decisions.search.surface import Surface
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.decision import LABELS
 from bayes_cpt.plots.style import COLUMN, INK, SMALL, colour, dress, new_figure, styled

@@ -9,7 +9,7 @@ from synthetic import lab_posterior
 
 from bayes_cpt import plots
 from bayes_cpt.decisions.decision import Decision, decide
-from bayes_cpt.decisions.surface import Surface
+from bayes_cpt.decisions.search.surface import Surface
 from bayes_cpt.errors import SpecError
 from bayes_cpt.plots.style import COLUMN
 from bayes_cpt.validate.uniformity import ecdf_bands

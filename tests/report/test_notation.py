@@ -12,7 +12,7 @@ from synthetic import lab
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec, shipped_models
 from bayes_cpt.report.equation import equation
-from bayes_cpt.report.notation import (
+from bayes_cpt.report.paper.notation import (
     Statement,
     latex,
     latex_symbol,
@@ -75,7 +75,7 @@ def test_parentheses_keep_the_value(expression: str) -> None:
     values = {"a": 2.3, "b": -0.7, "c": 5.1}
     told = eval(" ".join(shown.split()), {}, values)
     meant = eval(expression.replace("·", "*"), {}, values)
-    np.testing.assert_allclose(told, meant)
+    np.testing.assert_allclose(told, meant, atol=1e-9)
 
 
 def test_a_line_that_is_no_equation_is_refused() -> None:

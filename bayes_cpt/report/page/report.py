@@ -5,25 +5,26 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayes_cpt.report.convergence import Convergence
 from bayes_cpt.report.page.calibration import Calibration
+from bayes_cpt.report.paper.convergence import Convergence
 from bayes_cpt.report.paper.methods import methods
-from bayes_cpt.report.paper.sentences import forecast_sentences, optimum_sentences
-from bayes_cpt.report.paper.tables import TextTable
-from bayes_cpt.report.result_tables import (
+from bayes_cpt.report.paper.result_tables import (
     choices_table,
     effects_table,
     forecast_table,
     quantities_table,
 )
+from bayes_cpt.report.paper.sentences import forecast_sentences, optimum_sentences
+from bayes_cpt.report.paper.tables import TextTable
 from bayes_cpt.report.summary_words import summarise, trust
+from bayes_cpt.views import view
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
     from bayes_cpt.decisions.decision import Decision
-    from bayes_cpt.decisions.surface import Surface
+    from bayes_cpt.decisions.search.surface import Surface
     from bayes_cpt.inference.posterior import Posterior
     from bayes_cpt.study.study import Study
 
@@ -78,7 +79,7 @@ class Report:
     @cached_property
     def surface(self) -> "Surface | None":
         """Final losses over two choices; None where no two were searched over a range."""
-        from bayes_cpt.decisions.surface import Surface, has_surface
+        from bayes_cpt.decisions.search.surface import Surface, has_surface
 
         if self.decision is None or not has_surface(self.decision):
             return None
@@ -151,9 +152,7 @@ class Report:
 
     def html(self) -> str:
         """Return the report as one HTML page that needs nothing else."""
-        from bayes_cpt.report.page.page import page
-
-        return page(self)
+        return str(view(self, "html"))
 
 
 def report(

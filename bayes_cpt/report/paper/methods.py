@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from bayes_cpt.report.convergence import Convergence
+from bayes_cpt.report.paper.convergence import Convergence
 from bayes_cpt.report.paper.references import versions
 from bayes_cpt.report.rendering import paragraphs
 

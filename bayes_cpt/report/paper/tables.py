@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bayes_cpt.report.notation import latex_symbol
+from bayes_cpt.report.paper.notation import latex_symbol
 
 if TYPE_CHECKING:
     import pandas as pd
