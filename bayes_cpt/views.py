@@ -11,6 +11,7 @@ from typing import Any
 # By the type of a result and the name of its method.
 VIEWS = {
     "Posterior.predict": "bayes_cpt.forecast.predict.predict",
+    "Posterior.report": "bayes_cpt.report.page.report.report",
     "Decision.table": "bayes_cpt.report.decision_tables.contender_table",
     "Decision.optimum_table": "bayes_cpt.report.decision_tables.optimum_table",
     "Decision.front_table": "bayes_cpt.report.decision_tables.front_table",

@@ -115,21 +115,21 @@ def fit_and_save(
 
 def _content(posterior: "Posterior", target: Path, seconds: float) -> dict[str, Any]:
     from bayes_cpt.forecast.quality import fit_quality
+    from bayes_cpt.report.convergence import Convergence
 
-    table = posterior.summary()
-    sampled = table[table["kind"] == "parameter"]
-    weak = weakly_determined(sampled)
+    table, reached = posterior.summary(), Convergence.of(posterior)
+    weak = weakly_determined(table[table["kind"] == "parameter"])
     return about_fit(target, posterior) | {
         "study_digest": posterior.tree.attrs["study_digest"],
         "seed": posterior.seed,
-        "attempts": int(posterior.tree.attrs["attempts"]),
+        "attempts": reached.attempts,
         "seconds": round(seconds, 1),
-        "chains": posterior.tree["posterior"].sizes["chain"],
-        "draws": posterior.tree["posterior"].sizes["draw"],
-        "min_ess_bulk": sampled["ess_bulk"].min(),
-        "min_ess_tail": sampled["ess_tail"].min(),
-        "max_r_hat": sampled["r_hat"].max(),
-        "divergences": int(posterior.tree["sample_stats"]["diverging"].sum()),
+        "chains": reached.chains,
+        "draws": reached.draws,
+        "min_ess_bulk": reached.smallest_bulk,
+        "min_ess_tail": reached.smallest_tail,
+        "max_r_hat": reached.largest_rhat,
+        "divergences": reached.divergences,
         "quality": fit_quality(posterior).to_dict("records"),
         "prior_bound": weak[["quantity", "domain", "contraction"]].to_dict("records"),
     }

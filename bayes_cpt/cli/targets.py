@@ -134,10 +134,10 @@ class Results:
             with writing(self.paths[name]), replacing(self.paths[name]) as partial:
                 table.to_csv(partial, index=False)
 
-    def text(self, file: str, text: str) -> None:
-        """Write a text into a file of the folder; it goes by the file's name without the suffix."""
+    def text(self, file: str, text: str, name: str = "") -> None:
+        """Write a text into a file of the folder; it goes by `name`, or the file's without the suffix."""
         path = self.folder / file
-        self.paths[path.stem] = path
+        self.paths[name or path.stem] = path
         with writing(path), replacing(path) as partial:
             partial.write_text(text, encoding="utf-8")
 

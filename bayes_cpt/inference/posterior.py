@@ -181,6 +181,18 @@ class Posterior:
         """Return predictive curves of a plan (see `bayes_cpt.forecast.predict.predict`)."""
         return cast("xr.Dataset", view(self, "predict", plan, **options))
 
+    def report(self, path: "str | Path | None" = None, **options: Any) -> Any:
+        """Return the report of the fit, and write its page (see `bayes_cpt.report.page.report.report`).
+
+        Parameters
+        ----------
+        path : path, optional
+            HTML file to write.
+        **options
+            As of `bayes_cpt.report.page.report.report`.
+        """
+        return view(self, "report", path, **options)
+
     def save(self, path: str | Path) -> None:
         """Write the fit as one file, whole or not at all.
 

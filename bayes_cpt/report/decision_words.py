@@ -7,7 +7,8 @@ import numpy as np
 from bayes_cpt.decisions.valuation import OWN
 from bayes_cpt.report.configurations import QUANTITIES, configuration, in_short, quantity_text
 from bayes_cpt.report.law_words import resting, rests_on
-from bayes_cpt.report.numbers import SURE, Estimate, between, fixed, listed, signed
+from bayes_cpt.report.numbers import SURE, Estimate, between, fixed, listed, signed, with_error
+from bayes_cpt.report.paper.sentences import optimum_sentences
 from bayes_cpt.report.rendering import Words, render
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def words(decision: "Decision", interval: float = 0.9) -> Words:
             "back": _back(decision),
             **_certainty(decision),
             "cautions": _cautions(decision),
+            "optimum": optimum_sentences(decision, interval) if decision.feasible else [],
             "rests": rests_on(decision.valuation.model.study, continual=True),
         },
     )
@@ -190,7 +192,7 @@ def _certainty(decision: "Decision") -> dict[str, Any]:
         "within": float(within[0]),
         "regret": fixed(float(regret[0]), error),
         "rival": _rival(decision),
-        "information": f"{fixed(value, error)} ± {fixed(error, error)}",
+        "information": with_error(value, error),
         "settled": value <= tolerance,
     }
 
@@ -213,8 +215,7 @@ def _rival(decision: "Decision") -> dict[str, Any] | None:
 def _cautions(decision: "Decision") -> list[str]:
     valuation, candidates = decision.valuation, decision.contenders.candidates
     base, objective = candidates.bases[candidates.base[0]], valuation.objective
-    cautions = [f"It leaves what was fitted: {note}" for note in decision.outside[0]]
-    cautions += [f"{_sentence(edge)}, so that better may lie beyond" for edge in decision.edges]
+    cautions = [f"{_sentence(edge)}, so that better may lie beyond" for edge in decision.edges]
     cautions += [_sentence(note) for note in decision.space.notes]
     if not valuation.model.bases(candidates.bases).known[:, candidates.base[0]].all():
         cautions.append(f"The loss of {base.name} was not measured: it is taken to lie on the law")

@@ -54,7 +54,7 @@ def test_csv_holds_moments_and_quantiles_of_the_draws(
     quantity: str, domain: str, call: Call, fit_file: Path, tmp_path: Path
 ) -> None:
     target = tmp_path / "table.csv"
-    assert call("summary", fit_file, "--csv", target, "--interval", 0.8, "-q") == (0, "", "")
+    assert call("summary", fit_file, "-o", target, "--interval", 0.8, "-q") == (0, "", "")
     table = pd.read_csv(target)
     assert (table["interval"] == 0.8).all()
     row = table.set_index(["quantity", "domain"]).loc[(quantity, domain)]
@@ -146,7 +146,7 @@ def test_every_effect_has_its_words() -> None:
 def test_a_bad_plan_leaves_no_table(call: Call, fit_file: Path, tmp_path: Path) -> None:
     target = tmp_path / "table.csv"
     plan = tmp_path / "none.toml"
-    line = ("summary", fit_file, "--csv", target, "--sensitivity", "--plan", plan)
+    line = ("summary", fit_file, "-o", target, "--sensitivity", "--plan", plan)
     assert call(*line).code == 2
     assert not target.exists()
 

@@ -67,7 +67,7 @@ def test_axes_are_labelled_with_units() -> None:
 def test_a_pretraining_fit_shows_pt_runs() -> None:
     figure = plots.fitted(lab_posterior("pretrain"))
     assert len(figure.axes) == len(lab().pretraining_runs)
-    assert figure.axes[-1].get_xlabel() == "PT step"
+    assert figure.axes[-1].get_xlabel() == "PT step (square-root axis)"
     check_figure(figure)
 
 
