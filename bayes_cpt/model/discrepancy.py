@@ -28,8 +28,8 @@ from bayes_cpt.study.schedules import Schedule
 type Floats = NDArray[np.floating]
 
 # Means over what the errors of 13 lab runs that no fit saw leave open, under flat priors (log of the
-# length): `python -m testbench.alike research/testbench/errors.csv` in research/. They tell that errors of the
-# runs of a study are hardly alike, not whether the length is short or much is each run's own.
+# length): `python -m testbench.alike research/testbench/errors.csv` in research/. They tell that errors of
+# the runs of a study are hardly alike, not whether the length is short or much is each run's own.
 LENGTH = 0.85
 OWN_SHARE = 0.55
 # Degrees of freedom of the Student t distribution that the frequencies of a Matérn 5/2 process have.

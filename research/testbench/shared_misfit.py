@@ -69,7 +69,7 @@ def noise_of(name: str, misfit: SharedMisfit | None, runs: tuple[Run, ...]) -> N
                 return None
             if curve.run not in own:
                 drawn = generator.standard_normal((len(DOMAINS), 1, knots))
-                own[curve.run] = correlated(drawn, ALIKE.misfit)
+                own[curve.run] = np.asarray(correlated(drawn, ALIKE.misfit), np.float64)
             places = features[curve.run].features(frame.reference)
             shared = misfit.innovations(places, knots)[:, 0]
             whole = np.sqrt(1.0 - OWN_SHARE) * shared + np.sqrt(OWN_SHARE) * own[curve.run]

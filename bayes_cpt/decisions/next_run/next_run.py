@@ -234,7 +234,8 @@ def _innovations(
     def of(curve: Curve, knots: int) -> Floats:
         if not own:
             shape = (len(model.domains), model.draws, knots)
-            own.append(correlated(generator.standard_normal(shape), model.correlation.misfit))
+            normals = generator.standard_normal(shape)
+            own.append(np.asarray(correlated(normals, model.correlation.misfit), np.float64))
         shared = model.innovations(base, run, knots)
         whole = np.sqrt(1.0 - OWN_SHARE) * shared + np.sqrt(OWN_SHARE) * own[0]
         return np.asarray(whole[model.domains.index(curve.domain)], dtype=np.float64)
