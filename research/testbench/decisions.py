@@ -6,9 +6,9 @@ From the repository's root, with the extra `check` installed::
 
 Truths: half about the Knowledge-Pile, half about the Pile-of-Law coefficients that the paper prints
 (`testbench.truths`). Studies: one PT run and five CPT runs of 2,000 steps, a third of them with a misfit of
-the lab's size that like runs share (`testbench.shared_misfit`), a third with the residuals that the model of
-a single curve assumes, a third with others (`testbench.short_studies`). To be chosen: replay ratio and peak
-learning rate of a run of 10,000 steps. A command that was stopped goes on where it was.
+the lab's size that like runs share (`testbench.shared_misfit`), a third with the residuals that the model
+of a single curve assumes, a third with others (`testbench.short_studies`). To be chosen: replay ratio and
+peak learning rate of a run of 10,000 steps. A command that was stopped goes on where it was.
 """
 
 from pathlib import Path

@@ -88,7 +88,12 @@ class Spread:
         return np.sqrt(self.own**2 + self.fluctuation**2)
 
     def about(self, generator: np.random.Generator) -> Floats:
-        """Return draws of single runs about their configurations' losses, shape of `own`."""
+        """Return draws of single runs about their configurations' losses, shape of `own`.
+
+        Parameters
+        ----------
+        generator : numpy.random.Generator
+        """
         alike = self.correlation
         parts = ((self.own, alike.misfit), (self.fluctuation, alike.fluctuation))
         found = np.zeros(self.own.shape)
