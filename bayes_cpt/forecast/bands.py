@@ -84,7 +84,7 @@ def bands(
     marginals.prepare()
 
     def summarised(runs: list[Run]) -> "pd.DataFrame":
-        curves = prepared.curves(posterior.frame, runs, marginals.momentum_range)
+        curves = prepared.curves(posterior.frame, runs, marginals.form)
         return _table(posterior, prepared.study, curves, marginals.summary(curves), kind)
 
     # The threads of a matrix product would wait for those of the chunks.

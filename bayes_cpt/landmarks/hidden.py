@@ -8,7 +8,7 @@ import numpy as np
 
 from bayes_cpt.forecast.predict import planned_curves
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.landmarks.decomposition import ANNEALING, curve_dataset
+from bayes_cpt.landmarks.decomposition import curve_dataset
 from bayes_cpt.laws.law import gather
 from bayes_cpt.model.points import Points
 from bayes_cpt.study.study import Study
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 DRAWS = 500
 # Terms that a run on general data has too.
-PRETRAINING_TERMS = ("power", ANNEALING)
+PRETRAINING_TERMS = ("power", "annealing")
 
 
 def hidden_curves(

@@ -222,17 +222,62 @@ def _known_residual(
 
 def _weights_given(seen: _Part, residual: Floats, steps: Floats) -> tuple[Floats, Floats]:
     """Return what residuals tell of the weights: precision, and precision times mean, by draw."""
-    scaled = (
-        np.concatenate([residual[..., None], seen.columns], axis=2) / seen.fluctuation[..., None]
-    )
+    white = _white(np.concatenate([residual[..., None], seen.columns], axis=2), seen, steps)
+    design, target = white[..., 1:], white[..., 0]
+    precision = np.eye(design.shape[2]) + np.einsum("dpi,dpj->dij", design, design)
+    return precision, np.einsum("dpi,dp->di", design, target)
+
+
+def _white(columns: Floats, seen: _Part, steps: Floats) -> Floats:
+    """Return columns along a curve, shape (draws, points, columns), in which its fluctuation is white."""
+    scaled = columns / seen.fluctuation[..., None]
     gap = np.diff(steps, prepend=0.0 if seen.anchored else -np.inf)
     correlation = np.exp(-gap / seen.memory)[..., None]
     innovation = np.sqrt(-np.expm1(-2.0 * gap / seen.memory))[..., None]
     before = np.concatenate([np.zeros_like(scaled[:, :1]), scaled[:, :-1]], axis=1)
-    white = (scaled - correlation * before) / innovation
-    design, target = white[..., 1:], white[..., 0]
-    precision = np.eye(design.shape[2]) + np.einsum("dpi,dpj->dij", design, design)
-    return precision, np.einsum("dpi,dp->di", design, target)
+    return np.asarray((scaled - correlation * before) / innovation)
+
+
+def residual_products(
+    frame: Frame, parameters: dict[str, Floats], curves: Curves, directions: Floats
+) -> Floats:
+    """Return inner products of residuals and directions along each curve, in its precision.
+
+    With r what the law's curve leaves of the measured losses, X the directions and Sigma the covariance of
+    r given the parameters, ``(r, X)' Sigma^-1 (r, X)``: what generalised least squares is made of.
+
+    Parameters
+    ----------
+    frame : Frame
+    parameters : dict of str to ndarray, shape (draws, ...)
+    curves : Curves
+        Measured points.
+    directions : ndarray, shape (points, directions)
+
+    Returns
+    -------
+    ndarray, shape (curves, draws, 1 + directions, 1 + directions)
+    """
+    residual = curves.points.loss - expected_loss(frame, parameters, curves)
+    design = frame.residual_design(curves)
+    scales = _scales(frame, parameters, curves, design)
+    products = []
+    for first, last in zip(design.first, design.last, strict=True):
+        rows = slice(int(first), int(last))
+        part = _Part.of(design, scales, rows)
+        own = np.broadcast_to(directions[rows], (len(residual), *directions[rows].shape))
+        asked = np.concatenate([residual[:, rows, None], own], axis=2)
+        white = _white(
+            np.concatenate([asked, part.columns], axis=2), part, curves.points.steps[rows]
+        )
+        # Woodbury: weights of level and misfit are standard normal.
+        few = asked.shape[2]
+        wanted, weights = white[..., :few], white[..., few:]
+        precision = np.eye(weights.shape[2]) + np.einsum("dpi,dpj->dij", weights, weights)
+        across = np.einsum("dpi,dpj->dij", weights, wanted)
+        explained = np.swapaxes(across, 1, 2) @ np.linalg.solve(precision, across)
+        products.append(np.einsum("dpi,dpj->dij", wanted, wanted) - explained)
+    return np.stack(products)
 
 
 def known_moments(

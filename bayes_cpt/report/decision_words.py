@@ -6,7 +6,9 @@ import numpy as np
 
 from bayes_cpt.decisions.valuation import OWN
 from bayes_cpt.report.configurations import QUANTITIES, configuration, in_short, quantity_text
-from bayes_cpt.report.numbers import SURE, Estimate, between, fixed, listed, signed
+from bayes_cpt.report.law_words import resting, rests_on
+from bayes_cpt.report.numbers import SURE, Estimate, between, fixed, listed, signed, with_error
+from bayes_cpt.report.paper.sentences import optimum_sentences
 from bayes_cpt.report.rendering import Words, render
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ def words(decision: "Decision", interval: float = 0.9) -> Words:
             "back": _back(decision),
             **_certainty(decision),
             "cautions": _cautions(decision),
+            "optimum": optimum_sentences(decision, interval) if decision.feasible else [],
+            "rests": rests_on(decision.valuation.model.study, continual=True),
         },
     )
 
@@ -188,7 +192,7 @@ def _certainty(decision: "Decision") -> dict[str, Any]:
         "within": float(within[0]),
         "regret": fixed(float(regret[0]), error),
         "rival": _rival(decision),
-        "information": f"{fixed(value, error)} ± {fixed(error, error)}",
+        "information": with_error(value, error),
         "settled": value <= tolerance,
     }
 
@@ -229,6 +233,8 @@ def _cautions(decision: "Decision") -> list[str]:
         cautions.append(
             f"Changes are counted from {valuation.reference.name}, the base with the lowest general loss"
         )
+    if rests := resting(valuation.model.study, continual=True):
+        cautions.append(rests.removesuffix("."))
     return cautions
 
 

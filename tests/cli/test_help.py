@@ -7,7 +7,7 @@ from command_line import Call
 HEAVY = ("pymc", "pytensor", "arviz", "xarray", "matplotlib", "numba")
 VERBS = (
     "check", "fit", "summary", "predict", "decide", "next-run", "schedule", "landmarks", "prior",
-    "demo", "init", "import", "export", "watch",
+    "demo", "init", "import", "export", "watch", "report",
 )  # fmt: skip
 
 

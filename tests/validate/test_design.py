@@ -27,7 +27,6 @@ from bayes_cpt.validate.design import (
 )
 
 SPEC = read_spec("cpt-replay")
-SKIP = SPEC.residuals.skip_pretraining
 
 
 def test_a_design_keeps_runs_and_thins_measured_points() -> None:
@@ -36,7 +35,7 @@ def test_a_design_keeps_runs_and_thins_measured_points() -> None:
     for run in design.runs:
         for domain in ("general", "kernel"):
             own, _ = design.curve(run.name, domain)
-            measured = observed_steps(lab(), run, domain, SKIP)
+            measured = observed_steps(lab(), run, domain, SPEC.residuals)
             assert set(own.tolist()) <= set(measured)
             assert own[0] == measured[0]
             assert own[-1] == measured[-1]

@@ -17,7 +17,7 @@ from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.laws.closed_areas import ScheduleBatch
+from bayes_cpt.laws.schedule_batch import ScheduleBatch
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE, Run
 from bayes_cpt.study.schedules import Schedule
@@ -235,11 +235,10 @@ class ScheduleChoice:
     def misfit(self) -> float:
         """How far apart the two terms are on the study's own runs: median root mean square, nats."""
         misfit = sum(
-            weight * self.end.match.at(momenta)[2] / (1.0 - momenta)
-            for momenta, weight in self.end.parts
+            weight * self.end.match.at(momenta)[2] for momenta, weight, _ in self.end.parts
         )
         reference = max(run.schedule.peak for run in self.end.model.study.runs)
-        return float(np.median(misfit * self.end.gain) * reference)
+        return float(np.median(np.abs(misfit * self.end.sensitivity)) * reference)
 
     def verdict(self, interval: float = 0.9) -> list[str]:
         """Return which schedule to train, how sure that is and what would change it.

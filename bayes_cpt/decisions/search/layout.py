@@ -13,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.decisions.search.candidates import Candidates
-from bayes_cpt.forecast.columns import Columns
+from bayes_cpt.forecast.columns import Bases, Columns
 from bayes_cpt.landmarks.trials import LawSample, Trial
-from bayes_cpt.laws.areas import MomentumRange, annealing_basis, annealing_memory
+from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.laws.law import gather
+from bayes_cpt.laws.phase_areas import transfer_state
+from bayes_cpt.laws.schedule_batch import Ends
 from bayes_cpt.model.base_level import kept_level, unmeasured_level
 from bayes_cpt.model.discrepancy import (
     OWN_SHARE,
@@ -124,24 +126,27 @@ class BaseTable:
 
     Parameters
     ----------
-    forward : ndarray, shape (bases,)
-        S1_pt, 0 of an unknown base.
-    annealing : ndarray, shape (bases, draws)
-        S2_pt.
+    start : ndarray, shape (bases,)
+        Learning rate that S2_pt counts from, raw LR.
+    level : ndarray, shape (bases, draws)
+        Level of the learning rate at the end of PT, raw LR.
     loss, offset : ndarray, shape (domains, bases, draws)
         What was measured, else the law's loss; and how far it lies above the law's.
     known : ndarray of bool, shape (domains, bases)
         Whether it was measured.
-    memories : ndarray, shape (bases, nodes)
-        m at each node of the momenta, 0 unless it is carried across.
+    forward : ndarray, shape (bases, power nodes)
+        S1_pt at each node of rho, 0 of an unknown base.
+    initial : ndarray, shape (bases, momentum nodes)
+        Level before the first step of CPT at each node of lambda.
     """
 
-    forward: Floats
-    annealing: Floats
+    start: Floats
+    level: Floats
     loss: Floats
     offset: Floats
     known: NDArray[np.bool_]
-    memories: Floats
+    forward: NDArray[np.float64]
+    initial: NDArray[np.float64]
 
     @classmethod
     def of(cls, sample: LawSample, bases: tuple[Base, ...], measured: list[Losses]) -> Self:
@@ -155,29 +160,18 @@ class BaseTable:
         _, points = sample.points(trials, [[]] * len(trials))
         table = (len(bases), len(frame.domains))
         law = np.asarray(frame.law.loss(points, gather(points, coefficients), np))
-        annealing, _ = points.annealing_areas(coefficients, np)
+        level, _ = points.learning_rate_levels(coefficients, np)
         loss = np.where(points.base_known > 0, points.loss, law)
-        memories = np.zeros((len(bases), sample.momentum_range.nodes))
-        if frame.spec.law.carry_memory:
-            memories = np.array([_memories(base, sample.momentum_range) for base in bases])
+        states = [transfer_state(base.schedule, sample.form) for base in bases]
         return cls(
-            forward=points.forward_pt.reshape(table)[:, 0],
-            annealing=annealing.reshape(-1, *table)[..., 0].T,
+            start=points.start_pt.reshape(table)[:, 0],
+            level=level.reshape(-1, *table)[..., 0].T,
             loss=loss.reshape(-1, *table).transpose(2, 1, 0),
             offset=(loss - law).reshape(-1, *table).transpose(2, 1, 0),
             known=points.base_known.reshape(table).T > 0,
-            memories=memories,
+            forward=np.array([state.forward for state in states]),
+            initial=np.array([state.initial_levels(sample.form) for state in states]),
         )
-
-
-def _memories(base: Base, momentum_range: MomentumRange) -> list[float]:
-    schedule = base.schedule
-    if schedule is None:
-        return [0.0] * momentum_range.nodes
-    rates, warmup = schedule.learning_rates(), schedule.warmup_steps
-    before = float(rates[max(warmup - 1, 0)])
-    momenta = momentum_range.node_momenta()
-    return [annealing_memory(rates[warmup:], float(own), before) for own in momenta]
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,25 +213,21 @@ class Layout:
         return {
             "steps": steps,
             "cpt_steps": steps,
-            "forward_pt": self.bases.forward[self.candidates.base],
-            "forward_cpt": schedules.forward_area(),
+            "paced_steps": self.areas.paced_steps,
+            "forward_cpt": self.areas.forward,
+            "start_pt": self.bases.start[self.candidates.base],
+            "start_cpt": np.maximum(schedules.initial, SMALLEST),
             "target_share": 1.0 - self.candidates.replay,
             "learning_rate": schedules.last_rate / reference,
         }
 
     @cached_property
-    def series(self) -> Floats:
-        """The schedule's part of S2_cpt, shape (candidates, nodes)."""
-        memories = self.bases.memories
-        carried = memories[self.candidates.base] if memories.any() else 0.0
-        schedules, momentum_range = self.candidates.schedules, self.sample.momentum_range
-        return schedules.annealing_series(momentum_range, carried).coefficients
-
-    @cached_property
-    def basis(self) -> Floats:
-        """The momentum's part of S2_cpt, shape (nodes, draws)."""
-        basis = annealing_basis(self.sample.coefficients, self.sample.momentum_range)
-        return np.ascontiguousarray(basis.T)
+    def areas(self) -> Ends:
+        """The schedules' part of the areas after the last step."""
+        bases, base = self.bases, self.candidates.base
+        return self.candidates.schedules.ends(
+            self.sample.form, bases.initial[base], bases.forward[base]
+        )
 
     @cached_property
     def _precisions(self) -> dict[Any, "_Drawn"]:
@@ -246,7 +236,7 @@ class Layout:
     @cached_property
     def features(self) -> Floats:
         """What the misfit depends on, shape (candidates, features)."""
-        return self.candidates.configuration(self.bases.forward).features(
+        return self.candidates.configuration(self.areas.forward).features(
             self.sample.frame.reference
         )
 
@@ -269,7 +259,7 @@ class Layout:
 
     def prepare(self) -> None:
         """Compute what all candidates share: threads need not wait for each other then."""
-        _ = self.columns, self.series, self._precisions, self.features, self._combined
+        _ = self.columns, self.areas, self._precisions, self.features, self._combined
 
     def block(self, rows: Ints) -> Block:
         """Return some candidates in single precision."""
@@ -283,10 +273,12 @@ class Layout:
     def ends(self, rows: Ints, dtype: Any = np.float64) -> list[Columns]:
         """Return the last steps of some candidates on each validation set."""
         drawn = self._precisions[dtype]
-        before = drawn.annealing[self.candidates.base[rows]]
-        areas = (before, self.series[rows].astype(dtype) @ drawn.basis)
+        before = drawn.level[self.candidates.base[rows]]
+        after = self.areas.level[rows].astype(dtype) @ drawn.bases.level
+        levels = (before, np.maximum(after, dtype(SMALLEST)))
+        log_area = self.areas.log_forward[rows].astype(dtype) @ drawn.bases.forward
         columns = {name: own[rows, None].astype(dtype) for name, own in self.columns.items()}
-        return [Columns(index, areas, **columns) for index in self.domains]
+        return [Columns(index, levels, log_area, **columns) for index in self.domains]
 
     def losses(self, rows: Ints, dtype: Any = np.float64) -> Floats:
         """Return the law's losses of some candidates, shape (domains, candidates, draws)."""
@@ -378,12 +370,12 @@ class Layout:
 
 @dataclass(frozen=True, eq=False)
 class _Drawn:
-    """What depends on draws, in some precision: the momenta's basis first, which needs all digits."""
+    """What depends on draws, in some precision: the bases of the series first, which need all digits."""
 
     parameters: dict[str, Floats]
     coefficients: dict[str, Floats]
-    basis: Floats
-    annealing: Floats
+    bases: Bases
+    level: Floats
     offset: Floats
 
     @classmethod
@@ -392,6 +384,9 @@ class _Drawn:
             {name: value.astype(dtype) for name, value in given.items()}
             for given in (layout.parameters, layout.sample.coefficients)
         )
-        bases = layout.bases
-        arrays = (own.astype(dtype) for own in (layout.basis, bases.annealing, bases.offset))
-        return cls(parameters, coefficients, *arrays)
+        sample, table = layout.sample, layout.bases
+        bases = Bases.of(sample.form, sample.coefficients)
+        given = Bases(bases.level.astype(dtype), bases.forward.astype(dtype))
+        return cls(
+            parameters, coefficients, given, table.level.astype(dtype), table.offset.astype(dtype)
+        )
