@@ -93,11 +93,8 @@ class Contenders:
     def new_runs(self, seed: int, repeats: int = 8) -> Floats:
         """Return losses that single runs may show, shape (domains, candidates, repeats * draws)."""
         generator = np.random.default_rng(seed)
-        normals = generator.standard_normal((repeats, *self.losses.shape))
-        share = self.spread.correlation.fluctuation
-        normals[:, 1:] = share * normals[:, :1] + np.sqrt(1.0 - share**2) * normals[:, 1:]
-        drawn = self.losses + self.spread.fluctuation * normals
-        return np.concatenate(list(drawn), axis=-1)
+        drawn = [self.losses + self.spread.about(generator) for _ in range(repeats)]
+        return np.concatenate(drawn, axis=-1)
 
     def probability_above(self, losses: Floats) -> Floats:
         """Return how probably a new run ends above some losses, shape (domains, candidates).
@@ -106,7 +103,7 @@ class Contenders:
         ----------
         losses : ndarray, shape (domains, candidates or 1, draws)
         """
-        pairs = zip(self.losses - losses, self.spread.fluctuation, strict=True)
+        pairs = zip(self.losses - losses, self.spread.chance(), strict=True)
         return np.stack([1.0 - risk.probability_below(gap.T, 0.0, sd.T) for gap, sd in pairs])
 
 

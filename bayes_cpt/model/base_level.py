@@ -46,12 +46,8 @@ def unmeasured_level(
     heat = floor + (1.0 - floor) * rate / frame.reference.learning_rate
     beyond = np.log(max(steps / frame.studied_pt, 1.0))
     extrapolation = residuals.extrapolation_pt * parameters["reference_slope"][:, domain_index]
-    return np.sqrt(
-        level**2
-        + misfit**2 * (ramps**2).sum()
-        + (fluctuation * heat) ** 2
-        + (extrapolation * beyond) ** 2
-    )
+    variance = level**2 + misfit**2 * (ramps**2).sum() + (fluctuation * heat) ** 2
+    return np.asarray(np.sqrt(variance + (extrapolation * beyond) ** 2))
 
 
 def kept_level(frame: Frame, points: Any, coefficients: dict[str, Any]) -> Any:

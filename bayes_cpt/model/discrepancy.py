@@ -5,7 +5,9 @@ band of one run needs. To compare runs, or to combine the losses of one, it must
 are. Here each innovation of the misfit is a Gaussian process over features of the configuration, of mean 0
 and variance 1, so that every single curve keeps the misfit that it has in the residual model:
 
-- between two configurations it has a Matérn 5/2 correlation, of length `LENGTH` in the units of
+- the share `OWN_SHARE` of its variance is each run's own: another run of the same configuration would show
+  another one, so that no choice can gain by it;
+- the rest has a Matérn 5/2 correlation between two configurations, of length `LENGTH` in the units of
   `Configuration.features`;
 - between the two losses of one run it has the correlation of `ErrorCorrelation`.
 
@@ -25,10 +27,11 @@ from bayes_cpt.study.schedules import Schedule
 
 type Floats = NDArray[np.floating]
 
-# The longest that errors of 13 lab runs which no fit saw do not rule out (95 % likelihood interval;
-# `python -m testbench.alike research/testbench/errors.csv` in research/). What like runs share is in part
-# taken up by the law when one of them is left out, so that shorter lengths are favoured too much.
-LENGTH = 0.5
+# Means over what the errors of 13 lab runs that no fit saw leave open, under flat priors (log of the
+# length): `python -m testbench.alike research/testbench/errors.csv` in research/. They tell that errors of
+# the runs of a study are hardly alike, not whether the length is short or much is each run's own.
+LENGTH = 0.85
+OWN_SHARE = 0.55
 # Degrees of freedom of the Student t distribution that the frequencies of a Matérn 5/2 process have.
 FREEDOM = 5.0
 WAVES = 128
@@ -50,20 +53,30 @@ class ErrorCorrelation:
     misfit: float
     fluctuation: float
 
-    def variance(self, law: Floats, fluctuation: Floats, weights: Floats) -> Floats:
-        """Return the variance of a weighted sum of losses.
 
-        Parameters
-        ----------
-        law, fluctuation : ndarray, shape (domains, ...)
-            Standard deviations.
-        weights : ndarray, shape (domains,)
-        """
-        parts = ((law, self.misfit), (fluctuation, self.fluctuation))
-        return np.asarray(sum(_variance(own, share, weights) for own, share in parts))
+def correlated(normals: Floats, correlation: float) -> Floats:
+    """Return standard normal numbers of each validation set that correlate with those of the first.
+
+    Parameters
+    ----------
+    normals : ndarray, shape (domains, ...)
+        Independent ones.
+    correlation : float
+    """
+    share, own = (np.asarray(x, normals.dtype) for x in (correlation, np.sqrt(1 - correlation**2)))
+    return np.concatenate([normals[:1], share * normals[:1] + own * normals[1:]])
 
 
-def _variance(sizes: Floats, correlation: float, weights: Floats) -> Floats:
+def variance_of_sum(sizes: Floats, correlation: float, weights: Floats) -> Floats:
+    """Return the variance of a weighted sum of losses that err together.
+
+    Parameters
+    ----------
+    sizes : ndarray, shape (domains, ...)
+        Standard deviations.
+    correlation : float
+    weights : ndarray, shape (domains,)
+    """
     weighted = sizes * weights.astype(sizes.dtype).reshape(-1, *[1] * (sizes.ndim - 1))
     alike = weighted.sum(axis=0) ** 2
     return np.asarray(correlation * alike + (1.0 - correlation) * (weighted**2).sum(axis=0))
@@ -209,10 +222,7 @@ class SharedMisfit:
             generator = np.random.default_rng([self.seed, knot + 1])
             shape = (self.domains, 2 * WAVES, self.draws)
             plain = generator.standard_normal(shape, dtype=np.float32)
-            for domain in range(1, self.domains):
-                own = np.float32(np.sqrt(1.0 - self.correlation**2))
-                plain[domain] = np.float32(self.correlation) * plain[0] + own * plain[domain]
-            self._drawn[knot] = plain
+            self._drawn[knot] = correlated(plain, self.correlation)
         return self._drawn[knot]
 
     @cached_property
@@ -222,9 +232,7 @@ class SharedMisfit:
         All such bases of one PT lie off it alike.
         """
         plain = np.random.default_rng(self.seed).standard_normal((self.domains, self.draws))
-        own = np.sqrt(1.0 - self.correlation**2)
-        plain[1:] = self.correlation * plain[:1] + own * plain[1:]
-        return plain
+        return correlated(plain, self.correlation)
 
     def innovations(self, features: Floats, knots: int) -> Floats:
         """Return the innovations of some runs, shape (domains, runs, draws, knots).

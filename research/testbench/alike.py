@@ -6,8 +6,9 @@ From the repository's root; a second, from the errors that `testbench.alike_erro
 
 The errors of a set of runs are taken for normal: their variance is that of law, misfit and fluctuation
 as the fit states it; the misfit of two runs correlates by `bayes_cpt.model.discrepancy.likeness` and by
-what an e-fold of steps carries over, that of the two losses of a run by a constant. Printed: the likelihood
-of each length and each correlation, and how probable each is under a flat prior over those listed.
+what an e-fold of steps carries over, but for a share of it that is each run's own; that of the two losses
+of a run by a constant. Printed: the likelihood of each length, share and correlation, and how probable each
+is under a flat prior over those listed.
 
 Of ``cpt-lab-strong`` nothing is taken: its errors are those of the coefficients, for a run at replay 0
 that is left out leaves the law to the only other one (they are in the file, and ``--all`` takes them).
@@ -32,8 +33,9 @@ from testbench.report import markdown_table
 
 type Floats = NDArray[np.float64]
 
-LENGTHS = (0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
+LENGTHS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
 CORRELATIONS = (0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+OWN_SHARES = (0.0, 0.25, 0.5, 0.75)
 # Sets of runs with the same validation sets, which the law misses alike.
 STRONG = "cpt-lab-strong"
 TARGETS = {"cpt-lab": "kernel", "cpt-lab-practice": "kernel", STRONG: "ccode"}
@@ -60,7 +62,7 @@ def features(errors: pd.DataFrame) -> tuple[Floats, Floats]:
 
 
 def log_likelihoods(errors: pd.DataFrame) -> Floats:
-    """Return the log density of the errors, shape (lengths, correlations)."""
+    """Return the log density of the errors, shape (lengths, own shares, correlations)."""
     places, steps = features(errors)
     target = (errors["role"] == "target").to_numpy()
     group = errors["study"].map(TARGETS).to_numpy()
@@ -68,15 +70,20 @@ def log_likelihoods(errors: pd.DataFrame) -> Floats:
     apart = memory ** np.abs(steps[:, None] - steps)
     shared = apart * (group[:, None] == group) * np.outer(errors["misfit"], errors["misfit"])
     own = np.diag(errors["law"] ** 2 + errors["fluctuation"] ** 2)
-    found = np.empty((len(LENGTHS), len(CORRELATIONS)))
-    for i, length in enumerate(LENGTHS):
-        alike = likeness(places, places, length)
-        for j, correlation in enumerate(CORRELATIONS):
-            across = np.where(target[:, None] == target, 1.0, correlation)
-            covariance = shared * alike * across + own
-            error = errors["error"].to_numpy()
-            size = np.linalg.slogdet(covariance)[1]
-            found[i, j] = -0.5 * (size + error @ np.linalg.solve(covariance, error))
+    names = (errors["study"] + errors["run"]).to_numpy()
+    same = names[:, None] == names
+    error = errors["error"].to_numpy()
+    found = np.empty((len(LENGTHS), len(OWN_SHARES), len(CORRELATIONS)))
+    for place in np.ndindex(found.shape):
+        length, share, correlation = (
+            values[at]
+            for values, at in zip((LENGTHS, OWN_SHARES, CORRELATIONS), place, strict=True)
+        )
+        alike = (1.0 - share) * likeness(places, places, length) + share * same
+        across = np.where(target[:, None] == target, 1.0, correlation)
+        covariance = shared * alike * across + own
+        size = np.linalg.slogdet(covariance)[1]
+        found[place] = -0.5 * (size + error @ np.linalg.solve(covariance, error))
     return found
 
 
@@ -86,10 +93,21 @@ def report(errors: pd.DataFrame) -> str:
     mass = np.exp(density - density.max())
     mass /= mass.sum()
     parts = []
-    for name, values, axis in (("length", LENGTHS, 1), ("correlation", CORRELATIONS, 0)):
-        table = {name: values, "log likelihood, at best": density.max(axis=axis).round(2)}
-        table |= {"probability": mass.sum(axis=axis).round(3)}
+    quantities = {"length": LENGTHS, "own share": OWN_SHARES, "correlation": CORRELATIONS}
+    for place, (name, values) in enumerate(quantities.items()):
+        others = tuple(axis for axis in range(3) if axis != place)
+        table = {name: values, "log likelihood, at best": density.max(axis=others).round(2)}
+        table |= {"probability": mass.sum(axis=others).round(3)}
         parts.append(markdown_table(pd.DataFrame(table)))
+    middle = {
+        name: float(np.average(np.log(values) if name == "length" else values,
+                               weights=mass.sum(axis=tuple(a for a in range(3) if a != place))))
+        for place, (name, values) in enumerate(quantities.items())
+    }  # fmt: skip
+    parts.append(
+        f"Means: length {np.exp(middle['length']):.2f} (of its logarithm), own share "
+        f"{middle['own share']:.2f}, correlation {middle['correlation']:.2f}."
+    )
     scale = np.sqrt(errors[["law", "misfit", "fluctuation"]].pow(2).sum(axis=1))
     sizes = np.sqrt(((errors["error"] / scale) ** 2).mean())
     pairs = (errors["error"] / scale).to_numpy().reshape(-1, 2)

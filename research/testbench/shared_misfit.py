@@ -9,7 +9,14 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.model.discrepancy import LENGTH, Configuration, ErrorCorrelation, SharedMisfit
+from bayes_cpt.model.discrepancy import (
+    LENGTH,
+    OWN_SHARE,
+    Configuration,
+    ErrorCorrelation,
+    SharedMisfit,
+    correlated,
+)
 from bayes_cpt.model.points import Curve, Curves
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import simulate
@@ -55,11 +62,18 @@ def noise_of(name: str, misfit: SharedMisfit | None, runs: tuple[Run, ...]) -> N
     def measured(
         frame: Frame, truth: Parameters, curves: Curves, generator: np.random.Generator
     ) -> Floats:
+        own: dict[str, Floats] = {}
+
         def innovations(curve: Curve, knots: int) -> Floats | None:
             if not curve.continual:
                 return None
+            if curve.run not in own:
+                drawn = generator.standard_normal((len(DOMAINS), 1, knots))
+                own[curve.run] = np.asarray(correlated(drawn, ALIKE.misfit), np.float64)
             places = features[curve.run].features(frame.reference)
-            return misfit.innovations(places, knots)[DOMAINS.index(curve.domain), 0]
+            shared = misfit.innovations(places, knots)[:, 0]
+            whole = np.sqrt(1.0 - OWN_SHARE) * shared + np.sqrt(OWN_SHARE) * own[curve.run]
+            return np.asarray(whole[DOMAINS.index(curve.domain)])
 
         drawn = simulate(frame, truth, curves, None, generator, ALIKE, innovations)
         return np.asarray(drawn.loss[0])

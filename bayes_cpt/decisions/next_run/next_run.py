@@ -38,6 +38,7 @@ from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.forecast.derived import derived_quantities
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.discrepancy import OWN_SHARE, correlated
 from bayes_cpt.model.points import Curve
 from bayes_cpt.model.simulate import Innovations, simulate
 from bayes_cpt.study.ranges import outside_range
@@ -216,19 +217,27 @@ def _simulated(
     for index, run in enumerate(plan.runs):
         curves = frame.curves(target, lambda planned, _: checkpoints(planned.schedule.steps), [run])
         generator = np.random.default_rng([seed, index])
-        shared = _innovations(model, target, run) if run.phase == "cpt" else None
+        shared = _innovations(model, target, run, generator) if run.phase == "cpt" else None
         drawn = simulate(
             frame, model.parameters, curves, None, generator, model.correlation, shared
         )
         yield run.name, drawn.loss
 
 
-def _innovations(model: FinalLosses, plan: Study, run: Run) -> Innovations:
-    """Return what gives the misfit of a run's curves, which configurations like it share."""
+def _innovations(
+    model: FinalLosses, plan: Study, run: Run, generator: np.random.Generator
+) -> Innovations:
+    """Return what gives the misfit of a run's curves, a part of which configurations like it share."""
     base = plan.base(str(run.base))
+    own: list[Floats] = []
 
     def of(curve: Curve, knots: int) -> Floats:
-        whole = model.innovations(base, run, knots)
+        if not own:
+            shape = (len(model.domains), model.draws, knots)
+            normals = generator.standard_normal(shape)
+            own.append(np.asarray(correlated(normals, model.correlation.misfit), np.float64))
+        shared = model.innovations(base, run, knots)
+        whole = np.sqrt(1.0 - OWN_SHARE) * shared + np.sqrt(OWN_SHARE) * own[0]
         return np.asarray(whole[model.domains.index(curve.domain)], dtype=np.float64)
 
     return of

@@ -20,7 +20,14 @@ from bayes_cpt.laws.law import gather
 from bayes_cpt.laws.phase_areas import transfer_state
 from bayes_cpt.laws.schedule_batch import Ends
 from bayes_cpt.model.base_level import kept_level, unmeasured_level
-from bayes_cpt.model.discrepancy import Combined, ErrorCorrelation, SharedMisfit
+from bayes_cpt.model.discrepancy import (
+    OWN_SHARE,
+    Combined,
+    ErrorCorrelation,
+    SharedMisfit,
+    correlated,
+    variance_of_sum,
+)
 from bayes_cpt.model.residuals import ONSET_SHARE, Placed, Scales, predictive_parts, unit_ramps
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.schedules import constant
@@ -61,19 +68,40 @@ class Spread:
     ----------
     law : ndarray, shape (domains, candidates, draws)
         Of what the law misses, which would come again in a run of the same configuration.
+    own : ndarray, shape (domains, candidates, draws)
+        Of what it misses of the single run.
     fluctuation : ndarray, shape (domains, candidates, draws)
-        Of a single run about that.
+        Of a single run about all that.
     correlation : ErrorCorrelation
         Between the validation sets.
     """
 
     law: Floats
+    own: Floats
     fluctuation: Floats
     correlation: ErrorCorrelation
 
     def single_run(self) -> Floats:
         """Return the sd of each loss of a single run, shape (domains, candidates, draws)."""
-        return np.sqrt(self.law**2 + self.fluctuation**2)
+        return np.sqrt(self.law**2 + self.chance() ** 2)
+
+    def chance(self) -> Floats:
+        """Return the sd of each loss of a run about its configuration's, shape of `own`."""
+        return np.sqrt(self.own**2 + self.fluctuation**2)
+
+    def about(self, generator: np.random.Generator) -> Floats:
+        """Return draws of single runs about their configurations' losses, shape of `own`.
+
+        Parameters
+        ----------
+        generator : numpy.random.Generator
+        """
+        alike = self.correlation
+        parts = ((self.own, alike.misfit), (self.fluctuation, alike.fluctuation))
+        found = np.zeros(self.own.shape)
+        for sizes, share in parts:
+            found += sizes * correlated(generator.standard_normal(sizes.shape), share)
+        return found
 
     def of_sum(self, weights: Floats, *, single_run: bool = True) -> Floats:
         """Return the sd of a weighted sum of the losses of a run, shape (candidates, draws).
@@ -82,10 +110,13 @@ class Spread:
         ----------
         weights : ndarray, shape (domains,)
         single_run : bool
-            Whether the fluctuation counts, or the expected loss is asked for.
+            Whether what is the run's own counts, or the expected loss is asked for.
         """
-        fluctuation = self.fluctuation if single_run else np.zeros_like(self.fluctuation)
-        variance = self.correlation.variance(self.law, fluctuation, weights)
+        alike = self.correlation
+        parts = [(self.law, alike.misfit)]
+        if single_run:
+            parts += [(self.own, alike.misfit), (self.fluctuation, alike.fluctuation)]
+        variance = sum(variance_of_sum(sizes, share, weights) for sizes, share in parts)
         return np.sqrt(np.maximum(variance, 0.0))
 
 
@@ -275,7 +306,8 @@ class Layout:
         found = self._combined.at(self.features[rows], self._lengths[1][rows]).astype(dtype)
         for end in self.ends(rows, dtype):
             known = self.bases.known[end.domain_index, self.candidates.base[rows]]
-            found[end.domain_index] *= self._scales(end, dtype).misfit
+            share = dtype(np.sqrt(1.0 - OWN_SHARE))
+            found[end.domain_index] *= share * self._scales(end, dtype).misfit
             if not known.all():
                 level = self._levels(end, rows, dtype) * ~known[:, None]
                 found[end.domain_index] += level * self.misfit.levels[end.domain_index]
@@ -297,7 +329,7 @@ class Layout:
         squares = (self._ramps**2).sum(axis=1)
         misfit = squares[self._lengths[1][rows], None].astype(dtype)
         shape = (len(self.domains), rows.size, self.sample.draws)
-        fluctuation, law = np.empty(shape, dtype), np.empty(shape, dtype)
+        fluctuation, law, own = (np.empty(shape, dtype) for _ in range(3))
         end: Any
         for end in self.ends(rows, dtype):
             known = self.bases.known[end.domain_index, self.candidates.base[rows]]
@@ -306,10 +338,11 @@ class Layout:
             if not known.all():
                 scales = replace(scales, offset=self._levels(end, rows, dtype))
             placed = Placed(scales, end.steps, floating, dtype(0.0))
-            parts = predictive_parts(placed, placed, misfit, np)
+            parts = predictive_parts(placed, placed, dtype(1.0 - OWN_SHARE) * misfit, np)
             for whole, part in zip((fluctuation, law), parts, strict=True):
                 whole[end.domain_index] = np.sqrt(part)
-        return Spread(law, fluctuation, self.correlation)
+            own[end.domain_index] = np.sqrt(dtype(OWN_SHARE) * misfit) * scales.misfit
+        return Spread(law, own, fluctuation, self.correlation)
 
     @cached_property
     def _base_levels(self) -> Floats:

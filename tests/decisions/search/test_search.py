@@ -82,10 +82,14 @@ class ByHand:
     def sd(self, *, single_run: bool) -> Floats:
         """The sd of the objective about the law's, its quadratic form written out."""
         alike = self.spread.correlation
-        parts = [(self.spread.law, alike.misfit), (self.spread.fluctuation, alike.fluctuation)]
+        parts = [
+            (self.spread.law, alike.misfit),
+            (self.spread.own, alike.misfit),
+            (self.spread.fluctuation, alike.fluctuation),
+        ]
         variance = sum(
             (0.3 * own[0]) ** 2 + (0.7 * own[1]) ** 2 + 2 * 0.21 * share * own[0] * own[1]
-            for own, share in parts[: 1 + single_run]
+            for own, share in parts[: 3 if single_run else 1]
         )
         return np.asarray(np.sqrt(variance))
 
@@ -198,12 +202,10 @@ def breaches_by_hand(found: Search) -> Floats:
     before = [lab().base_loss("annealed_0pct", domain) or 0.0 for domain in ("general", "kernel")]
     rise = losses - np.array(before)[:, None, None]
     mixed = 1.5 * rise[0] - 0.5 * rise[1]
-    alike, fluctuation = own.spread.correlation, own.spread.fluctuation
-    spread = np.sqrt(
-        (1.5 * noise[0]) ** 2
-        + (0.5 * noise[1]) ** 2
-        - 1.5 * (alike.misfit * sd[0] * sd[1] + alike.fluctuation * fluctuation[0] * fluctuation[1])
-    )
+    alike = own.spread.correlation
+    together = alike.misfit * (sd.prod(axis=0) + own.spread.own.prod(axis=0))
+    together += alike.fluctuation * own.spread.fluctuation.prod(axis=0)
+    spread = np.sqrt((1.5 * noise[0]) ** 2 + (0.5 * noise[1]) ** 2 - 1.5 * together)
     return np.stack(
         [
             norm.sf((0.2 - rise[0]) / noise[0]).mean(axis=1),
@@ -290,9 +292,8 @@ def test_contenders_in_every_draw() -> None:
     own = Contenders.of(valuation, found.candidates.take(rows), found.best)
     hand = ByHand.of(found)
     values, losses = hand.whole, (hand.losses + hand.missed)[:, rows]
-    noise = hand.spread.fluctuation[:, rows]
+    noise = np.sqrt(hand.spread.own**2 + hand.spread.fluctuation**2)[:, rows]
     np.testing.assert_allclose(own.values, values[rows], rtol=1e-6)
-    np.testing.assert_allclose(own.spread.fluctuation, noise)
     np.testing.assert_allclose(own.regrets, (values - values.min(axis=0))[rows], atol=CLOSE)
     wanted = risk.expected_regret(values.T)[rows]
     np.testing.assert_allclose(own.expected_regret, wanted, atol=CLOSE)
@@ -304,10 +305,13 @@ def test_contenders_in_every_draw() -> None:
     assert runs.shape == (2, 3, 20_000)
     sd = np.sqrt(losses.var(axis=2) + (noise**2).mean(axis=2))
     np.testing.assert_allclose(runs.std(axis=2), sd, rtol=0.05)
-    # The fluctuations of the two losses of a run go together as far as they were found to.
+    # The two losses of a run go together, those of the law's misses more than the fluctuations.
+    spread = hand.spread.correlation
     about = runs - np.tile(losses, 200)
-    share = np.array([np.corrcoef(*about[:, row])[0, 1] for row in range(3)])
-    np.testing.assert_allclose(share, hand.spread.correlation.fluctuation, atol=0.05)
+    covariance = np.array([np.cov(*about[:, row])[0, 1] for row in range(3)])
+    wanted = spread.misfit * hand.spread.own[0] * hand.spread.own[1]
+    wanted += spread.fluctuation * hand.spread.fluctuation[0] * hand.spread.fluctuation[1]
+    np.testing.assert_allclose(covariance, wanted[rows].mean(axis=1), rtol=0.15)
 
 
 def test_slices_leave_the_recommendation_in_one_quantity() -> None:
