@@ -1,4 +1,4 @@
-"""JavaScript of the package run outside it: by Node alone, and in the page by a browser without a window."""
+"""JavaScript of the package run outside it: by Node alone, and by a browser without a window."""
 
 import html
 import json

@@ -20,6 +20,7 @@ from bayes_cpt.forecast.skeleton import Skeleton, sample_of
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.law import gather
+from bayes_cpt.model.base_level import kept_level, unmeasured_level
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.residuals import Placed, ResidualDesign, predictive_variance
 from bayes_cpt.model.setup import Frame
@@ -89,8 +90,15 @@ class LawDraws:
     def noise(self, curves: Curves, curve: int, rows: Any, design: ResidualDesign) -> Floats:
         """Return the sd of a new run's loss about the law's at points of a curve, (points, draws)."""
         at: Any = Columns.of(curves.points, rows, self.bases)
-        pretraining = float(not curves.curves[curve].continual)
+        named = curves.curves[curve]
+        pretraining = float(not named.continual)
         scales = self.frame.residual_scales(at, pretraining, self.parameters, self.coefficients, np)
+        if named.continual and not named.base_known and named.base_steps:
+            level = unmeasured_level(
+                self.frame, self.parameters, at.domain_index, named.base_steps, named.base_rate
+            )
+            kept = kept_level(self.frame, at, self.coefficients)
+            scales = replace(scales, offset=level * kept)
         floating, beyond = (own[rows][:, None] for own in (design.floating, design.beyond))
         misfit = (design.ramps[rows] ** 2).sum(axis=1)[:, None]
         placed = Placed(scales, curves.points.steps[rows][:, None], floating, beyond)

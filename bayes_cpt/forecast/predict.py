@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.forecast.bands import COLUMNS, bands
+from bayes_cpt.forecast.error_correlation import error_correlation
 from bayes_cpt.forecast.plans import (
     DRAWS,
     Kind,
@@ -81,10 +82,11 @@ def predict(
     -------
     xarray.Dataset
         ``loss`` and ``expected``, dims chain, draw, run, domain, step, nats/token; NaN at steps that a
-        run has not. ``mean``, ``median``, ``sd``, ``lower`` and ``upper`` (run, domain, step) are the bands
-        of `bayes_cpt.forecast.bands.bands`. ``outside`` (run) says where a run leaves what was fitted,
-        empty inside;
-        ``phase``, ``base`` and ``replay`` (run) and ``learning_rate`` (run, step) say what was predicted.
+        run has not. The two losses of a new run err together (`bayes_cpt.forecast.error_correlation`), so
+        that sums of them have the right spread. ``mean``, ``median``, ``sd``, ``lower`` and ``upper`` (run,
+        domain, step) are the bands of `bayes_cpt.forecast.bands.bands`. ``outside`` (run) says where a run
+        leaves what was fitted, empty inside; ``phase``, ``base`` and ``replay`` (run) and
+        ``learning_rate`` (run, step) say what was predicted.
 
     Raises
     ------
@@ -101,7 +103,8 @@ def predict(
         loss = expected
     else:
         observed = observed_curves(posterior, curves) if kind == "known_run" else None
-        drawn = simulate(posterior.frame, parameters, curves, observed, generator)
+        alike = error_correlation(posterior) if observed is None else None
+        drawn = simulate(posterior.frame, parameters, curves, observed, generator, alike)
         expected, loss = drawn.expected, drawn.loss
     chains = posterior.tree["posterior"].sizes["chain"]
     dataset = _dataset(posterior, target, curves, expected, loss, chains, kind)

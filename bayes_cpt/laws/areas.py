@@ -36,7 +36,7 @@ class AreaForm:
     reference_rate : float
         Raw learning rate at which the memory's clock counts steps.
     memory_clock : float
-        kappa: in a step at learning rate eta the memory fades by ``lambda^((eta/reference_rate)^kappa)``.
+        nu: in a step at learning rate eta the memory fades by ``lambda^((eta/reference_rate)^nu)``.
         0 counts steps.
     count_warmup : bool
         Whether PT starts from level 0, and S2_pt counts from the reference rate. Else a warm-up does not

@@ -100,12 +100,17 @@ class Points:
 
 @dataclass(frozen=True)
 class Curve:
-    """One run on one validation set: its name and what belongs to the whole curve."""
+    """One run on one validation set: its name and what belongs to the whole curve.
+
+    `base_steps` and `base_rate` are the steps of the base's PT and its last learning rate; 0 without one.
+    """
 
     run: str
     domain: str
     continual: bool
     base_known: bool
+    base_steps: int = 0
+    base_rate: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,7 +261,8 @@ def build_curves(
             if not wanted[domain].size:
                 continue
             base_loss = _base_loss(study, run, domain)
-            curve = Curve(run.name, domain, run.phase == "cpt", base_loss is not None)
+            end = _base_end(study, run)
+            curve = Curve(run.name, domain, run.phase == "cpt", base_loss is not None, *end)
             shared = (len(curves), domain_index, run, curve, reference)
             losses = _measured(study, run, domain, wanted[domain])
             columns.append(_columns(areas, np.searchsorted(union, wanted[domain]), losses, *shared))
@@ -274,6 +280,12 @@ def _areas(study: Study, run: Run, steps: IntArray, form: AreaForm) -> PhaseArea
     if run.phase == "pt":
         return pretraining_areas(run.schedule, steps, form)
     return continual_areas(study.base(str(run.base)).schedule, run.schedule, steps, form)
+
+
+def _base_end(study: Study, run: Run) -> tuple[int, float]:
+    """Return steps and last learning rate of the base of a CPT run; 0 where there is no schedule."""
+    schedule = study.base(str(run.base)).schedule if run.phase == "cpt" else None
+    return (0, 0.0) if schedule is None else (schedule.steps, schedule.final)
 
 
 def _base_loss(study: Study, run: Run, domain: str) -> float | None:

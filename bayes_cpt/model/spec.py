@@ -69,7 +69,7 @@ class LawTable(Strict):
     count_warmup : bool
         Whether the rise of the learning rate in a PT warm-up counts in S2_pt, as it does in CPT.
     memory_clock : float
-        kappa: the memory fades with the learning rate to this power; 0 counts steps.
+        nu: the memory fades with the learning rate to this power; 0 counts steps.
     shift_power : float
         Power of the learning rate in the forward area of the shift.
     shift_saturation : str

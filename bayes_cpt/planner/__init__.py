@@ -1,1 +1,1 @@
-"""The planner: one page in which a run's forecast moves with its settings, computed from posterior draws."""
+"""The planner: one page in which a run's forecast moves with its settings, from posterior draws."""

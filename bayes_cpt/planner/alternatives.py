@@ -1,7 +1,7 @@
 """What else could be trained in as many steps: what regret is counted from, and the Pareto front.
 
-The balance of the page is linear in the two losses, so that the lowest of it in a draw, whatever the weight,
-lies on the lower hull of the draw's losses: a few points each stand for thousands of runs.
+The balance of the page is linear in the two losses, so that the lowest of it in a draw, whatever the
+weight, lies on the lower hull of the draw's losses: a few points each stand for thousands of runs.
 """
 
 from dataclasses import dataclass

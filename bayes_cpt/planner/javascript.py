@@ -53,7 +53,7 @@ FUNCTIONS = {
 }
 
 
-class UnknownToThePage(SpecError):
+class UnknownToThePageError(SpecError):
     """A law with something in it that the planner's page does not compute."""
 
     def __init__(self, model: str, role: str, what: str) -> None:
@@ -133,7 +133,7 @@ def law_code(spec: ModelSpec, role: str, name: str) -> LawCode:
 
     Raises
     ------
-    UnknownToThePage
+    UnknownToThePageError
         If the law takes what the page does not compute.
     """
     try:
@@ -143,11 +143,11 @@ def law_code(spec: ModelSpec, role: str, name: str) -> LawCode:
         known |= {f"reference_{own}": SETTING for own in REFERENCE}
         free = {str(own) for output in outputs for own in output.free_symbols}
         if unknown := sorted(free - set(known)):
-            raise UnknownToThePage(spec.name, role, ", ".join(unknown))
+            raise UnknownToThePageError(spec.name, role, ", ".join(unknown))
         loops = _Loops(known)
         source = loops.function(name, outputs)
     except (AttributeError, TypeError) as error:
-        raise UnknownToThePage(spec.name, role, str(error)) from error
+        raise UnknownToThePageError(spec.name, role, str(error)) from error
     used = tuple(own for own, symbol in symbols.items() if str(symbol) in loops.used)
     return LawCode(source, used)
 

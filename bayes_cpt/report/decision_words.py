@@ -215,8 +215,7 @@ def _rival(decision: "Decision") -> dict[str, Any] | None:
 def _cautions(decision: "Decision") -> list[str]:
     valuation, candidates = decision.valuation, decision.contenders.candidates
     base, objective = candidates.bases[candidates.base[0]], valuation.objective
-    cautions = [f"It leaves what was fitted: {note}" for note in decision.outside[0]]
-    cautions += [f"{_sentence(edge)}, so that better may lie beyond" for edge in decision.edges]
+    cautions = [f"{_sentence(edge)}, so that better may lie beyond" for edge in decision.edges]
     cautions += [_sentence(note) for note in decision.space.notes]
     if not valuation.model.bases(candidates.bases).known[:, candidates.base[0]].all():
         cautions.append(f"The loss of {base.name} was not measured: it is taken to lie on the law")

@@ -1,6 +1,7 @@
 """The letters of the printed equation, each with what it means."""
 
 from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.spec import LawTable
 
 # One line per summand: a term's name in the law, and how it is printed.
 SUMMANDS = {
@@ -13,6 +14,8 @@ SUMMANDS = {
 SLOW = (
     "S2 = (1 - slow_share)·S2(lambda) + slow_share·S2(lambda_slow)·(1 - lambda_slow)/(1 - lambda)"
 )
+LEVEL = "S2 = (start^zeta - e^zeta)/(1 - lambda), e the level of the learning rate eta"
+SLOW_LEVEL = "e = (1 - slow_share)·e(lambda) + slow_share·e(lambda_slow)"
 FOLDED = "S2_pt = 0: what annealing gained in PT is a part of L0"
 REPLAY_FACTORS = {
     "none": "1",
@@ -25,9 +28,11 @@ COEFFICIENTS = {
     "L0": "loss that endless pre-training would approach, nats/token",
     "A": "size of the power law in the forward area",
     "alpha": "exponent of the forward area",
+    "rho": "power of the learning rate in the forward area",
     "lambda": "momentum of the annealing memory, per step",
     "lambda_slow": "momentum of the slow part of the annealing, per step",
     "slow_share": "share of the annealing gain that comes at the slow pace",
+    "zeta": "power of the learning rate's level in the annealing area",
     "C1": "annealing gain in PT, nats/token per annealing area",
     "C2": "annealing gain in CPT, the same unit",
     "a1": "log change of the CPT annealing gain from full replay to none",
@@ -69,7 +74,7 @@ def equation(frame: Frame) -> list[str]:
         lines = [line.replace("·exp(a1·r_cpt)", "") for line in lines]
     if not law.replay_rate:
         lines = [line.replace("·(r_cpt/h)^omega", "") for line in lines]
-    areas = [SLOW] if law.slow_annealing else []
+    areas = _areas(law)
     if law.unknown_base:
         lines = [line.replace("S1_pt", "S1_base") for line in lines]
         areas.append(FOLDED)
@@ -84,6 +89,24 @@ def equation(frame: Frame) -> list[str]:
             for domain, factor in zip(frame.domains, factors, strict=True)
         ]
     )
+
+
+def _areas(law: LawTable) -> list[str]:
+    """Return how areas differ from the sums that the paper prints."""
+    lines = ["S1 = sum of eta^rho"] if law.forward_power else []
+    if law.continual and law.shift_power != 1.0:
+        lines.append(f"S1_cpt of the shift = eta*·sum of (eta/eta*)^{law.shift_power:g}")
+    if law.level_power:
+        lines += [LEVEL, SLOW_LEVEL] if law.slow_annealing else [LEVEL]
+    elif law.slow_annealing:
+        lines.append(SLOW)
+    if law.memory_clock:
+        lines.append(f"in a step the memory fades by lambda^((eta/eta*)^{law.memory_clock:g})")
+    if law.count_warmup and not law.unknown_base:
+        lines.append("S2_pt counts from eta*, the warm-up included")
+    if law.continual and law.carry_memory and not law.unknown_base:
+        lines.append("S2_cpt counts from the level at the transfer")
+    return lines
 
 
 def _laid_out(lines: list[str]) -> list[str]:

@@ -77,7 +77,7 @@ def test_mean_and_spread_of_a_population_are_recovered() -> None:
     assert stats.kstest(np.concatenate(ranks), "uniform").pvalue > 1e-3
     assert 2e-4 < np.min(ranks) <= np.max(ranks) < 1.0 - 2e-4
     # Fourteen studies tell most of what there is to know.
-    mean, spread = truth()
+    _, spread = truth()
     assert np.all(found.mean.std(axis=0)[known()] < 0.15 + 0.5 * spread[known()])
 
 

@@ -10,7 +10,7 @@ from scripts import in_node, needs_node
 from bayes_cpt.laws.term import Parameter
 from bayes_cpt.model.compiled.symbolic import Exp, Expm1, Log, Log1p, Sqrt
 from bayes_cpt.model.spec import LawTable, read_spec
-from bayes_cpt.planner.javascript import INPUTS, UnknownToThePage, law_code, shown
+from bayes_cpt.planner.javascript import INPUTS, UnknownToThePageError, law_code, shown
 
 X, Y = sympy.Symbol("x", real=True), sympy.Symbol("y", positive=True)
 EXPRESSIONS = [
@@ -83,7 +83,7 @@ def test_a_term_that_the_page_does_not_know_is_refused_in_words(
 
     spec = read_spec("cpt-replay")
     monkeypatch.setattr(LawTable, "build", with_weekday)
-    with pytest.raises(UnknownToThePage) as caught:
+    with pytest.raises(UnknownToThePageError) as caught:
         law_code(spec, "general", "law")
     (problem,) = caught.value.problems
     assert problem.place == "model cpt-replay"

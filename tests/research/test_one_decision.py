@@ -30,7 +30,7 @@ def world() -> World:
 
 def forecast(losses: Floats, sd: float = 0.01) -> Forecast:
     """Return a forecast of draws, shape (domains, draws, candidates)."""
-    return Forecast(losses, np.full_like(losses, sd))
+    return Forecast(losses, losses, np.full_like(losses, sd))
 
 
 def scattered(world: World, draws: int = 40, sd: float = 0.01) -> Forecast:

@@ -229,8 +229,7 @@ class ScheduleChoice:
         # Only the last learning rate counts: a run held there stands for all that end there.
         held = ScheduleBatch(last, last, last, none, none, whole, none)
         one = Candidates((end.base,), none, np.array([end.replay]), held, np.zeros((1, 0)), none)
-        sd = end.model.layout(one).noise(none)[:, 0]
-        return float(np.median(np.sqrt(end.weights**2 @ sd**2)))
+        return float(np.median(end.model.layout(one).spread(none).of_sum(end.weights)))
 
     @property
     def misfit(self) -> float:

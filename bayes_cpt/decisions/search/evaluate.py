@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.layout import BaseTable, Block, Layout, Losses
 from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.forecast.error_correlation import error_correlation
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.trials import LawSample, base_losses
-from bayes_cpt.study.runs import Base
+from bayes_cpt.model.discrepancy import Configuration, ErrorCorrelation, SharedMisfit
+from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
 
 type Floats = NDArray[np.floating]
@@ -38,16 +40,29 @@ class FinalLosses:
         What was sampled, for the sizes of residuals.
     measured : callable
         Returns the measured losses of a base on each validation set, None where there is none.
+    correlation : ErrorCorrelation
+        How alike the errors of the two losses of a run are.
+    misfit : SharedMisfit
+        What the law misses as a function of the configuration, in each draw.
     """
 
     study: Study
     sample: LawSample
     parameters: dict[str, NDArray[np.float64]]
     measured: Callable[[Base], Losses]
+    correlation: ErrorCorrelation
+    misfit: SharedMisfit
 
     @classmethod
-    def of(cls, posterior: Posterior, draws: int = DRAWS) -> Self:
+    def of(cls, posterior: Posterior, draws: int = DRAWS, seed: int = 0) -> Self:
         """Return the law in about as many draws, spread evenly over the chains.
+
+        Parameters
+        ----------
+        posterior : Posterior
+        draws : int
+        seed : int
+            Of what the law misses.
 
         Raises
         ------
@@ -66,7 +81,25 @@ class FinalLosses:
             return (None,) * len(frame.domains)
 
         sample = LawSample.of(posterior, draws)
-        return cls(posterior.study, sample, posterior.parameters(draws), measured)
+        parameters = posterior.parameters(draws)
+        correlation = error_correlation(posterior)
+        misfit = SharedMisfit(sample.draws, correlation.misfit, len(frame.domains), seed)
+        return cls(posterior.study, sample, parameters, measured, correlation, misfit)
+
+    def innovations(self, base: Base, run: Run, knots: int) -> Floats:
+        """Return the innovations of a run's misfit, shape (domains, draws, knots).
+
+        Parameters
+        ----------
+        base : Base
+            Of the run.
+        run : Run
+        knots : int
+            How many innovations.
+        """
+        configuration = Configuration.of(base.schedule, run.schedule, run.replay or 0.0)
+        features = configuration.features(self.sample.frame.reference)
+        return self.misfit.innovations(features, knots)[:, 0]
 
     @property
     def draws(self) -> int:
@@ -84,11 +117,28 @@ class FinalLosses:
 
     def layout(self, candidates: Candidates) -> Layout:
         """Return candidates laid out for the law; for few of them, it gives losses in double precision."""
-        return Layout(self.sample, self.parameters, candidates, self.bases(candidates.bases))
+        return Layout(
+            self.sample,
+            self.parameters,
+            candidates,
+            self.bases(candidates.bases),
+            self.misfit,
+            self.correlation,
+        )
 
     def losses(self, candidates: Candidates) -> Floats:
         """Return the law's expected losses, shape (domains, candidates, draws), nats/token."""
         return self.layout(candidates).losses(np.arange(len(candidates)))
+
+    def expected(self, candidates: Candidates) -> Floats:
+        """Return the law's losses and what it misses, of the shape of `losses`.
+
+        Parameters
+        ----------
+        candidates : Candidates
+        """
+        layout, rows = self.layout(candidates), np.arange(len(candidates))
+        return layout.losses(rows) + layout.missed(rows)
 
     def map[T](
         self, candidates: Candidates, function: Callable[[Block], T], cores: int | None = None

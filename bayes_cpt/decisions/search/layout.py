@@ -5,7 +5,7 @@ precision: the same terms, in half the time, within 1e-5 nats.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -19,7 +19,9 @@ from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.laws.law import gather
 from bayes_cpt.laws.phase_areas import transfer_state
 from bayes_cpt.laws.schedule_batch import Ends
-from bayes_cpt.model.residuals import ONSET_SHARE, Placed, misfit_variance, predictive_variance
+from bayes_cpt.model.base_level import kept_level, unmeasured_level
+from bayes_cpt.model.discrepancy import Combined, ErrorCorrelation, SharedMisfit
+from bayes_cpt.model.residuals import ONSET_SHARE, Placed, Scales, predictive_parts, unit_ramps
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.schedules import constant
 
@@ -40,13 +42,51 @@ class Block:
         Which candidates they are.
     losses : ndarray, shape (domains, block, draws)
         The law's expected losses, nats/token.
-    noise : callable
-        Returns the sd of a single run about them, of the same shape (see `Layout.noise`).
+    missed, spread : callable
+        Return what the law misses in each draw, of the same shape, and the sizes of all that moves a loss
+        about the law's (see `Layout`).
     """
 
     rows: Ints
     losses: Floats
-    noise: Callable[[], Floats]
+    missed: Callable[[], Floats]
+    spread: Callable[[], "Spread"]
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """What moves the losses of a run about the law's, as standard deviations in each draw.
+
+    Parameters
+    ----------
+    law : ndarray, shape (domains, candidates, draws)
+        Of what the law misses, which would come again in a run of the same configuration.
+    fluctuation : ndarray, shape (domains, candidates, draws)
+        Of a single run about that.
+    correlation : ErrorCorrelation
+        Between the validation sets.
+    """
+
+    law: Floats
+    fluctuation: Floats
+    correlation: ErrorCorrelation
+
+    def single_run(self) -> Floats:
+        """Return the sd of each loss of a single run, shape (domains, candidates, draws)."""
+        return np.sqrt(self.law**2 + self.fluctuation**2)
+
+    def of_sum(self, weights: Floats, *, single_run: bool = True) -> Floats:
+        """Return the sd of a weighted sum of the losses of a run, shape (candidates, draws).
+
+        Parameters
+        ----------
+        weights : ndarray, shape (domains,)
+        single_run : bool
+            Whether the fluctuation counts, or the expected loss is asked for.
+        """
+        fluctuation = self.fluctuation if single_run else np.zeros_like(self.fluctuation)
+        variance = self.correlation.variance(self.law, fluctuation, weights)
+        return np.sqrt(np.maximum(variance, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,12 +155,18 @@ class Layout:
     candidates : Candidates
     bases : BaseTable
         Of the candidates' bases.
+    misfit : SharedMisfit
+        What the law misses as a function of the configuration.
+    correlation : ErrorCorrelation
+        Between the losses of a run.
     """
 
     sample: LawSample
     parameters: dict[str, NDArray[np.float64]]
     candidates: Candidates
     bases: BaseTable
+    misfit: SharedMisfit
+    correlation: ErrorCorrelation
 
     @property
     def domains(self) -> range:
@@ -156,13 +202,42 @@ class Layout:
     def _precisions(self) -> dict[Any, "_Drawn"]:
         return {own: _Drawn.of(self, own) for own in (np.float64, SINGLE)}
 
+    @cached_property
+    def features(self) -> Floats:
+        """What the misfit depends on, shape (candidates, features)."""
+        return self.candidates.configuration(self.areas.forward).features(
+            self.sample.frame.reference
+        )
+
+    @cached_property
+    def _lengths(self) -> tuple[Ints, Ints]:
+        """The different numbers of steps, and the place of each candidate's among them."""
+        found, place = np.unique(self.candidates.schedules.steps, return_inverse=True)
+        return found, place
+
+    @cached_property
+    def _ramps(self) -> Floats:
+        """What innovations of the misfit add after each number of steps, shape (lengths, knots)."""
+        frame = self.sample.frame
+        onset = ONSET_SHARE * frame.reference.steps
+        return np.asarray(unit_ramps(self._lengths[0], onset, frame.spec.residuals.misfit_memory))
+
+    @cached_property
+    def _combined(self) -> Combined:
+        return self.misfit.along(self._ramps)
+
     def prepare(self) -> None:
         """Compute what all candidates share: threads need not wait for each other then."""
-        _ = self.columns, self.areas, self._precisions
+        _ = self.columns, self.areas, self._precisions, self.features, self._combined
 
     def block(self, rows: Ints) -> Block:
         """Return some candidates in single precision."""
-        return Block(rows, self.losses(rows, SINGLE), lambda: self.noise(rows, SINGLE))
+        return Block(
+            rows,
+            self.losses(rows, SINGLE),
+            lambda: self.missed(rows, SINGLE),
+            lambda: self.spread(rows, SINGLE),
+        )
 
     def ends(self, rows: Ints, dtype: Any = np.float64) -> list[Columns]:
         """Return the last steps of some candidates on each validation set."""
@@ -184,25 +259,80 @@ class Layout:
             found[end.domain_index] = end.losses(self.sample.frame.law, coefficients, offset)
         return found
 
-    def noise(self, rows: Ints, dtype: Any = np.float64) -> Floats:
-        """Return the sd of a single run about its expected loss, shape (domains, candidates, draws).
+    def missed(self, rows: Ints, dtype: Any = np.float64) -> Floats:
+        """Return draws of what the law misses of some candidates, shape (domains, candidates, draws).
 
-        See `bayes_cpt.model.residuals.predictive_variance`.
+        A function of the configuration in each draw (see `bayes_cpt.model.discrepancy`), whose mean over
+        draws is 0: the law's own losses are expected, free of the Monte Carlo error of what is drawn here.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Which candidates.
+        dtype : type
+            Precision.
         """
-        frame, drawn = self.sample.frame, self._precisions[dtype]
-        steps = self.candidates.schedules.steps[rows]
-        onset = ONSET_SHARE * frame.reference.steps
-        memory = frame.spec.residuals.misfit_memory
-        misfit = misfit_variance(steps, onset, memory)[:, None].astype(dtype)
-        found = np.empty((len(self.domains), rows.size, self.sample.draws), dtype)
+        found = self._combined.at(self.features[rows], self._lengths[1][rows]).astype(dtype)
+        for end in self.ends(rows, dtype):
+            known = self.bases.known[end.domain_index, self.candidates.base[rows]]
+            found[end.domain_index] *= self._scales(end, dtype).misfit
+            if not known.all():
+                level = self._levels(end, rows, dtype) * ~known[:, None]
+                found[end.domain_index] += level * self.misfit.levels[end.domain_index]
+        # A single draw is a law, not a sample that has a mean.
+        return found - found.mean(axis=-1, keepdims=True) if found.shape[-1] > 1 else found
+
+    def spread(self, rows: Ints, dtype: Any = np.float64) -> Spread:
+        """Return the sizes of what moves losses about the law's.
+
+        See `bayes_cpt.model.residuals.predictive_parts`.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Which candidates.
+        dtype : type
+            Precision.
+        """
+        squares = (self._ramps**2).sum(axis=1)
+        misfit = squares[self._lengths[1][rows], None].astype(dtype)
+        shape = (len(self.domains), rows.size, self.sample.draws)
+        fluctuation, law = np.empty(shape, dtype), np.empty(shape, dtype)
         end: Any
         for end in self.ends(rows, dtype):
             known = self.bases.known[end.domain_index, self.candidates.base[rows]]
             floating = (~known)[:, None].astype(dtype)
-            scales = frame.residual_scales(end, 0.0, drawn.parameters, drawn.coefficients, np)
+            scales = self._scales(end, dtype)
+            if not known.all():
+                scales = replace(scales, offset=self._levels(end, rows, dtype))
             placed = Placed(scales, end.steps, floating, dtype(0.0))
-            found[end.domain_index] = np.sqrt(predictive_variance(placed, misfit, np))
+            parts = predictive_parts(placed, placed, misfit, np)
+            for whole, part in zip((fluctuation, law), parts, strict=True):
+                whole[end.domain_index] = np.sqrt(part)
+        return Spread(law, fluctuation, self.correlation)
+
+    @cached_property
+    def _base_levels(self) -> Floats:
+        """The sd of each base's loss if nobody measured it, shape (domains, bases, draws)."""
+        frame, found = self.sample.frame, np.zeros(self.bases.loss.shape)
+        for domain in self.domains:
+            for index, base in enumerate(self.candidates.bases):
+                schedule = base.schedule
+                if schedule is not None and not self.bases.known[domain, index]:
+                    end = (schedule.steps, schedule.final)
+                    found[domain, index] = unmeasured_level(frame, self.parameters, domain, *end)
         return found
+
+    def _levels(self, end: Columns, rows: Ints, dtype: Any) -> Floats:
+        """Return the sd of what is left at the end of the unknown level of a base."""
+        levels = self._base_levels[end.domain_index, self.candidates.base[rows]].astype(dtype)
+        coefficients = self._precisions[dtype].coefficients
+        return np.asarray(levels * kept_level(self.sample.frame, end, coefficients))
+
+    def _scales(self, end: Any, dtype: Any) -> Scales:
+        drawn = self._precisions[dtype]
+        frame = self.sample.frame
+        return frame.residual_scales(end, 0.0, drawn.parameters, drawn.coefficients, np)
 
 
 @dataclass(frozen=True, eq=False)

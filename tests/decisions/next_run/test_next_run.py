@@ -280,7 +280,7 @@ def test_constraints_are_kept_by_what_is_chosen(probes: Path) -> None:
     own = next_run(lab_posterior(), objective, SPACE, probes, draws=100, candidates=64)
     layout = own.valuation.model.layout(own.candidates)
     rows = np.arange(len(own.candidates))
-    breaches = own.valuation.breaches(own.candidates, layout.losses(rows), layout.noise(rows))
+    breaches = own.valuation.breaches(own.candidates, layout.losses(rows), layout.spread(rows))
     assert breaches.max() <= 0.3 + 0.02
     assert "what breaks a constraint now" in " ".join(own.sentences())
 
