@@ -87,7 +87,9 @@ def test_powers_have_their_meaning() -> None:
     assert "forward area" in meaning(frame(), "rho")
     assert "annealing area" in meaning(frame(), "zeta")
     gain = meaning(frame(), "annealing_gain")
-    assert gain.startswith("fall of the loss when the learning rate goes from the reference LR to 0")
+    assert gain.startswith(
+        "fall of the loss when the learning rate goes from the reference LR to 0"
+    )
 
 
 def test_the_printed_step_of_the_level_is_the_one_computed() -> None:
