@@ -75,9 +75,7 @@ class Prepared:
     runs: tuple[Run, ...]
     steps: Mapping[tuple[str, str], Collection[int]]
 
-    def curves(
-        self, frame: Frame, runs: Iterable[Run], form: AreaForm | None = None
-    ) -> Curves:
+    def curves(self, frame: Frame, runs: Iterable[Run], form: AreaForm | None = None) -> Curves:
         """Return the curves of some of the runs (see `bayes_cpt.model.points.build_curves`)."""
         return frame.curves(
             self.study, lambda run, domain: self.steps[run.name, domain], runs, form

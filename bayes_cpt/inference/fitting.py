@@ -52,7 +52,8 @@ def fit(
         Chains sampled at once.
     attempts : int, optional
         How often at most to sample until the diagnostics hold; as often as
-        `bayes_cpt.inference.sampling.EFFORTS` says unless given. 1 is for a quick look.
+        `bayes_cpt.inference.sampling.EFFORTS` says (or `CAREFUL_EFFORTS`, where the base's PT is not
+        known) unless given. 1 is for a quick look.
 
     Returns
     -------
@@ -70,7 +71,7 @@ def fit(
         If the posterior cannot be sampled at all.
     """
     from bayes_cpt.inference.density import density_of
-    from bayes_cpt.inference.sampling import EFFORTS, sample
+    from bayes_cpt.inference.sampling import CAREFUL_EFFORTS, EFFORTS, sample
     from bayes_cpt.model.build import model_of
 
     if attempts is not None and attempts < 1:
@@ -79,11 +80,12 @@ def fit(
     spec = model if isinstance(model, ModelSpec) else read_spec(model)
     setup = build_setup(spec, study)
     check_evidence(study, continual=spec.law.continual)
+    efforts = CAREFUL_EFFORTS if setup.frame.spec.law.unknown_base else EFFORTS
     drawn = sample(
         density_of(model_of(setup)),
         seed,
         draws=draws,
-        efforts=EFFORTS[:attempts],
+        efforts=efforts[:attempts],
         progress=progress,
         cores=cores,
     )

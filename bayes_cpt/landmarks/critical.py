@@ -105,11 +105,11 @@ class CriticalPoint:
         if base.schedule is None:
             raise ValueError(f"the schedule of base {base.name} is not known: give it")
         draws = self.prior if by_prior else self.draws
-        frame = self.frame
-        start = transfer_state(base.schedule, frame.area_form)
-        areas = frame.area_form.powers.interval.series(np.log(start.forward))
-        log_area = frame.area_form.powers.basis(draws["power"].to_numpy()) @ areas
-        return (np.log(draws["forward_area"]) < log_area[:, None]).mean("draw")
+        form = self.frame.area_form
+        areas = form.powers.interval.series(np.log(transfer_state(base.schedule, form).forward))
+        log_area = form.powers.basis(draws["power"].to_numpy()) @ areas
+        beyond: xr.DataArray = draws["forward_area"] < np.exp(log_area)[:, None]
+        return beyond.mean("draw")
 
 
 def critical_point(

@@ -224,15 +224,15 @@ class Annealing:
         start, level : array, shape (..., points)
             Raw learning rates, above 0 where zeta is free.
         coefficients : mapping
-            lambda, and zeta where it is free.
+            lambda, zeta where it is free, and C1, whose axes tell those of the points.
         xp : module
             `numpy` or `pytensor.tensor`.
         """
         fall = start - level
         if self.level_power:
-            power = _beside(coefficients["zeta"], level)
+            power = _beside(coefficients["zeta"], coefficients["C1"])
             fall = xp.exp(power * xp.log(start)) - xp.exp(power * xp.log(level))
-        return fall / (1.0 - _beside(coefficients["lambda"], level))
+        return fall / (1.0 - _beside(coefficients["lambda"], coefficients["C1"]))
 
     def areas(self, points: Any, coefficients: Values, xp: Any) -> tuple[Any, Any]:
         """Return S2_pt and S2_cpt at the points, shape (..., points) each; S2_pt of an unknown base is 0.

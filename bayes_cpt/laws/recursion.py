@@ -52,6 +52,8 @@ def fill_levels(rates, paces, levels, log_momenta, points, table):  # type: igno
 
 # Up to this, a series to the tenth power gives expm1 to 1e-11, and compilers run it for many nodes at once.
 SERIES_TO = 0.5
+# 1/k: a division takes longer than all else in a term.
+INVERSE = tuple(1.0 / max(k, 1) for k in range(11))
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True, fastmath={"contract"})
@@ -64,46 +66,134 @@ def _fill_taken(pace, log_momenta, taken):  # type: ignore[no-untyped-def]
         return
     for j in range(taken.size):
         x = pace * log_momenta[j]
-        rest = 1.0 + x / 10.0
+        rest = 1.0 + x * INVERSE[10]
         for k in range(9, 1, -1):
-            rest = 1.0 + x / k * rest
+            rest = 1.0 + x * INVERSE[k] * rest
         taken[j] = -x * rest
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)
-def _decayed(shape, share):  # type: ignore[no-untyped-def]
-    """Return what is left of a decay after a share of its steps, 1 to 0 (linear, cosine, 1 - sqrt)."""
+def _rate(phase, share):  # type: ignore[no-untyped-def]
+    """Return the learning rate after a share of the steps of a phase: from, to, and shape."""
+    first, last, shape = phase[0], phase[1], phase[2]
     if shape == 0:
-        return 1.0 - share
+        return first + (last - first) * share
     if shape == 1:
-        return 0.5 * (1.0 + np.cos(np.pi * share))
-    return 1.0 - np.sqrt(share)
+        return last + (first - last) * 0.5 * (1.0 + np.cos(np.pi * share))
+    if shape == 2:
+        return last + (first - last) * (1.0 - np.sqrt(share))
+    return first * np.exp(share * np.log(last / first))
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)
-def _add_step(rate, count, clock, powers, log_momenta, taken, areas, levels):  # type: ignore[no-untyped-def]
-    """Go some steps at one learning rate; return how far the memory's clock went in one of them."""
+def _pace(log_rate, clock):  # type: ignore[no-untyped-def]
+    """Return how far the memory's clock goes in a step."""
+    return 1.0 if clock[1] == 0.0 else np.exp(clock[1] * (log_rate - clock[0]))
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _add_steps(rate, count, clock, powers, log_momenta, taken, areas, levels):  # type: ignore[no-untyped-def]
+    """Go some steps at one learning rate; return how far the memory's clock went."""
     log_rate = np.log(rate) if rate > 0.0 else -np.inf
     for p in range(powers.size):
-        if powers[p] == 1.0:
-            areas[p] += count * rate
-        elif powers[p] == 0.0:
-            areas[p] += count
-        elif rate > 0.0:
-            areas[p] += count * np.exp(powers[p] * log_rate)
-    pace = 1.0 if clock[1] == 0.0 else (rate / clock[0]) ** clock[1]
-    if count == 1.0:
-        _fill_taken(pace, log_momenta, taken)
-    else:
-        for j in range(taken.size):
-            taken[j] = -np.expm1(pace * count * log_momenta[j])
+        # A learning rate of 0 to the power 0 is a step all the same.
+        areas[p] += count * (np.exp(powers[p] * log_rate) if powers[p] > 0.0 else 1.0)
+    paced = count * _pace(log_rate, clock)
+    _fill_taken(paced, log_momenta, taken)
     for j in range(taken.size):
         levels[j] += taken[j] * (rate - levels[j])
-    return pace * count
+    return paced
+
+
+# Halvings of an exponent, and the terms of the series for what is left: 1e-11 up to `MOST_FADED`.
+HALVINGS, TERMS = 6, 8
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True, fastmath={"contract"})
+def _fill_left(paced, log_momenta, left):  # type: ignore[no-untyped-def]
+    """Fill in what steps of the memory's clock leave of the level, ``lambda^paced``, many nodes at once."""
+    scale = paced / 2.0**HALVINGS
+    for j in range(left.size):
+        x = scale * log_momenta[j]
+        rest = 1.0 + x * INVERSE[TERMS]
+        for k in range(TERMS - 1, 0, -1):
+            rest = 1.0 + x * INVERSE[k] * rest
+        for _ in range(HALVINGS):
+            rest *= rest
+        left[j] = rest
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True, fastmath={"contract"})
+def _add_panel(log_rates, paces, weights, sums_to, log_momenta, work, levels):  # type: ignore[no-untyped-def]
+    """Go the steps of a panel, from what is known at its nodes; return how far the memory's clock went."""
+    left, taken = work[0], work[1]
+    paced = 0.0
+    for q in range(paces.size):
+        paced += weights[q] * paces[q]
+    _fill_left(paced, log_momenta, left)
+    for j in range(levels.size):
+        levels[j] *= left[j]
+    for q in range(paces.size):
+        after = paced
+        for k in range(paces.size):
+            after -= sums_to[q, k] * paces[k]
+        _fill_left(after, log_momenta, left)
+        _fill_taken(paces[q], log_momenta, taken)
+        weighted = weights[q] * np.exp(log_rates[q])
+        for j in range(levels.size):
+            levels[j] += weighted * left[j] * taken[j]
+    return paced
+
+
+# What the shortest memory may fade in a panel, as an exponent, for its nodes to tell how.
+MOST_FADED = 6.0
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)
-def fill_ends(schedules, clock, powers, log_momenta, areas, levels, paced):  # type: ignore[no-untyped-def]
+def _go(phase, panels, clock, powers, log_momenta, work, areas, levels):  # type: ignore[no-untyped-def]
+    """Go through a phase; return how far the memory's clock went.
+
+    Panels get shorter towards the end, whose learning rates the level still feels most, and where they may
+    fall to 0; and towards a start that is as steep.
+    """
+    steps, every, weights, sums_to = panels
+    count = phase[3]
+    steepest = -min(log_momenta[0], log_momenta[-1])
+    rises = phase[1] > phase[0]
+    rough_start = phase[2] == 2 or rises
+    log_rates, paces = np.empty(every.shape[1]), np.empty(every.shape[1])
+    total, step = 0.0, 0.0
+    while step < count:
+        most = 0.5 * (count - step)
+        if rough_start:
+            most = min(most, step)
+        length = steps.size - 1
+        while length >= 0 and steps[length] > most:
+            length -= 1
+        while length >= 0:
+            highest = _rate(phase, (step + (steps[length] if rises else 1.0)) / count)
+            if steps[length] * steepest * _pace(np.log(highest), clock) <= MOST_FADED:
+                break
+            length -= 1
+        if length < 0:
+            step += 1.0
+            rate = _rate(phase, step / count)
+            total += _add_steps(rate, 1.0, clock, powers, log_momenta, work[0], areas, levels)
+            continue
+        for q in range(paces.size):
+            log_rates[q] = np.log(_rate(phase, (step + every[length, q]) / count))
+            paces[q] = _pace(log_rates[q], clock)
+            for p in range(powers.size):
+                areas[p] += weights[length, q] * np.exp(powers[p] * log_rates[q])
+        total += _add_panel(
+            log_rates, paces, weights[length], sums_to[length], log_momenta, work, levels
+        )
+        step += steps[length]
+    return total
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def fill_ends(schedules, panels, clock, powers, log_momenta, areas, levels, paced):  # type: ignore[no-untyped-def]
     """Fill in the areas after the last step of schedules that are held and then decay.
 
     Parameters
@@ -111,8 +201,10 @@ def fill_ends(schedules, clock, powers, log_momenta, areas, levels, paced):  # t
     schedules : ndarray, shape (schedules, 7)
         Initial rate, peak, last rate, steps of warm-up, of decay and in all, and shape of the decay: its
         place in `bayes_cpt.laws.schedule_batch.DECAYS`.
+    panels : tuple of ndarray
+        The arrays of `bayes_cpt.laws.panels.Panels`.
     clock : ndarray, shape (2,)
-        Reference learning rate and power of the memory's clock.
+        Log of the reference learning rate, and power of the memory's clock.
     powers : ndarray, shape (powers,)
     log_momenta : ndarray, shape (nodes,)
         Rising or falling.
@@ -123,29 +215,19 @@ def fill_ends(schedules, clock, powers, log_momenta, areas, levels, paced):  # t
     paced : ndarray, shape (schedules,)
         Filled in with the steps of the memory's clock.
     """
-    taken = np.empty(log_momenta.size)
+    work, phase = np.empty((2, log_momenta.size)), np.empty(4)
     for s in range(schedules.shape[0]):
         initial, peak, last = schedules[s, 0], schedules[s, 1], schedules[s, 2]
         warmup, decay, steps = schedules[s, 3], schedules[s, 4], schedules[s, 5]
-        shape = int(schedules[s, 6])
         area, level = areas[s], levels[s]
-        for p in range(powers.size):
-            area[p] = 0.0
-        total = 0.0
-        for i in range(int(warmup)):
-            rate = initial + (peak - initial) * (i + 1.0) / warmup
-            total += _add_step(rate, 1.0, clock, powers, log_momenta, taken, area, level)
+        area[:] = 0.0
+        phase[0], phase[1], phase[2], phase[3] = initial, peak, 0.0, warmup
+        total = _go(phase, panels, clock, powers, log_momenta, work, area, level)
         held = steps - warmup - decay
         if held > 0.0:
-            total += _add_step(peak, held, clock, powers, log_momenta, taken, area, level)
-        for i in range(int(decay)):
-            share = (i + 1.0) / decay
-            if shape == 3:
-                rate = peak * np.exp(share * np.log(last / peak))
-            else:
-                rate = last + (peak - last) * _decayed(shape, share)
-            total += _add_step(rate, 1.0, clock, powers, log_momenta, taken, area, level)
-        paced[s] = total
+            total += _add_steps(peak, held, clock, powers, log_momenta, work[0], area, level)
+        phase[0], phase[1], phase[2], phase[3] = peak, last, schedules[s, 6], decay
+        paced[s] = total + _go(phase, panels, clock, powers, log_momenta, work, area, level)
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)

@@ -1,11 +1,10 @@
 """Areas at the last step of many schedules of one form at once (docs/law.md, "Areas").
 
-`bayes_cpt.laws.phase_areas` runs along one schedule of any form and is the definition; a search over
-schedules wants the end of 100,000 that are held and then decay. Here only the steps of warm-up and decay
-are run through, and no schedule twice.
+`bayes_cpt.laws.phase_areas` runs along one schedule of any form and is the definition; a search over schedules
+wants the end of 100,000 that are held and then decay. Here warm-up and decay are summed at few steps
+(`bayes_cpt.laws.panels`).
 """
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -84,27 +83,42 @@ class ScheduleBatch:
             S1 before the first step.
         """
         momenta, powers = form.momenta.interval, form.powers.interval
-        places = np.concatenate([powers.at_nodes(), [form.shift_power]])
-        columns = (self.initial, self.peak, self.last_rate, self.warmup_steps, self.decay_steps,
-                   self.steps, self.shape)  # fmt: skip
-        table = np.column_stack([*columns, levels]).astype(np.float64)
-        distinct, place = np.unique(table, axis=0, return_inverse=True)
-        areas = np.empty((len(distinct), places.size))
-        reached = np.ascontiguousarray(distinct[:, len(columns) :])
-        paced = np.empty(len(distinct))
-        _in_threads(
-            distinct, len(columns), places, np.log(form.momenta.node_momenta()), form,
-            areas, reached, paced,
-        )  # fmt: skip
-        place = place.reshape(-1)
-        log_forward = np.log(np.maximum(areas[place, :-1] + forward, SMALLEST))
+        areas, reached, paced = self._filled(form, levels)
+        log_forward = np.log(np.maximum(areas[:, :-1] + forward, SMALLEST))
         scale = form.reference_rate ** (1.0 - form.shift_power)
         return Ends(
             log_forward=powers.series(log_forward),
-            level=momenta.series(reached[place]),
-            forward=scale * areas[place, -1],
-            paced_steps=paced[place],
+            level=momenta.series(reached),
+            forward=scale * areas[:, -1],
+            paced_steps=paced,
         )
+
+    def _filled(self, form: AreaForm, levels: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return S1_cpt at the nodes of rho and of the shift, levels, and paced steps, on all cores."""
+        from joblib import cpu_count
+
+        from bayes_cpt.laws.panels import panels
+        from bayes_cpt.laws.recursion import fill_ends
+
+        columns = (self.initial, self.peak, self.last_rate, self.warmup_steps, self.decay_steps,
+                   self.steps, self.shape)  # fmt: skip
+        table = np.column_stack(columns).astype(np.float64)
+        clock = np.array([np.log(form.reference_rate), form.memory_clock])
+        powers = np.append(form.powers.interval.at_nodes(), form.shift_power)
+        log_momenta = np.log(form.momenta.node_momenta())
+        areas, paced = np.empty((len(table), powers.size)), np.empty(len(table))
+        reached = np.array(levels, dtype=np.float64, order="C")
+        nodes = tuple(vars(panels()).values())
+
+        def fill(part: slice) -> None:
+            own = (areas[part], reached[part], paced[part])
+            fill_ends(table[part], nodes, clock, powers, log_momenta, *own)
+
+        cores = cpu_count()
+        edges = np.linspace(0, len(table), cores + 1).astype(int).tolist()
+        with ThreadPoolExecutor(cores) as pool:
+            list(pool.map(fill, map(slice, edges[:-1], edges[1:])))
+        return areas, reached, paced
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,24 +137,3 @@ class Ends:
     level: Floats
     forward: Floats
     paced_steps: Floats
-
-
-def _in_threads(
-    table: Floats, given: int, powers: Floats, log_momenta: Floats, form: AreaForm, *filled: Floats
-) -> None:
-    """Fill in areas, levels and paced steps of the schedules of a table, on all cores."""
-    from joblib import cpu_count
-
-    from bayes_cpt.laws.recursion import fill_ends
-
-    schedules = np.ascontiguousarray(table[:, :given])
-    clock = np.array([form.reference_rate, form.memory_clock])
-    parts = [part for part in np.array_split(np.arange(len(table)), cpu_count()) if part.size]
-
-    def fill(rows: NDArray[np.int64]) -> None:
-        part = slice(int(rows[0]), int(rows[-1]) + 1)
-        fill_ends(schedules[part], clock, powers, log_momenta, *(own[part] for own in filled))
-
-    run: Callable[..., object] = fill
-    with ThreadPoolExecutor(len(parts)) as pool:
-        list(pool.map(run, parts))

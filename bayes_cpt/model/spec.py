@@ -72,6 +72,8 @@ class LawTable(Strict):
         nu: the memory fades with the learning rate to this power; 0 counts steps.
     shift_power : float
         Power of the learning rate in the forward area of the shift.
+    shift_saturation : str
+        ``power``, as printed, or ``exponential``, without beta.
     unknown_base : bool
         Set by a fit whose base has ``known = false`` (see `bayes_cpt.model.unknown_base`).
     """
@@ -88,6 +90,7 @@ class LawTable(Strict):
     count_warmup: bool = False
     memory_clock: float = Field(default=0.0, ge=0, le=2)
     shift_power: float = Field(default=1.0, ge=0, le=2)
+    shift_saturation: Literal["power", "exponential"] = "power"
     unknown_base: bool = False
 
     @model_validator(mode="after")
@@ -142,6 +145,7 @@ class LawTable(Strict):
                 self.replay_rate,
                 "adaptation" in self.terms,
                 self.unknown_base,
+                self.shift_saturation == "exponential",
             ),
             "adaptation": Adaptation(shift_signs(roles)),
         }

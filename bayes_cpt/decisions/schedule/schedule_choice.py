@@ -236,8 +236,7 @@ class ScheduleChoice:
     def misfit(self) -> float:
         """How far apart the two terms are on the study's own runs: median root mean square, nats."""
         misfit = sum(
-            weight * self.end.match.at(momenta)[2]
-            for momenta, weight in self.end.parts
+            weight * self.end.match.at(momenta)[2] for momenta, weight, _ in self.end.parts
         )
         reference = max(run.schedule.peak for run in self.end.model.study.runs)
         return float(np.median(np.abs(misfit * self.end.sensitivity)) * reference)

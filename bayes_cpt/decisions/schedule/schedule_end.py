@@ -95,9 +95,14 @@ class ScheduleEnd:
         return self.base.schedule.final if self.base.schedule else 0.0
 
     @cached_property
-    def parts(self) -> list[tuple[Floats, Floats]]:
-        """Momenta of each draw and the weight of the level of each, shape (draws,) both."""
-        return momentum_parts(self.model.sample.coefficients)
+    def parts(self) -> list[tuple[Floats, Floats, Floats]]:
+        """Momenta of each draw, the weight of the level of each, and that level at first, (draws,) each."""
+        form = self.model.sample.form
+        series = form.momenta.interval.series(self._table.initial[0])
+        return [
+            (momenta, weight, form.momenta.basis(momenta) @ series)
+            for momenta, weight in momentum_parts(self.model.sample.coefficients)
+        ]
 
     @cached_property
     def few(self) -> NDArray[np.int64]:
@@ -112,14 +117,6 @@ class ScheduleEnd:
     @cached_property
     def _table(self) -> BaseTable:
         return self.model.bases((self.base,))
-
-    @cached_property
-    def _initial_level(self) -> Floats:
-        """Level before the first step of CPT, shape (draws,)."""
-        form = self.model.sample.form
-        if not form.carry_memory:
-            return np.full(self.model.draws, max(self.initial, SMALLEST))
-        return np.asarray(self._table.level[0])
 
     @cached_property
     def sensitivity(self) -> Floats:
@@ -155,22 +152,28 @@ class ScheduleEnd:
         )
 
     def level(self, schedule: Schedule, term: Term) -> Floats:
-        """Return the level after the last step under the law's own term or the multi-power one, (draws,)."""
+        """Return the level after the last step under the law's own term or the multi-power one, (draws,).
+
+        Of the multi-power term there is nothing but the run's own falls: what is carried over from PT
+        fades as under the law's own.
+        """
         sample = self.model.sample
         if term == "annealing":
             areas = continual_areas(self.base.schedule, schedule, [self.steps], sample.form)
             basis = sample.form.level_basis(sample.coefficients)
-            return np.maximum(basis @ areas.level_cpt[0], SMALLEST)
+            return np.asarray(np.maximum(basis @ areas.level_cpt[0], SMALLEST))
         falls = Falls.of(schedule.learning_rates(), self.initial, np.array([self.steps]))
-        level = self._initial_level.copy()
-        for momenta, weight in self.parts:
+        paced = float(sample.form.paces(schedule.learning_rates()).sum())
+        level = np.full(self.model.draws, self.initial)
+        for momenta, weight, start in self.parts:
             pace, factor, _ = self.match.at(momenta)
             blocks = max(1, pace.size * falls.size.shape[1] // BLOCK + 1)
             reduced = [
                 MultiPower().reduced(falls, _coefficients(paces[:, None]), np)[:, 0]
                 for paces in np.array_split(pace, blocks)
             ]
-            level -= weight * factor * np.concatenate(reduced)
+            carried = (start - self.initial) * momenta**paced
+            level += weight * (carried - factor * np.concatenate(reduced))
         return np.maximum(level, SMALLEST)
 
     def losses(self, areas: EndAreas, draws: NDArray[np.int64]) -> Floats:
@@ -220,8 +223,21 @@ class ScheduleEnd:
             Which term is used; both stands for the mean of the two.
         """
         rates = schedule.learning_rates()
-        value, _ = self.slopes(rates, np.ones(rates.size), criterion)
-        return value
+        return self.score(rates, np.ones(rates.size), criterion)
+
+    def score(self, rates: Floats, counts: Floats, criterion: Criterion) -> float:
+        """Return the expected objective of learning rates that are held for some steps each.
+
+        Parameters
+        ----------
+        rates, counts : ndarray, shape (stretches,)
+        criterion : {"annealing", "multi_power", "both"}
+        """
+        values = []
+        for term in terms_of(criterion):
+            areas = self.areas(rates, counts, self.few, self._level_at_end(term, rates, counts))
+            values.append(self.objective(areas, self.few).mean())
+        return float(np.mean(values))
 
     def slopes(self, rates: Floats, counts: Floats, criterion: Criterion) -> tuple[float, Floats]:
         """Return the expected objective, and its slope by the learning rate of each stretch.
@@ -241,14 +257,10 @@ class ScheduleEnd:
         by_pace = form.memory_clock * counts * form.paces(safe) / safe
         value, slopes = 0.0, np.zeros(rates.size)
         for term in terms:
-            level, by_rate = self._level_slopes(term, safe, counts)
-            areas = self.areas(safe, counts, self.few, level)
-            by_area = (
-                power[:, None]
-                * counts
-                * safe ** (power[:, None] - 1.0)
-                / np.exp(areas.log_area)[:, None]
-            )
+            level, by_rate = self._level_slopes(term, rates, counts)
+            areas = self.areas(rates, counts, self.few, level)
+            by_area = power[:, None] * counts * safe ** (power[:, None] - 1.0)
+            by_area /= np.exp(areas.log_area)[:, None]
             each = self._by(areas, self.few, "log_area") @ by_area
             each = each + self._by(areas, self.few, "shift").sum() * by_shift
             each = each + self._by(areas, self.few, "paced").sum() * by_pace
@@ -260,34 +272,57 @@ class ScheduleEnd:
     def _by(self, areas: EndAreas, draws: NDArray[np.int64], name: str) -> Floats:
         """Return the slope of the objective by one of the areas, shape (draws,)."""
         value = getattr(areas, name)
-        step = STEP * np.maximum(np.abs(value), LOWEST_RATE)
+        step = STEP * (np.ones(draws.size) if name == "log_area" else value)
         ends = [
             self.objective(EndAreas(**(vars(areas) | {name: value + sign * step})), draws)
             for sign in (-1.0, 1.0)
         ]
-        return (ends[1] - ends[0]) / (2.0 * step)
+        return np.asarray((ends[1] - ends[0]) / (2.0 * step))
+
+    def _level_at_end(self, term: Term, rates: Floats, counts: Floats) -> Floats:
+        """Return the level at the end of stretches in `few` draws, shape (draws,)."""
+        paced = counts * self.model.sample.form.paces(rates)
+        after = np.append(np.cumsum(paced[::-1])[::-1], 0.0)
+        level = np.zeros(self.few.size)
+        for momenta, weight, start in self._few_parts:
+            if term == "annealing":
+                left = np.exp(np.log(momenta)[:, None] * after)
+                reached = start * left[:, 0] + np.diff(left, axis=1) @ rates
+            else:
+                pace, factor, _ = self.match.at(momenta)
+                reduced, _ = reduced_at_end(rates, counts, self.initial, pace, BETA, GAMMA)
+                carried = (start - self.initial) * momenta ** after[0]
+                reached = self.initial + carried - factor * reduced
+            level += weight * reached
+        return level
+
+    @property
+    def _few_parts(self) -> list[tuple[Floats, Floats, Floats]]:
+        few = self.few
+        return [(momenta[few], weight[few], start[few]) for momenta, weight, start in self.parts]
 
     def _level_slopes(self, term: Term, rates: Floats, counts: Floats) -> tuple[Floats, Floats]:
         """Return the level at the end in `few` draws, and its slope by each rate, (draws, stretches)."""
         from bayes_cpt.laws.recursion import level_slopes
 
-        form, start = self.model.sample.form, self._initial_level[self.few]
+        form = self.model.sample.form
         level, slopes = np.zeros(self.few.size), np.zeros((self.few.size, rates.size))
         paces = form.paces(rates)
-        by_rate = form.memory_clock * paces / rates
-        for momenta, weight in self.parts:
-            share = weight[self.few]
+        by_rate = form.memory_clock * paces / np.maximum(rates, LOWEST_RATE)
+        for momenta, weight, start in self._few_parts:
             if term == "annealing":
                 reached, each = start.copy(), np.empty(slopes.shape)
-                level_slopes(
-                    rates, counts, paces, by_rate, np.log(momenta[self.few]), reached, each
-                )
+                level_slopes(rates, counts, paces, by_rate, np.log(momenta), reached, each)
             else:
-                pace, factor, _ = self.match.at(momenta[self.few])
+                pace, factor, _ = self.match.at(momenta)
                 reduced, by_pace = reduced_at_end(rates, counts, self.initial, pace, BETA, GAMMA)
-                reached, each = start - factor * reduced, -factor[:, None] * by_pace
-            level, slopes = level + share * reached, slopes + share[:, None] * each
-        return level, slopes
+                carried = (start - self.initial) * momenta ** float(counts @ paces)
+                reached = self.initial + carried - factor * reduced
+                each = (carried * np.log(momenta))[:, None] * (counts * by_rate)
+                each = each - factor[:, None] * by_pace
+            level, slopes = level + weight * reached, slopes + weight[:, None] * each
+        # A level that is none has no slope.
+        return level, np.where(level[:, None] > SMALLEST, slopes, 0.0)
 
 
 def terms_of(criterion: Criterion) -> tuple[Term, ...]:

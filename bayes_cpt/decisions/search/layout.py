@@ -74,8 +74,8 @@ class BaseTable:
     loss: Floats
     offset: Floats
     known: NDArray[np.bool_]
-    forward: Floats
-    initial: Floats
+    forward: NDArray[np.float64]
+    initial: NDArray[np.float64]
 
     @classmethod
     def of(cls, sample: LawSample, bases: tuple[Base, ...], measured: list[Losses]) -> Self:

@@ -98,7 +98,8 @@ POSTERIORS: dict[str, Callable[[], Posterior]] = {
     "cpt-replay": lab_posterior,
     "cpt": lambda: prior_as_posterior(lab().subset(["pt_trunk", "r00_const", "r00_cos"]), "cpt"),
     "cpt-replay-printed": lambda: lab_posterior("cpt-replay-printed"),
-    "memory carried": lambda: variant(carry_memory=True),
+    "memory restarted": lambda: variant(carry_memory=False),
+    "steps as the clock, power of the shift": lambda: variant(memory_clock=0.0, shift_power=0.7),
     "other replay factors": lambda: variant(
         replay_factor={"general": "exponential", "target": "saturating"}
     ),
@@ -259,8 +260,8 @@ class Curvature:
         return {"K": 0.01 * parameters["exponent"]}
 
     def loss(self, points: Any, coefficients: Any, xp: Any) -> Any:
-        after = points.annealing_areas(coefficients, xp)[1]
-        return coefficients["K"] * points.forward_cpt * points.learning_rate + after**2
+        after = points.learning_rate_levels(coefficients, xp)[1]
+        return coefficients["K"] * points.forward_cpt * points.learning_rate + 1e3 * after
 
 
 class Extended(Frame):
