@@ -174,7 +174,7 @@ class ScheduleEnd:
             ]
             carried = (start - self.initial) * momenta**paced
             level += weight * (carried - factor * np.concatenate(reduced))
-        return np.maximum(level, SMALLEST)
+        return np.asarray(np.maximum(level, SMALLEST))
 
     def losses(self, areas: EndAreas, draws: NDArray[np.int64]) -> Floats:
         """Return losses at the end in some draws, shape (domains, draws)."""
