@@ -10,7 +10,7 @@ from scripts import in_node, needs_node
 from bayes_cpt.laws.term import Parameter
 from bayes_cpt.model.compiled.symbolic import Exp, Expm1, Log, Log1p, Sqrt
 from bayes_cpt.model.spec import LawTable, read_spec
-from bayes_cpt.planner.javascript import INPUTS, law_code, shown
+from bayes_cpt.planner.javascript import INPUTS, UnknownToThePageError, law_code, shown
 
 X, Y = sympy.Symbol("x", real=True), sympy.Symbol("y", positive=True)
 EXPRESSIONS = [
