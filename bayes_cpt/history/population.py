@@ -159,10 +159,21 @@ class Hierarchy:
         without : str, optional
             Name of the study that is left out.
         """
-        import nutpie
-
         kept = [own for own in self.evidence if own.study != without]
         counted = np.array([float(own.study != without) for own in self.evidence])
+        mean, spread = self._draws(counted, seed)
+        telling = {
+            label: tuple(own.study for own in kept if own.contraction.get(label, 0.0) >= TELLING)
+            for label in self.labels
+        }
+        names = tuple(own.study for own in kept)
+        rhat = max(_largest_rhat(mean), _largest_rhat(spread))
+        return Population(self.labels, _flat(mean), _flat(spread), telling, names, rhat)
+
+    def _draws(self, counted: Floats, seed: int) -> tuple[Floats, Floats]:
+        """Return draws of mean and spread, shape (chains, draws, labels), of the studies that count 1."""
+        import nutpie
+
         compiled = self._compiled.with_data(
             directions=self._directions * counted[:, None, None],
             values=self._values * counted[:, None],
@@ -182,13 +193,7 @@ class Hierarchy:
             trace.posterior[name].transpose("chain", "draw", ...).to_numpy()
             for name in ("mean", "spread")
         )
-        telling = {
-            label: tuple(own.study for own in kept if own.contraction.get(label, 0.0) >= TELLING)
-            for label in self.labels
-        }
-        names = tuple(own.study for own in kept)
-        rhat = max(_largest_rhat(mean), _largest_rhat(spread))
-        return Population(self.labels, _flat(mean), _flat(spread), telling, names, rhat)
+        return mean, spread
 
 
 def _flat(values: Floats) -> Floats:

@@ -50,29 +50,24 @@ class Power:
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
         """Return L0, A and alpha, and rho and S1_pt of the base where they are free.
 
-        The reference area is that of as many steps at the reference learning rate, whatever rho is: it
-        keeps level and slope there apart from rho.
+        An unknown base is itself the reference: its area is a multiple of that of CPT.
         """
         alpha = parameters["exponent"]
         excess = parameters["reference_slope"] / alpha
-        log_area = xp.log(reference.forward_pt) * xp.ones_like(alpha)
-        # From LR·steps to LR^rho·steps, for an area at the reference learning rate.
-        log_scale = xp.zeros_like(alpha)
-        if self.forward_power:
-            power = last_axis(parameters["forward_power"])
-            log_scale = (power - 1.0) * xp.log(reference.learning_rate)
+        log_area = log_reference_area(parameters, reference, xp) * xp.ones_like(alpha)
         if self.unknown_base:
             multiple = last_axis(parameters["base_forward_area"])
-            log_area = xp.log(reference.forward_cpt * multiple) * xp.ones_like(alpha)
+            ratio = reference.forward_cpt / reference.forward_pt
+            log_area = log_area + xp.log(ratio * multiple)
         coefficients = {
             "L0": parameters["reference_loss"] - excess,
-            "A": excess * xp.exp(alpha * (log_area + log_scale)),
+            "A": excess * xp.exp(alpha * log_area),
             "alpha": alpha,
         }
         if self.forward_power:
             coefficients["rho"] = parameters["forward_power"]
         if self.unknown_base:
-            coefficients["S1_base"] = xp.exp(log_area + log_scale)
+            coefficients["S1_base"] = xp.exp(log_area)
         return coefficients
 
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
@@ -81,6 +76,27 @@ class Power:
         if self.unknown_base:
             area = xp.log(coefficients["S1_base"] + xp.exp(area))
         return coefficients["L0"] + coefficients["A"] * xp.exp(-coefficients["alpha"] * area)
+
+
+def log_reference_area(parameters: Values, reference: Reference, xp: Any) -> Any:
+    """Return the log of the reference forward area of PT, in LR^rho·steps.
+
+    It is that of as many steps at the reference learning rate, whatever rho is: that keeps level and slope
+    there apart from rho.
+
+    Parameters
+    ----------
+    parameters : mapping
+        Sampled values, with forward_power where it is free.
+    reference : Reference
+    xp : module
+        `numpy` or `pytensor.tensor`.
+    """
+    log_area = xp.log(reference.forward_pt)
+    if "forward_power" not in parameters:
+        return log_area
+    power = last_axis(parameters["forward_power"])
+    return log_area + (power - 1.0) * xp.log(reference.learning_rate)
 
 
 def power_gain(parameters: Values, xp: Any) -> Any:

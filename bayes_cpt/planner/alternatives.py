@@ -80,7 +80,7 @@ class Alternatives:
         means = self.losses.mean(axis=2)
         rows = nondominated(means[0], means[1])
         kept = np.unique(np.linspace(0, rows.size - 1, min(FRONT, rows.size)).round().astype(int))
-        return rows[kept]
+        return np.asarray(rows[kept])
 
     def for_page(self, controls: Controls) -> dict[str, Any]:
         """Return the hull of each draw, and the front with the settings of its runs.

@@ -19,6 +19,8 @@ ROUND = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 SHORTEST, LONGEST = 0.2, 4.0
 PEAKS = 81
 WARMUP = Quantity(low=0.0, high=0.2, scale="linear")
+# The law knows no instability: without this it would jump to the peak, which nobody does.
+SAFE_WARMUP = Quantity(low=0.01, high=0.2, scale="linear")
 WHOLE = Quantity(low=0.0, high=1.0, scale="linear")
 STEPS = {"replay": 0.01, "warmup": 0.005, "decay": 0.05, "final": 0.01}
 # Where controls start, beside the first base and the studied runs.
@@ -59,7 +61,9 @@ class Controls:
         return cls(study, default.bases, lengths(study), _peaks(default))
 
     def space(self, length: int) -> Space:
-        """Return what may be chosen of runs of one length: all that the other controls can say.
+        """Return what regret is counted from in runs of one length: what the other controls can say.
+
+        A re-warm-up takes a hundredth of the steps at the least.
 
         Parameters
         ----------
@@ -70,7 +74,7 @@ class Controls:
             bases=tuple(base.name for base in self.bases),
             replay=REPLAY,
             peak=Quantity(low=self.peaks[0], high=self.peaks[-1], scale="log"),
-            warmup_share=WARMUP,
+            warmup_share=SAFE_WARMUP,
             decay_shape=tuple(SHAPES),
             decay_share=WHOLE,
             relative_final=WHOLE,

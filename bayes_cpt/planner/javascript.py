@@ -158,10 +158,10 @@ def _mean(named: Mapping[str, Any]) -> Any:
 
 
 def _variance(named: Mapping[str, Any]) -> Any:
-    sizes = [named[own] for own in ("fluctuation", "memory", "misfit", "offset")]
+    sizes = {own: named[own] for own in ("fluctuation", "memory", "misfit", "offset")}
     # Only PT is extrapolated beyond the last step that was measured.
     at = Placed(
-        Scales(*sizes, sympy.Integer(0)),
+        Scales(**sizes, extrapolation=sympy.Integer(0)),
         sympy.Symbol("cpt_steps", real=True),
         sympy.Symbol("floating", real=True),
         sympy.Integer(0),

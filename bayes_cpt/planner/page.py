@@ -137,7 +137,7 @@ class Planner:
     def html(self) -> str:
         """Return the page: one file that asks for nothing else."""
         script = "\n".join([self.script(), *map(_asset, SHOWING)])
-        return _template().render(
+        html: str = _template().render(
             **self.data["about"],
             domains=self.data["domains"],
             bases=[base["name"] for base in self.data["bases"]],
@@ -150,6 +150,7 @@ class Planner:
             # A text of the study must not end the element that it stands in.
             data=json.dumps(self.data).replace("<", "\\u003c"),
         )
+        return html
 
 
 def _asset(name: str) -> str:

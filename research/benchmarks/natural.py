@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.laws.pretraining import log_reference_area
 from bayes_cpt.model.priors.families import LogitNormal, LogNormal
 from bayes_cpt.model.priors.tables import prior_ends
 from bayes_cpt.model.setup import Setup
@@ -131,5 +132,10 @@ def flat_log_likelihood(setup: Setup, values: Any, xp: Any) -> tuple[Any, Any]:
     frame, curves = setup.frame, setup.curves
     own = coefficients(values, xp)
     expected = frame.law.curve_loss(curves.points, curves.bases, own, xp)
-    scales = frame.residual_scales(curves.points, setup.design.pretraining, values, own, xp)
+    # What the scales of extrapolated points follow; none is fitted.
+    free = {"forward_power": own["rho"]} if "rho" in own else {}
+    area = log_reference_area(free, frame.reference, xp)
+    slope = own["alpha"] * own["A"] * xp.exp(-own["alpha"] * area)
+    given = values | {"reference_slope": slope}
+    scales = frame.residual_scales(curves.points, setup.design.pretraining, given, own, xp)
     return curves.points.loss - expected, scales

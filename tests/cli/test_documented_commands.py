@@ -30,6 +30,7 @@ SAMPLING = ("fit", "demo", "validate")
 SMALLER = {
     "decide": ["--candidates", "64"],
     "report": ["--draws", "60"],
+    "planner": ["--candidates", "64", "--draws", "8"],
     "next-run": ["--candidates", "64", "--draws", "50"],
 }
 

@@ -64,7 +64,7 @@ def assert_bands_are_those_of_predict(
     found = computed(planner, settings, folder)
     plan, seed = plan_of(found, folder), planner.data["about"]["seed"]
     for kind in ("new_run", "expected"):
-        table = bands(posterior, plan, kind, draws=DRAWS, seed=seed, cores=1)  # type: ignore[arg-type]
+        table = bands(posterior, plan, kind, draws=DRAWS, seed=seed, cores=1)
         for i, (setting, own) in enumerate(zip(settings, found, strict=True)):
             if setting["kind"] != kind:
                 continue
@@ -97,7 +97,7 @@ def candidates_of(planner: Planner, settings: list[dict[str, Any]]) -> Candidate
     """Return settings as the search of `decide` has them, whose areas are in closed form."""
     bases = Controls.of(lab()).bases
     table = pd.DataFrame(settings)
-    initial = np.array([bases[own].schedule.final for own in table["base"]])  # type: ignore[union-attr]
+    initial = np.array([bases[own].schedule.final for own in table["base"]])
     peak, steps = table["peak"].to_numpy(), table["steps"].to_numpy()
     warmup = np.minimum(np.round(table["warmup"].to_numpy() * steps), steps - 1)
     warmup = np.where(initial == peak, 0, warmup).astype(np.int64)

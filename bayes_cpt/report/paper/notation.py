@@ -23,6 +23,8 @@ GREEK = {
     "tau": "τ",
     "zeta": "ζ",
 }
+# Where words go on after a formula.
+WORDS = re.compile(r", (?=[a-z] (?:the|a)\b)")
 # Python keeps this word for itself.
 LAMBDA = "lambda_"
 PRECEDENCE = {ast.Add: 1, ast.Sub: 1, ast.Mult: 2, ast.Div: 2, ast.USub: 3, ast.Pow: 4}
@@ -116,17 +118,28 @@ def statements(lines: Sequence[str]) -> list[Statement]:
             whole[-1] += f" {line.strip()}"
         else:
             whole.append(line.strip())
-    return [_statement(text) for text in whole]
+    found: list[tuple[str, list[str]]] = []
+    for text in whole:
+        if " = " in text:
+            found.append((text, []))
+        elif not found:
+            raise SyntaxError(f"this is no equation: {text}")
+        else:
+            # Words alone say more of the equation before them.
+            found[-1][1].append(text)
+    return [_statement(text, remarks) for text, remarks in found]
 
 
-def _statement(text: str) -> Statement:
-    text, _, meaning = text.partition(": ")
-    text, _, domain = text.partition(" on ")
+def _statement(text: str, remarks: Sequence[str]) -> Statement:
     left, right = text.split(" = ", 1)
-    return Statement(_tree(left), _tree(right), meaning or (f"on {domain}" if domain else ""))
+    right, _, domain = right.partition(" on ")
+    right, _, meaning = WORDS.subn(": ", right, count=1)[0].partition(": ")
+    notes = [meaning, f"on {domain}" if domain else "", *remarks]
+    return Statement(_tree(left), _tree(right), "; ".join(note for note in notes if note))
 
 
 def _tree(text: str) -> ast.expr:
+    text = re.sub(r"\bsum of (\S+)", r"sum(\1)", text)
     text = re.sub(r"(?<=[a-z]) (?=[a-z])", "_", text)
     text = re.sub(r"\blambda(?=\b|_)", LAMBDA, text).replace(f"{LAMBDA}_", LAMBDA)
     return ast.parse(text.replace("·", "*").replace("^", "**"), mode="eval").body
@@ -242,6 +255,8 @@ def _latex(node: ast.expr) -> str:
         case ast.Call(func=ast.Name(id="exp" | "expm1" as name), args=[power]):
             whole = f"e^{{{_latex(power)}}}"
             return whole if name == "exp" else f"\\left({whole} - 1\\right)"
+        case ast.Call(func=ast.Name(id="sum"), args=[summand]):
+            return f"\\sum {_latex(summand)}"
         case ast.Call(func=ast.Name(id=name), args=[argument]):
             return f"{_latex_name(name)}({_latex(argument)})"
         case ast.BinOp(op=operator):
@@ -279,6 +294,8 @@ def _mathml(node: ast.expr) -> str:
         case ast.Call(func=ast.Name(id="exp" | "expm1" as name), args=[power]):
             whole = f"<msup><mi>e</mi><mrow>{_mathml(power)}</mrow></msup>"
             return whole if name == "exp" else _fenced(f"{whole}<mo>−</mo><mn>1</mn>")
+        case ast.Call(func=ast.Name(id="sum"), args=[summand]):
+            return f"<mrow><mo>∑</mo>{_mathml(summand)}</mrow>"
         case ast.Call(func=ast.Name(id=name), args=[argument]):
             return f"<mrow>{_mathml_name(name)}<mo>&#x2061;</mo>{_fenced(_mathml(argument))}</mrow>"
         case ast.BinOp(op=operator):
