@@ -20,7 +20,7 @@ from bayes_cpt.forecast.skeleton import Skeleton, sample_of
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.law import gather
-from bayes_cpt.model.base_level import kept_level, unmeasured_level
+from bayes_cpt.model.misfit.base_level import kept_level, unmeasured_level
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.residuals import Placed, ResidualDesign, predictive_variance
 from bayes_cpt.model.setup import Frame

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.model.base_level import with_base_levels
-from bayes_cpt.model.discrepancy import ErrorCorrelation
+from bayes_cpt.model.misfit.base_level import with_base_levels
+from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation
 from bayes_cpt.model.points import Curve, Curves
 from bayes_cpt.model.residuals import ResidualDesign, Scales
 from bayes_cpt.model.setup import Frame
