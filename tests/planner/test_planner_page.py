@@ -126,7 +126,7 @@ def test_regret_and_constraints_are_those_of_decide(planner: Planner, tmp_path: 
     candidates = candidates_of(planner, settings)
     layout, rows = model.layout(candidates), np.arange(COUNT)
     losses = layout.losses(rows)
-    breaches = valuation.breaches(candidates, losses, layout.noise(rows))
+    breaches = valuation.breaches(candidates, losses, layout.spread(rows))
     for i, (setting, own) in enumerate(zip(settings, found, strict=True)):
         np.testing.assert_allclose(own["means"], losses[:, i].mean(axis=1), rtol=0, atol=CLOSE)
         np.testing.assert_allclose(own["breaches"], breaches[:, i], rtol=0, atol=CLOSE)
