@@ -7,6 +7,7 @@ import numpy as np
 
 from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.space import Quantity, Space
+from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.study.ranges import SLACK, outside_base
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.study import Study
@@ -61,10 +62,15 @@ class Controls:
         ----------
         study : Study
             With CPT runs.
+
+        Raises
+        ------
+        SpecError
+            If no base was measured on both validation sets.
         """
         default = SearchSpace.of(Space(), study)
         replay = default.quantities["replay"]
-        return cls(study, default.bases, lengths(study), _peaks(default), replay)
+        return cls(study, _measured(study, default.bases), lengths(study), _peaks(default), replay)
 
     def space(self, length: int) -> Space:
         """Return what regret is counted from in runs of one length: what the other controls can say.
@@ -127,6 +133,23 @@ class Controls:
             "replay": [min(replays), max(replays)],
             "bases": [outside_base(self.study, base) for base in self.bases],
         }
+
+
+def _measured(study: Study, bases: tuple[Base, ...]) -> tuple[Base, ...]:
+    """Return the bases whose losses are known: the page has no band for a level that nobody measured."""
+    domains = [study.general, *([study.target] if study.target else [])]
+    found = tuple(
+        base
+        for base in bases
+        if all(study.base_loss(base.name, domain) is not None for domain in domains)
+    )
+    if not found:
+        problem = (
+            "no base was measured on both validation sets, and the page starts runs at such losses"
+        )
+        fix = "add rows at step 0 of a run from a base, or use bayes-cpt predict and decide"
+        raise SpecError([Problem(f"study {study.name}", problem, fix)])
+    return found
 
 
 def lengths(study: Study) -> tuple[int, ...]:
