@@ -152,6 +152,11 @@ def _horizontal(axes: "Axes", low: float, high: float, logarithmic: bool) -> Non
 def density(draws: Floats, grid: Floats) -> Floats:
     """Return a kernel density of draws on a grid; its width does not mind far tails.
 
+    Parameters
+    ----------
+    draws : ndarray, shape (draws,)
+    grid : ndarray, shape (points,)
+
     Examples
     --------
     >>> draws = np.random.default_rng(0).standard_normal(4000)
