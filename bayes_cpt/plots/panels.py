@@ -59,7 +59,7 @@ def blocks(
     columns = min(columns, panels)
     rows = math.ceil(panels / columns)
     figure = new_figure(size[0] * columns * len(domains), size[1] * rows + 0.7)
-    found = []
+    every = []
     for index, (part, domain) in enumerate(zip(halves(figure, len(domains)), domains, strict=True)):
         grid = part.add_gridspec(rows, columns)
         axes: list[Axes] = []
@@ -68,8 +68,8 @@ def blocks(
             dress(axes[-1])
         head(part, domain, index)
         part.supylabel(LOSS, fontsize="medium")
-        found.append(axes)
-    return figure, found
+        every.append(axes)
+    return figure, every
 
 
 def halves(figure: "Figure", count: int) -> list["SubFigure"]:
@@ -81,8 +81,8 @@ def halves(figure: "Figure", count: int) -> list["SubFigure"]:
     count : int
         How many parts.
     """
-    found = figure.subfigures(1, count, wspace=0.02, squeeze=False)
-    return [found[0, i] for i in range(count)]
+    parts = figure.subfigures(1, count, wspace=0.02, squeeze=False)
+    return [parts[0, i] for i in range(count)]
 
 
 def head(part: "SubFigure", domain: str, index: int) -> None:
