@@ -14,9 +14,9 @@ import pytensor.tensor as pt
 from numpy.typing import NDArray
 
 from bayes_cpt.model.compiled.operation import LawLogLikelihood
+from bayes_cpt.model.compiled.packing import packed
 from bayes_cpt.model.elements import elements
 from bayes_cpt.model.likelihood_data import likelihood_data
-from bayes_cpt.model.packing import packed
 from bayes_cpt.model.priors.families import Distribution
 from bayes_cpt.model.setup import Frame, Setup, build_setup
 from bayes_cpt.model.simulate import simulate

@@ -14,9 +14,9 @@ from scipy.stats import norm
 
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.model.build import build_model, model_of
+from bayes_cpt.model.compiled.packing import FORMS, MATRIX, PLACES, matrix, packed, vector
 from bayes_cpt.model.likelihood_data import likelihood_data
 from bayes_cpt.model.log_densities import log_likelihoods
-from bayes_cpt.model.packing import FORMS, MATRIX, PLACES, matrix, packed, vector
 from bayes_cpt.model.priors.families import Fixed, Normal
 from bayes_cpt.model.priors.tables import Prior
 from bayes_cpt.model.setup import Setup, build_setup

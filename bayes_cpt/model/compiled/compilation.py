@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from bayes_cpt.files import replacing
 from bayes_cpt.laws import Reference
 from bayes_cpt.model.compiled import kernels
+from bayes_cpt.model.compiled.packing import unpacking
 from bayes_cpt.model.elements import elements
-from bayes_cpt.model.packing import unpacking
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.spec import ModelSpec
 
@@ -42,7 +42,7 @@ import numpy as np
 from bayes_cpt.model.compiled.kernels import learning_rate_levels, log_forward_areas
 from bayes_cpt.model.compiled.likelihood import COMPILED, curve_log_likelihood, workspace
 from bayes_cpt.model.likelihood_data import GIVEN, WIDTH
-from bayes_cpt.model.packing import SIGNATURE, matrix, vector
+from bayes_cpt.model.compiled.packing import SIGNATURE, matrix, vector
 
 PARAMETER_PLACES = np.array({parameters!r})
 SLOPE_OUTPUTS = np.array({outputs!r})
@@ -78,7 +78,7 @@ class CompiledLaw:
         Digest of all that the code depends on.
     log_likelihoods : callable
         `bayes_cpt.model.compiled.kernels.law_log_likelihoods`, compiled with the law, of measured losses,
-        values, and what `bayes_cpt.model.packing.packed` makes of the arrays of a study.
+        values, and what `bayes_cpt.model.compiled.packing.packed` makes of the arrays of a study.
     """
 
     key: str

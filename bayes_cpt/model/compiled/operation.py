@@ -24,7 +24,7 @@ class LawLogLikelihood(Op):  # type: ignore[misc]
 
     The first input holds the measured losses, the second the values of the law's parameters, in the order
     of `bayes_cpt.model.elements.elements`; the others are the study's arrays of numbers and places, see
-    `bayes_cpt.model.packing.packed`.
+    `bayes_cpt.model.compiled.packing.packed`.
 
     Parameters
     ----------
