@@ -74,7 +74,15 @@ class Points:
     form: AreaForm
 
     def learning_rate_levels(self, coefficients: Mapping[str, Any], xp: Any) -> tuple[Any, Any]:
-        """Return the levels of PT and CPT at coefficients of shape (...), each (..., points)."""
+        """Return the levels of PT and CPT at coefficients of shape (...), each (..., points).
+
+        Parameters
+        ----------
+        coefficients : mapping of str to array
+            Of the law.
+        xp : module
+            NumPy, or what computes like it.
+        """
         basis = self.form.level_basis(coefficients, xp)
         return (
             xp.maximum(basis @ self.level_pt.T, SMALLEST),
@@ -82,7 +90,15 @@ class Points:
         )
 
     def log_forward_area(self, coefficients: Mapping[str, Any], xp: Any) -> Any:
-        """Return the log of S1 at coefficients of shape (...), (..., points)."""
+        """Return the log of S1 at coefficients of shape (...), (..., points).
+
+        Parameters
+        ----------
+        coefficients : mapping of str to array
+            Of the law.
+        xp : module
+            NumPy, or what computes like it.
+        """
         if "rho" not in coefficients and self.form.powers.interval.nodes == 1:
             return self.log_forward[:, 0]
         return self.form.forward_basis(coefficients, xp) @ self.log_forward.T

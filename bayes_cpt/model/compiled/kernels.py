@@ -83,7 +83,19 @@ def learning_rate_levels(memory, slow, share, middle, half_width, coefficients, 
 
 @numba.njit(**COMPILED)
 def log_forward_areas(power, middle, half_width, coefficients, areas):  # type: ignore[no-untyped-def]
-    """Fill in the log of the forward area and its slope by the forward power, shape (2, points)."""
+    """Fill in the log of the forward area and its slope by the forward power, shape (2, points).
+
+    Parameters
+    ----------
+    power : float
+        Of the learning rate in the forward area.
+    middle, half_width : float
+        Of the interval of powers.
+    coefficients : ndarray, shape (points, nodes)
+        Chebyshev coefficients of the log area in the power.
+    areas : ndarray, shape (2, points)
+        What is filled in.
+    """
     points, nodes = coefficients.shape
     waves = np.empty((2, nodes))
     _waves(power, middle, half_width, waves[0], waves[1])
