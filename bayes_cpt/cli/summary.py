@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.console import Output, columns, number, supported
+from bayes_cpt.cli.console import Output, columns, number
 from bayes_cpt.cli.determined import show_effects, show_undetermined
 from bayes_cpt.cli.fit import weakly_determined
 from bayes_cpt.cli.frame import OutputFile, about_fit, finish, show_verdict
@@ -198,6 +198,8 @@ def _show_effects(
 
 
 def _estimate(row: "pd.Series") -> str:
+    from bayes_cpt.report.numbers import supported
+
     mean, lower, upper = (
         supported(row[name], row["sd"], sign=True) for name in ("mean", "lower", "upper")
     )
@@ -229,6 +231,8 @@ def _show_tables(
 
 
 def _quantities(rows: "pd.DataFrame") -> Any:
+    from bayes_cpt.report.numbers import supported
+
     headers = ("quantity", "on", "mean", "sd", "lower", "upper", "ESS\nbulk", "ESS\ntail")
     table = columns(*headers, "R-hat", "con-\ntraction", numbers=8)
     weak = set(weakly_determined(rows).index)

@@ -11,9 +11,8 @@ import typer
 
 from bayes_cpt.cli.console import Output, columns
 from bayes_cpt.cli.options import Json, Quiet, Seed, StudyFolder
-from bayes_cpt.cli.targets import make_folder, save_figure, writing
+from bayes_cpt.cli.targets import Results, make_folder
 from bayes_cpt.cli.validate import Dask, Folder, Jobs, Model, settings
-from bayes_cpt.files import replacing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -273,14 +272,12 @@ def _write(
 ) -> dict[str, str]:
     from bayes_cpt import plots
 
-    tables = {"scores.csv": scores, "horizons.csv": horizons}
-    for name, table in tables.items():
-        with writing(output / name), replacing(output / name) as partial_file:
-            table.to_csv(partial_file, index=False)
-    figures = {"coverage-runs.png": ("share", points[points["seen"] == 0])}
-    figures["coverage-tails.png"] = ("ratio", points[points["seen"] > 0])
-    drawn = {name: part for name, part in figures.items() if len(part[1])}
-    for name, (axis, rows) in drawn.items():
-        save_figure(plots.coverage(rows, axis), output / name)  # type: ignore[arg-type]
-    names = ("points.csv", "refits.csv", *tables, *drawn)
+    results = Results(output)
+    results.tables({"scores": scores, "horizons": horizons})
+    whole, tails = points[points["seen"] == 0], points[points["seen"] > 0]
+    if len(whole):
+        results.figure("runs", plots.coverage(whole, "share"), "coverage-runs.png")
+    if len(tails):
+        results.figure("tails", plots.coverage(tails, "ratio"), "coverage-tails.png")
+    names = ("points.csv", "refits.csv", *(path.name for path in results.paths.values()))
     return {name: str(output / name) for name in names}

@@ -22,11 +22,10 @@ from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.study import Study
-from bayes_cpt.views import view
+from bayes_cpt.views import Drawn, view
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
 type Ints = NDArray[np.int64]
 
@@ -37,7 +36,7 @@ RECOMMENDED = "recommended"
 
 
 @dataclass(frozen=True, eq=False)
-class Decision:
+class Decision(Drawn):
     """What to train, and how sure that is.
 
     Parameters
@@ -139,30 +138,6 @@ class Decision:
             Mass of the intervals.
         """
         return cast("pd.DataFrame", view(self, "front_table", interval))
-
-    def verdict(self, interval: float = 0.9) -> list[str]:
-        """Return what to do, how sure that is and what would change it, a short line each.
-
-        Parameters
-        ----------
-        interval : float
-            Mass of the intervals.
-        """
-        return list(view(self, "words", interval).verdict)
-
-    def sentences(self, interval: float = 0.9) -> list[str]:
-        """Return what to do and why, one paragraph per question, each with its probability.
-
-        Parameters
-        ----------
-        interval : float
-            Mass of the intervals.
-        """
-        return list(view(self, "words", interval).paragraphs)
-
-    def plot(self) -> "Figure":
-        """Return a figure of the decision (see `bayes_cpt.plots.decision`)."""
-        return cast("Figure", view(self, "plot"))
 
 
 def decide(

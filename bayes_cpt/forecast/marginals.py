@@ -37,7 +37,14 @@ BLOCK = 1000
 
 
 def paired_normals(draws: int, seed: int) -> Floats:
-    """Return a standard normal number for each draw: the middles of equal masses, in random order."""
+    """Return a standard normal number for each draw: the middles of equal masses, in random order.
+
+    Parameters
+    ----------
+    draws : int
+    seed : int
+        Of the order.
+    """
     normal = NormalDist()
     middles = np.array([normal.inv_cdf((i + 0.5) / draws) for i in range(draws)])
     return np.random.default_rng(seed).permutation(middles)
@@ -62,7 +69,13 @@ class LawDraws:
     bases: Bases
 
     def take(self, draws: Any) -> Self:
-        """Return the law in some of the draws."""
+        """Return the law in some of the draws.
+
+        Parameters
+        ----------
+        draws : slice or ndarray of int
+            Which of them.
+        """
         parameters, coefficients = (
             {name: value[draws] for name, value in values.items()}
             for values in (self.parameters, self.coefficients)
@@ -76,7 +89,17 @@ class LawDraws:
         return int(self.bases.level.shape[1])
 
     def losses(self, curves: Curves, curve: int, rows: Any) -> Floats:
-        """Return the law's losses at points of a curve, shape (points, draws)."""
+        """Return the law's losses at points of a curve, shape (points, draws).
+
+        Parameters
+        ----------
+        curves : Curves
+            What is forecast.
+        curve : int
+            Which of them.
+        rows : slice or ndarray of int
+            Which points of all curves, all of them of this curve.
+        """
         points, bases, law = curves.points, curves.bases, self.frame.law
         at = Columns.of(points, rows, self.bases)
         base = Columns.of(bases, np.array([curve]), self.bases)
@@ -88,7 +111,19 @@ class LawDraws:
         return np.broadcast_to(loss, (rows.size, self.draws))
 
     def noise(self, curves: Curves, curve: int, rows: Any, design: ResidualDesign) -> Floats:
-        """Return the sd of a new run's loss about the law's at points of a curve, (points, draws)."""
+        """Return the sd of a new run's loss about the law's at points of a curve, (points, draws).
+
+        Parameters
+        ----------
+        curves : Curves
+            What is forecast.
+        curve : int
+            Which of them.
+        rows : slice or ndarray of int
+            Which points of all curves, all of them of this curve.
+        design : ResidualDesign
+            Of the points of all curves.
+        """
         at: Any = Columns.of(curves.points, rows, self.bases)
         named = curves.curves[curve]
         pretraining = float(not named.continual)

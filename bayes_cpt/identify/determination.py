@@ -61,9 +61,9 @@ def determination(posterior: Posterior, interval: float = 0.9) -> "pd.DataFrame"
     for index, label in enumerate(labels):
         kind, quantity, domain = label
         kept = contraction(priors[label], draws[label])
-        own = differ[quantity] if kind == "effect" else True
+        is_tried = differ[quantity] if kind == "effect" else True
         lower, upper = np.quantile(draws[label], tails)
-        settled = own and kept >= IDENTIFIED
+        settled = is_tried and kept >= IDENTIFIED
         rows.append(
             {
                 "quantity": quantity,
@@ -75,7 +75,7 @@ def determination(posterior: Posterior, interval: float = 0.9) -> "pd.DataFrame"
                 "upper": float(upper),
                 "contraction": kept,
                 "identified": kept >= IDENTIFIED,
-                "tried": own,
+                "tried": is_tried,
                 "moves_with": partners(alike[index], labels, index),
                 "advice": "" if settled else str(advised.loc[label, "advice"]),
                 "with_advice": float(advised.loc[label, "with_advice"]),
@@ -94,13 +94,13 @@ def _quantities(posterior: Posterior, parameters: dict[str, Floats]) -> dict[Lab
             "parameter": {name: parameters[name] for name in frame.law.parameters()},
             "effect": derived_quantities(frame, posterior.study, parameters),
         }
-    found = {}
+    by_label = {}
     for kind, quantities in asked.items():
         for name, value in quantities.items():
             members = frame.domains if kind == "effect" else posterior.members(name)
             for i, member in enumerate(members):
-                found[kind, name, member] = value[:, i] if value.ndim == 2 else value
-    return found
+                by_label[kind, name, member] = value[:, i] if value.ndim == 2 else value
+    return by_label
 
 
 def _fitted(posterior: Posterior) -> Curves:

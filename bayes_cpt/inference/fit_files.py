@@ -39,6 +39,11 @@ class FitFileError(BayesCPTError, ValueError):
 def read_fit(path: str | Path) -> "tuple[xr.DataTree, Study, Frame]":
     """Return the draws, the study and the frame that a fit's file holds.
 
+    Parameters
+    ----------
+    path : str or Path
+        A netCDF file.
+
     Raises
     ------
     FitFileError

@@ -153,18 +153,40 @@ class Posterior:
         return {name: v if v.ndim == 2 else v[:, None] for name, v in found.items()}
 
     def prior_draws(self, quantity: str, domain: str) -> Floats:
-        """Return prior draws of a quantity of `summary`, shape (draws,)."""
+        """Return prior draws of a quantity of `summary`, shape (draws,).
+
+        Parameters
+        ----------
+        quantity : str
+            Of the table's column of that name.
+        domain : str
+            A validation set, or ``"all"`` where they share the quantity.
+        """
         members = self.members(quantity)
         return self._prior_quantities[quantity][:, members.index(domain)]
 
     def draws(self, quantity: str, domain: str) -> Floats:
-        """Return posterior draws of a quantity of `summary`, shape (chains, draws)."""
+        """Return posterior draws of a quantity of `summary`, shape (chains, draws).
+
+        Parameters
+        ----------
+        quantity : str
+            Of the table's column of that name.
+        domain : str
+            A validation set, or ``"all"`` where they share the quantity.
+        """
         values = self.tree["posterior"][quantity].to_numpy()
         members = self.members(quantity)
         return np.asarray(values if values.ndim == 2 else values[..., members.index(domain)])
 
     def members(self, quantity: str) -> tuple[str, ...]:
-        """Return the validation sets of a quantity of `summary`, ``("all",)`` where they share it."""
+        """Return the validation sets of a quantity of `summary`, ``("all",)`` where they share it.
+
+        Parameters
+        ----------
+        quantity : str
+            Of the table's column of that name.
+        """
         posterior = self.tree["posterior"].to_dataset()
         along = [str(name) for name in posterior[quantity].dims[2:]]
         return tuple(str(name) for name in posterior[along[0]].to_numpy()) if along else ("all",)
@@ -178,7 +200,15 @@ class Posterior:
         return found
 
     def predict(self, plan: "Study | str | Path | None" = None, **options: Any) -> "xr.Dataset":
-        """Return predictive curves of a plan (see `bayes_cpt.forecast.predict.predict`)."""
+        """Return predictive curves of a plan (see `bayes_cpt.forecast.predict.predict`).
+
+        Parameters
+        ----------
+        plan : Study, str or Path, optional
+            Runs to predict; the fitted ones unless given.
+        **options
+            As `bayes_cpt.forecast.predict.predict` takes them.
+        """
         return cast("xr.Dataset", view(self, "predict", plan, **options))
 
     def report(self, path: "str | Path | None" = None, **options: Any) -> Any:
@@ -216,6 +246,11 @@ class Posterior:
 def load(path: str | Path) -> Posterior:
     """Read a fit that `Posterior.save` wrote. Nothing in the file is executed.
 
+    Parameters
+    ----------
+    path : str or Path
+        A netCDF file.
+
     Raises
     ------
     FitFileError
@@ -225,7 +260,12 @@ def load(path: str | Path) -> Posterior:
 
 
 def study_group(study: Study) -> "xr.Dataset":
-    """Return the files of a study as text variables, to be kept inside a fit."""
+    """Return the files of a study as text variables, to be kept inside a fit.
+
+    Parameters
+    ----------
+    study : Study
+    """
     import xarray as xr
 
     from bayes_cpt.study.writer import write_study
@@ -293,6 +333,11 @@ def contraction(prior: Floats, posterior: Floats) -> float:
 
     Near 1 the data determine a quantity, near 0 the prior does. Counted in prior mass it is the same for
     a quantity and any rising function of it.
+
+    Parameters
+    ----------
+    prior, posterior : ndarray, shape (draws,)
+        Draws of one quantity; not of the same number.
 
     Examples
     --------

@@ -56,6 +56,11 @@ class CriticalPoint:
     def table(self, interval: float = 0.9) -> "pd.DataFrame":
         """Return one row per replay ratio.
 
+        Parameters
+        ----------
+        interval : float
+            Mass of the intervals.
+
         Returns
         -------
         DataFrame

@@ -71,7 +71,13 @@ def hidden_curves(
 
 
 def at_limit(points: Points) -> Points:
-    """Return points after endless CPT: what the transfer adds to the loss has reached its limit."""
+    """Return points after endless CPT: what the transfer adds to the loss has reached its limit.
+
+    Parameters
+    ----------
+    points : Points
+        Of CPT runs.
+    """
 
     def endless(name: str, values: np.ndarray) -> np.ndarray:
         grows = name in ("forward_cpt", "cpt_steps")

@@ -55,6 +55,11 @@ class Response:
     def table(self, interval: float = 0.9) -> "pd.DataFrame":
         """Return one row per validation set and value.
 
+        Parameters
+        ----------
+        interval : float
+            Mass of the intervals.
+
         Returns
         -------
         DataFrame
@@ -119,7 +124,13 @@ class Response:
         return np.asarray(balance * values[..., 0] + (1.0 - balance) * values[..., 1])
 
     def best(self, objective: Floats) -> Floats:
-        """Return the probability that each value has the lowest objective, shape (values,)."""
+        """Return the probability that each value has the lowest objective, shape (values,).
+
+        Parameters
+        ----------
+        objective : ndarray, shape (draws, values)
+            What to make small, nats/token.
+        """
         lowest = np.argmin(objective, axis=1)
         return np.asarray(np.bincount(lowest, minlength=objective.shape[1]) / objective.shape[0])
 
@@ -270,6 +281,14 @@ def main_run(
     posterior: Posterior, plan: "Study | str | Path | None", run: str | None
 ) -> tuple[Study, Run]:
     """Return a plan and the CPT run to vary: the one named, else the first that ends below its peak.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    plan : Study, str or Path, optional
+        The fitted study unless given.
+    run : str or None
+        Name of a run of the plan.
 
     Raises
     ------

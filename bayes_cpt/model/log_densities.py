@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.model.compiled.packing import packed
 from bayes_cpt.model.elements import elements
 from bayes_cpt.model.likelihood_data import likelihood_data
 from bayes_cpt.model.priors.families import Fixed
@@ -58,6 +59,7 @@ def log_likelihoods(setup: Setup, parameters: Mapping[str, Floats]) -> Floats:
     law = compiled_law(setup.frame.spec, setup.frame.roles)
     arrays = likelihood_data(setup)
     loss = arrays.pop("loss")
+    data = packed(arrays)
     values = np.stack(
         [
             np.reshape(parameters[element.name], (-1, 1))[:, 0]
@@ -67,4 +69,4 @@ def log_likelihoods(setup: Setup, parameters: Mapping[str, Floats]) -> Floats:
         ],
         axis=1,
     )
-    return np.stack([law.log_likelihoods(loss, row, *arrays.values())[0] for row in values])
+    return np.stack([law.log_likelihoods(loss, row, *data)[0] for row in values])

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +22,11 @@ from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE, Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study
-from bayes_cpt.views import view
+from bayes_cpt.views import Drawn
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
-    from matplotlib.figure import Figure
 
 type Floats = NDArray[np.floating]
 
@@ -40,7 +39,7 @@ FREE, COSINE, WSD = FAMILIES = ("free", "cosine", "wsd")
 
 
 @dataclass(frozen=True, eq=False)
-class ScheduleChoice:
+class ScheduleChoice(Drawn):
     """Falling schedules of a run beside cosine and WSD, under both terms for what annealing gains.
 
     Parameters
@@ -239,30 +238,6 @@ class ScheduleChoice:
         )
         reference = max(run.schedule.peak for run in self.end.model.study.runs)
         return float(np.median(np.abs(misfit * self.end.sensitivity)) * reference)
-
-    def verdict(self, interval: float = 0.9) -> list[str]:
-        """Return which schedule to train, how sure that is and what would change it.
-
-        Parameters
-        ----------
-        interval : float
-            Mass of the intervals.
-        """
-        return list(view(self, "words", interval).verdict)
-
-    def sentences(self, interval: float = 0.9) -> list[str]:
-        """Return what to do and how far to trust it, in sentences.
-
-        Parameters
-        ----------
-        interval : float
-            Mass of the intervals.
-        """
-        return list(view(self, "words", interval).paragraphs)
-
-    def plot(self) -> "Figure":
-        """Return a figure of the schedules and their gains (see `bayes_cpt.plots.free_schedule`)."""
-        return cast("Figure", view(self, "plot"))
 
 
 def choose_schedule(
