@@ -68,13 +68,13 @@ class Valuation:
         """Losses of the reference base, shape (domains, draws); 0 without one."""
         if self.reference is None:
             return np.zeros((len(self.model.domains), self.model.draws))
-        return self.model.bases((self.reference,)).loss[:, 0]
+        return self.model.base_losses((self.reference,))[:, 0]
 
     def start(self, candidates: Candidates) -> Floats:
         """Return the losses that changes are counted from, shape (domains, candidates or 1, draws)."""
         if self.reference is not None:
             return self.reference_losses[:, None]
-        return self.model.bases(candidates.bases).loss[:, candidates.base]
+        return self.model.base_losses(candidates.bases)[:, candidates.base]
 
     def values(self, candidates: Candidates, losses: Floats) -> Floats:
         """Return the objective without what changes are counted from, shape (candidates, draws).
@@ -170,5 +170,5 @@ def _reference(model: FinalLosses, objective: Objective, space: SearchSpace) -> 
     if objective.reference is not None:
         place = f"objective {objective.name}, key reference"
         return named_base(model.study, objective.reference, place, also=(OWN,))
-    general = model.bases(space.bases).loss[0].mean(axis=-1)
+    general = model.base_losses(space.bases)[0].mean(axis=-1)
     return space.bases[int(np.argmin(general))]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.files import replacing
-from bayes_cpt.inference.fit_files import FORMAT, FitFileError, read_fit
+from bayes_cpt.inference.fit_files import FORMAT, FitFileError, is_stack, read_fit
 from bayes_cpt.laws.law import SHARED
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame
@@ -80,6 +80,24 @@ class Posterior:
     def seed(self) -> int:
         """The seed of the fit."""
         return int(self.tree.attrs["seed"])
+
+    @property
+    def chains(self) -> int:
+        """How many chains its draws come in."""
+        return int(self.tree["posterior"].sizes["chain"])
+
+    def shares(self, draws: int | None = None) -> "tuple[tuple[Posterior, int | None], ...]":
+        """Return the posterior of each law behind the draws, and how many of them are its.
+
+        What turns draws into losses does so law by law and puts the draws together: a fit of one law has
+        one share, that of all (see `bayes_cpt.inference.stacked` for others).
+
+        Parameters
+        ----------
+        draws : int, optional
+            As in `parameters`.
+        """
+        return ((self, draws),)
 
     def parameters(self, draws: int | None = None) -> dict[str, Floats]:
         """Return sampled (and fixed) parameters, shape (draws, ...), chains one after the other.
@@ -190,14 +208,20 @@ class Posterior:
 
 
 def load(path: str | Path) -> Posterior:
-    """Read a fit that `Posterior.save` wrote. Nothing in the file is executed.
+    """Read a fit that `Posterior.save` wrote, of one law or a stack. Nothing in the file is executed.
 
     Raises
     ------
     FitFileError
         If there is no such file, or it is not a fit.
     """
-    return Posterior(*read_fit(path))
+    tree, laws = read_fit(path)
+    posteriors = [Posterior(*law) for law in laws]
+    if not is_stack(tree):
+        return posteriors[0]
+    from bayes_cpt.inference.stacked import StackedPosterior
+
+    return StackedPosterior.of_tree(tree, posteriors)
 
 
 def study_group(study: Study) -> "xr.Dataset":

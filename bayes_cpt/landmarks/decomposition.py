@@ -1,15 +1,15 @@
 """What a loss curve is made of: the shares of the law's terms, step by step."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.forecast.predict import planned_curves
+from bayes_cpt.forecast.plans import prepare
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.laws.law import gather
+from bayes_cpt.laws.law import Law, gather
 from bayes_cpt.model.points import Curves
 from bayes_cpt.study.study import Study
 
@@ -53,10 +53,47 @@ def decompose(
     PlanError, StudyError
         Naming what cannot be decomposed.
     """
-    target, curves = planned_curves(posterior, plan, runs=runs)
-    law, points = posterior.frame.law, curves.points
-    coefficients = law.coefficients(posterior.parameters(draws), np)
-    gathered = gather(points, coefficients)
+    target, curves, values = of_laws(posterior, plan, runs, draws, _parts)
+    parted = curve_dataset(posterior, target, curves, values)
+    return parted.assign_attrs(parts=[name for name in values if name != "expected"])
+
+
+def of_laws(
+    posterior: Posterior,
+    plan: "Study | str | Path | None",
+    runs: Collection[str] | None,
+    draws: int,
+    values_of: Callable[[Law, Curves, dict[str, Floats]], dict[str, Floats]],
+) -> tuple[Study, Curves, dict[str, Floats]]:
+    """Return a plan, its curves, and values at their points in the draws of all laws (`Posterior.shares`).
+
+    Parameters
+    ----------
+    posterior, plan, runs, draws
+        As in `decompose`.
+    values_of : callable
+        Returns values by name, shape (draws, points) or (points,), from a law, curves and coefficients.
+        What one law has no value of is 0 in its draws.
+    """
+    prepared = prepare(posterior, plan, runs=runs)
+    parts = []
+    for law, count in posterior.shares(draws):
+        curves = prepared.curves(law.frame, prepared.runs)
+        coefficients = law.frame.law.coefficients(law.parameters(count), np)
+        values = values_of(law.frame.law, curves, coefficients)
+        shape = values["expected"].shape
+        parts.append({name: np.broadcast_to(value, shape) for name, value in values.items()})
+    names = dict.fromkeys(name for part in parts for name in part)
+    pooled = {
+        name: np.concatenate([part.get(name, np.zeros_like(part["expected"])) for part in parts])
+        for name in names
+    }
+    return prepared.study, curves, pooled
+
+
+def _parts(law: Law, curves: Curves, coefficients: dict[str, Floats]) -> dict[str, Floats]:
+    """Return the parts of `decompose` and what they add up to."""
+    points, gathered = curves.points, gather(curves.points, coefficients)
     # With S2_cpt at 0 the annealing term gives what pre-training alone took off.
     before = points.map(lambda name, value: 0.0 * value if name == "annealing_cpt" else value)
     parts = {}
@@ -68,10 +105,8 @@ def decompose(
         else:
             parts[term.name] = loss
     parts["base_offset"] = law.offset_loss(points, curves.bases, coefficients, np)
-    expected = law.curve_loss(points, curves.bases, coefficients, np)
-
-    parted = curve_dataset(posterior, target, curves, {**parts, "expected": expected})
-    return parted.assign_attrs(parts=list(parts))
+    parts["expected"] = law.curve_loss(points, curves.bases, coefficients, np)
+    return parts
 
 
 def curve_dataset(
@@ -86,7 +121,7 @@ def curve_dataset(
         The plan that the curves are of.
     curves : Curves
     values : dict of str to ndarray, shape (draws, points)
-        nats/token; what is 0 in every draw may be of shape (points,).
+        nats/token.
 
     Returns
     -------
@@ -96,7 +131,7 @@ def curve_dataset(
     import xarray as xr
 
     points = curves.points
-    draws = max(loss.shape[0] for loss in values.values() if loss.ndim == 2)
+    draws = len(next(iter(values.values())))
     names = list(dict.fromkeys(curve.run for curve in curves.curves))
     domains = list(posterior.frame.domains)
     steps = np.unique(points.steps).astype(np.int64)

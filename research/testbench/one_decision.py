@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.objective import PRESETS, Constraint, Objective, read_objective
 from bayes_cpt.decisions.search.candidates import Candidates
-from bayes_cpt.decisions.search.evaluate import FinalLosses
+from bayes_cpt.decisions.search.evaluate import FinalLosses, LawDraws
 from bayes_cpt.inference.density import density_of
 from bayes_cpt.inference.fitting import build_posterior
 from bayes_cpt.inference.posterior import Posterior
@@ -91,7 +91,7 @@ class World:
     def losses(self) -> Floats:
         """The true law's expected last losses of all choices, shape (domains, candidates)."""
         sample = LawSample(self.frame, self.frame.law.coefficients(self.truth, np))
-        model = FinalLosses(self.study, sample, self.truth, self._measured)
+        model = FinalLosses(self.study, (LawDraws(sample, self.truth),), self._measured)
         return np.asarray(model.losses(self.choices)[..., 0])
 
     def _measured(self, base: Base) -> tuple[float | None, ...]:

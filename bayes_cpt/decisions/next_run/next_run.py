@@ -37,6 +37,7 @@ from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.forecast.derived import derived_quantities
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.inference.stacked import one_law
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Run
@@ -95,6 +96,7 @@ def next_run(
     >>> values = next_run(bayes_cpt.load("fit.nc"), "balanced")  # doctest: +SKIP
     >>> print(*values.verdict(), sep="\n")                      # doctest: +SKIP
     """
+    one_law(posterior, "the worth of a next run")
     goal, limits = read_objective(objective), read_space(space)
     model = FinalLosses.of(posterior, draws)
     affordable = _affordable(posterior, runs, steps)
@@ -155,8 +157,8 @@ def _quantities(
     posterior: Posterior, model: FinalLosses, about: Sequence[str]
 ) -> dict[Label, Floats]:
     """Return draws of coefficients and effects, by name and validation set; none of them constant."""
-    effects = derived_quantities(posterior.frame, posterior.study, model.parameters)
-    every = model.sample.coefficients | effects
+    effects = derived_quantities(posterior.frame, posterior.study, model.law.parameters)
+    every = model.law.sample.coefficients | effects
     unknown = [name for name in about if name not in every]
     if unknown:
         raise SpecError(
@@ -213,7 +215,7 @@ def _simulated(
     for index, run in enumerate(plan.runs):
         curves = frame.curves(target, lambda planned, _: checkpoints(planned.schedule.steps), [run])
         generator = np.random.default_rng([seed, index])
-        yield run.name, simulate(frame, model.parameters, curves, None, generator).loss
+        yield run.name, simulate(frame, model.law.parameters, curves, None, generator).loss
 
 
 def _outside(study: Study, plan: Study, run: Run) -> str:

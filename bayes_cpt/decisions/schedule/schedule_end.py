@@ -70,7 +70,7 @@ class ScheduleEnd:
     @classmethod
     def of(cls, model: FinalLosses, base: Base, replay: float, steps: int, weights: Floats) -> Self:
         """Return the runs, the multi-power term matched on the runs of the fitted study."""
-        momenta = [momentum for momentum, _ in momentum_parts(model.sample.coefficients)]
+        momenta = [momentum for momentum, _ in momentum_parts(model.law.sample.coefficients)]
         match = MultiPowerMatch.of(model.study, np.concatenate(momenta))
         return cls(model, base, replay, steps, weights, match)
 
@@ -82,11 +82,11 @@ class ScheduleEnd:
     @cached_property
     def parts(self) -> list[tuple[Floats, Floats]]:
         """Momenta of each draw and the weight of their S2 in the annealing area, shape (draws,) each."""
-        return momentum_parts(self.model.sample.coefficients)
+        return momentum_parts(self.model.law.sample.coefficients)
 
     @cached_property
     def _table(self) -> BaseTable:
-        return self.model.bases((self.base,))
+        return self.model.bases((self.base,))[0]
 
     @cached_property
     def _matched(self) -> list[tuple[Floats, Floats]]:
@@ -100,7 +100,7 @@ class ScheduleEnd:
     @cached_property
     def gain(self) -> Floats:
         """What a unit of S2_cpt takes off the objective, shape (draws,)."""
-        middle = np.array([self.steps * self.model.sample.frame.reference.learning_rate])
+        middle = np.array([self.steps * self.model.law.sample.frame.reference.learning_rate])
         none = np.zeros((1, self.model.draws))
         return np.asarray((self.objective(middle, none) - self.objective(middle, none + 1.0))[0])
 
@@ -111,8 +111,8 @@ class ScheduleEnd:
             self.base.schedule,
             constant(self.steps, self.initial),
             [self.steps],
-            carry_memory=self.model.sample.frame.spec.law.carry_memory,
-            momentum_range=self.model.sample.momentum_range,
+            carry_memory=self.model.law.sample.frame.spec.law.carry_memory,
+            momentum_range=self.model.law.sample.momentum_range,
         )
         return self._of_draws(areas)
 
@@ -130,8 +130,8 @@ class ScheduleEnd:
                 self.base.schedule,
                 schedule,
                 [self.steps],
-                carry_memory=self.model.sample.frame.spec.law.carry_memory,
-                momentum_range=self.model.sample.momentum_range,
+                carry_memory=self.model.law.sample.frame.spec.law.carry_memory,
+                momentum_range=self.model.law.sample.momentum_range,
             )
             return self._of_draws(areas)
         falls = Falls.of(schedule.learning_rates(), self.initial, np.array([self.steps]))
@@ -147,7 +147,7 @@ class ScheduleEnd:
 
     def losses(self, forward: Floats, areas: Floats) -> Floats:
         """Return losses, shape (domains, schedules, draws), from S1_cpt and areas, (schedules, draws)."""
-        table, sample = self._table, self.model.sample
+        table, sample = self._table, self.model.law.sample
         law, rows = sample.frame.law, forward[:, None]
         losses = []
         for index in range(len(self.model.domains)):
@@ -208,7 +208,7 @@ class ScheduleEnd:
             Learning rates, and for how many steps each is held.
         criterion : {"annealing", "multi_power", "both"}
         """
-        reference = self.model.sample.frame.reference.learning_rate
+        reference = self.model.law.sample.frame.reference.learning_rate
         forward = max(float(counts @ rates), STEP * self.steps * reference)
         around = forward * np.array([1.0 - STEP, 1.0, 1.0 + STEP])
         none = np.zeros((3, self.model.draws))

@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.decisions.search.candidates import Candidates
-from bayes_cpt.decisions.search.layout import BaseTable, Block, Layout, Losses
+from bayes_cpt.decisions.search.layout import (
+    BaseTable,
+    Block,
+    Layout,
+    Losses,
+    PooledLayout,
+    pooled,
+)
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.trials import LawSample, base_losses
@@ -25,29 +32,42 @@ BLOCK = 2**17
 
 
 @dataclass(frozen=True, eq=False)
+class LawDraws:
+    """One law in some posterior draws.
+
+    Parameters
+    ----------
+    sample : LawSample
+        The law's coefficients.
+    parameters : dict of str to ndarray, shape (draws, ...)
+        What was sampled, for the sizes of residuals.
+    """
+
+    sample: LawSample
+    parameters: dict[str, NDArray[np.float64]]
+
+
+@dataclass(frozen=True, eq=False)
 class FinalLosses:
-    """The law of a fit in some posterior draws, to be evaluated at the last step of candidates.
+    """The laws of a fit in some posterior draws, to be evaluated at the last step of candidates.
 
     Parameters
     ----------
     study : Study
         That was fitted.
-    sample : LawSample
-        The law's coefficients.
-    parameters : dict of str to ndarray, shape (draws, ...)
-        What was sampled, for the sizes of residuals.
+    laws : tuple of LawDraws
+        One, unless the fit is a stack (see `Posterior.shares`).
     measured : callable
         Returns the measured losses of a base on each validation set, None where there is none.
     """
 
     study: Study
-    sample: LawSample
-    parameters: dict[str, NDArray[np.float64]]
+    laws: tuple[LawDraws, ...]
     measured: Callable[[Base], Losses]
 
     @classmethod
     def of(cls, posterior: Posterior, draws: int = DRAWS) -> Self:
-        """Return the law in about as many draws, spread evenly over the chains.
+        """Return the laws in about as many draws, spread evenly over the chains.
 
         Raises
         ------
@@ -65,29 +85,45 @@ class FinalLosses:
                 return base_losses(posterior, posterior.study, base)
             return (None,) * len(frame.domains)
 
-        sample = LawSample.of(posterior, draws)
-        return cls(posterior.study, sample, posterior.parameters(draws), measured)
+        laws = [
+            LawDraws(LawSample.of(law, count or draws), law.parameters(count))
+            for law, count in posterior.shares(draws)
+        ]
+        return cls(posterior.study, tuple(laws), measured)
 
     @property
     def draws(self) -> int:
-        """Number of posterior draws."""
-        return self.sample.draws
+        """Number of posterior draws, of all laws together."""
+        return sum(law.sample.draws for law in self.laws)
 
     @property
     def domains(self) -> tuple[str, ...]:
         """The validation sets, general and target."""
-        return self.sample.frame.domains
+        return self.laws[0].sample.frame.domains
 
-    def bases(self, bases: tuple[Base, ...]) -> BaseTable:
-        """Return what the law says of bases at the transfer."""
-        return BaseTable.of(self.sample, bases, [self.measured(base) for base in bases])
+    @property
+    def law(self) -> LawDraws:
+        """The only law: what asks for it has refused stacks (`bayes_cpt.inference.stacked.one_law`)."""
+        (law,) = self.laws
+        return law
 
-    def layout(self, candidates: Candidates) -> Layout:
-        """Return candidates laid out for the law; for few of them, it gives losses in double precision."""
-        return Layout(self.sample, self.parameters, candidates, self.bases(candidates.bases))
+    def bases(self, bases: tuple[Base, ...]) -> tuple[BaseTable, ...]:
+        """Return what each law says of bases at the transfer."""
+        measured = [self.measured(base) for base in bases]
+        return tuple(BaseTable.of(law.sample, bases, measured) for law in self.laws)
+
+    def base_losses(self, bases: tuple[Base, ...]) -> Floats:
+        """Return the losses of bases, measured or else the laws', shape (domains, bases, draws)."""
+        return pooled([table.loss for table in self.bases(bases)])
+
+    def layout(self, candidates: Candidates) -> PooledLayout:
+        """Return candidates laid out for the laws; for few, it gives losses in double precision."""
+        tables = zip(self.laws, self.bases(candidates.bases), strict=True)
+        layouts = [Layout(law.sample, law.parameters, candidates, table) for law, table in tables]
+        return PooledLayout(candidates, tuple(layouts))
 
     def losses(self, candidates: Candidates) -> Floats:
-        """Return the law's expected losses, shape (domains, candidates, draws), nats/token."""
+        """Return the laws' expected losses, shape (domains, candidates, draws), nats/token."""
         return self.layout(candidates).losses(np.arange(len(candidates)))
 
     def map[T](

@@ -4,7 +4,7 @@ See `bayes_cpt.forecast.columns`. Where there are many candidates the law is eva
 precision: the same terms, in half the time, within 1e-5 nats.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -111,7 +111,7 @@ def _memories(base: Base, momentum_range: MomentumRange) -> list[float]:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Candidates with all that the law and the residuals take of them.
+    """Candidates with all that one law and the residuals take of them.
 
     Parameters
     ----------
@@ -170,10 +170,6 @@ class Layout:
         """Compute what all candidates share: threads need not wait for each other then."""
         _ = self.columns, self.series, self._precisions
 
-    def block(self, rows: Ints) -> Block:
-        """Return some candidates in single precision."""
-        return Block(rows, self.losses(rows, SINGLE), lambda: self.noise(rows, SINGLE))
-
     def ends(self, rows: Ints, dtype: Any = np.float64) -> list[Columns]:
         """Return the last steps of some candidates on each validation set."""
         drawn = self._precisions[dtype]
@@ -211,6 +207,42 @@ class Layout:
             placed = Placed(scales, end.steps, floating, dtype(0.0))
             found[end.domain_index] = np.sqrt(predictive_variance(placed, misfit, np))
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class PooledLayout:
+    """Candidates laid out for each law of a fit; the draws of all stand side by side.
+
+    Parameters
+    ----------
+    candidates : Candidates
+    laws : tuple of Layout
+    """
+
+    candidates: Candidates
+    laws: tuple[Layout, ...]
+
+    def prepare(self) -> None:
+        """Compute what all candidates share: threads need not wait for each other then."""
+        for law in self.laws:
+            law.prepare()
+
+    def block(self, rows: Ints) -> Block:
+        """Return some candidates in single precision."""
+        return Block(rows, self.losses(rows, SINGLE), lambda: self.noise(rows, SINGLE))
+
+    def losses(self, rows: Ints, dtype: Any = np.float64) -> Floats:
+        """Return the laws' losses of some candidates, shape (domains, candidates, draws)."""
+        return pooled([law.losses(rows, dtype) for law in self.laws])
+
+    def noise(self, rows: Ints, dtype: Any = np.float64) -> Floats:
+        """Return the sd of a single run about its expected loss (see `Layout.noise`), of the same shape."""
+        return pooled([law.noise(rows, dtype) for law in self.laws])
+
+
+def pooled(parts: Sequence[Floats]) -> Floats:
+    """Return arrays of the draws of several laws, which come last, side by side."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -71,7 +71,7 @@ def found(probes: Path) -> RunValues:
 
 def log_likelihoods(posterior: Posterior, found: RunValues, name: str, data: Floats) -> Floats:
     """Return the log density of each data set in each draw, shape (data sets, draws)."""
-    frame, parameters = posterior.frame, found.valuation.model.parameters
+    frame, parameters = posterior.frame, found.valuation.model.law.parameters
     plan = found.affordable.plan
     target = with_base_losses(posterior.study, frame.domains, plan)
     curves = frame.curves(target, lambda run, _: checkpoints(run.schedule.steps), [plan.run(name)])

@@ -57,7 +57,7 @@ def by_law(end: ScheduleEnd, schedule: Schedule) -> Floats:
     before = end.base.schedule
     assert before is not None
     trial = Trial(before, schedule, end.replay, end.model.measured(end.base))
-    return np.asarray(end.model.sample.losses([trial], [[STEPS]])[:, 0, :, 0] @ WEIGHTS)
+    return np.asarray(end.model.law.sample.losses([trial], [[STEPS]])[:, 0, :, 0] @ WEIGHTS)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -76,7 +76,7 @@ def test_the_multi_power_term_stands_in_place_of_the_runs_own_annealing(
     end = the_end(name)
     run = SCHEDULES[schedule]
     rates, gaps = run.learning_rates(), np.empty(end.model.draws)
-    law, sample = end.model.sample.frame.law, end.model.sample
+    law, sample = end.model.law.sample.frame.law, end.model.law.sample
     falls = Falls.of(rates, end.initial, np.array([STEPS]))
     for draw in range(end.model.draws):
         one = {name: own[draw] for name, own in sample.coefficients.items()}

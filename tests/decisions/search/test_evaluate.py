@@ -172,7 +172,7 @@ def test_blocks_hold_every_candidate_once(monkeypatch: pytest.MonkeyPatch) -> No
 def test_bases_are_at_their_measured_losses() -> None:
     posterior = lab_posterior()
     model = FinalLosses.of(posterior, DRAWS)
-    table = model.bases(posterior.study.bases)
+    (table,) = model.bases(posterior.study.bases)
     for index, base in enumerate(posterior.study.bases):
         for domain, name in enumerate(model.domains):
             measured = posterior.study.base_loss(base.name, name)
@@ -180,8 +180,9 @@ def test_bases_are_at_their_measured_losses() -> None:
             if measured is not None:
                 np.testing.assert_allclose(table.loss[domain, index], measured)
     hypothetical = sampled(posterior, "hypothetical bases", 5)
-    assert not model.bases(hypothetical.bases).known.any()
-    assert not model.bases(hypothetical.bases).offset.any()
+    (table,) = model.bases(hypothetical.bases)
+    assert not table.known.any()
+    assert not table.offset.any()
 
 
 @pytest.mark.parametrize("space", SPACES)
@@ -209,7 +210,7 @@ def test_noise_is_that_of_the_dense_residual_model(name: str, space: str) -> Non
                 if value.shape[1:] == (2,)
             }
             for row in range(len(candidates)):
-                known = layout.bases.known[domain, candidates.base[row]]
+                known = layout.laws[0].bases.known[domain, candidates.base[row]]
                 wanted = dense_noise(frame, own, draws, candidates, row, (domain, draw, known))
                 assert found[domain, row, draw] == pytest.approx(wanted, rel=1e-9)
 

@@ -212,8 +212,8 @@ def test_changes_may_be_counted_from_each_own_base() -> None:
     valuation, space = valued(OBJECTIVE | {"reference": "own"})
     candidates = space.sample(100, 0)
     losses = valuation.model.losses(candidates)
-    table = valuation.model.bases(candidates.bases)
-    wanted = losses - table.loss[:, candidates.base]
+    starts = valuation.model.base_losses(candidates.bases)
+    wanted = losses - starts[:, candidates.base]
     cost = 0.01 * candidates.schedules.steps / 1000
     found = valuation.changes(candidates, losses)
     np.testing.assert_allclose(found, 0.3 * wanted[0] + 0.7 * wanted[1] + cost[:, None])
