@@ -120,7 +120,7 @@ def forecast(
     folds = _folds(found, other, spec, runs.split(",") if runs else None, whole, shares)
     if output is not None:
         make_folder(output)
-    described = settings(spec, seed, study=found.digest(), draws=draws)
+    described = settings([spec], seed, study=found.digest(), draws=draws)
     pool = Pool(jobs, dask)
     points, refits = _score(written, folds, spec, pool, seed, draws, baseline, output, described)
     content: dict[str, Any] = {

@@ -82,7 +82,7 @@ class StackedPosterior(Posterior):
         most = min(size["draw"] / weight for size, weight in zip(sizes, self.weights, strict=True))
         chains = max(size["chain"] for size in sizes)
         wanted = most if draws is None else min(most, max(draws // chains, 1))
-        counts = _apportioned(np.array(self.weights), int(wanted))
+        counts = apportioned(np.array(self.weights), int(wanted))
         parts = zip(self.laws, sizes, counts, strict=True)
         return tuple((law, int(count) * size["chain"]) for law, size, count in parts if count)
 
@@ -205,8 +205,20 @@ def _name(laws: Sequence[Posterior], weights: Sequence[float]) -> str:
     return f"a stack of {' and '.join(parts)}"
 
 
-def _apportioned(weights: Floats, count: int) -> NDArray[np.int64]:
-    """Return whole numbers that add up to a count, as near to the weights as can be (largest remainder)."""
+def apportioned(weights: Floats, count: int) -> NDArray[np.int64]:
+    """Return whole numbers that add up to a count, as near to the weights as can be (largest remainder).
+
+    Parameters
+    ----------
+    weights : ndarray, shape (laws,)
+        They add up to 1.
+    count : int
+
+    Examples
+    --------
+    >>> apportioned(np.array([0.5, 0.26, 0.24]), 10).tolist()
+    [5, 3, 2]
+    """
     exact = weights * count
     whole = np.floor(exact).astype(np.int64)
     left = count - int(whole.sum())

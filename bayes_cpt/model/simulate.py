@@ -5,7 +5,7 @@ Of known runs also the moments that these draws have.
 NumPy only. Everything is vectorised over posterior draws; curves are taken one at a time.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,6 +163,17 @@ def _known_residual(
 
 def _weights_given(seen: _Part, residual: Floats, steps: Floats) -> tuple[Floats, Floats]:
     """Return what residuals tell of the weights: precision, and precision times mean, by draw."""
+    white, _ = _white(seen, residual, steps)
+    design, target = white[..., 1:], white[..., 0]
+    precision = np.eye(design.shape[2]) + np.einsum("dpi,dpj->dij", design, design)
+    return precision, np.einsum("dpi,dp->di", design, target)
+
+
+def _white(seen: _Part, residual: Floats, steps: Floats) -> tuple[Floats, Floats]:
+    """Return residuals and columns free of the fluctuation's correlation, and the sd of what it adds.
+
+    Shapes are (draws, points, 1 + columns), the residuals first, and (draws, points).
+    """
     scaled = (
         np.concatenate([residual[..., None], seen.columns], axis=2) / seen.fluctuation[..., None]
     )
@@ -170,10 +181,48 @@ def _weights_given(seen: _Part, residual: Floats, steps: Floats) -> tuple[Floats
     correlation = np.exp(-gap / seen.memory)[..., None]
     innovation = np.sqrt(-np.expm1(-2.0 * gap / seen.memory))[..., None]
     before = np.concatenate([np.zeros_like(scaled[:, :1]), scaled[:, :-1]], axis=1)
-    white = (scaled - correlation * before) / innovation
-    design, target = white[..., 1:], white[..., 0]
-    precision = np.eye(design.shape[2]) + np.einsum("dpi,dpj->dij", design, design)
-    return precision, np.einsum("dpi,dp->di", design, target)
+    return (scaled - correlation * before) / innovation, innovation[..., 0] * seen.fluctuation
+
+
+def log_densities(
+    frame: Frame, parameters: dict[str, Floats], curves: Curves, last_step: float | None = None
+) -> Floats:
+    """Return the log density of each measured curve, all its points together, shape (draws, curves).
+
+    The density behind `simulate`: that of `bayes_cpt.model.log_densities.log_likelihoods`, and beyond the
+    studied steps also the law's extrapolation, of which no fitted curve tells.
+
+    Parameters
+    ----------
+    frame : Frame
+        Of the fit.
+    parameters : dict of str to ndarray, shape (draws, ...)
+    curves : Curves
+        With their losses.
+    last_step : float, optional
+        As far as the misfit is laid out; the last of these curves unless given.
+    """
+    design = frame.residual_design(curves, last_step)
+    scales = _scales(frame, parameters, curves, design)
+    residual = curves.points.loss - expected_loss(frame, parameters, curves)
+    found = np.empty((len(residual), len(curves.curves)))
+    for curve in range(len(curves.curves)):
+        rows = slice(int(design.first[curve]), int(design.last[curve]))
+        part = _Part.of(design, scales, rows)
+        beyond = (scales.extrapolation[:, rows] * design.beyond[rows])[..., None]
+        part = replace(part, columns=np.concatenate([part.columns, beyond], axis=2))
+        steps = curves.points.steps[rows]
+        white, size = _white(part, residual[:, rows], steps)
+        columns, target = white[..., 1:], white[..., 0]
+        across = columns.transpose(0, 2, 1)
+        precision, projection = across @ columns, across @ target[..., None]
+        precision += np.eye(columns.shape[2])
+        root = np.linalg.cholesky(precision)
+        explained = np.linalg.solve(root, projection)[..., 0]
+        squares = (target**2).sum(axis=1) - (explained**2).sum(axis=1)
+        widths = np.log(size).sum(axis=1) + np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
+        found[:, curve] = -0.5 * squares - widths - 0.5 * steps.size * np.log(2.0 * np.pi)
+    return found
 
 
 def known_moments(
