@@ -20,7 +20,6 @@ VIEWS = {
     "RunValues.plot": "bayes_cpt.plots.next_run.next_run",
     "ScheduleChoice.words": "bayes_cpt.report.schedule_words.words",
     "ScheduleChoice.plot": "bayes_cpt.plots.free_schedule.free_schedule",
-    "Comparison.table": "bayes_cpt.report.comparison_tables.score_table",
     "Comparison.words": "bayes_cpt.report.comparison_words.words",
     "Comparison.plot": "bayes_cpt.plots.comparison.comparison",
     "Survey.words": "bayes_cpt.report.landmark_words.words",

@@ -13,6 +13,7 @@ import typer
 from typer.main import get_command
 
 from bayes_cpt.cli.check import check
+from bayes_cpt.cli.compare import compare
 from bayes_cpt.cli.console import Output
 from bayes_cpt.cli.decide import decide
 from bayes_cpt.cli.demo import demo
@@ -57,7 +58,7 @@ def _help(docstring: str | None) -> str:
 
 app.command(name="import", help=_help(import_logs.__doc__))(import_logs)
 _MAKING = (init, check, fit, summary, predict)
-_USING = (decide, next_run, schedule, landmarks, prior, export, watch, demo)
+_USING = (decide, next_run, schedule, landmarks, compare, prior, export, watch, demo)
 for _verb in (*_MAKING, *_USING):
     app.command(help=_help(_verb.__doc__))(_verb)
 
@@ -95,6 +96,7 @@ bayes-cpt export hf plan.toml --run long --fit fit.nc -o arguments.json
 bayes-cpt watch fit.nc --run long --plan plan.toml out/long/trainer_state.json
 bayes-cpt landmarks fit.nc --plan plan.toml -o landmarks
 bayes-cpt validate forecast data/cpt-lab -o validation
+bayes-cpt compare data/cpt-lab --models cpt-replay,cpt-replay-printed -o comparison
 
 With no study at hand, see all of that on a bundled one: bayes-cpt demo
 

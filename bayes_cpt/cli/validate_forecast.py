@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 SCORES = ("in 50/\n80/90 %", "±", "CRPS", "mean\nerror", "bias", "90 %\nwidth")
 
 
-def _shares(text: str) -> tuple[float, ...]:
+def read_shares(text: str) -> tuple[float, ...]:
+    """Return the shares of a list such as 0.25,0.5; none of the word none."""
     if text == "none":
         return ()
     try:
@@ -113,7 +114,7 @@ def forecast(
     from bayes_cpt.validate.parallel import Pool
 
     written = Output(quiet, json)
-    shares, spec = _shares(tails), read_spec(model)
+    shares, spec = read_shares(tails), read_spec(model)
     with written.cautions():
         found = read_study(study)
         other = read_study(held_out) if held_out else None

@@ -1,6 +1,6 @@
 """Laws compared on a study: which predicts runs that no fit saw, and what a stack of them gains."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -120,8 +120,9 @@ def compare(
     dask: str | None = None,
     folder: Path | None = None,
     progress: Progress | None = None,
+    first: Callable[[CurveLoo | str], None] | None = None,
 ) -> Comparison:
-    """Compare laws on a study: by the fits alone first, then by runs and tails that no fit saw.
+    r"""Compare laws on a study: by the fits alone first, then by runs and tails that no fit saw.
 
     Parameters
     ----------
@@ -145,6 +146,8 @@ def compare(
         a rerun goes on.
     progress : callable, optional
         Called with a stage and the share of it that is done.
+    first : callable, optional
+        Called with the first answer (see `Comparison`) as soon as there is one.
 
     Returns
     -------
@@ -162,7 +165,7 @@ def compare(
     >>> import bayes_cpt                                                              # doctest: +SKIP
     >>> study = bayes_cpt.read_study("data/cpt-lab")                                   # doctest: +SKIP
     >>> result = bayes_cpt.compare(study, ["cpt-replay", "cpt-replay-printed"], jobs=2)  # doctest: +SKIP
-    >>> print(*result.verdict(), sep="\\n")                                            # doctest: +SKIP
+    >>> print(*result.verdict(), sep="\n")                                            # doctest: +SKIP
     >>> result.stack.save("stack.nc")                                                 # doctest: +SKIP
     """
     specs = read_models(models)
@@ -176,7 +179,9 @@ def compare(
     records = Records.open(folder, settings, MIXTURE_TABLES)
     tell = progress or (lambda stage, share: None)
     fits = _fits(study, specs, _Sampling(seed, draws, pool, folder), tell)
-    scores = None
+    loo, scores = CurveLoo.of(fits), None
+    if first is not None:
+        first(loo)
     if folds:
         cores = pool.cores(len(folds) * len(specs))
         methods: Mapping[str, Method] = {
@@ -187,7 +192,7 @@ def compare(
             folds, methods, seed, pool=pool, records=records, progress=tell
         )
         scores = LawScores.of(folds, quantiles, log_scores, refits, tuple(specs))
-    return Comparison(study, seed, fits, CurveLoo.of(fits), scores)
+    return Comparison(study, seed, fits, loo, scores)
 
 
 def read_models(models: Sequence[str | Path | ModelSpec]) -> dict[str, ModelSpec]:

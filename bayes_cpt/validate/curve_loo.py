@@ -1,4 +1,4 @@
-"""Laws compared without a refit: leave-one-curve-out from the fits alone, by Pareto-smoothed importance sampling.
+"""Laws compared without a refit: curves left out by Pareto-smoothed importance sampling.
 
 Source: Vehtari, Gelman and Gabry 2017, doi:10.1007/s11222-016-9696-4; computed by ArviZ. A curve is one
 observation, as its points are not independent. It answers an easier question than leaving out a run, whose

@@ -197,8 +197,8 @@ class LawScores:
         Returns
         -------
         DataFrame
-            Columns seen, method, weight (in the stack that is delivered), runs; log_score and crps (nats per
-            run, nats/token; means over runs), each with _difference to the best law and its _error;
+            Columns seen, method, weight (in the stack that is delivered), runs; log_score and crps (nats
+            per run, nats/token; means over runs), each with _difference to the best law and its _error;
             coverage_50, coverage_90 and coverage_90_error (shares); width_90.
         """
         import pandas as pd

@@ -76,11 +76,8 @@ def _of_law(
         for (run, domain), rows in measured.groupby(["run", "domain"], sort=False)
     }
     prepared = prepare(law, question.plan, at=question.points, known=question.known)
-    losses = dict(
-        zip(
-            measured[["run", "domain", "step"]].itertuples(index=False, name=None), measured["loss"]
-        )
-    )
+    points = measured[["run", "domain", "step"]].itertuples(index=False, name=None)
+    losses = dict(zip(points, measured["loss"], strict=True))
     if not question.known:
         return _density(law, parameters, _curves(law, prepared, tail, losses))
     head = {

@@ -29,8 +29,8 @@ class Difference(NamedTuple):
 def stacking_weights(log_densities: Floats) -> Floats:
     """Return the weights of the mixture with the largest mean log density, shape (models,).
 
-    ``max sum_i log(sum_k w_k p_ik)`` over the simplex, where p_ik is the density at observation i by a model
-    that was not fitted to it. The problem is concave.
+    ``max sum_i log(sum_k w_k p_ik)`` over the simplex, where p_ik is the density at observation i by a
+    model that was not fitted to it. The problem is concave.
 
     Parameters
     ----------
