@@ -75,15 +75,15 @@ def compare(
 ) -> int:
     r"""Compare laws on a study, and stack them.
 
-    First each law is fitted once, and curves are left out by importance sampling: an answer within minutes,
-    with its diagnostics. Then each run is left out in turn and predicted from the others, and so is the tail
-    of each run: as many fits as there are runs, for each law. Log score, CRPS and coverage, with the
-    standard errors of their differences, each run one observation. The weights of the stack are those that
-    score best on the runs left out.
+    First each law is fitted once, and curves are left out by importance sampling: an answer within
+    minutes, with its diagnostics. Then each run is left out in turn and predicted from the others, and so
+    is the tail of each run: as many fits as there are runs, for each law. Log score, CRPS and coverage,
+    with the standard errors of their differences, each run one observation. The weights of the stack are
+    those that score best on the runs left out.
 
-    FOLDER gets stack.nc, a fit in which every law has its share of the draws, to be given to predict, decide,
-    landmarks and summary like any other; NAME.nc, the fit of each law; scores.csv, log_scores.csv,
-    points.csv, comparison.png and words.txt.
+    FOLDER gets stack.nc, a fit in which every law has its share of the draws, for predict, decide,
+    landmarks, summary, watch and validate forecast --model; NAME.nc, the fit of each law; scores.csv,
+    log_scores.csv, points.csv, comparison.png and words.txt.
 
     \b
     Example:
@@ -164,8 +164,8 @@ def _show(written: Output, result: "Comparison") -> None:
             written.heading(f"{what}, which no fit saw")
             written.table(_scores(rows))
         written.text(
-            f"\nLog score: nats per run beside {result.scores.best}, more is better; CRPS: nats/token, less "
-            "is better. ± is the standard error, each run one observation."
+            f"\nLog score: nats per run beside {result.scores.best}, more is better; CRPS: nats/token, "
+            "less is better. ± is the standard error, each run one observation."
         )
     if not isinstance(result.curve_loo, str):
         written.heading("Curves left out by importance sampling, without refits")

@@ -66,6 +66,9 @@ def summary(
     quantity moves with and which run would tell. With --sensitivity which of all that, and of the last
     losses of the runs, leans on the prior. --csv and --json hold everything however much is printed.
 
+    Of a stack (bayes-cpt compare) effects are those of the whole; coefficients and parameters, which its
+    laws do not share, are shown law by law with their weights.
+
     \b
     Example:
     bayes-cpt summary fit.nc
@@ -184,9 +187,16 @@ def _show_tables(
     interval: float,
     kinds: list[str],
 ) -> None:
-    """Print every quantity of some kinds, with the printed equation."""
+    """Print every quantity of some kinds, with the printed equation; of a stack law by law."""
+    from bayes_cpt.inference.stacked import StackedPosterior
     from bayes_cpt.report.equation import equation
 
+    if isinstance(posterior, StackedPosterior):
+        for law, weight in zip(posterior.laws, posterior.weights, strict=True) if kinds else ():
+            name = law.frame.spec.name
+            written.heading(f"{name}, {100 * weight:.0f} % of the draws")
+            _show_tables(written, law, table[table["law"] == name], interval, kinds)
+        return
     for kind in kinds:
         rows = table[table["kind"] == kind]
         written.heading(f"{kind.capitalize()}s, with central {100 * interval:g} % intervals")
