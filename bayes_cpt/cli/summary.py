@@ -188,7 +188,7 @@ def _show_tables(
     kinds: list[str],
 ) -> None:
     """Print every quantity of some kinds, with the printed equation; of a stack law by law."""
-    from bayes_cpt.inference.stacked import StackedPosterior
+    from bayes_cpt.inference.posterior import StackedPosterior
     from bayes_cpt.report.equation import equation
 
     if isinstance(posterior, StackedPosterior):

@@ -215,8 +215,7 @@ def _method(specs: "list[ModelSpec]", weights: tuple[float, ...]) -> Any:
 
 def _laws(model: str) -> "tuple[list[ModelSpec], tuple[float, ...]]":
     """Return the laws of a model, or of the file of a stack, with their weights."""
-    from bayes_cpt.inference.posterior import load
-    from bayes_cpt.inference.stacked import StackedPosterior
+    from bayes_cpt.inference.posterior import StackedPosterior, load
     from bayes_cpt.model.spec import read_spec
 
     if Path(model).suffix != ".nc":

@@ -48,6 +48,10 @@ type Law = "tuple[xr.DataTree, Study, Frame]"
 def read_fit(path: str | Path) -> "tuple[xr.DataTree, list[Law]]":
     """Return what a fit's file holds: draws, study and frame of each law in it; one, unless it is a stack.
 
+    Parameters
+    ----------
+    path : path
+
     Raises
     ------
     FitFileError
@@ -67,7 +71,12 @@ def read_fit(path: str | Path) -> "tuple[xr.DataTree, list[Law]]":
 
 
 def is_stack(tree: "xr.DataTree") -> bool:
-    """Return whether a tree is that of a stack of laws (see `bayes_cpt.inference.stacked`)."""
+    """Return whether a tree is that of a stack of laws (see `bayes_cpt.inference.stacked`).
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+    """
     return WEIGHTS in tree.attrs
 
 

@@ -6,9 +6,9 @@ from bayes_cpt.report.numbers import fixed, listed, percent
 from bayes_cpt.report.rendering import Words, render
 
 if TYPE_CHECKING:
-    from bayes_cpt.validate.comparison import Comparison
-    from bayes_cpt.validate.law_scores import LawScores
-    from bayes_cpt.validate.stacking import Difference
+    from bayes_cpt.validate.comparison.comparison import Comparison
+    from bayes_cpt.validate.comparison.law_scores import LawScores
+    from bayes_cpt.validate.comparison.stacking import Difference
 
 # Standard errors within which two scores are not told apart.
 ERRORS = 2.0
@@ -41,7 +41,7 @@ def uses_stack(scores: "LawScores") -> bool:
     ----------
     scores : LawScores
     """
-    from bayes_cpt.validate.law_scores import LOG_SCORE, STACK
+    from bayes_cpt.validate.comparison.law_scores import LOG_SCORE, STACK
 
     alone = max(scores.weights.values()) >= ALONE
     return not alone and scores.against_best(STACK, LOG_SCORE).mean > 0
@@ -64,7 +64,7 @@ def _first_answer(comparison: "Comparison") -> dict[str, Any]:
 
 
 def _of_scores(scores: "LawScores") -> dict[str, Any]:
-    from bayes_cpt.validate.law_scores import FEW_DRAWS, LOG_SCORE, STACK
+    from bayes_cpt.validate.comparison.law_scores import FEW_DRAWS, LOG_SCORE, STACK
 
     others = [law for law in scores.laws if law != scores.best]
     gaps = {law: scores.against_best(law, LOG_SCORE) for law in others}
@@ -93,7 +93,7 @@ def _of_scores(scores: "LawScores") -> dict[str, Any]:
 
 
 def _tail(scores: "LawScores", seen: float) -> dict[str, Any]:
-    from bayes_cpt.validate.law_scores import LOG_SCORE
+    from bayes_cpt.validate.comparison.law_scores import LOG_SCORE
 
     others = [law for law in scores.laws if law != scores.best]
     return {
@@ -105,7 +105,7 @@ def _tail(scores: "LawScores", seen: float) -> dict[str, Any]:
 
 def _told(scores: "LawScores", method: str, seen: float) -> str:
     """Return how a law or the stack scores beside the best law."""
-    from bayes_cpt.validate.law_scores import CRPS, LOG_SCORE
+    from bayes_cpt.validate.comparison.law_scores import CRPS, LOG_SCORE
 
     gap = scores.against_best(method, LOG_SCORE, seen)
     crps = scores.against_best(method, CRPS, seen)

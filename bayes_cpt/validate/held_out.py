@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from bayes_cpt.inference.posterior import Posterior
-    from bayes_cpt.validate.log_scores import LogScore
+    from bayes_cpt.validate.comparison.log_scores import LogScore
 
 type Floats = NDArray[np.float64]
 type Progress = Callable[[str, float], None]
@@ -112,7 +112,7 @@ def stack_method(
 
 def _answer(posterior: "Posterior", question: Question, seed: int) -> Answer:
     from bayes_cpt.forecast.predict import draws_at
-    from bayes_cpt.validate.log_scores import log_score
+    from bayes_cpt.validate.comparison.log_scores import log_score
 
     kind = "known_run" if question.known else "new_run"
     points = question.points
@@ -256,7 +256,12 @@ def _scored(fold: Fold, answer: Answer, wanted: Sequence[str]) -> "dict[str, pd.
 
 
 def level_name(level: int) -> str:
-    """Return the column of a quantile, counted from 0.
+    """Return the column of a quantile.
+
+    Parameters
+    ----------
+    level : int
+        From 0.
 
     Examples
     --------

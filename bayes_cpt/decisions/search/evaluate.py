@@ -108,12 +108,22 @@ class FinalLosses:
         return law
 
     def bases(self, bases: tuple[Base, ...]) -> tuple[BaseTable, ...]:
-        """Return what each law says of bases at the transfer."""
+        """Return what each law says of bases at the transfer.
+
+        Parameters
+        ----------
+        bases : tuple of Base
+        """
         measured = [self.measured(base) for base in bases]
         return tuple(BaseTable.of(law.sample, bases, measured) for law in self.laws)
 
     def base_losses(self, bases: tuple[Base, ...]) -> Floats:
-        """Return the losses of bases, measured or else the laws', shape (domains, bases, draws)."""
+        """Return the losses of bases, measured or else the laws', shape (domains, bases, draws).
+
+        Parameters
+        ----------
+        bases : tuple of Base
+        """
         return pooled([table.loss for table in self.bases(bases)])
 
     def layout(self, candidates: Candidates) -> PooledLayout:

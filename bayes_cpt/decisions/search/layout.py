@@ -228,20 +228,45 @@ class PooledLayout:
             law.prepare()
 
     def block(self, rows: Ints) -> Block:
-        """Return some candidates in single precision."""
+        """Return some candidates in single precision.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Which they are.
+        """
         return Block(rows, self.losses(rows, SINGLE), lambda: self.noise(rows, SINGLE))
 
     def losses(self, rows: Ints, dtype: Any = np.float64) -> Floats:
-        """Return the laws' losses of some candidates, shape (domains, candidates, draws)."""
+        """Return the laws' losses of some candidates, shape (domains, candidates, draws).
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Which they are.
+        dtype : dtype
+            Precision.
+        """
         return pooled([law.losses(rows, dtype) for law in self.laws])
 
     def noise(self, rows: Ints, dtype: Any = np.float64) -> Floats:
-        """Return the sd of a single run about its expected loss (see `Layout.noise`), of the same shape."""
+        """Return the sd of a single run about its expected loss (see `Layout.noise`), of the same shape.
+
+        Parameters
+        ----------
+        rows, dtype
+            As for `losses`.
+        """
         return pooled([law.noise(rows, dtype) for law in self.laws])
 
 
 def pooled(parts: Sequence[Floats]) -> Floats:
-    """Return arrays of the draws of several laws, which come last, side by side."""
+    """Return arrays of the draws of several laws, which come last, side by side.
+
+    Parameters
+    ----------
+    parts : sequence of ndarray, shape (..., draws)
+    """
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
 
 

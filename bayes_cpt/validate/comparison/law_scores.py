@@ -12,10 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.errors import BayesCPTError, Problem
-from bayes_cpt.validate.folds import Fold
-from bayes_cpt.validate.held_out import LEVELS, level_name
-from bayes_cpt.validate.scores import score_points
-from bayes_cpt.validate.stacking import (
+from bayes_cpt.validate.comparison.stacking import (
     Difference,
     difference,
     held_out_weights,
@@ -23,6 +20,9 @@ from bayes_cpt.validate.stacking import (
     mixture_log_density,
     stacking_weights,
 )
+from bayes_cpt.validate.folds import Fold
+from bayes_cpt.validate.held_out import LEVELS, level_name
+from bayes_cpt.validate.scores import score_points
 
 if TYPE_CHECKING:
     import pandas as pd

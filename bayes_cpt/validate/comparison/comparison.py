@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from bayes_cpt.errors import Problem, SpecError, StudyError
-from bayes_cpt.inference.posterior import Posterior, load
-from bayes_cpt.inference.stacked import StackedPosterior, stack
+from bayes_cpt.inference.posterior import Posterior, StackedPosterior, load
+from bayes_cpt.inference.stacked import stack
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.curve_loo import CurveLoo
+from bayes_cpt.validate.comparison.curve_loo import CurveLoo
+from bayes_cpt.validate.comparison.law_scores import ComparisonError, LawScores
 from bayes_cpt.validate.folds import Fold, Question, leave_run_out, leave_tail_out
 from bayes_cpt.validate.held_out import (
     MIXTURE_TABLES,
@@ -20,7 +21,6 @@ from bayes_cpt.validate.held_out import (
     package_method,
     score_folds,
 )
-from bayes_cpt.validate.law_scores import ComparisonError, LawScores
 from bayes_cpt.validate.parallel import Pool
 from bayes_cpt.validate.records import Records, described
 from bayes_cpt.views import view

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.validate.stacking import Difference, difference, stacking_weights
+from bayes_cpt.validate.comparison.stacking import Difference, difference, stacking_weights
 
 type Floats = NDArray[np.float64]
 

@@ -141,7 +141,7 @@ def mixture_draws(quantiles: Floats, weights: Floats, draws: int) -> Floats:
     draws : int
         Evenly spread over each distribution: middles of equal masses again.
     """
-    from bayes_cpt.inference.stacked import apportioned
+    from bayes_cpt.inference.mixing import apportioned
 
     levels = (np.arange(quantiles.shape[1]) + 0.5) / quantiles.shape[1]
     parts = []
