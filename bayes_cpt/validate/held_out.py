@@ -274,8 +274,8 @@ def level_name(level: int) -> str:
 def _ordered(table: "pd.DataFrame", tasks: Sequence[str]) -> "pd.DataFrame":
     """Return the rows of some tasks in their order, whatever order they were done in."""
     place = table["task"].map({task: number for number, task in enumerate(tasks)})
-    kept = table.assign(place=place)[place.notna()].sort_values("place", kind="stable")
-    return kept.drop(columns=["task", "place"]).reset_index(drop=True)
+    order = place.dropna().sort_values(kind="stable").index
+    return table.loc[order].drop(columns="task").reset_index(drop=True)
 
 
 def score_table(points: "pd.DataFrame") -> "pd.DataFrame":

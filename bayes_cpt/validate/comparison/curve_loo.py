@@ -5,6 +5,7 @@ observation, as its points are not independent. It answers an easier question th
 other curve stays; and it holds only where no curve moves the posterior much (Pareto k).
 """
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -61,7 +62,12 @@ class CurveLoo:
             return (
                 "the laws leave out different points of the runs, so that densities do not compare"
             )
-        found = [az.loo(tree, pointwise=True, var_name="loss", reff=1.0) for tree in trees.values()]
+        with warnings.catch_warnings():
+            # A large Pareto k is said in `doubtful`.
+            warnings.simplefilter("ignore", UserWarning)
+            found = [
+                az.loo(tree, pointwise=True, var_name="loss", reff=1.0) for tree in trees.values()
+            ]
         return cls(
             laws=tuple(fits),
             curves=tuple(str(name) for name in first[LIKELIHOOD]["curve"].to_numpy()),
