@@ -83,7 +83,7 @@ def compare(
 
     FOLDER gets stack.nc, a fit in which every law has its share of the draws, for predict, decide,
     landmarks, summary, watch and validate forecast --model; NAME.nc, the fit of each law; scores.csv,
-    log_scores.csv, points.csv, comparison.png and words.txt.
+    runs.csv, points.csv, comparison.png and words.txt.
 
     \b
     Example:
@@ -230,7 +230,7 @@ def _write(written: Output, result: "Comparison", folder: Path) -> dict[str, str
     results.paths |= {law: folder / f"{law}.nc" for law in result.fits}
     scores = result.scores
     if scores is not None:
-        tables = {"scores": result.table(), "log_scores": scores.log_scores}
+        tables = {"scores": result.table(), "runs": scores.log_scores}
         results.tables(tables | {"points": scores.points})
     if scores is not None or not isinstance(result.curve_loo, str):
         results.figure("figure", result.plot(), "comparison.png")

@@ -42,7 +42,7 @@ def test_a_comparison_is_shown_and_written(call: Call, tmp_path: Path) -> None:
     assert "No answer before the refits" in answer.err
     assert {path.name for path in folder.iterdir()} == {
         *("stack.nc", "cpt-replay.nc", "cpt-replay-printed.nc", "settings.json", "words.txt"),
-        *("scores.csv", "log_scores.csv", "points.csv", "quantiles.csv", "refits.csv"),
+        *("scores.csv", "runs.csv", "points.csv", "log_scores.csv", "quantiles.csv", "refits.csv"),
         "comparison.png",
     }
     stack = load(folder / "stack.nc")
