@@ -11,6 +11,8 @@ from typing import Any
 # By the type of a result and the name of its method.
 VIEWS = {
     "Posterior.predict": "bayes_cpt.forecast.predict.predict",
+    "Posterior.report": "bayes_cpt.report.page.report.report",
+    "Report.html": "bayes_cpt.report.page.page.page",
     "Decision.table": "bayes_cpt.report.decision_tables.contender_table",
     "Decision.optimum_table": "bayes_cpt.report.decision_tables.optimum_table",
     "Decision.front_table": "bayes_cpt.report.decision_tables.front_table",

@@ -5,20 +5,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayes_cpt.laws.areas import MomentumRange
+from bayes_cpt.laws.areas import AreaForm
+from bayes_cpt.laws.ranges import MomentumRange
 from bayes_cpt.model.points import Curve, Curves, Points
 
 type Floats = NDArray[np.float64]
 
 MOMENTUM = 0.999
-RANGE = MomentumRange(0.99, 0.9995)
+FORM = AreaForm(MomentumRange(0.99, 0.9995))
+# Learning rate from which hand-made annealing areas count.
+START = 1e-3
 
 
-def area_series(area: ArrayLike) -> Floats:
-    """Return the series of an S2 that has this value at `MOMENTUM`, and is area·(1-lambda) scaled."""
+def level_series(area: ArrayLike) -> Floats:
+    """Return the series of a level at which S2, counted from `START`, has this value at `MOMENTUM`."""
     values = np.atleast_1d(np.asarray(area, dtype=np.float64))
-    series = np.zeros((values.size, RANGE.nodes))
-    series[:, 0] = values * (1.0 - MOMENTUM)
+    series = np.zeros((values.size, FORM.momenta.interval.nodes))
+    series[:, 0] = START - values * (1.0 - MOMENTUM)
     return series
 
 
@@ -57,9 +60,21 @@ def hand_points(
     phase = whole.pop("continual")
     for name in ("domain_index", "curve_index"):
         whole[name] = whole[name].astype(np.int64)
-    for name in ("annealing_pt", "annealing_cpt"):
-        whole[name] = area_series(whole[name])
-    return Points(**whole, cpt_steps=whole["steps"] * phase, momentum_range=RANGE)
+    levels = {
+        f"level_{name}": level_series(whole.pop(f"annealing_{name}")) for name in ("pt", "cpt")
+    }
+    log_forward = np.log(whole.pop("forward_pt") + whole["forward_cpt"])[:, None]
+    starts = dict.fromkeys(("start_pt", "start_cpt"), np.full(size, START))
+    since = whole["steps"] * phase
+    return Points(
+        **whole,
+        **levels,
+        **starts,
+        log_forward=log_forward,
+        cpt_steps=since,
+        paced_steps=since,
+        form=FORM,
+    )
 
 
 def hand_curves(

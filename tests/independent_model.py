@@ -1,8 +1,8 @@
 """cpt-replay written a second time, in JAX and NumPyro, sharing nothing with `bayes_cpt` but the input.
 
-Schedules and losses come from a `Study`, prior numbers from the TOML file. Areas are the double sum of
-Eq. 1 in closed form, which piecewise linear schedules have; the likelihood is one dense normal
-distribution per curve.
+Schedules and losses come from a `Study`; priors and the options of the law from the TOML file. A level of
+the learning rate is the sum of what every step has left of its own rate, with no recursion and no series;
+the likelihood is one dense normal distribution per curve.
 """
 
 import tomllib
@@ -31,132 +31,162 @@ ONLY = {
     "saturation_rate": (1,),
     "saturation_exponent": (1,),
 }
-SHARED = ("memory", "slow_memory", "slow_share")
+SHARED = ("memory", "slow_memory", "slow_share", "forward_power", "level_power")
 ONSET = 0.002
 CHAINS = 2
+# Options of a law and of the residuals that a file need not name.
+PRINTED = {
+    "carry_memory": False,
+    "slow_annealing": False,
+    "forward_power": False,
+    "level_power": False,
+    "count_warmup": False,
+    "memory_clock": 0.0,
+    "shift_power": 1.0,
+    "skip_pretraining": 0.0,
+    "skip_warmups": 0.0,
+    "skip_longest": 0.2,
+}
 
 
 @dataclass(frozen=True, eq=False)
-class Falls:
-    """Stretches of equal falls eta_{k-1} - eta_k up to the points.
+class Course:
+    """Stretches of equal learning rates, cut at the points.
 
     Parameters
     ----------
-    counts, ages : ndarray, shape (points, stretches)
-        n, how many falls of a stretch lie at or before the point, and t - k + 1 of the last of them.
-    sizes : ndarray, shape (stretches,)
+    rates, counts : ndarray, shape (stretches,)
+        Learning rate, and for how many steps.
+    reached : ndarray of bool, shape (points, stretches)
+        Whether a stretch lies before the point.
     """
 
+    rates: Floats
     counts: Floats
-    ages: Floats
-    sizes: Floats
+    reached: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, rates: Floats, points: Floats) -> "Course":
+        """Return the course of a schedule up to each of some steps."""
+        changes = [i for i in range(1, rates.size) if rates[i] != rates[i - 1]]
+        edges = np.array(sorted({0, rates.size, *changes, *points.astype(int).tolist()}))
+        first, last = edges[:-1], edges[1:]
+        return cls(rates[first], (last - first).astype(np.float64), last <= points[:, None])
+
+    def area(self, power: Any) -> Any:
+        """Return the sum of the rates to a power up to each point."""
+        above = np.where(self.rates > 0.0, self.rates, 1.0)
+        return self.reached @ (self.counts * (self.rates > 0.0) * jnp.exp(power * np.log(above)))
+
+    def level(self, memory: Any, before: Any, clock: float, rate: float) -> Any:
+        """Return what is left at each point of the level before, and of every rate since."""
+        log = jnp.log1p(-1.0 / memory)
+        paces = self.counts * (self.rates / rate) ** clock
+        passed = self.reached @ paces
+        since = np.where(self.reached, passed[:, None] - np.cumsum(paces), 0.0)
+        taken = self.reached * jnp.exp(log * since) * -jnp.expm1(log * paces)
+        return before * jnp.exp(log * passed) + taken @ self.rates
 
 
 @dataclass(frozen=True, eq=False)
 class CurveData:
-    """One run on one validation set, as plain arrays."""
+    """One run on one validation set, as plain arrays.
+
+    `whole` runs from the first step of PT, `pt` over what of PT counts for its level, up to the points or
+    the transfer, and `cpt` from the transfer.
+    """
 
     domain: int
     continual: bool
     steps: Floats
     losses: Floats
     rates: Floats
-    forward_pt: Floats
-    forward_cpt: Floats
-    falls_pt: Falls
-    falls_cpt: Falls
+    whole: Course
+    before: Course
+    pt: Course
+    cpt: Course
+    first_level: float
+    start_pt: float
+    last_rate: float
+    shift_area: Floats
     share: float
     base_loss: float
     unit_misfit: Floats
 
 
-def _stretches(segments: Any, before: float, steps: Floats) -> Falls:
-    found, done = [], 0.0
-    for segment in segments:
-        assert segment.shape in {"constant", "linear"}
-        found.append((done, done + 1.0, before - segment.start))
-        fall = (segment.start - segment.end) / segment.steps
-        found.append((done, done + segment.steps, fall))
-        before, done = segment.end, done + segment.steps
-    first, last, sizes = np.array([own for own in found if own[2] != 0.0] or [(0, 1, 0)]).T
-    counts = np.clip(np.minimum(steps[:, None], last) - first, 0.0, None)
-    return Falls(counts, np.clip(steps[:, None] - last, 0.0, None) + 1.0, sizes)
+def first_step(study: Study, run: Run, settings: dict[str, Any]) -> float:
+    """Return the step up to which losses of a PT run are left out."""
+    own = run.schedule
+    every = [other.schedule for other in study.runs if other.phase == "pt"]
+    warmups = settings["skip_warmups"] * max(schedule.warmup_steps for schedule in every)
+    limit = settings["skip_longest"] * max(schedule.steps for schedule in every)
+    least = max(own.warmup_steps, settings["skip_pretraining"] * own.steps)
+    return float(max(least, min(warmups, limit)))
 
 
-def _after_warmup(schedule: Any, steps: Floats) -> Falls:
-    """Return the falls of a PT run whose first segment is its warm-up."""
-    warmup, *segments = schedule.segments
-    assert warmup.start < warmup.end
-    return _stretches(segments, warmup.end, steps - warmup.steps)
-
-
-def curve_data(study: Study, run: Run, domain: int, reference: dict[str, float]) -> CurveData:
+def curve_data(study: Study, run: Run, domain: int, settings: dict[str, Any]) -> CurveData:
     """Return a curve's arrays; the points are those a fit uses."""
     name = (study.general, study.target)[domain]
     steps, losses = study.curve(run.name, str(name))
     rates = run.schedule.learning_rates()
-    first = (
-        0.0
-        if run.phase == "cpt"
-        else max(run.schedule.warmup_steps, reference["skip_pretraining"] * rates.size)
-    )
-    kept = steps > first
+    continual = run.phase == "cpt"
+    kept = steps > (0.0 if continual else first_step(study, run, settings))
     points, losses = np.asarray(steps[kept], dtype=np.float64), losses[kept]
     index = points.astype(int) - 1
-    own = np.cumsum(rates)[index]
-    walk, knots = ("misfit_memory", 1) if run.phase == "cpt" else ("misfit_memory_pt", 8)
-    nothing = _stretches((), 0.0, points)
-    if run.phase == "pt":
-        pt, cpt = _after_warmup(run.schedule, points), nothing
-        forward_pt, forward_cpt = own, 0.0 * own
-        share, base_loss = 0.0, np.nan
-    else:
-        schedule = study.base(str(run.base)).schedule
-        assert schedule is not None
-        base = schedule.learning_rates()
-        end = np.full(points.size, float(base.size))
-        pt = _after_warmup(schedule, end)
-        cpt = _stretches(run.schedule.segments, base[-1], points)
-        forward_pt, forward_cpt = np.full(points.size, base.sum()), own
-        share = 1.0 - float(run.replay or 0.0)
-        measured = study.base_loss(str(run.base), str(name))
-        assert measured is not None
-        base_loss = measured
+    walk, knots = ("misfit_memory", 1) if continual else ("misfit_memory_pt", 8)
+    schedule = study.base(str(run.base)).schedule if continual else run.schedule
+    assert schedule is not None
+    pretraining = schedule.learning_rates()
+    done = pretraining.size if continual else 0
+    end = np.array([float(done)]) if continual else points
+    # Annealing of PT counts from level 0, or from the rate that the warm-up ends at.
+    counted = settings["count_warmup"]
+    warmup = 0 if counted else schedule.warmup_steps
+    top = float(pretraining[max(warmup - 1, 0)])
+    base_loss = study.base_loss(str(run.base), str(name)) if continual else np.nan
+    assert base_loss is not None
+    relative = rates / settings["rate"]
+    every = np.concatenate([pretraining, rates]) if continual else rates
     return CurveData(
-        domain,
-        run.phase == "cpt",
-        points,
-        losses,
-        rates[index] / reference["rate"],
-        forward_pt,
-        forward_cpt,
-        pt,
-        cpt,
-        share,
-        base_loss,
-        misfit_covariance(points, ONSET * reference["steps"], reference[walk], knots),
+        domain=domain,
+        continual=continual,
+        steps=points,
+        losses=losses,
+        rates=relative[index],
+        whole=Course.of(every, done + points),
+        before=Course.of(pretraining, np.array([float(pretraining.size)])),
+        pt=Course.of(pretraining[warmup:], end - warmup),
+        cpt=Course.of(rates, points),
+        first_level=0.0 if counted else top,
+        start_pt=settings["rate"] if counted else top,
+        last_rate=float(pretraining[-1]),
+        shift_area=settings["rate"] * np.cumsum(relative ** settings["shift_power"])[index],
+        share=1.0 - float(run.replay or 0.0) if continual else 0.0,
+        base_loss=float(base_loss),
+        unit_misfit=misfit_covariance(points, ONSET * settings["steps"], settings[walk], knots),
     )
 
 
-def reference_points(study: Study) -> dict[str, float]:
+def reference_points(study: Study, law: dict[str, Any]) -> dict[str, float]:
     """Return where the sampled parameters are values of the law: medians over bases and runs."""
     bases = [base.schedule.learning_rates() for base in study.bases if base.schedule]
     cpt = [run.schedule.learning_rates() for run in study.continual_runs]
+    peaks = [run.schedule.learning_rates().max() for run in study.pretraining_runs]
+    rate = float(np.exp(np.median(np.log(peaks)))) if law["forward_power"] else float(max(peaks))
+    shifts = [sum(rate * (rates / rate) ** law["shift_power"]) for rates in cpt]
     return {
-        "rate": max(run.schedule.learning_rates().max() for run in study.pretraining_runs),
+        "rate": rate,
         "forward_pt": float(np.median([rates.sum() for rates in bases])),
-        "forward_cpt": float(np.median([rates.sum() for rates in cpt])),
+        "forward_cpt": float(np.median(shifts)),
         "steps": float(np.median([rates.size for rates in cpt])),
     }
 
 
-def residual_settings(path: Path) -> dict[str, float]:
-    """Return how much of PT is left out, and how much misfit is carried over an e-fold of steps."""
-    table = tomllib.loads(path.read_text())["residuals"]
-    return {
-        name: float(table[name])
-        for name in ("skip_pretraining", "misfit_memory", "misfit_memory_pt")
-    }
+def settings_of(study: Study, path: Path) -> dict[str, Any]:
+    """Return the options of law and residuals, and the reference points of the study."""
+    table = tomllib.loads(path.read_text())
+    named = PRINTED | table["law"] | table["residuals"]
+    return named | reference_points(study, named)
 
 
 def prior_numbers(path: Path) -> dict[str, list[dict[str, Any]]]:
@@ -186,50 +216,66 @@ def _draw(name: str, priors: list[dict[str, Any]]) -> Any:
     return numpyro.deterministic(name, jnp.exp(numpyro.sample(f"{name}_", log)))
 
 
-def _area(falls: Falls, memory: Any) -> Any:
-    """Return S2, the sum over k <= t of fall_k (1 - lambda^(t-k+1))/(1 - lambda), by stretches."""
-    log = jnp.log1p(-1.0 / memory)
-    powers = jnp.exp(falls.ages * log) * -jnp.expm1(falls.counts * log) * memory
-    return memory * (falls.counts - powers) @ falls.sizes
+def _level(course: Course, before: Any, p: dict[str, Any], settings: dict[str, Any]) -> Any:
+    """Return the level at the points; a share of it may fade at a second, slow pace."""
+
+    def at(memory: Any, place: int) -> Any:
+        first = before[place] if isinstance(before, tuple) else before
+        return course.level(memory[0], first, settings["memory_clock"], settings["rate"])
+
+    fast = at(p["memory"], 0)
+    return (fast, at(p["slow_memory"], 1)) if settings["slow_annealing"] else (fast, fast)
 
 
-def _mixed_area(falls: Falls, p: dict[str, Any]) -> Any:
-    """Return S2 with a share of the gain at a second, slow pace: as much in the end."""
-    memory, slow, share = (p[name][0] for name in SHARED)
-    return (1.0 - share) * _area(falls, memory) + share * memory / slow * _area(falls, slow)
+def _mixed(levels: tuple[Any, Any], p: dict[str, Any]) -> Any:
+    share = p["slow_share"][0] if "slow_share" in p else 0.0
+    return (1.0 - share) * levels[0] + share * levels[1]
 
 
-def law_curve(curve: CurveData, p: dict[str, Any], reference: dict[str, float]) -> Any:
+def law_curve(curve: CurveData, p: dict[str, Any], settings: dict[str, Any]) -> Any:
     """Return the law at the points of a curve, nats/token, from parameters of shape (values,)."""
-    d = curve.domain
-    alpha, memory = p["exponent"][d], p["memory"][0]
-    ratio = (curve.forward_pt + curve.forward_cpt) / reference["forward_pt"]
+    d, rate = curve.domain, settings["rate"]
+    alpha = p["exponent"][d]
+    power = p["forward_power"][0] if settings["forward_power"] else 1.0
+    zeta = p["level_power"][0] if settings["level_power"] else 1.0
     excess = p["reference_slope"][d] / alpha
-    gain = p["annealing_gain"][d] / (reference["rate"] * memory)
-    area_pt = _mixed_area(curve.falls_pt, p)
-    loss = p["reference_loss"][d] + excess * (ratio**-alpha - 1.0) - gain * area_pt
+    # As many steps at the reference rate make the reference area, whatever the power.
+    reference_area = settings["forward_pt"] / rate * rate**power
+
+    def powered(course: Course) -> Any:
+        return p["reference_loss"][d] + excess * (
+            (course.area(power) / reference_area) ** -alpha - 1.0
+        )
+
+    def gained(start: Any, level: Any) -> Any:
+        return p["annealing_gain"][d] * ((start / rate) ** zeta - (level / rate) ** zeta)
+
+    levels_pt = _level(curve.pt, curve.first_level, p, settings)
+    level_pt = _mixed(levels_pt, p)
+    loss = powered(curve.whole) - gained(curve.start_pt, level_pt)
     if not curve.continual:
         return loss
     x, t = curve.share, curve.steps
-    gain_cpt = gain * p["gain_ratio"][d] * jnp.exp(p["gain_replay"][d] * x)
-    loss = loss - gain_cpt * _mixed_area(curve.falls_cpt, p)
+    ratio = p["gain_ratio"][d] * jnp.exp(p["gain_replay"][d] * x)
+    # What is carried over is each pace's own level; S2_cpt counts from what they make up.
+    carried = settings["carry_memory"]
+    first = tuple(own[0] for own in levels_pt) if carried else curve.last_rate
+    start = level_pt[0] if carried else curve.last_rate
+    level = _mixed(_level(curve.cpt, first, p, settings), p)
+    loss = loss - ratio * gained(start, level)
     factor, beta = _factor(d, x, p), p["shift_exponent"][d]
     left = p["shift_size"][d] * (1.0 - p["adaptation_share"][d])
     size = left / (1.0 - (1.0 + p["shift_rate"][d]) ** -beta)
-    rate = p["shift_rate"][d] / reference["forward_cpt"] * (x / factor) ** p["replay_rate"][d]
-    shift = factor * size * (1.0 - (1.0 + rate * curve.forward_cpt) ** -beta)
+    pace = p["shift_rate"][d] / settings["forward_cpt"] * (x / factor) ** p["replay_rate"][d]
+    shift = factor * size * (1.0 - (1.0 + pace * curve.shift_area) ** -beta)
     loss = loss + (shift if d == 0 else -shift)
-    tau = p["adaptation_time"][d] * reference["steps"]
+    tau = p["adaptation_time"][d] * settings["steps"]
     transient = p["adaptation_share"][d] * p["shift_size"][d] * (1.0 if d == 0 else -1.0)
     transient = transient / (1.0 - jnp.exp(-1.0 / p["adaptation_time"][d]))
     loss = loss + transient * x * (1.0 - jnp.exp(-t / tau))
-    at_base = (
-        p["reference_loss"][d]
-        + excess * ((curve.forward_pt[0] / reference["forward_pt"]) ** -alpha - 1.0)
-        - gain * area_pt[0]
-    )
+    at_base = powered(curve.before)[0] - gained(curve.start_pt, level_pt[0])
     kept = p["offset_kept"][d]
-    left = kept + (1.0 - kept) * jnp.exp(-t / (p["offset_time"][d] * reference["steps"]))
+    left = kept + (1.0 - kept) * jnp.exp(-t / (p["offset_time"][d] * settings["steps"]))
     return loss + (curve.base_loss - at_base) * left
 
 
@@ -242,12 +288,12 @@ def _factor(domain: int, x: float, p: dict[str, Any]) -> Any:
     return (1.0 - (1.0 + c * x) ** -delta) / (1.0 - (1.0 + c) ** -delta)
 
 
-def _covariance(curve: CurveData, p: dict[str, Any], reference: dict[str, float]) -> Any:
+def _covariance(curve: CurveData, p: dict[str, Any], settings: dict[str, Any]) -> Any:
     d, t = curve.domain, curve.steps
     phase = "cpt" if curve.continual else "pt"
     floor = p["fluctuation_floor"][d]
     heat = p[f"fluctuation_{phase}"][d] * (floor + (1.0 - floor) * curve.rates)
-    memory = p["fluctuation_memory"][d] * reference["steps"]
+    memory = p["fluctuation_memory"][d] * settings["steps"]
     unit = jnp.exp(-np.abs(t[:, None] - t) / memory)
     misfit, level = p["misfit_pt"][d] ** 2, p["offset_pt"][d] ** 2
     if curve.continual:
@@ -258,23 +304,22 @@ def _covariance(curve: CurveData, p: dict[str, Any], reference: dict[str, float]
 
 
 def model(
-    curves: list[CurveData], priors: dict[str, list[dict[str, Any]]], reference: dict[str, float]
+    curves: list[CurveData], priors: dict[str, list[dict[str, Any]]], settings: dict[str, Any]
 ) -> None:
     """State the model to NumPyro."""
     p = {name: _draw(name, own) for name, own in priors.items()}
     for i, curve in enumerate(curves):
         normal = dist.MultivariateNormal(
-            law_curve(curve, p, reference), covariance_matrix=_covariance(curve, p, reference)
+            law_curve(curve, p, settings), covariance_matrix=_covariance(curve, p, settings)
         )
         numpyro.sample(f"curve_{i}", normal, obs=curve.losses)
 
 
 def stated(study: Study, path: Path) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments of `model` for a study and a file of priors, and what it samples, by name."""
-    # The residuals' settings come from the same file as the priors.
-    reference = reference_points(study) | residual_settings(path)
-    curves = [curve_data(study, run, domain, reference) for run in study.runs for domain in (0, 1)]
-    arguments = (curves, prior_numbers(path), reference)
+    settings = settings_of(study, path)
+    curves = [curve_data(study, run, domain, settings) for run in study.runs for domain in (0, 1)]
+    arguments = (curves, prior_numbers(path), settings)
     trace = numpyro.handlers.trace(numpyro.handlers.seed(model, 0)).get_trace(*arguments)
     sites = {
         name: site
@@ -299,7 +344,6 @@ def sample(
     Parameters
     ----------
     study : Study
-        Piecewise linear schedules only.
     path : Path
         TOML file of the priors.
     guess : dict of str to ndarray, shape (some, values)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from printed import COEFFICIENTS
 
+from bayes_cpt.model.spec import LawTable
 from bayes_cpt.study.readers.settings import BASE_KEYS, RUN_KEYS, STUDY_KEYS
 
 ROOT = Path(__file__).parents[1]
@@ -93,6 +94,21 @@ def test_equations_are_numbered_without_gaps() -> None:
     assert numbers == list(range(1, len(numbers) + 1))
     cited = {int(own) for own in re.findall(r"\(L(\d+)\)", text)}
     assert cited <= set(numbers)
+
+
+def test_the_page_of_the_law_names_every_key_of_a_law() -> None:
+    text = (ROOT / "docs" / "law.md").read_text(encoding="utf-8")
+    keys = set(LawTable.model_fields) - {"terms", "base_offset", "replay_gain", "unknown_base"}
+    assert keys <= set(re.findall(r"`(\w+)(?: = \w+)?`", text))
+    areas = text.split("## Areas")[1].split("\n## ")[0]
+    rows = {
+        line.split("`")[1].split(" ")[0] for line in areas.splitlines() if line.startswith("| `")
+    }
+    assert rows == {
+        *("forward_power", "level_power", "memory_clock"),
+        *("count_warmup", "carry_memory", "shift_power"),
+    }
+    assert rows <= keys
 
 
 def test_printed_coefficients_are_those_that_research_uses() -> None:

@@ -138,7 +138,7 @@ def test_a_full_disk_leaves_the_old_fit(room: int, fit_file: Path, tmp_path: Pat
         ("predict {fit} --plan {plan} -o {dir}/out.csv", 10_000),
         ("predict {fit} --plan {plan} -o {dir}/out.parquet", 10_000),
         ("predict {fit} --plan {plan} -o {dir}/out.nc", 10_000),
-        ("summary {fit} --csv {dir}/out.csv", 8000),
+        ("summary {fit} -o {dir}/out.csv", 8000),
         ("prior pretrain -o {dir}/out.png", 4000),
     ],
 )
@@ -162,7 +162,7 @@ def test_a_full_disk_is_named_and_leaves_no_table(line: str, room: int, tmp_path
     [
         "fit data/cpt-lab -o /proc/out.nc",
         f"predict {{fit}} --plan {PLAN} -o /proc/out.csv",
-        "summary {fit} --csv /proc/out.csv",
+        "summary {fit} -o /proc/out.csv",
         "prior pretrain -o /proc/out.png",
         "demo -o /proc",
     ],

@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[1] / "bayes_cpt"
 # A room imports itself and the rooms before it.
 ROOMS = (
     "study", "laws", "model", "inference", "forecast", "identify", "landmarks", "decisions", "validate",
-    "watch", "report", "plots", "cli",
+    "history", "watch", "plots", "report", "planner", "cli",
 )  # fmt: skip
 # Ways into the package: `import bayes_cpt` finds names as they are used, `python -m` starts the program.
 DOORS = ("bayes_cpt", "bayes_cpt.__main__")

@@ -22,9 +22,12 @@ from bayes_cpt.cli.fit import fit
 from bayes_cpt.cli.import_logs import import_logs
 from bayes_cpt.cli.init import init
 from bayes_cpt.cli.landmarks import landmarks
+from bayes_cpt.cli.learn_priors import learn_priors
 from bayes_cpt.cli.next_run import next_run
+from bayes_cpt.cli.planner import planner
 from bayes_cpt.cli.predict import predict
 from bayes_cpt.cli.prior import prior
+from bayes_cpt.cli.report import report
 from bayes_cpt.cli.schedule import schedule
 from bayes_cpt.cli.summary import summary
 from bayes_cpt.cli.validate import HELP as VALIDATE_HELP
@@ -58,7 +61,10 @@ def _help(docstring: str | None) -> str:
 
 app.command(name="import", help=_help(import_logs.__doc__))(import_logs)
 _MAKING = (init, check, fit, summary, predict)
-_USING = (decide, next_run, schedule, landmarks, compare, prior, export, watch, demo)
+_USING = (
+    decide, planner, next_run, schedule, landmarks, compare, report, prior, learn_priors, export,
+    watch, demo,
+)  # fmt: skip
 for _verb in (*_MAKING, *_USING):
     app.command(help=_help(_verb.__doc__))(_verb)
 
@@ -90,6 +96,7 @@ bayes-cpt fit data/cpt-lab --seed 1 -o fit.nc
 bayes-cpt summary fit.nc
 bayes-cpt predict fit.nc --plan plan.toml -o forecast.csv
 bayes-cpt decide fit.nc --objective balanced -o decision
+bayes-cpt planner fit.nc -o planner.html
 bayes-cpt next-run fit.nc --objective balanced -o next
 bayes-cpt schedule fit.nc --steps 12000 --replay 0.25 --base stable_12k -o schedule
 bayes-cpt export hf plan.toml --run long --fit fit.nc -o arguments.json
@@ -97,6 +104,8 @@ bayes-cpt watch fit.nc --run long --plan plan.toml out/long/trainer_state.json
 bayes-cpt landmarks fit.nc --plan plan.toml -o landmarks
 bayes-cpt validate forecast data/cpt-lab -o validation
 bayes-cpt compare data/cpt-lab --models cpt-replay,cpt-replay-printed -o comparison
+bayes-cpt report fit.nc -o report.html
+bayes-cpt learn-priors studies/a studies/b studies/c -o ours.toml
 
 With no study at hand, see all of that on a bundled one: bayes-cpt demo
 

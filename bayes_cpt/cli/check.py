@@ -7,6 +7,7 @@ import typer
 from bayes_cpt.cli.console import Output, columns, number
 from bayes_cpt.cli.determined import show_effects, show_undetermined
 from bayes_cpt.cli.options import Json, Quiet, StudyFolder
+from bayes_cpt.report.summary_words import summarise
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,9 +32,9 @@ def check(
 ) -> int:
     r"""Say what is in a study, every problem with its place and fix, and what its runs can tell.
 
-    Prints the bases, the runs, the ranges they cover, what looks suspicious, which parameters of the law
-    these runs can and cannot identify, how well they will tell what moves a typical run, and what run
-    would tell more. Nothing is fitted; it takes seconds.
+    Prints the bases, the runs, the ranges they cover, what no two of them differ in, what looks
+    suspicious, which parameters of the law these runs can and cannot identify, how well they will tell
+    what moves a typical run, and what run would tell more. Nothing is fitted; it takes seconds.
 
     \b
     Example:
@@ -44,6 +45,7 @@ def check(
     0  the study can be fitted
     2  it cannot: all its problems are on stderr, one paragraph each
     """
+    from bayes_cpt.report.law_words import undivided
     from bayes_cpt.study.describe import describe
     from bayes_cpt.study.readers.folder import read_study
 
@@ -52,15 +54,30 @@ def check(
         found = read_study(study)
         chosen, table = _identifiability(found, model)
     content = describe(found)
+    lines = [_counted(found, chosen), *summarise(table)]
+    alike = undivided(found, continual=bool(found.continual_runs))
     kinds = {f"{kind}s": table[table["kind"] == kind] for kind in ("parameter", "effect")}
     if not quiet and not json:
+        for index, line in enumerate(lines):
+            output.text(line, "bold" if index == 0 else "")
+        output.text()
         _show(output, content)
+        for line in alike:
+            output.text(line, "yellow")
         _show_parameters(output, content["domains"], chosen, kinds["parameters"])
         heading = "How well they will tell what moves a typical run: expected sd, nats/token"
         show_effects(output, found, kinds["effects"], heading, after=False)
         show_undetermined(output, table, ("parameter", "effect"))
     told = {name: rows.drop(columns="kind").to_dict("records") for name, rows in kinds.items()}
-    output.result({**content, "model": chosen, **told})
+    output.result(
+        {
+            **content,
+            "no_two_runs_differ_in": alike,
+            "model": chosen,
+            "verdict": lines,
+            **told,
+        }
+    )
     return 0
 
 
@@ -72,6 +89,13 @@ def _identifiability(study: "Study", model: str | None) -> tuple[str, "pd.DataFr
     spec = read_spec(model or ("cpt-replay" if study.continual_runs else "pretrain"))
     check_evidence(study, continual=spec.law.continual)
     return spec.name, identifiability(study, spec)
+
+
+def _counted(study: "Study", model: str) -> str:
+    """Return that a study can be fitted, and how many runs it has."""
+    counts = ((len(study.continual_runs), "CPT"), (len(study.pretraining_runs), "PT"))
+    runs = " and ".join(f"{count} {phase}" for count, phase in counts if count)
+    return f"{study.name} can be fitted: {runs} runs for the model {model}."
 
 
 def _show(output: Output, content: dict[str, Any]) -> None:

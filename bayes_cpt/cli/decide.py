@@ -8,8 +8,10 @@ import typer
 
 from bayes_cpt.cli.answers import Answer, Section, footnote, marked, share
 from bayes_cpt.cli.console import Output, columns, number
+from bayes_cpt.cli.frame import OutputFile
 from bayes_cpt.cli.options import FitFile, Interval, Json, Objective, Quiet, Seed, Verbose
-from bayes_cpt.cli.targets import Results, check_new_folder
+from bayes_cpt.cli.targets import Results, check_new_folder, check_target
+from bayes_cpt.report.paper.tables import SUFFIXES, WRITERS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,8 +73,9 @@ def decide(
         typer.Option(
             "--output",
             "-o",
-            metavar="FOLDER",
-            help="Folder to write tables (CSV), the figure (PNG), the words and the plan (TOML) into.",
+            metavar="OUT",
+            help="Folder to write tables (CSV), the figure (PNG), the words and the plan (TOML) into; or a "
+            "file for the table of choices: .csv, .md, or .tex for a paper (booktabs).",
             show_default=False,
         ),
     ] = None,
@@ -128,6 +131,7 @@ def decide(
     Example:
     bayes-cpt decide fit.nc --objective general-preserving --risk cvar -o decision
     bayes-cpt predict fit.nc --plan decision/plan.toml -o forecast.csv
+    bayes-cpt decide fit.nc -o choices.tex
 
     \b
     Exit codes:
@@ -139,7 +143,11 @@ def decide(
     from bayes_cpt.inference.posterior import load
 
     written = Output(quiet, json)
-    check_new_folder(output)
+    is_table = output is not None and output.suffix in SUFFIXES
+    if output is not None and is_table:
+        check_target(output, SUFFIXES, inputs=(fit,))
+    else:
+        check_new_folder(output)
     posterior = load(fit)
     with written.cautions():
         decision = choose(
@@ -168,7 +176,10 @@ def decide(
         verbose=verbose,
         footnotes=footnote(tables["contenders"]["outside"]),
     )
-    files = _write(answer, output, decision, tables) if output else {}
+    files = {}
+    if output is not None:
+        write = _write_table if is_table else _write
+        files = write(answer, output, decision, tables)
     answer.tell({**_content(decision, tables), "seed": seed, "files": files})
     return 0 if decision.feasible and posterior.trustworthy else 1
 
@@ -271,6 +282,20 @@ def _write(
     answer.words(results)
     results.figure("figure", decision.plot(), "decision.png")
     return results.shown(answer.written)
+
+
+def _write_table(
+    answer: Answer, target: Path, decision: "Decision", tables: "dict[str, pd.DataFrame]"
+) -> dict[str, str]:
+    """Write the table of choices for a paper, and return what was written."""
+    from bayes_cpt.report.paper.result_tables import choices_table
+
+    file = OutputFile(target)
+    with file.partial() as partial:
+        text = WRITERS[target.suffix](choices_table(decision, answer.interval))
+        partial.write_text(text, encoding="utf-8")
+    file.say(answer.written)
+    return {"contenders": str(target)}
 
 
 def _content(decision: "Decision", tables: "dict[str, pd.DataFrame]") -> dict[str, Any]:

@@ -52,7 +52,8 @@ def fit(
     Samples the posterior with NUTS in four chains, again and with more care where the diagnostics fall
     short. FIT holds the draws, the study, the specification, versions and the seed: all that summary
     and predict need. A fit takes a few minutes; the same seed gives the same draws on one machine. One
-    that is interrupted leaves no file and cannot be resumed.
+    that is interrupted leaves no file and cannot be resumed. A law that does not fit the runs says so: by
+    run, by what runs differ in, and where it takes its own error for noise.
 
     Models: pretrain (Eq. 1 of arXiv 2505.07796), cpt (Eq. 4), cpt-replay and cpt-replay-printed
     (Eq. 8); a .toml file of your own can start from one with extends = "cpt-replay".
@@ -63,8 +64,8 @@ def fit(
 
     \b
     Exit codes:
-    0  the fit meets its diagnostics
-    1  it does not, even after all attempts: the file is written, and marked
+    0  the fit meets its diagnostics, and the law fits the runs
+    1  it does not, even after all attempts, or the law does not fit: the file is written, and marked
     2  bad input: nothing is written
     130  interrupted: nothing is written
     """
@@ -114,21 +115,21 @@ def fit_and_save(
 
 def _content(posterior: "Posterior", target: Path, seconds: float) -> dict[str, Any]:
     from bayes_cpt.forecast.quality import fit_quality
+    from bayes_cpt.report.paper.convergence import Convergence
 
-    table = posterior.summary()
-    sampled = table[table["kind"] == "parameter"]
-    weak = weakly_determined(sampled)
+    table, reached = posterior.summary(), Convergence.of(posterior)
+    weak = weakly_determined(table[table["kind"] == "parameter"])
     return about_fit(target, posterior) | {
         "study_digest": posterior.tree.attrs["study_digest"],
         "seed": posterior.seed,
-        "attempts": int(posterior.tree.attrs["attempts"]),
+        "attempts": reached.attempts,
         "seconds": round(seconds, 1),
-        "chains": posterior.tree["posterior"].sizes["chain"],
-        "draws": posterior.tree["posterior"].sizes["draw"],
-        "min_ess_bulk": sampled["ess_bulk"].min(),
-        "min_ess_tail": sampled["ess_tail"].min(),
-        "max_r_hat": sampled["r_hat"].max(),
-        "divergences": int(posterior.tree["sample_stats"]["diverging"].sum()),
+        "chains": reached.chains,
+        "draws": reached.draws,
+        "min_ess_bulk": reached.smallest_bulk,
+        "min_ess_tail": reached.smallest_tail,
+        "max_r_hat": reached.largest_rhat,
+        "divergences": reached.divergences,
         "quality": fit_quality(posterior).to_dict("records"),
         "prior_bound": weak[["quantity", "domain", "contraction"]].to_dict("records"),
     }

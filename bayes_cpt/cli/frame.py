@@ -7,6 +7,7 @@ stop early.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +26,15 @@ FEW_RUNS = 3
 
 def about_fit(fit: Path, posterior: "Posterior") -> dict[str, Any]:
     """Return what the result of every verb tells machines about the fit that it stands on."""
+    checks = posterior.law_checks
     return {
         "fit": str(fit),
         "study": posterior.study.name,
         "model": posterior.frame.spec.name,
         "trustworthy": posterior.trustworthy,
         "problems": list(posterior.problems),
+        "law_fits": posterior.law_fits,
+        "law_alarms": [asdict(check) for check in checks.alarms] if checks else [],
     }
 
 
@@ -44,8 +48,8 @@ def show_verdict(written: "Output", posterior: "Posterior", more: str = "") -> N
     more : str
         A sentence that follows where it can.
     """
-    if posterior.trustworthy:
-        written.text(f"The posterior meets its diagnostics. {more}".strip(), "green")
+    if not posterior.problems:
+        _show_law_checks(written, posterior, f"The posterior meets its diagnostics. {more}".strip())
         return
     shown, left = posterior.problems[:NAMED], len(posterior.problems) - NAMED
     rest = f"; and {left} more" if left > 0 else ""
@@ -53,6 +57,22 @@ def show_verdict(written: "Output", posterior: "Posterior", more: str = "") -> N
         "Not trustworthy: the posterior falls short of its diagnostics, also after all attempts. "
         f"{'; '.join(shown)}{rest}. {_what_is_lacking(posterior)}"
     )
+    _show_law_checks(written, posterior)
+
+
+def _show_law_checks(written: "Output", posterior: "Posterior", otherwise: str = "") -> None:
+    """Say, before all else, where the law does not fit its runs; what to say where it does."""
+    from bayes_cpt.report.law_words import law_words
+
+    words = law_words(posterior)
+    if posterior.law_fits:
+        if otherwise:
+            written.text(" ".join([otherwise, *words.verdict]), "green")
+        return
+    for line in words.verdict:
+        written.error(line)
+    for alarm in words.paragraphs[:NAMED]:
+        written.text(f"- {alarm}", "yellow")
 
 
 def _what_is_lacking(posterior: "Posterior") -> str:

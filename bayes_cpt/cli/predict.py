@@ -135,9 +135,16 @@ def write_and_show(
         _write(dataset, bands, partial)
     final = bands.groupby(["run", "domain"], sort=False).tail(1)
     outside = {run: note for run, note in zip(final["run"], final["outside"], strict=True) if note}
-    show_verdict(written, posterior)
+    from bayes_cpt.report.forecast_words import verdict
+
+    if not posterior.trustworthy:
+        show_verdict(written, posterior)
+    lines = verdict(bands)
+    for index, line in enumerate(lines):
+        written.text(line, "bold" if index == 0 else "")
     name = posterior.frame.spec.name
-    written.text(f"Forecast by {name}, fitted to {posterior.study.name}", "bold")
+    written.text()
+    written.text(f"Forecast by {name}, fitted to {posterior.study.name}.")
     written.text(f"{_words(bands['kind'].iloc[0])}, with central {100 * interval:g} % bands.")
     written.heading("At the last step")
     written.table(_final(final))
@@ -148,6 +155,7 @@ def write_and_show(
         "output": str(target),
         "model": name,
         "study": posterior.study.name,
+        "verdict": lines,
         "kind": str(bands["kind"].iloc[0]),
         "interval": interval,
         "trustworthy": posterior.trustworthy,
@@ -167,6 +175,8 @@ def _words(kind: str) -> str:
 
 
 def _final(final: "pd.DataFrame") -> Any:
+    from bayes_cpt.report.numbers import fixed
+
     table = columns("run", "on", "", "step", "median", "lower", "upper", "sd", numbers=5)
     last = None
     for row in final.to_dict("records"):
@@ -175,7 +185,8 @@ def _final(final: "pd.DataFrame") -> Any:
             row["domain"],
             "outside" if row["outside"] else "",
             str(row["step"]),
-            *(f"{row[name]:.4f}" for name in ("median", "lower", "upper", "sd")),
+            *(fixed(row[name], row["sd"]) for name in ("median", "lower", "upper")),
+            fixed(row["sd"], row["sd"]),
             style="yellow" if row["outside"] else "",
         )
         last = row["run"]

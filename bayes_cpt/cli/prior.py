@@ -8,7 +8,7 @@ import typer
 from bayes_cpt.cli.console import Output, columns, number
 from bayes_cpt.cli.frame import OutputFile
 from bayes_cpt.cli.options import Interval, Json, Quiet, Seed
-from bayes_cpt.cli.targets import check_target
+from bayes_cpt.cli.targets import check_target, extended
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -176,14 +176,11 @@ def _elicit(
     """Write a model whose priors say what is stated, and show how they moved."""
     from bayes_cpt.identify.elicitation import elicit, model_text
     from bayes_cpt.identify.statements import read_statements
-    from bayes_cpt.model.spec import read_spec, shipped_models
+    from bayes_cpt.model.spec import read_spec
 
     name, stated = read_statements(statements)
     found = elicit(frame, plan, stated)
-    extends = model
-    if model not in shipped_models():
-        folder = target.parent.resolve()
-        extends = str(Path(model).resolve().relative_to(folder, walk_up=True))
+    extends = extended(model, target)
     file = OutputFile(target)
     with file.partial() as partial:
         partial.write_text(model_text(found, name, extends), encoding="utf-8")

@@ -12,6 +12,7 @@ from bayes_cpt.cli.frame import OutputFile, about_fit, finish, show_verdict
 from bayes_cpt.cli.leaning import show_sensitivity
 from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet, Verbose
 from bayes_cpt.cli.targets import check_target
+from bayes_cpt.report.paper.tables import SUFFIXES, WRITERS
 from bayes_cpt.report.summary_words import COMPARISONS, open_effects, summarise, trust
 
 if TYPE_CHECKING:
@@ -47,9 +48,15 @@ def summary(
             show_default=False,
         ),
     ] = None,
-    csv: Annotated[
+    output: Annotated[
         Path | None,
-        typer.Option(metavar="OUT", help="Write the table as CSV as well.", show_default=False),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="OUT",
+            help="Write the table as well: .csv, .md, or .tex for a paper (booktabs).",
+            show_default=False,
+        ),
     ] = None,
     verbose: Verbose = False,
     quiet: Quiet = False,
@@ -64,7 +71,8 @@ def summary(
     included: mean, sd, central interval, ESS, R-hat and contraction, which is near 1 where the runs
     determine a quantity and near 0 where its prior does. With --verbose both, and what each undetermined
     quantity moves with and which run would tell. With --sensitivity which of all that, and of the last
-    losses of the runs, leans on the prior. --csv and --json hold everything however much is printed.
+    losses of the runs, leans on the prior. A .csv file and --json hold everything however much is printed;
+    a .tex or .md file holds coefficients, or what is asked for.
 
     Of a stack (bayes-cpt compare) effects are those of the whole; coefficients and parameters, which its
     laws do not share, are shown law by law with their weights.
@@ -72,21 +80,22 @@ def summary(
     \b
     Example:
     bayes-cpt summary fit.nc
-    bayes-cpt summary fit.nc --coefficients --csv coefficients.csv
+    bayes-cpt summary fit.nc --coefficients -o coefficients.tex
 
     \b
     Exit codes:
     0  done
-    1  done, but the fit falls short of its diagnostics
+    1  done, but the fit falls short of its diagnostics, or its law does not fit the runs
     2  bad input: nothing is written
     """
     from bayes_cpt.forecast.quality import fit_quality
     from bayes_cpt.identify.determination import determination
     from bayes_cpt.inference.posterior import load
+    from bayes_cpt.report.law_words import resting
 
     written = Output(quiet, json)
-    if csv is not None:
-        check_target(csv, (".csv",), inputs=(fit,))
+    if output is not None:
+        check_target(output, SUFFIXES, inputs=(fit,))
     posterior = load(fit)
     leaning = _sensitivity(written, posterior, plan) if sensitivity else None
     table = posterior.summary(interval)
@@ -94,12 +103,15 @@ def summary(
         kind for kind, wanted in zip(KINDS, (coefficients, parameters), strict=True) if wanted
     ]
     table = table[table["kind"].isin(chosen or KINDS)]
-    file = OutputFile(csv) if csv is not None else None
+    file = OutputFile(output) if output is not None else None
     if file is not None:
+        text = _table_text(posterior, table, chosen, interval, file.path.suffix)
         with file.partial() as partial:
-            table.assign(interval=interval).to_csv(partial, index=False)
+            partial.write_text(text, encoding="utf-8")
     determined, quality = determination(posterior, interval), fit_quality(posterior)
-    lines = summarise(determined)
+    continual = posterior.frame.spec.law.continual
+    rests = resting(posterior.study, continual=continual)
+    lines = [*summarise(determined), *([rests] if rests else [])]
     shown = chosen or (list(KINDS) if verbose else [])
     if shown:
         name = posterior.frame.spec.name
@@ -123,9 +135,24 @@ def summary(
         "quality": quality.to_dict("records"),
         "quantities": table.to_dict("records"),
         "determination": determined.to_dict("records"),
+        "law_checks": posterior.law_checks.records() if posterior.law_checks else None,
         "sensitivity": None if leaning is None else leaning.to_dict("records"),
     }
     return finish(written, posterior, about_fit(fit, posterior) | content)
+
+
+def _table_text(
+    posterior: "Posterior", table: "pd.DataFrame", chosen: list[str], interval: float, suffix: str
+) -> str:
+    """Return the table as a file holds it: all of it as CSV, one table per kind for a paper."""
+    from bayes_cpt.report.paper.result_tables import quantities_table
+
+    if suffix == ".csv":
+        return str(table.assign(interval=interval).to_csv(index=False))
+    shown = [table[table["kind"] == kind] for kind in chosen or KINDS[:1]]
+    return "\n".join(
+        WRITERS[suffix](quantities_table(posterior, rows, interval)) for rows in shown if len(rows)
+    )
 
 
 def _sensitivity(written: Output, posterior: "Posterior", plan: Path | None) -> "pd.DataFrame":

@@ -51,6 +51,23 @@ def check_target(path: Path, suffixes: tuple[str, ...], inputs: tuple[Path, ...]
     check_folder(path.parent)
 
 
+def extended(model: str, target: Path) -> str:
+    """Return what a model's file says that it extends: a shipped model's name, or a path seen from it.
+
+    Parameters
+    ----------
+    model : str
+        By name, or a path.
+    target : Path
+        The file.
+    """
+    from bayes_cpt.model.spec import shipped_models
+
+    if model in shipped_models():
+        return model
+    return str(Path(model).resolve().relative_to(target.parent.resolve(), walk_up=True))
+
+
 def check_folder(folder: Path) -> None:
     """Find out whether files can be written into a folder.
 
@@ -117,10 +134,10 @@ class Results:
             with writing(self.paths[name]), replacing(self.paths[name]) as partial:
                 table.to_csv(partial, index=False)
 
-    def text(self, file: str, text: str) -> None:
-        """Write a text into a file of the folder; it goes by the file's name without the suffix."""
+    def text(self, file: str, text: str, name: str = "") -> None:
+        """Write a text into a file of the folder; it goes by `name`, or the file's without the suffix."""
         path = self.folder / file
-        self.paths[path.stem] = path
+        self.paths[name or path.stem] = path
         with writing(path), replacing(path) as partial:
             partial.write_text(text, encoding="utf-8")
 

@@ -273,6 +273,7 @@ def _show_and_write(written: Output, points: "pd.DataFrame", output: Path | None
 
 
 def _table(rows: "pd.DataFrame", labels: tuple[str, str, str]) -> Any:
+    from bayes_cpt.report.page.calibration import left_out
     from bayes_cpt.validate.scores import MASSES
 
     table = columns(*labels, "points", *SCORES, numbers=1 + len(SCORES))
@@ -296,11 +297,6 @@ def _table(rows: "pd.DataFrame", labels: tuple[str, str, str]) -> Any:
         )
         last = place
     return table
-
-
-def left_out(seen: float) -> str:
-    """Return in words what of the runs was left out: all, or what follows a share of the steps."""
-    return f"after {100 * seen:g} %" if seen else "whole runs"
 
 
 def _write(

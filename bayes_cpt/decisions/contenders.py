@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.search.candidates import Candidates
+from bayes_cpt.decisions.search.layout import Spread
 from bayes_cpt.decisions.search.search import Search
 from bayes_cpt.decisions.valuation import Valuation
 
@@ -25,8 +26,10 @@ class Contenders:
     Parameters
     ----------
     candidates : Candidates
-    losses, starts, noise : ndarray, shape (domains, candidates, draws)
-        The law's expected losses; what changes are counted from; sd of a single run.
+    losses, starts : ndarray, shape (domains, candidates, draws)
+        Expected losses: the law's, and what it misses; what changes are counted from.
+    spread : Spread
+        What moves losses about the law's.
     values : ndarray, shape (candidates, draws)
         Of the objective, as it is measured.
     regrets : ndarray, shape (candidates, draws)
@@ -38,7 +41,7 @@ class Contenders:
     candidates: Candidates
     losses: Floats
     starts: Floats
-    noise: Floats
+    spread: Spread
     values: Floats
     regrets: Floats
     breaches: Floats
@@ -56,13 +59,14 @@ class Contenders:
         """
         layout = valuation.model.layout(candidates)
         rows = np.arange(len(candidates))
-        losses, noise = layout.losses(rows), layout.noise(rows)
+        law, spread = layout.losses(rows), layout.spread(rows)
+        losses = law + layout.missed(rows)
         values = valuation.changes(candidates, losses)
         starts = np.broadcast_to(valuation.start(candidates), losses.shape)
         # The best are known in single precision, and under constraints some draw may do better without.
         regrets = np.maximum(values - np.minimum(best, values.min(axis=0)), 0.0)
-        breaches = valuation.breaches(candidates, losses, noise)
-        return cls(candidates, losses, starts, noise, values, regrets, breaches)
+        breaches = valuation.breaches(candidates, law, spread)
+        return cls(candidates, losses, starts, spread, values, regrets, breaches)
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -89,9 +93,8 @@ class Contenders:
     def new_runs(self, seed: int, repeats: int = 8) -> Floats:
         """Return losses that single runs may show, shape (domains, candidates, repeats * draws)."""
         generator = np.random.default_rng(seed)
-        shape = (repeats, *self.losses.shape)
-        drawn = self.losses + self.noise * generator.standard_normal(shape)
-        return np.concatenate(list(drawn), axis=-1)
+        drawn = [self.losses + self.spread.about(generator) for _ in range(repeats)]
+        return np.concatenate(drawn, axis=-1)
 
     def probability_above(self, losses: Floats) -> Floats:
         """Return how probably a new run ends above some losses, shape (domains, candidates).
@@ -100,7 +103,7 @@ class Contenders:
         ----------
         losses : ndarray, shape (domains, candidates or 1, draws)
         """
-        pairs = zip(self.losses - losses, self.noise, strict=True)
+        pairs = zip(self.losses - losses, self.spread.chance(), strict=True)
         return np.stack([1.0 - risk.probability_below(gap.T, 0.0, sd.T) for gap, sd in pairs])
 
 

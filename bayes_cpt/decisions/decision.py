@@ -13,7 +13,8 @@ from bayes_cpt.decisions.frontier import Front
 from bayes_cpt.decisions.measures import RiskMeasure
 from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.search.candidates import Candidates
-from bayes_cpt.decisions.search.evaluate import DRAWS, FinalLosses
+from bayes_cpt.decisions.search.evaluate import DRAWS
+from bayes_cpt.decisions.search.pooled import final_losses
 from bayes_cpt.decisions.search.search import Search, Trait, search
 from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.slices import Slice
@@ -54,8 +55,8 @@ class Decision:
     contenders : Contenders
         The same in every draw.
     information : tuple of float
-        Expected value of perfect information about the law, nats of the objective, and its Monte Carlo
-        error.
+        Expected value of perfect information about expected losses, nats of the objective, and its Monte
+        Carlo error.
     front : Front
         Of general and target loss.
     slices : tuple of Slice
@@ -180,7 +181,8 @@ def decide(
     r"""Return the configuration of a CPT run that is best under the posterior.
 
     Every configuration is judged by the draws of its final losses; no point estimate is plugged in. Regret,
-    the posterior of the optimum and the value of information are about the law's expected losses: what
+    the posterior of the optimum and the value of information are about expected losses: the law's, and what
+    the law misses, which like configurations share (`bayes_cpt.model.discrepancy`). The fluctuation that
     moves a single run about them cannot be known beforehand, whatever is chosen.
 
     Parameters
@@ -194,8 +196,8 @@ def decide(
         ``expected``, ``quantile:0.9``, ``cvar:0.9``, ``mean-sd:1``, ``worst``, ``expected-regret``,
         ``max-regret``, ``best`` or ``beat:RUN`` (see `bayes_cpt.decisions.measures`).
     kind : {"expected", "new_run"}
-        Whether quantile, CVaR, sd and worst draw are of the expected loss, or of what a single run may
-        show, its fluctuation and the law's misfit included.
+        Whether quantile, CVaR, sd and worst case are of the expected loss, what the law misses included, or
+        of what a single run may show, with its fluctuation.
     draws : int
         Posterior draws, spread evenly over the chains.
     candidates : int
@@ -204,7 +206,7 @@ def decide(
     tolerance : float
         Nats of the objective that make no difference.
     seed : int
-        Of the places that are looked at.
+        Of the places that are looked at, and of what the law misses.
 
     Returns
     -------
@@ -225,7 +227,7 @@ def decide(
         raise ValueError(f"kind is {kind!r}: give expected or new_run")
     goal, limits = read_objective(objective), read_space(space)
     trait = Trait(RiskMeasure.parse(risk), kind == "new_run", tolerance, seed)
-    model = FinalLosses.of(posterior, draws)
+    model = final_losses(posterior, draws, seed)
     whole = SearchSpace.of(limits, posterior.study)
     valuation = Valuation.of(model, goal, whole)
     if trait.measure.run is not None:

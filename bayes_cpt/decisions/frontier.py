@@ -25,7 +25,7 @@ class Front:
     candidates : Candidates
         From the lowest general loss to the lowest target loss.
     losses : ndarray, shape (domains, candidates, draws)
-        The law's expected losses, nats/token.
+        Expected losses, nats/token: the law's, and what it misses.
     starts : ndarray, shape (domains, candidates or 1, draws)
         What changes are counted from.
     """
@@ -41,7 +41,7 @@ class Front:
         allowed = np.flatnonzero(keep)
         rows = allowed[nondominated(*search.losses[:, allowed])]
         chosen = search.candidates.take(rows[_spread(search.losses[:, rows])])
-        return cls(chosen, valuation.model.losses(chosen), valuation.start(chosen))
+        return cls(chosen, valuation.model.expected(chosen), valuation.start(chosen))
 
 
 def _spread(losses: Floats) -> Ints:

@@ -21,7 +21,7 @@ MEASURES: dict[str, tuple[float | None, str]] = {
     ),
     "cvar": (0.9, "mean of the worst 1 - LEVEL of the draws"),
     "mean-sd": (1.0, "mean plus LEVEL standard deviations"),
-    "worst": (None, "worst draw"),
+    "worst": (None, "median of the largest loss of one run in every draw"),
     "expected-regret": (None, "expected distance from each draw's own best"),
     "max-regret": (None, "largest distance from any draw's own best"),
     "best": (None, "probability of being within the tolerance of the best, negative"),

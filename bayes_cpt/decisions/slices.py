@@ -41,10 +41,9 @@ class Slice:
         candidates = space.along(chosen, name, POINTS)
         layout = valuation.model.layout(candidates.joined(chosen))
         rows = np.arange(len(candidates) + 1)
-        losses = layout.losses(rows)
-        values = valuation.changes(layout.candidates, losses)
-        noise = layout.noise(rows) if valuation.needs_noise else None
-        breaches = valuation.breaches(layout.candidates, losses, noise)
+        losses, spread = layout.losses(rows), layout.spread(rows)
+        values = valuation.changes(layout.candidates, losses + layout.missed(rows))
+        breaches = valuation.breaches(layout.candidates, losses, spread)
         allowed = (breaches <= valuation.allowed[:, None]).all(axis=0)
         return cls(name, candidates, values[:-1] - values[-1], allowed[:-1])
 

@@ -123,15 +123,16 @@ class Space(Strict):
     Parameters
     ----------
     bases : tuple of str, optional
-        Checkpoints of the study to start from [all whose PT schedule is known].
+        Checkpoints of the study to start from [those that CPT runs start from and whose PT schedule is
+        known].
     loss_potential : Quantity, optional
         Hypothetical bases in place of measured ones: the one base named, which ends in an anneal, with
         that anneal going to this share of the PT peak. They are taken to lie on the law.
     replay : Quantity, optional
-        Share of general data [0 to 0.8].
+        Share of general data [what the CPT runs tried, and 0.05 beyond].
     peak, relative_peak : Quantity, optional
-        Peak LR, raw or as a share of the base's PT peak [0.1 to 2 times the PT peak, no higher than what
-        any run of the study was trained at].
+        Peak LR, raw or as a share of the base's PT peak [what the CPT runs tried, and a factor of 1.5
+        beyond, no higher than what any run of the study was trained at].
     warmup_steps, warmup_share : Quantity, optional
         Length of the line from the base's last LR to the peak, in steps or as a share of all [0.02].
         A run that starts at its peak has none.

@@ -13,6 +13,7 @@ from bayes_cpt.decisions.named_base import named_base
 from bayes_cpt.decisions.objective import Objective
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.evaluate import FinalLosses
+from bayes_cpt.decisions.search.layout import Spread
 from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.study.runs import Base
@@ -68,13 +69,13 @@ class Valuation:
         """Losses of the reference base, shape (domains, draws); 0 without one."""
         if self.reference is None:
             return np.zeros((len(self.model.domains), self.model.draws))
-        return self.model.base_losses((self.reference,))[:, 0]
+        return self.model.bases((self.reference,)).loss[:, 0]
 
     def start(self, candidates: Candidates) -> Floats:
         """Return the losses that changes are counted from, shape (domains, candidates or 1, draws)."""
         if self.reference is not None:
             return self.reference_losses[:, None]
-        return self.model.base_losses(candidates.bases)[:, candidates.base]
+        return self.model.bases(candidates.bases).loss[:, candidates.base]
 
     def values(self, candidates: Candidates, losses: Floats) -> Floats:
         """Return the objective without what changes are counted from, shape (candidates, draws).
@@ -96,19 +97,25 @@ class Valuation:
         before = _weighted(self.weights, self.start(candidates))
         return np.asarray(values - before.astype(values.dtype))
 
-    def spread(self, noise: Floats) -> Floats:
-        """Return the sd of a single run's objective from those of its losses, (domains, ...) -> (...)."""
-        return np.sqrt(_weighted(self.weights**2, noise**2))
+    def moved(self, values: Floats, missed: Floats) -> Floats:
+        """Return values of the law's losses moved by what the law misses, shape of `values`.
 
-    def breaches(self, candidates: Candidates, losses: Floats, noise: Floats | None) -> Floats:
+        Parameters
+        ----------
+        values : ndarray, shape (candidates, draws)
+        missed : ndarray, shape (domains, candidates, draws)
+        """
+        return np.asarray(values + _weighted(self.weights, missed))
+
+    def breaches(self, candidates: Candidates, losses: Floats, spread: Spread | None) -> Floats:
         """Return how probably each constraint is broken, shape (constraints, candidates).
 
         Parameters
         ----------
         candidates : Candidates
         losses : ndarray, shape (domains, candidates, draws)
-        noise : ndarray, shape (domains, candidates, draws), or None
-            Sd of a single run, where `needs_noise`.
+        spread : Spread or None
+            What moves losses about the law's; not needed without constraints.
         """
         constraints = self.objective.constraints
         breaches = np.empty((len(constraints), len(candidates)))
@@ -117,22 +124,17 @@ class Valuation:
             margin = _weighted(share, losses)
             if constraint.rise is not None:
                 margin = margin - _weighted(share, self.start(candidates)).astype(margin.dtype)
-            spread = None
-            if constraint.kind == "new_run" and noise is not None:
-                spread = np.sqrt(_weighted(share**2, noise**2)).T
+            if spread is None:
+                raise ValueError("constraints need the spread of the losses")
+            sizes = spread.of_sum(share, single_run=constraint.kind == "new_run").T
             threshold = constraint.limit if constraint.rise is None else constraint.rise
-            breaches[index] = 1.0 - risk.probability_below(margin.T, threshold or 0.0, spread)
+            breaches[index] = 1.0 - risk.probability_below(margin.T, threshold or 0.0, sizes)
         return breaches
 
     @property
     def allowed(self) -> Floats:
         """How probably each constraint may be broken, shape (constraints,)."""
         return np.array([constraint.probability for constraint in self.objective.constraints])
-
-    @property
-    def needs_noise(self) -> bool:
-        """Whether a constraint is about what a new run would show."""
-        return any(constraint.kind == "new_run" for constraint in self.objective.constraints)
 
     def of_run(self, name: str) -> float:
         """Return the value of a run of the study at its last step, as `values` counts.
@@ -170,5 +172,5 @@ def _reference(model: FinalLosses, objective: Objective, space: SearchSpace) -> 
     if objective.reference is not None:
         place = f"objective {objective.name}, key reference"
         return named_base(model.study, objective.reference, place, also=(OWN,))
-    general = model.base_losses(space.bases)[0].mean(axis=-1)
+    general = model.bases(space.bases).loss[0].mean(axis=-1)
     return space.bases[int(np.argmin(general))]

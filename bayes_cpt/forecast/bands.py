@@ -88,7 +88,7 @@ def bands(
         marginals.prepare()
 
     def summarised(runs: list[Run]) -> "pd.DataFrame":
-        curves = [prepared.curves(law.posterior.frame, runs, law.momentum_range) for law in laws]
+        curves = [prepared.curves(law.posterior.frame, runs, law.form) for law in laws]
         return _table(posterior, prepared.study, curves[0], summary(laws, curves), kind)
 
     # The threads of a matrix product would wait for those of the chunks.

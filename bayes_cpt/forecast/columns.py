@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.laws.areas import SMALLEST, AreaForm
 from bayes_cpt.laws.law import Law
 from bayes_cpt.model.points import Points
 
@@ -17,21 +18,63 @@ type Floats = NDArray[np.floating]
 
 
 @dataclass(frozen=True, eq=False)
+class Bases:
+    """The posterior's part of the series of the areas, shape (nodes, draws) each.
+
+    Parameters
+    ----------
+    level, forward : ndarray
+        From `bayes_cpt.laws.areas.AreaForm.level_basis` and `forward_basis`.
+    """
+
+    level: Floats
+    forward: Floats
+
+    @classmethod
+    def of(cls, form: AreaForm, coefficients: dict[str, Any]) -> Self:
+        """Return the bases of a law's coefficients, shape (draws, ...) each.
+
+        Parameters
+        ----------
+        form : AreaForm
+            That the series are of.
+        coefficients : dict of str to ndarray
+        """
+        level, forward = form.level_basis(coefficients), form.forward_basis(coefficients)
+        return cls(np.ascontiguousarray(level.T), np.ascontiguousarray(forward.T))
+
+    def take(self, draws: Any) -> Self:
+        """Return those of some draws.
+
+        Parameters
+        ----------
+        draws : index
+        """
+        level, forward = self.level[:, draws], self.forward[:, draws]
+        return type(self)(np.ascontiguousarray(level), np.ascontiguousarray(forward))
+
+
+@dataclass(frozen=True, eq=False)
 class Columns:
     """Points of one validation set, as the law takes them.
 
-    Shapes are (points, 1), or (1, 1) of what all points share; of `areas` (points or 1, draws).
+    Shapes are (points, 1), or (1, 1) of what all points share; of `levels` and `log_area` (points or 1,
+    draws).
 
     Parameters
     ----------
     domain_index : int
         Which validation set.
-    areas : tuple of two arrays
-        S2_pt and S2_cpt in each draw, LR·steps.
-    steps, cpt_steps : ndarray
-        Step inside the run's phase; the same in CPT runs, 0 in PT runs.
-    forward_pt, forward_cpt : ndarray
-        S1_pt and S1_cpt, LR·steps.
+    levels : tuple of two arrays
+        Levels of the learning rate in PT and in CPT in each draw, raw LR.
+    log_area : ndarray
+        Log of S1_pt + S1_cpt in each draw.
+    steps, cpt_steps, paced_steps : ndarray
+        Step inside the run's phase; the same in CPT runs, 0 in PT runs; and by the memory's clock.
+    forward_cpt : ndarray
+        S1_cpt as the shift sees it, LR·steps.
+    start_pt, start_cpt : ndarray
+        Learning rates that S2_pt and S2_cpt count from, raw LR.
     target_share : ndarray
         r_cpt.
     learning_rate : ndarray
@@ -39,16 +82,19 @@ class Columns:
     """
 
     domain_index: int
-    areas: tuple[Floats, Floats]
+    levels: tuple[Floats, Floats]
+    log_area: Floats
     steps: Floats
     cpt_steps: Floats
-    forward_pt: Floats
+    paced_steps: Floats
     forward_cpt: Floats
+    start_pt: Floats
+    start_cpt: Floats
     target_share: Floats
     learning_rate: Floats
 
     @classmethod
-    def of(cls, points: Points, rows: Any, basis: Floats) -> Self:
+    def of(cls, points: Points, rows: Any, bases: Bases) -> Self:
         """Return some points of one curve.
 
         Parameters
@@ -56,18 +102,23 @@ class Columns:
         points : Points
         rows : index
             Of the points.
-        basis : ndarray, shape (nodes, draws)
-            The momentum's part of S2 (`bayes_cpt.laws.momentum.annealing_basis`).
+        bases : Bases
+            For the form of the points.
         """
-        names = {field.name for field in fields(cls)} - {"domain_index", "areas"}
+        names = {field.name for field in fields(cls)} - {"domain_index", "levels", "log_area"}
         columns = {name: _column(getattr(points, name)[rows]) for name in names}
-        series = (points.annealing_pt[rows], points.annealing_cpt[rows])
-        before, after = (_shared(own) @ basis for own in series)
-        return cls(int(points.domain_index[rows][0]), (before, after), **columns)
+        series = (points.level_pt[rows], points.level_cpt[rows])
+        before, after = (np.maximum(_shared(own) @ bases.level, SMALLEST) for own in series)
+        log_area = _shared(points.log_forward[rows]) @ bases.forward
+        return cls(int(points.domain_index[rows][0]), (before, after), log_area, **columns)
 
-    def annealing_areas(self, coefficients: Any, xp: Any) -> tuple[Floats, Floats]:
-        """Return S2_pt and S2_cpt in each draw."""
-        return self.areas
+    def learning_rate_levels(self, coefficients: Any, xp: Any) -> tuple[Floats, Floats]:
+        """Return the levels of PT and CPT in each draw."""
+        return self.levels
+
+    def log_forward_area(self, coefficients: Any, xp: Any) -> Floats:
+        """Return the log of S1 in each draw."""
+        return self.log_area
 
     def losses(self, law: Law, coefficients: dict[str, Any], offset: Any) -> Floats:
         """Return the law's losses moved by what is kept of the base's offset, shape (points, draws).

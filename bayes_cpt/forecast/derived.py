@@ -18,6 +18,7 @@ from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.unknown_base import unknown_base
+from bayes_cpt.study.ranges import peak_level
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
 from bayes_cpt.study.study import Study
@@ -181,7 +182,7 @@ def tried(frame: Frame, study: Study) -> dict[str, bool]:
     else:
         runs = study.continual_runs
         replays = [run.replay or 0.0 for run in runs]
-        rates = [_level(run.schedule) for run in runs]
+        rates = [peak_level(run.schedule, "cpt") for run in runs]
         potentials = [study.base(str(run.base)).loss_potential or 0.0 for run in runs]
         found = {
             "run_change": True,
@@ -195,12 +196,6 @@ def tried(frame: Frame, study: Study) -> dict[str, bool]:
     typical = Typical.of(study).steps
     found["length_effect"] = bool(len(steps)) and int(steps.max()) >= LENGTHS_APART * typical
     return {effect.name: found[effect.name] for effect in effects_of(frame)}
-
-
-def _level(schedule: Schedule) -> float:
-    """Return the highest learning rate once a run has left that of its base behind."""
-    rates = schedule.learning_rates()
-    return float(rates[rates.size // 10 :].max())
 
 
 def _decays(schedule: Schedule) -> bool:

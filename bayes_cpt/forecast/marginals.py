@@ -14,12 +14,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.forecast.columns import Columns
+from bayes_cpt.forecast.columns import Bases, Columns
 from bayes_cpt.forecast.plans import observed_curves
 from bayes_cpt.forecast.skeleton import Skeleton, sample_of
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.law import gather
-from bayes_cpt.laws.momentum import MomentumRange, annealing_basis
+from bayes_cpt.model.base_level import kept_level, unmeasured_level
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.residuals import Placed, ResidualDesign, predictive_variance
 from bayes_cpt.model.setup import Frame
@@ -51,14 +52,14 @@ class LawDraws:
     frame : Frame
     parameters, coefficients : dict of str to ndarray, shape (draws, ...)
         What was sampled, and the law's coefficients.
-    basis : ndarray, shape (nodes, draws)
-        The momentum's part of S2.
+    bases : Bases
+        Of the series of the areas, in each draw.
     """
 
     frame: Frame
     parameters: dict[str, Floats]
     coefficients: dict[str, Floats]
-    basis: Floats
+    bases: Bases
 
     def take(self, draws: Any) -> Self:
         """Return the law in some of the draws."""
@@ -66,31 +67,43 @@ class LawDraws:
             {name: value[draws] for name, value in values.items()}
             for values in (self.parameters, self.coefficients)
         )
-        basis = np.ascontiguousarray(self.basis[:, draws])
-        return replace(self, parameters=parameters, coefficients=coefficients, basis=basis)
+        bases = self.bases.take(draws)
+        return replace(self, parameters=parameters, coefficients=coefficients, bases=bases)
+
+    @property
+    def draws(self) -> int:
+        """How many there are."""
+        return int(self.bases.level.shape[1])
 
     def losses(self, curves: Curves, curve: int, rows: Any) -> Floats:
         """Return the law's losses at points of a curve, shape (points, draws)."""
         points, bases, law = curves.points, curves.bases, self.frame.law
-        at = Columns.of(points, rows, self.basis)
-        base = Columns.of(bases, np.array([curve]), self.basis)
+        at = Columns.of(points, rows, self.bases)
+        base = Columns.of(bases, np.array([curve]), self.bases)
         coefficients = gather(at, self.coefficients)
         offset: Any = 0.0
         if bases.base_known[curve]:
             offset = bases.loss[curve] - law.loss(base, coefficients, np)
         loss = at.losses(law, coefficients, offset)
-        return np.broadcast_to(loss, (rows.size, self.basis.shape[1]))
+        return np.broadcast_to(loss, (rows.size, self.draws))
 
     def noise(self, curves: Curves, curve: int, rows: Any, design: ResidualDesign) -> Floats:
         """Return the sd of a new run's loss about the law's at points of a curve, (points, draws)."""
-        at: Any = Columns.of(curves.points, rows, self.basis)
-        pretraining = float(not curves.curves[curve].continual)
+        at: Any = Columns.of(curves.points, rows, self.bases)
+        named = curves.curves[curve]
+        pretraining = float(not named.continual)
         scales = self.frame.residual_scales(at, pretraining, self.parameters, self.coefficients, np)
+        if named.continual and not named.base_known and named.base_steps:
+            level = unmeasured_level(
+                self.frame, self.parameters, at.domain_index, named.base_steps, named.base_rate
+            )
+            kept = kept_level(self.frame, at, self.coefficients)
+            scales = replace(scales, offset=level * kept)
         floating, beyond = (own[rows][:, None] for own in (design.floating, design.beyond))
         misfit = (design.ramps[rows] ** 2).sum(axis=1)[:, None]
         placed = Placed(scales, curves.points.steps[rows][:, None], floating, beyond)
         variance = predictive_variance(placed, misfit, np)
-        return np.broadcast_to(np.sqrt(variance), (rows.size, self.basis.shape[1]))
+        return np.broadcast_to(np.sqrt(variance), (rows.size, self.draws))
 
 
 class PointLosses(NamedTuple):
@@ -134,8 +147,8 @@ class Marginals:
         """The law in each draw."""
         frame = self.posterior.frame
         coefficients = frame.law.coefficients(self.parameters, np)
-        basis = annealing_basis(coefficients, MomentumRange.of(coefficients))
-        return LawDraws(frame, self.parameters, coefficients, np.ascontiguousarray(basis.T))
+        bases = Bases.of(frame.area_form.around(coefficients), coefficients)
+        return LawDraws(frame, self.parameters, coefficients, bases)
 
     @cached_property
     def blocks(self) -> list[LawDraws]:
@@ -152,14 +165,14 @@ class Marginals:
         return self.law.take(sample_of(self.parameters))
 
     @cached_property
-    def momentum_range(self) -> MomentumRange:
-        """The momenta of these draws: fewer nodes than for all that the prior allows."""
-        return MomentumRange.of(self.law.coefficients)
+    def form(self) -> AreaForm:
+        """How areas are reckoned, around these draws: fewer nodes than for all that the prior allows."""
+        return self.posterior.frame.area_form.around(self.law.coefficients)
 
     @property
     def draws(self) -> int:
         """How many there are."""
-        return int(self.law.basis.shape[1])
+        return self.law.draws
 
     @cached_property
     def normals(self) -> Floats:
@@ -176,7 +189,7 @@ class Marginals:
         Parameters
         ----------
         curves : Curves
-            With areas for `momentum_range`.
+            With areas for `form`.
         """
         if self.kind == "known_run":
             return [self._of_known(curves)]

@@ -9,7 +9,7 @@ import numpy as np
 
 from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.laws.momentum import MomentumRange
+from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.unknown_base import check_base
@@ -75,12 +75,10 @@ class Prepared:
     runs: tuple[Run, ...]
     steps: Mapping[tuple[str, str], Collection[int]]
 
-    def curves(
-        self, frame: Frame, runs: Iterable[Run], momentum_range: MomentumRange | None = None
-    ) -> Curves:
+    def curves(self, frame: Frame, runs: Iterable[Run], form: AreaForm | None = None) -> Curves:
         """Return the curves of some of the runs (see `bayes_cpt.model.points.build_curves`)."""
         return frame.curves(
-            self.study, lambda run, domain: self.steps[run.name, domain], runs, momentum_range
+            self.study, lambda run, domain: self.steps[run.name, domain], runs, form
         )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.forecast.bands import COLUMNS, bands
+from bayes_cpt.forecast.error_correlation import error_correlation
 from bayes_cpt.forecast.plans import (
     DRAWS,
     Kind,
@@ -82,10 +83,11 @@ def predict(
     -------
     xarray.Dataset
         ``loss`` and ``expected``, dims chain, draw, run, domain, step, nats/token; NaN at steps that a
-        run has not. ``mean``, ``median``, ``sd``, ``lower`` and ``upper`` (run, domain, step) are the bands
-        of `bayes_cpt.forecast.bands.bands`. ``outside`` (run) says where a run leaves what was fitted,
-        empty inside;
-        ``phase``, ``base`` and ``replay`` (run) and ``learning_rate`` (run, step) say what was predicted.
+        run has not. The two losses of a new run err together (`bayes_cpt.forecast.error_correlation`), so
+        that sums of them have the right spread. ``mean``, ``median``, ``sd``, ``lower`` and ``upper`` (run,
+        domain, step) are the bands of `bayes_cpt.forecast.bands.bands`. ``outside`` (run) says where a run
+        leaves what was fitted, empty inside; ``phase``, ``base`` and ``replay`` (run) and
+        ``learning_rate`` (run, step) say what was predicted.
 
     Raises
     ------
@@ -119,7 +121,8 @@ def _draw(
         expected = expected_loss(law.frame, parameters, curves)
         return CurveDraws(expected, expected)
     observed = observed_curves(law, curves) if kind == "known_run" else None
-    return simulate(law.frame, parameters, curves, observed, generator)
+    alike = error_correlation(law) if observed is None else None
+    return simulate(law.frame, parameters, curves, observed, generator, alike)
 
 
 def draws_at(curves: "xr.DataArray", points: "pd.DataFrame") -> Floats:

@@ -48,13 +48,12 @@ def residuals(
     measured, frame = posterior.study if study is None else study, posterior.frame
     continual = frame.spec.law.continual
     runs = measured.continual_runs if continual else measured.pretraining_runs
-    skip = frame.spec.residuals.skip_pretraining
     kept = pd.DataFrame(
         [
             (run.name, domain, int(step))
             for run in runs
             for domain in frame.domains
-            for step in observed_steps(measured, run, domain, skip)
+            for step in observed_steps(measured, run, domain, frame.spec.residuals)
         ],
         columns=["run", "domain", "step"],
     )

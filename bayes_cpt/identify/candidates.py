@@ -23,8 +23,9 @@ from bayes_cpt.forecast.derived import (
     plan_of,
     start_rate,
 )
-from bayes_cpt.model.points import Curves
+from bayes_cpt.model.points import Curves, first_step
 from bayes_cpt.model.setup import Frame
+from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule, constant
 
 POINTS = 30
@@ -68,13 +69,15 @@ def candidate_runs(frame: Frame, typical: Typical) -> Curves:
             PT_ANNEALED: (annealed(base), None, 0.0),
             PT_LONG: (constant(LONGER * base.steps, base.peak), None, 0.0),
         }
-    skip = frame.spec.residuals.skip_pretraining
-    return frame.curves(
-        plan_of(frame, runs, measured=True),
-        lambda run, _: _checkpoints(run.schedule.steps, skip if run.phase == "pt" else 0.0),
-    )
+    plan, residuals = plan_of(frame, runs, measured=True), frame.spec.residuals
+
+    def checkpoints(run: Run, _: str) -> list[int]:
+        skipped = first_step(plan, run, residuals) if run.phase == "pt" else 0.0
+        return _checkpoints(run.schedule.steps, skipped)
+
+    return frame.curves(plan, checkpoints)
 
 
 def _checkpoints(steps: int, skipped: float) -> list[int]:
     share = np.linspace(0.0, 1.0, POINTS + 1)[1:] ** 2
-    return [int(step) for step in np.unique(np.ceil(share * steps)) if step > skipped * steps]
+    return [int(step) for step in np.unique(np.ceil(share * steps)) if step > skipped]

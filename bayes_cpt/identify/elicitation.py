@@ -239,12 +239,23 @@ def model_text(elicited: Elicited, name: str, extends: str) -> str:
     ]
     lines += [f"extends = {toml_value(extends)}", f"name = {toml_value(name)}"]
     for parameter in elicited.changed:
-        prior = elicited.spec.priors[parameter]
-        lines += ["", f"[priors.{parameter}]", f"reason = {toml_value(prior.reason)}"]
-        for role in ("every", *ROLES):
-            own = getattr(prior, role)
-            if own is not None:
-                keys = own.model_dump(exclude_none=True).items()
-                inner = ", ".join(f"{key} = {toml_value(value)}" for key, value in keys)
-                lines.append(f"{role} = {{ {inner} }}")
+        lines += ["", *prior_lines(parameter, elicited.spec.priors[parameter])]
     return "\n".join(lines) + "\n"
+
+
+def prior_lines(parameter: str, prior: Prior) -> list[str]:
+    """Return the table of a prior in a model's TOML, a line each.
+
+    Parameters
+    ----------
+    parameter : str
+    prior : Prior
+    """
+    lines = [f"[priors.{parameter}]", f"reason = {toml_value(prior.reason)}"]
+    for role in ("every", *ROLES):
+        own = getattr(prior, role)
+        if own is not None:
+            keys = own.model_dump(exclude_none=True).items()
+            inner = ", ".join(f"{key} = {toml_value(value)}" for key, value in keys)
+            lines.append(f"{role} = {{ {inner} }}")
+    return lines

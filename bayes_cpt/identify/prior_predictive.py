@@ -78,7 +78,7 @@ def frame_of(spec: ModelSpec, plan: Study) -> Frame:
     if spec.law.continual and plan.target is not None:
         domains.append(plan.target)
     roles = ("general", "target")[: len(domains)]
-    return Frame(for_base(spec, plan), tuple(domains), roles, reference_of(plan))
+    return Frame(for_base(spec, plan), tuple(domains), roles, reference_of(plan, spec.law))
 
 
 def expected_ends(

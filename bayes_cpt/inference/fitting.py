@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayes_cpt.inference.groups import arviz_groups
+from bayes_cpt.inference.law_checks import check_law
 from bayes_cpt.inference.posterior import FORMAT, Posterior, build_tree
 from bayes_cpt.model.elements import elements
 from bayes_cpt.model.priors.families import Fixed
@@ -52,7 +53,8 @@ def fit(
         Chains sampled at once.
     attempts : int, optional
         How often at most to sample until the diagnostics hold; as often as
-        `bayes_cpt.inference.sampling.EFFORTS` says unless given. 1 is for a quick look.
+        `bayes_cpt.inference.sampling.EFFORTS` says (or `CAREFUL_EFFORTS`, where the base's PT is not
+        known) unless given. 1 is for a quick look.
 
     Returns
     -------
@@ -70,7 +72,7 @@ def fit(
         If the posterior cannot be sampled at all.
     """
     from bayes_cpt.inference.density import density_of
-    from bayes_cpt.inference.sampling import EFFORTS, sample
+    from bayes_cpt.inference.sampling import CAREFUL_EFFORTS, EFFORTS, sample
     from bayes_cpt.model.build import model_of
 
     if attempts is not None and attempts < 1:
@@ -79,11 +81,12 @@ def fit(
     spec = model if isinstance(model, ModelSpec) else read_spec(model)
     setup = build_setup(spec, study)
     check_evidence(study, continual=spec.law.continual)
+    efforts = CAREFUL_EFFORTS if setup.frame.spec.law.unknown_base else EFFORTS
     drawn = sample(
         density_of(model_of(setup)),
         seed,
         draws=draws,
-        efforts=EFFORTS[:attempts],
+        efforts=efforts[:attempts],
         progress=progress,
         cores=cores,
     )
@@ -118,12 +121,19 @@ def build_posterior(setup: Setup, study: Study, drawn: "Sample", seed: int) -> P
         "seed": seed,
         "attempts": drawn.attempts,
         "problems": json.dumps(drawn.diagnostics.problems),
+        "law_checks": json.dumps(_law_checks(setup, study, values)),
         "versions": json.dumps({name: version(name) for name in VERSIONS}),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     groups = arviz_groups(setup, values, seed)
     tree = build_tree(frame, study, values, drawn.statistics, attributes, groups)
     return Posterior(tree, study, frame)
+
+
+def _law_checks(setup: Setup, study: Study, values: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return as plain data whether the law fits, from draws of shape (chains, draws, ...)."""
+    flat = {name: value.reshape(-1, *value.shape[2:]) for name, value in values.items()}
+    return check_law(setup.frame, study, setup.curves, flat).records()
 
 
 def _all_values(frame: Frame, drawn: "Sample") -> dict[str, Any]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bayes_cpt.files import replacing
 from bayes_cpt.inference.fit_files import FORMAT, WEIGHTS, FitFileError, is_stack, read_fit
+from bayes_cpt.inference.law_checks import LawChecks
 from bayes_cpt.inference.mixing import apportioned, stack_error, stack_name
 from bayes_cpt.inference.trees import build_tree, contraction, mixing, moments, study_group
 from bayes_cpt.model.priors.draws import draw_priors
@@ -73,10 +74,21 @@ class Posterior:
         """What falls short of the diagnostics contract; empty where the posterior can be trusted."""
         return tuple(json.loads(self.tree.attrs["problems"]))
 
+    @cached_property
+    def law_checks(self) -> LawChecks | None:
+        """Whether the law fits the runs; None in files of versions that did not ask."""
+        records = self.tree.attrs.get("law_checks")
+        return None if records is None else LawChecks.of_records(json.loads(records))
+
+    @property
+    def law_fits(self) -> bool:
+        """Whether no check of the law against the runs alarms."""
+        return self.law_checks is None or not self.law_checks.alarms
+
     @property
     def trustworthy(self) -> bool:
-        """Whether the diagnostics contract holds."""
-        return not self.problems
+        """Whether the diagnostics contract holds and the law fits."""
+        return not self.problems and self.law_fits
 
     @property
     def seed(self) -> int:
@@ -189,6 +201,18 @@ class Posterior:
         """Return predictive curves of a plan (see `bayes_cpt.forecast.predict.predict`)."""
         return cast("xr.Dataset", view(self, "predict", plan, **options))
 
+    def report(self, path: "str | Path | None" = None, **options: Any) -> Any:
+        """Return the report of the fit, and write its page (see `bayes_cpt.report.page.report.report`).
+
+        Parameters
+        ----------
+        path : path, optional
+            HTML file to write.
+        **options
+            As of `bayes_cpt.report.page.report.report`.
+        """
+        return view(self, "report", path, **options)
+
     def save(self, path: str | Path) -> None:
         """Write the fit as one file, whole or not at all.
 
@@ -246,6 +270,11 @@ class StackedPosterior(Posterior):
         )
         frame = replace(heaviest.frame, spec=named)
         return cls(tree, heaviest.study, frame, tuple(laws), weights)
+
+    @property
+    def law_fits(self) -> bool:
+        """Whether no check of any of the laws alarms."""
+        return all(law.law_fits for law in self.laws)
 
     @property
     def chains(self) -> int:

@@ -11,6 +11,8 @@ from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.hidden import PRETRAINING_TERMS, at_limit
 from bayes_cpt.landmarks.trials import LawSample, Trial
 from bayes_cpt.laws.law import gather
+from bayes_cpt.laws.phase_areas import transfer_state
+from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.ranges import outside_span
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.schedules import constant
@@ -35,17 +37,21 @@ class CriticalPoint:
     ----------
     draws : xarray.Dataset
         Dims draw, replay. ``rise``: what the limit of the transfer adds to the general loss, nats/token.
-        ``forward_area``: S1_pt of the critical point, LR·steps, infinite where the rise is not positive:
-        the loss then always comes back. ``steps``: the same in PT steps at the peak learning rate.
+        ``forward_area``: S1_pt of the critical point, infinite where the rise is not positive: the loss
+        then always comes back. ``power``: rho, of the learning rates that it is the sum of.
+        ``steps``: the same in PT steps at the reference learning rate.
     prior : xarray.Dataset
         The same in draws of the prior: what is said of it without the data.
     study : Study
         What was fitted.
+    frame : Frame
+        Of the fit.
     """
 
     draws: "xr.Dataset"
     prior: "xr.Dataset"
     study: Study
+    frame: Frame
 
     def table(self, interval: float = 0.9) -> "pd.DataFrame":
         """Return one row per replay ratio.
@@ -99,8 +105,11 @@ class CriticalPoint:
         if base.schedule is None:
             raise ValueError(f"the schedule of base {base.name} is not known: give it")
         draws = self.prior if by_prior else self.draws
-        area = float(base.schedule.learning_rates().sum())
-        return (draws["forward_area"] < area).mean("draw")
+        form = self.frame.area_form
+        areas = form.powers.interval.series(np.log(transfer_state(base.schedule, form).forward))
+        log_area = form.powers.basis(draws["power"].to_numpy()) @ areas
+        beyond: xr.DataArray = draws["forward_area"] < np.exp(log_area)[:, None]
+        return beyond.mean("draw")
 
 
 def critical_point(
@@ -143,9 +152,9 @@ def critical_point(
     ]
     runs = posterior.study.continual_runs
     ratios = sorted({run.replay or 0.0 for run in runs}) if replays is None else list(replays)
-    name = posterior.frame.spec.name
+    name, frame = posterior.frame.spec.name, posterior.frame
     points, before = (_points(own, ratios, name) for own in (samples, priors))
-    return CriticalPoint(points, before, posterior.study)
+    return CriticalPoint(points, before, posterior.study, frame)
 
 
 def _points(samples: Sequence[LawSample], replays: list[float], model: str) -> "xr.Dataset":
@@ -155,11 +164,15 @@ def _points(samples: Sequence[LawSample], replays: list[float], model: str) -> "
     parts = [_of_law(sample, replays) for sample in samples]
     rise, area = (np.concatenate(own) for own in zip(*parts, strict=True))
     dims, rate = ("draw", "replay"), samples[0].frame.reference.learning_rate
+    power = np.concatenate(
+        [sample.coefficients.get("rho", np.ones(sample.draws)) for sample in samples]
+    )
     return xr.Dataset(
         {
             "rise": (dims, rise, {"units": "nats/token"}),
-            "forward_area": (dims, area, {"units": "LR·steps"}),
-            "steps": (dims, area / rate, {"units": "steps"}),
+            "forward_area": (dims, area, {"units": "LR^rho·steps"}),
+            "power": (("draw",), power),
+            "steps": (dims, area / rate ** power[:, None], {"units": "steps"}),
         },
         coords={"draw": np.arange(len(rise)), "replay": replays},
         attrs={"learning_rate": rate, "model": model},

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bayes_cpt.forecast.plans import prepare
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.laws import Annealing
 from bayes_cpt.laws.law import Law, gather
 from bayes_cpt.model.points import Curves
 from bayes_cpt.study.study import Study
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
 type Floats = NDArray[np.float64]
-
-ANNEALING = "annealing"
 
 
 def decompose(
@@ -94,16 +93,12 @@ def of_laws(
 def _parts(law: Law, curves: Curves, coefficients: dict[str, Floats]) -> dict[str, Floats]:
     """Return the parts of `decompose` and what they add up to."""
     points, gathered = curves.points, gather(curves.points, coefficients)
-    # With S2_cpt at 0 the annealing term gives what pre-training alone took off.
-    before = points.map(lambda name, value: 0.0 * value if name == "annealing_cpt" else value)
     parts = {}
     for term in law.terms:
-        loss = term.loss(points, gathered, np)
-        if term.name == ANNEALING:
-            parts["annealing_pt"] = term.loss(before, gathered, np)
-            parts["annealing_cpt"] = loss - parts["annealing_pt"]
+        if isinstance(term, Annealing):
+            parts["annealing_pt"], parts["annealing_cpt"] = term.shares(points, gathered, np)
         else:
-            parts[term.name] = loss
+            parts[term.name] = term.loss(points, gathered, np)
     parts["base_offset"] = law.offset_loss(points, curves.bases, coefficients, np)
     parts["expected"] = law.curve_loss(points, curves.bases, coefficients, np)
     return parts

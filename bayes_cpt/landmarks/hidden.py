@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.landmarks.decomposition import ANNEALING, curve_dataset, of_laws
+from bayes_cpt.landmarks.decomposition import curve_dataset, of_laws
 from bayes_cpt.laws.law import Law, gather
 from bayes_cpt.model.points import Curves, Points
 from bayes_cpt.study.study import Study
@@ -20,7 +20,7 @@ type Floats = NDArray[np.float64]
 
 DRAWS = 500
 # Terms that a run on general data has too.
-PRETRAINING_TERMS = ("power", ANNEALING)
+PRETRAINING_TERMS = ("power", "annealing")
 
 
 def hidden_curves(

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.laws.areas import MomentumRange, PhaseAreas, continual_areas
+from bayes_cpt.laws.areas import AreaForm
+from bayes_cpt.laws.phase_areas import NUMBERS, SERIES, PhaseAreas, continual_areas
 from bayes_cpt.model.points import Points
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame
@@ -245,9 +246,9 @@ class LawSample:
         return int(self.coefficients["lambda"].shape[0])
 
     @cached_property
-    def momentum_range(self) -> MomentumRange:
-        """The momenta of these draws: fewer nodes than for all that the prior allows."""
-        return MomentumRange.of(self.coefficients)
+    def form(self) -> AreaForm:
+        """How areas are reckoned, around these draws: fewer nodes than for all that the prior allows."""
+        return self.frame.area_form.around(self.coefficients)
 
     def losses(self, trials: Sequence[Trial], steps: Sequence[ArrayLike]) -> Floats:
         """Return the law's losses, moved by what is kept of each measured base's offset.
@@ -277,11 +278,7 @@ class LawSample:
         bases: list[dict[str, Floats]] = []
         for trial, wanted in zip(trials, steps, strict=True):
             areas = continual_areas(
-                trial.pretraining,
-                trial.schedule,
-                np.append(0, wanted),
-                carry_memory=self.frame.spec.law.carry_memory,
-                momentum_range=self.momentum_range,
+                trial.pretraining, trial.schedule, np.append(0, wanted), self.form
             )
             for rows in self._rows(trial, areas, len(bases)):
                 bases.append({name: values[:1] for name, values in rows.items()})
@@ -298,10 +295,7 @@ class LawSample:
                 "steps": steps,
                 "cpt_steps": steps,
                 "learning_rate": areas.learning_rates / self.frame.reference.learning_rate,
-                "forward_pt": areas.forward_pt,
-                "forward_cpt": areas.forward_cpt,
-                "annealing_pt": areas.annealing_pt.coefficients,
-                "annealing_cpt": areas.annealing_cpt.coefficients,
+                **{name: getattr(areas, name) for name in (*NUMBERS, *SERIES)},
                 "target_share": (1.0 - trial.replay) * ones,
                 "loss": (0.0 if loss is None else loss) * ones,
                 "base_known": float(loss is not None) * ones,
@@ -309,4 +303,4 @@ class LawSample:
 
     def _joined(self, columns: list[dict[str, Floats]]) -> Points:
         arrays = {name: np.concatenate([column[name] for column in columns]) for name in columns[0]}
-        return Points(**arrays, momentum_range=self.momentum_range)
+        return Points(**arrays, form=self.form)

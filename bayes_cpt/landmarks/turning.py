@@ -255,27 +255,33 @@ def _changes(
     if course == "held":
         last = trial.with_schedule(held(trial.schedule, horizon))
         losses = sample.losses([last], [near])[:, 0]
-        rate = last.schedule.final
+        rates = last.schedule.learning_rates()[-1:]
     else:
         trials = [trial.with_schedule(trial.schedule.stretched(int(n))) for n in near]
         losses = sample.losses(trials, [[n] for n in near])[..., 0].swapaxes(1, 2)
         last = trials[-1]
-        rate = float(last.schedule.learning_rates().mean())
+        rates = last.schedule.learning_rates()
     far = horizon * np.geomspace(1.0, FARTHEST, FAR)[1:]
-    beyond = _beyond(sample, last, horizon, rate, far)
+    beyond = _beyond(sample, last, horizon, rates, far)
     steps = np.append(near.astype(np.float64), far)
     return steps, np.concatenate([losses, beyond], axis=2) - start
 
 
-def _beyond(sample: LawSample, trial: Trial, horizon: int, rate: float, steps: Floats) -> Floats:
-    """Return losses at numbers of steps for which only the forward area still grows."""
+def _beyond(sample: LawSample, trial: Trial, horizon: int, rates: Floats, steps: Floats) -> Floats:
+    """Return losses at numbers of steps in which only areas grow, as at some learning rates."""
     points, bases = sample.points([trial], [[horizon]])
+
+    form, powers = points.form, points.form.powers.interval
+    shift = float(form.shift_area(rates)[-1]) / rates.size
+    paced, forward = form.paces(rates).mean(), (rates[:, None] ** powers.at_nodes()).mean(axis=0)
+    per_step = {"steps": 1.0, "cpt_steps": 1.0, "paced_steps": paced, "forward_cpt": shift}
 
     def prolonged(name: str, values: Floats) -> Floats:
         grown = np.repeat(values, steps.size, axis=0)
         further = np.tile(steps - horizon, values.shape[0])
-        if name in ("steps", "cpt_steps"):
-            return grown + further
-        return grown + rate * further if name == "forward_cpt" else grown
+        if name == "log_forward":
+            area = np.exp(powers.values(grown)) + further[:, None] * forward
+            return powers.series(np.log(area))
+        return grown + per_step[name] * further if name in per_step else grown
 
     return sample.losses_at(points.map(prolonged), bases)[:, 0]

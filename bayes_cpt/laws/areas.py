@@ -1,90 +1,190 @@
-"""Forward area S1 and annealing area S2 (docs/law.md, "Areas"): the only place they are computed.
+"""Forward area S1, annealing area S2 and the level behind it (docs/law.md, "Areas").
 
-Areas are in raw learning rate times steps. The annealing area depends on the momentum lambda, and comes as
-a series in it (`bayes_cpt.laws.momentum`).
+The annealing area is reckoned by the *level* e of the learning rate: what the model still feels of it, an
+exponential mean with the memory of the annealing, for which ``(1 - lambda)·S2 = eta_0 - e`` exactly.
+Areas of whole runs are in `bayes_cpt.laws.phase_areas`.
 """
 
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayes_cpt.laws.momentum import (
-    MomentumInterpolant,
-    MomentumRange,
-    annealing_basis,
-    chebyshev_basis,
-)
-from bayes_cpt.study.schedules import Schedule
+from bayes_cpt.laws.ranges import MOMENTA, MomentumRange, PowerRange, momentum_parts
 from bayes_cpt.study.segments import FloatArray
-
-__all__ = [
-    "MomentumInterpolant",
-    "MomentumRange",
-    "PhaseAreas",
-    "annealing_area",
-    "annealing_basis",
-    "annealing_memory",
-    "chebyshev_basis",
-    "continual_areas",
-    "forward_area",
-    "pretraining_areas",
-]
 
 type IntArray = NDArray[np.int64]
 
-WIDE = MomentumRange()
-# Bases whose areas are kept: many runs start from each.
-BASES_KEPT = 128
+# Levels and areas below this count as this: a power of 0 has no slope.
+SMALLEST = 1e-30
 
 
-def forward_area(learning_rates: ArrayLike) -> FloatArray:
-    """Return the forward area S1 after each step (docs/law.md, "Areas").
+@dataclass(frozen=True)
+class AreaForm:
+    """How a law reckons areas, and where the numbers that they depend on lie.
+
+    With the defaults the areas are those of arXiv 2505.07796.
+
+    Parameters
+    ----------
+    momenta : MomentumRange
+        Where levels will be evaluated.
+    powers : PowerRange
+        Where forward areas will be evaluated; 1 in the printed law.
+    reference_rate : float
+        Raw learning rate at which the memory's clock counts steps.
+    memory_clock : float
+        nu: in a step at learning rate eta the memory fades by ``lambda^((eta/reference_rate)^nu)``.
+        0 counts steps.
+    count_warmup : bool
+        Whether PT starts from level 0, and S2_pt counts from the reference rate. Else a warm-up does not
+        count, and S2_pt counts from the run's own learning rate after it, as printed.
+    carry_memory : bool
+        Whether the level at the transfer is that of the base. Else it is the base's last learning rate.
+    shift_power : float
+        Power of the learning rate in the forward area that the shift sees.
+    """
+
+    momenta: MomentumRange = field(default_factory=MomentumRange)
+    powers: PowerRange = field(default_factory=PowerRange)
+    reference_rate: float = 1.0
+    memory_clock: float = 0.0
+    count_warmup: bool = False
+    carry_memory: bool = False
+    shift_power: float = 1.0
+
+    def around(self, coefficients: Mapping[str, Any]) -> Self:
+        """Return the form with ranges just around some coefficients: fewer terms in each series.
+
+        Parameters
+        ----------
+        coefficients : mapping
+            Of a law, with lambda, and rho where the law has it.
+        """
+        momenta = [np.ravel(coefficients[name]) for name in MOMENTA if name in coefficients]
+        powers = PowerRange.around(coefficients["rho"]) if "rho" in coefficients else self.powers
+        return replace(self, momenta=MomentumRange.around(np.concatenate(momenta)), powers=powers)
+
+    def level_basis(self, coefficients: Mapping[str, Any], xp: Any = np) -> Any:
+        """Return the basis of the levels' series, shape (..., nodes).
+
+        Parameters
+        ----------
+        coefficients : mapping
+            As for `bayes_cpt.laws.ranges.momentum_parts`, shape (...).
+        xp : module
+            `numpy` or `pytensor.tensor`.
+        """
+        return sum(
+            xp.expand_dims(weight, -1) * self.momenta.basis(momentum, xp)
+            for momentum, weight in momentum_parts(coefficients, xp)
+        )
+
+    def forward_basis(self, coefficients: Mapping[str, Any], xp: Any = np) -> Any:
+        """Return the basis of the series of log forward areas, shape (..., nodes).
+
+        Parameters
+        ----------
+        coefficients : mapping
+            With rho where the law has it, shape (...).
+        xp : module
+            `numpy` or `pytensor.tensor`.
+        """
+        power = coefficients.get("rho", xp.ones_like(coefficients["lambda"]))
+        return self.powers.basis(power, xp)
+
+    def paces(self, learning_rates: FloatArray) -> FloatArray:
+        """Return how far the memory's clock moves in each step, shape (steps,).
+
+        Parameters
+        ----------
+        learning_rates : ndarray, shape (steps,)
+            Raw.
+        """
+        return np.asarray((learning_rates / self.reference_rate) ** self.memory_clock)
+
+    def shift_area(self, learning_rates: FloatArray) -> FloatArray:
+        """Return the forward area that the shift sees, after each step, in LR·steps.
+
+        Parameters
+        ----------
+        learning_rates : ndarray, shape (steps,)
+            Raw.
+        """
+        if self.shift_power == 1.0:
+            return forward_area(learning_rates)
+        relative = learning_rates / self.reference_rate
+        return self.reference_rate * forward_area(relative, self.shift_power)
+
+
+def forward_area(learning_rates: ArrayLike, power: float = 1.0) -> FloatArray:
+    """Return the forward area S1, the sum of the learning rates to a power, after each step.
 
     Parameters
     ----------
     learning_rates : array_like, shape (steps,)
         Raw learning rate of each step.
+    power : float
+        rho, above 0.
 
     Returns
     -------
     ndarray, shape (steps,)
-        S1 in LR·steps.
+        S1 in LR^rho·steps.
 
     Examples
     --------
     >>> forward_area([0.5, 0.25, 0.25]).tolist()
     [0.5, 0.75, 1.0]
     """
-    return np.cumsum(np.asarray(learning_rates, dtype=np.float64))
+    rates = np.asarray(learning_rates, dtype=np.float64)
+    return np.cumsum(rates if power == 1.0 else rates**power)
 
 
-def _annealing_at(
+def learning_rate_level(
     learning_rates: ArrayLike,
-    before: float,
-    momenta: FloatArray,
-    memories: FloatArray,
-    points: IntArray,
+    momentum: float,
+    initial_level: float,
+    paces: ArrayLike | None = None,
 ) -> FloatArray:
-    """Return S2 at steps in any order, shape (points, momenta); leave m after the last in `memories`."""
-    from bayes_cpt.laws.recursion import fill_annealing
+    """Return the level e of the learning rate after each step.
 
-    rates = np.ascontiguousarray(learning_rates, dtype=np.float64)
-    areas = np.empty((points.size, momenta.size))
-    if np.all(points[1:] >= points[:-1]):
-        fill_annealing(rates, before, momenta, memories, points, areas)
-        return areas
-    steps, place = np.unique(points, return_inverse=True)
-    fill_annealing(rates, before, momenta, memories, steps, areas)
-    return areas[place]
+    ``e_t = d_t·e_{t-1} + (1 - d_t)·eta_t`` with ``d_t = lambda^pace_t``.
+
+    Parameters
+    ----------
+    learning_rates : array_like, shape (steps,)
+        Raw learning rate of each step.
+    momentum : float
+        lambda, from 0 up to but not including 1.
+    initial_level : float
+        e_0.
+    paces : array_like, optional
+        How far the memory's clock moves in each step; 1 unless given.
+
+    Raises
+    ------
+    ValueError
+        If the momentum is outside [0, 1).
+
+    Examples
+    --------
+    >>> learning_rate_level([0.5, 0.5], momentum=0.5, initial_level=1.0).tolist()
+    [0.75, 0.625]
+    """
+    if not 0.0 <= momentum < 1.0:
+        raise ValueError(f"momentum is {momentum}: give a number from 0 up to but not including 1")
+    rates = np.asarray(learning_rates, dtype=np.float64)
+    given = np.ones(rates.size) if paces is None else np.asarray(paces, dtype=np.float64)
+    every = np.arange(1, rates.size + 1)
+    start = np.array([initial_level], dtype=np.float64)
+    return run_levels(rates, given, start, np.array([momentum]), every)[0][:, 0]
 
 
 def annealing_area(
-    learning_rates: ArrayLike,
-    momentum: float,
-    initial_learning_rate: float,
-    initial_memory: float = 0.0,
+    learning_rates: ArrayLike, momentum: float, initial_learning_rate: float
 ) -> FloatArray:
     """Return the annealing area S2 after each step (Eq. 1 of arXiv 2505.07796).
 
@@ -96,8 +196,6 @@ def annealing_area(
         lambda, from 0 up to but not including 1.
     initial_learning_rate : float
         eta_0, the rate before the first step: in CPT the last PT learning rate.
-    initial_memory : float
-        m_0; 0 unless the memory is carried across the transfer.
 
     Returns
     -------
@@ -114,197 +212,32 @@ def annealing_area(
     >>> annealing_area([0.5, 0.5], momentum=0.5, initial_learning_rate=1.0).tolist()
     [0.5, 0.75]
     """
-    areas, _ = _annealing(learning_rates, momentum, initial_learning_rate, initial_memory)
-    return areas
+    level = learning_rate_level(learning_rates, momentum, initial_learning_rate)
+    return (initial_learning_rate - level) / (1.0 - momentum)
 
 
-def annealing_memory(
-    learning_rates: ArrayLike,
-    momentum: float,
-    initial_learning_rate: float,
-    initial_memory: float = 0.0,
-) -> float:
-    """Return m after the last step, to carry over (arguments as in `annealing_area`).
+def run_levels(
+    rates: FloatArray, paces: FloatArray, start: FloatArray, momenta: FloatArray, points: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return e at steps in any order, shape (points, momenta), and e after the last of them.
 
     Parameters
     ----------
-    learning_rates, momentum, initial_learning_rate, initial_memory
-        As for `annealing_area`.
+    rates, paces : ndarray, shape (steps,)
+        Raw learning rate of each step, and how far the memory's clock moves in it.
+    start : ndarray, shape (momenta,)
+        e_0 for each momentum.
+    momenta : ndarray, shape (momenta,)
+    points : ndarray of int, shape (points,)
     """
-    return _annealing(learning_rates, momentum, initial_learning_rate, initial_memory)[1]
+    from bayes_cpt.laws.recursion import fill_levels
 
-
-def _annealing(
-    learning_rates: ArrayLike, momentum: float, before: float, initial_memory: float
-) -> tuple[FloatArray, float]:
-    """Return S2 after each step, and the last m."""
-    if not 0.0 <= momentum < 1.0:
-        raise ValueError(f"momentum is {momentum}: give a number from 0 up to but not including 1")
-    memory = np.array([initial_memory], dtype=np.float64)
-    every = np.arange(1, np.size(learning_rates) + 1)
-    areas = _annealing_at(learning_rates, before, np.array([momentum]), memory, every)
-    return areas[:, 0], float(memory[0])
-
-
-@dataclass(frozen=True, eq=False)
-class PhaseAreas:
-    """Areas and learning rate of one run at chosen steps, on both sides of the transfer.
-
-    Parameters
-    ----------
-    steps : ndarray of int, shape (points,)
-        Steps inside the run's own phase; 0 is the base itself.
-    learning_rates : ndarray, shape (points,)
-        Raw learning rate of each of the steps; at step 0 the one before the first step.
-    forward_pt, forward_cpt : ndarray, shape (points,)
-        S1_pt and S1_cpt in LR·steps. In a PT run S1_cpt is 0.
-    annealing_pt, annealing_cpt : MomentumInterpolant
-        S2_pt and S2_cpt at the points. In a PT run S2_cpt is 0.
-    """
-
-    steps: IntArray
-    learning_rates: FloatArray
-    forward_pt: FloatArray
-    annealing_pt: MomentumInterpolant
-    forward_cpt: FloatArray
-    annealing_cpt: MomentumInterpolant
-
-
-def pretraining_areas(
-    schedule: Schedule,
-    steps: ArrayLike,
-    momentum_range: MomentumRange = WIDE,
-) -> PhaseAreas:
-    """Return the areas of a PT run: its warm-up counts in S1, not in S2 (docs/law.md, "Areas").
-
-    Parameters
-    ----------
-    schedule : Schedule
-        Of the PT run, from its first step.
-    steps : array_like of int, shape (points,)
-        Between 0 and the schedule's length.
-    momentum_range : MomentumRange
-        Where the annealing areas will be evaluated.
-
-    Raises
-    ------
-    ValueError
-        If a step lies outside the schedule.
-    """
-    points = _points(schedule, steps)
-    nothing = np.zeros(points.size)
-    return PhaseAreas(
-        steps=points,
-        learning_rates=_at(schedule.learning_rates(), points, schedule.learning_rates()[0]),
-        forward_pt=_at(forward_area(schedule.learning_rates()), points),
-        annealing_pt=_pretraining_interpolant(schedule, points, momentum_range),
-        forward_cpt=nothing,
-        annealing_cpt=_zero_interpolant(points, momentum_range),
+    with np.errstate(divide="ignore"):
+        logs = np.log(momenta)
+    levels = np.array(start, dtype=np.float64)
+    steps, place = np.unique(points, return_inverse=True)
+    table = np.empty((steps.size, momenta.size))
+    fill_levels(
+        np.ascontiguousarray(rates), np.ascontiguousarray(paces), levels, logs, steps, table
     )
-
-
-def continual_areas(
-    base: Schedule | None,
-    schedule: Schedule,
-    steps: ArrayLike,
-    *,
-    carry_memory: bool = False,
-    momentum_range: MomentumRange = WIDE,
-) -> PhaseAreas:
-    """Return the areas of a CPT run on its base (docs/law.md, "Areas").
-
-    Parameters
-    ----------
-    base : Schedule or None
-        The base's whole PT schedule, whose last learning rate is eta_0. None for an unknown base: S1_pt,
-        S2_pt and eta_0 are then given as 0, and the law's own parameters stand for them.
-    schedule : Schedule
-        Of the CPT run.
-    steps : array_like of int, shape (points,)
-        Between 0, the base itself, and the schedule's length.
-    carry_memory : bool
-        Whether m starts at the PT's last m (its decay after the transfer adds to S2_cpt) or at 0.
-    momentum_range : MomentumRange
-        Where the annealing areas will be evaluated.
-
-    Raises
-    ------
-    ValueError
-        If a step lies outside the schedule.
-    """
-    points = _points(schedule, steps)
-    rates = schedule.learning_rates()
-    start = _start(base, momentum_range)
-    memories = start.memories.copy() if carry_memory else np.zeros(momentum_range.nodes)
-    momenta = momentum_range.node_momenta()
-    areas = _annealing_at(rates, start.learning_rate, momenta, memories, points)
-    shape = (points.size, momentum_range.nodes)
-    return PhaseAreas(
-        steps=points,
-        learning_rates=_at(rates, points, start.learning_rate),
-        forward_pt=np.full(points.size, start.forward),
-        annealing_pt=MomentumInterpolant(np.broadcast_to(start.annealing, shape), momentum_range),
-        forward_cpt=_at(forward_area(rates), points),
-        annealing_cpt=MomentumInterpolant.from_areas(areas, momentum_range),
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class _Start:
-    """What a CPT run finds at the transfer: eta_0, S1_pt, the series of S2_pt, and m at each node."""
-
-    learning_rate: float
-    forward: float
-    annealing: FloatArray
-    memories: FloatArray
-
-
-@lru_cache(maxsize=BASES_KEPT)
-def _start(base: Schedule | None, momentum_range: MomentumRange) -> _Start:
-    memories = np.zeros(momentum_range.nodes)
-    if base is None:
-        return _Start(0.0, 0.0, np.zeros(momentum_range.nodes), memories)
-    rates, initial_rate = _after_warmup(base)
-    last = np.array([rates.size])
-    areas = _annealing_at(rates, initial_rate, momentum_range.node_momenta(), memories, last)
-    series = MomentumInterpolant.from_areas(areas, momentum_range).coefficients[0]
-    forward = float(forward_area(base.learning_rates())[-1])
-    return _Start(base.final, forward, series, memories)
-
-
-def _points(schedule: Schedule, steps: ArrayLike) -> IntArray:
-    points = np.atleast_1d(np.asarray(steps, dtype=np.int64))
-    if np.any((points < 0) | (points > schedule.steps)):
-        raise ValueError(
-            f"steps {points.min()} to {points.max()} are asked for: the schedule has steps 0 to "
-            f"{schedule.steps}; ask inside it or lengthen it"
-        )
-    return points
-
-
-def _at(curve: FloatArray, points: IntArray, before: float = 0.0) -> FloatArray:
-    """Return the curve of steps 1, 2, ... at the points, `before` at step 0."""
-    return np.concatenate([[before], curve])[points]
-
-
-def _after_warmup(schedule: Schedule) -> tuple[FloatArray, float]:
-    """Return the PT rates that anneal and eta_0 before them: a warm-up does not count in S2."""
-    rates = schedule.learning_rates()
-    warmup = schedule.warmup_steps
-    return rates[warmup:], float(rates[max(warmup - 1, 0)])
-
-
-def _pretraining_interpolant(
-    schedule: Schedule, points: IntArray, momentum_range: MomentumRange
-) -> MomentumInterpolant:
-    rates, initial_rate = _after_warmup(schedule)
-    after_warmup = np.maximum(points - schedule.warmup_steps, 0)
-    memories = np.zeros(momentum_range.nodes)
-    momenta = momentum_range.node_momenta()
-    areas = _annealing_at(rates, initial_rate, momenta, memories, after_warmup)
-    return MomentumInterpolant.from_areas(areas, momentum_range)
-
-
-def _zero_interpolant(points: IntArray, momentum_range: MomentumRange) -> MomentumInterpolant:
-    shape = (points.size, momentum_range.nodes)
-    return MomentumInterpolant(np.broadcast_to(0.0, shape), momentum_range)
+    return table[place], levels

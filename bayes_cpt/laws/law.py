@@ -7,7 +7,8 @@ The CPT law of arXiv 2505.07796, Eq. 4 with the replay factors of Eq. 8, reads h
         + B·h(r_cpt)·(1 - (1 + E·S1_cpt)^-beta)              shift        (transfer.py)
         + D·r_cpt·(1 - exp(-t/tau))                          adaptation   (transfer.py; ours)
 
-where S2 may come at two paces (`bayes_cpt.laws.momentum.annealing_basis`; ours).
+where ``S1 = sum eta^rho`` and ``S2 = (eta_0^zeta - e^zeta)/(1 - lambda)`` with e the level of the learning
+rate, an exponential mean of what it was (`bayes_cpt.laws.areas`): rho = zeta = 1 is the printed law.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from bayes_cpt.laws.term import Parameter, Reference, Term, Values
 from bayes_cpt.laws.transfer import BaseOffset
 
 # Coefficients without a domain axis.
-SHARED = ("lambda", "lambda_slow", "slow_share")
+SHARED = ("lambda", "lambda_slow", "slow_share", "rho", "zeta")
 
 
 @dataclass(frozen=True)

@@ -8,21 +8,26 @@ from bayes_cpt.laws.term import Parameter, Reference, Values
 
 @dataclass(frozen=True)
 class Power:
-    """``L0 + A·(S1_pt + S1_cpt)^-alpha`` (Eq. 1 and 4 of arXiv 2505.07796).
+    """``L0 + A·(S1_pt + S1_cpt)^-alpha`` (Eq. 1 and 4 of arXiv 2505.07796), S1 with a power of its own.
+
+    The forward area is ``S1 = sum eta^rho``, the printed one where rho = 1.
 
     Parameters
     ----------
     unknown_base : bool
         Whether S1_pt, of the one base that there is, is a parameter (App. G). The reference forward area
         is then that of the base.
+    forward_power : bool
+        Whether rho is a parameter; else it is 1.
     """
 
     unknown_base: bool = False
+    forward_power: bool = False
     name: str = "power"
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return loss, slope and exponent at the reference forward area, and S1_pt where it is free."""
-        found = {
+        """Return loss, slope and exponent at the reference forward area, and rho and S1_pt where free."""
+        parameters = {
             "reference_loss": Parameter(
                 "PT loss at the reference forward area, before annealing", "nats/token"
             ),
@@ -31,33 +36,67 @@ class Power:
             ),
             "exponent": Parameter("alpha, exponent of the forward area"),
         }
+        if self.forward_power:
+            parameters["forward_power"] = Parameter(
+                "rho, power of the learning rate in the forward area", dims=None
+            )
         if self.unknown_base:
-            found["base_forward_area"] = Parameter(
+            parameters["base_forward_area"] = Parameter(
                 "S1_pt of the unknown base, as a multiple of the reference CPT forward area",
                 dims=None,
             )
-        return found
+        return parameters
 
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
-        """Return L0, A and alpha, and S1_pt of the base where it is free."""
+        """Return L0, A and alpha, and rho and S1_pt of the base where they are free.
+
+        An unknown base is itself the reference: its area is a multiple of that of CPT.
+        """
         alpha = parameters["exponent"]
         excess = parameters["reference_slope"] / alpha
-        area = reference.forward_pt
+        log_area = log_reference_area(parameters, reference, xp) * xp.ones_like(alpha)
         if self.unknown_base:
             multiple = last_axis(parameters["base_forward_area"])
-            area = reference.forward_cpt * multiple * xp.ones_like(alpha)
-        found = {
+            ratio = reference.forward_cpt / reference.forward_pt
+            log_area = log_area + xp.log(ratio * multiple)
+        coefficients = {
             "L0": parameters["reference_loss"] - excess,
-            "A": excess * xp.exp(alpha * xp.log(area)),
+            "A": excess * xp.exp(alpha * log_area),
             "alpha": alpha,
         }
-        return found | {"S1_base": area} if self.unknown_base else found
+        if self.forward_power:
+            coefficients["rho"] = parameters["forward_power"]
+        if self.unknown_base:
+            coefficients["S1_base"] = xp.exp(log_area)
+        return coefficients
 
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
         """Return the loss that a constant learning rate on general data would reach."""
-        before = coefficients["S1_base"] if self.unknown_base else points.forward_pt
-        area = xp.log(before + points.forward_cpt)
+        area = points.log_forward_area(coefficients, xp)
+        if self.unknown_base:
+            area = xp.log(coefficients["S1_base"] + xp.exp(area))
         return coefficients["L0"] + coefficients["A"] * xp.exp(-coefficients["alpha"] * area)
+
+
+def log_reference_area(parameters: Values, reference: Reference, xp: Any) -> Any:
+    """Return the log of the reference forward area of PT, in LR^rho·steps.
+
+    It is that of as many steps at the reference learning rate, whatever rho is: that keeps level and slope
+    there apart from rho.
+
+    Parameters
+    ----------
+    parameters : mapping
+        Sampled values, with forward_power where it is free.
+    reference : Reference
+    xp : module
+        `numpy` or `pytensor.tensor`.
+    """
+    log_area = xp.log(reference.forward_pt)
+    if "forward_power" not in parameters:
+        return log_area
+    power = last_axis(parameters["forward_power"])
+    return log_area + (power - 1.0) * xp.log(reference.learning_rate)
 
 
 def power_gain(parameters: Values, xp: Any) -> Any:
@@ -76,7 +115,10 @@ def power_gain(parameters: Values, xp: Any) -> Any:
 
 @dataclass(frozen=True)
 class Annealing:
-    """``-C1·S2_pt - C2·S2_cpt·exp(a1·r_cpt)`` (Eq. 1, 4 and 8).
+    """``-C1·S2_pt - C2·S2_cpt·exp(a1·r_cpt)`` (Eq. 1, 4 and 8), S2 with a power of its own.
+
+    With the level e of the learning rate (`bayes_cpt.laws.areas`) it is
+    ``S2 = (eta_0^zeta - e^zeta)/(1 - lambda)``, the printed one where zeta = 1.
 
     The D_pt form printed with ``exp(a1·r_pt)`` is the same curve: its a1 is minus ours and its C2 is
     ours times exp(a1). Counted in r_cpt, C2 belongs to pure replay, that is to more pre-training, where
@@ -90,54 +132,73 @@ class Annealing:
         Whether the CPT gain depends on replay (a1).
     slow : bool
         Whether a share of the gain comes at a second, slow pace
-        (`bayes_cpt.laws.momentum.annealing_basis`). Not in the printed law.
+        (`bayes_cpt.laws.ranges.momentum_parts`). Not in the printed law.
     unknown_base : bool
         Whether eta_0, the learning rate that the base was left at, is a parameter. Areas count from 0.
+    level_power : bool
+        Whether zeta is a parameter; else it is 1.
+    carried : bool
+        Whether the level is carried across the transfer, from where S2_cpt then counts.
     """
 
     continual: bool = True
     replay: bool = True
     slow: bool = False
     unknown_base: bool = False
+    level_power: bool = False
+    carried: bool = False
     name: str = "annealing"
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return the gain of a full anneal, its ratio in CPT, and the memory."""
-        found = {
+        """Return the gain of a full anneal, its ratio in CPT, the memory, and zeta."""
+        parameters = {
             "annealing_gain": Parameter(
-                "fall of the loss when the learning rate goes from the PT peak to 0", "nats/token"
+                "fall of the loss when the learning rate goes from the reference LR to 0",
+                "nats/token",
             ),
             "memory": Parameter("1/(1 - lambda), memory of the annealing", "steps", None),
         }
+        if self.level_power:
+            parameters["level_power"] = Parameter(
+                "zeta, power of the learning rate's level in the annealing area", dims=None
+            )
         if self.slow:
-            found["slow_memory"] = Parameter("memory of the slow annealing", "steps", None)
-            found["slow_share"] = Parameter("share of the annealing gain that is slow", "", None)
+            parameters["slow_memory"] = Parameter("memory of the slow annealing", "steps", None)
+            parameters["slow_share"] = Parameter(
+                "share of the annealing gain that is slow", "", None
+            )
         if self.continual:
-            found["gain_ratio"] = Parameter("C2/C1, annealing gain of CPT against PT")
+            parameters["gain_ratio"] = Parameter("C2/C1, annealing gain of CPT against PT")
         if self.replay:
-            found["gain_replay"] = Parameter("a1, log change of the CPT gain at replay 0")
+            parameters["gain_replay"] = Parameter("a1, log change of the CPT gain at replay 0")
         if self.unknown_base:
-            found["base_potential"] = Parameter(
+            parameters["base_potential"] = Parameter(
                 "last LR of the unknown base's PT, as a share of the reference LR", dims=None
             )
-        return found
+        return parameters
 
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
-        """Return lambda, its slow companion and share, C1, C2 and a1, and eta_0 where it is free."""
+        """Return lambda, its slow companion and share, zeta, C1, C2 and a1, and eta_0 where it is free."""
         memory = parameters["memory"]
-        per_area = parameters["annealing_gain"] / reference.learning_rate
-        found = {"lambda": 1.0 - 1.0 / memory, "C1": per_area / last_axis(memory)}
+        per_level = parameters["annealing_gain"] / reference.learning_rate
+        if self.level_power:
+            power = last_axis(parameters["level_power"])
+            scale = xp.exp(-power * xp.log(reference.learning_rate))
+            per_level = parameters["annealing_gain"] * scale
+        coefficients = {"lambda": 1.0 - 1.0 / memory, "C1": per_level / last_axis(memory)}
+        if self.level_power:
+            coefficients["zeta"] = parameters["level_power"]
         if self.slow:
-            found["lambda_slow"] = 1.0 - 1.0 / parameters["slow_memory"]
-            found["slow_share"] = parameters["slow_share"]
+            coefficients["lambda_slow"] = 1.0 - 1.0 / parameters["slow_memory"]
+            coefficients["slow_share"] = parameters["slow_share"]
         if self.continual:
-            found["C2"] = found["C1"] * parameters["gain_ratio"]
+            coefficients["C2"] = coefficients["C1"] * parameters["gain_ratio"]
         if self.replay:
-            found["a1"] = parameters["gain_replay"]
+            coefficients["a1"] = parameters["gain_replay"]
         if self.unknown_base:
             rate = reference.learning_rate * last_axis(parameters["base_potential"])
-            found["eta_0"] = rate * xp.ones_like(per_area)
-        return found
+            coefficients["eta_0"] = rate * xp.ones_like(per_level)
+        return coefficients
 
     def continual_gain(self, share: Any, coefficients: Values, xp: Any) -> Any:
         """Return what a unit of S2_cpt takes off the loss at the target share r_cpt.
@@ -155,27 +216,77 @@ class Annealing:
             return coefficients["C2"]
         return coefficients["C2"] * xp.exp(coefficients["a1"] * share)
 
+    def area(self, start: Any, level: Any, coefficients: Values, xp: Any) -> Any:
+        """Return S2 of a learning rate that fell from a start to a level.
+
+        Parameters
+        ----------
+        start, level : array, shape (..., points)
+            Raw learning rates, above 0 where zeta is free.
+        coefficients : mapping
+            lambda, zeta where it is free, and C1, whose axes tell those of the points.
+        xp : module
+            `numpy` or `pytensor.tensor`.
+        """
+        fall = start - level
+        if self.level_power:
+            power = _beside(coefficients["zeta"], coefficients["C1"])
+            fall = xp.exp(power * xp.log(start)) - xp.exp(power * xp.log(level))
+        return fall / (1.0 - _beside(coefficients["lambda"], coefficients["C1"]))
+
+    def areas(self, points: Any, coefficients: Values, xp: Any) -> tuple[Any, Any]:
+        """Return S2_pt and S2_cpt at the points, shape (..., points) each; S2_pt of an unknown base is 0.
+
+        Parameters
+        ----------
+        points : Points
+        coefficients : mapping
+            lambda, and zeta, lambda_slow, slow_share and eta_0 where they are free.
+        xp : module
+            `numpy` or `pytensor.tensor`.
+        """
+        level_pt, level_cpt = points.learning_rate_levels(coefficients, xp)
+        if self.unknown_base:
+            start = coefficients["eta_0"]
+            left = self._left_of_base(points.paced_steps, coefficients, xp)
+            after = self.area(start, level_cpt + start * left, coefficients, xp)
+            return 0.0 * after, after
+        start = level_pt if self.carried else points.start_cpt
+        before = self.area(points.start_pt, level_pt, coefficients, xp)
+        return before, self.area(start, level_cpt, coefficients, xp)
+
+    def shares(self, points: Any, coefficients: Values, xp: Any) -> tuple[Any, Any]:
+        """Return what annealing in PT and in CPT adds to the loss, shape (..., points) each.
+
+        Parameters
+        ----------
+        points : Points
+        coefficients : mapping
+            This term's, gathered per point.
+        xp : module
+            `numpy` or `pytensor.tensor`.
+        """
+        annealing_pt, annealing_cpt = self.areas(points, coefficients, xp)
+        before = -coefficients["C1"] * annealing_pt
+        if not self.continual:
+            return before, 0.0 * before
+        gain = self.continual_gain(points.target_share, coefficients, xp)
+        return before, -gain * annealing_cpt
+
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
         """Return what annealing takes off the loss (a re-warm-up adds to it)."""
-        annealing_pt, annealing_cpt = points.annealing_areas(coefficients, xp)
-        loss = -coefficients["C1"] * annealing_pt
-        if self.unknown_base:
-            annealing_cpt = annealing_cpt + self._from_base(points.cpt_steps, coefficients, xp)
-        if self.continual:
-            gain = self.continual_gain(points.target_share, coefficients, xp)
-            loss = loss - gain * annealing_cpt
-        return loss
+        before, after = self.shares(points, coefficients, xp)
+        return before + after
 
-    def _from_base(self, steps: Any, coefficients: Values, xp: Any) -> Any:
-        """Return the S2_cpt of a fall from eta_0 to 0 at the first step, at both paces."""
+    def _left_of_base(self, paced_steps: Any, coefficients: Values, xp: Any) -> Any:
+        """Return the share of the base's level that is left after steps of the memory's clock."""
         first = coefficients["eta_0"]
-        momentum = _beside(coefficients["lambda"], first)
-        taken = -xp.expm1(steps * xp.log(momentum))
-        if self.slow:
-            share = _beside(coefficients["slow_share"], first)
-            slow = _beside(coefficients["lambda_slow"], first)
-            taken = taken - share * (taken + xp.expm1(steps * xp.log(slow)))
-        return first * taken / (1.0 - momentum)
+        left = xp.exp(paced_steps * xp.log(_beside(coefficients["lambda"], first)))
+        if not self.slow:
+            return left
+        share = _beside(coefficients["slow_share"], first)
+        slow = _beside(coefficients["lambda_slow"], first)
+        return (1.0 - share) * left + share * xp.exp(paced_steps * xp.log(slow))
 
 
 def _beside(shared: Any, gathered: Any) -> Any:

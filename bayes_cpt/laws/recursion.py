@@ -1,4 +1,7 @@
-"""The annealing memory run along a schedule, for many momenta at once (docs/law.md, "Areas"), by Numba."""
+"""The level of the learning rate run along a schedule, for many momenta at once, by Numba.
+
+See docs/law.md, "Areas".
+"""
 
 import numba
 import numpy as np
@@ -10,54 +13,246 @@ TABLE = numba.types.Array(numba.float64, 2, "C")
 
 
 @numba.njit(
-    numba.void(READ_ONLY, numba.float64, READ_ONLY, FLOATS, INTEGERS, TABLE),
+    numba.void(READ_ONLY, READ_ONLY, FLOATS, READ_ONLY, INTEGERS, TABLE),
     cache=True,
     error_model="numpy",
     nogil=True,
 )
-def fill_annealing(rates, before, momenta, memories, points, areas):  # type: ignore[no-untyped-def]
-    """Fill in S2 after some steps for each momentum, in O(steps) of the schedule.
+def fill_levels(rates, paces, levels, log_momenta, points, table):  # type: ignore[no-untyped-def]
+    """Fill in the level after some steps for each momentum, in O(steps) of the schedule.
 
     Parameters
     ----------
     rates : ndarray, shape (steps,)
         Learning rate of each step.
-    before : float
-        eta_0.
-    momenta : ndarray, shape (nodes,)
-    memories : ndarray, shape (nodes,)
-        m_0 for each momentum; left as m after the last of the points.
+    paces : ndarray, shape (steps,)
+        How far the memory's clock moves in each step; 1 for a memory in steps.
+    levels : ndarray, shape (nodes,)
+        e_0 for each momentum; left as e after the last of the points.
+    log_momenta : ndarray, shape (nodes,)
     points : ndarray of int, shape (points,)
         Rising steps; 0 is before the first.
-    areas : ndarray, shape (points, nodes)
+    table : ndarray, shape (points, nodes)
         Filled in.
     """
-    total = np.zeros(momenta.size)
-    step = 0
+    taken = -np.expm1(log_momenta)
+    pace, step = 1.0, 0
     for i in range(points.size):
         while step < points[i]:
-            fall = before - rates[step]
-            before = rates[step]
-            for j in range(momenta.size):
-                memories[j] = momenta[j] * memories[j] + fall
-                total[j] += memories[j]
+            if paces[step] != pace:
+                pace = paces[step]
+                for j in range(taken.size):
+                    taken[j] = -np.expm1(pace * log_momenta[j])
+            for j in range(taken.size):
+                levels[j] += taken[j] * (rates[step] - levels[j])
             step += 1
-        for j in range(momenta.size):
-            areas[i, j] = total[j]
+        for j in range(taken.size):
+            table[i, j] = levels[j]
 
 
-@numba.njit(FLOATS(READ_ONLY, numba.float64), cache=True, error_model="numpy", nogil=True)
-def fading_sum(falls, momentum):  # type: ignore[no-untyped-def]
-    """Return the memory after each of the falls, from none: ``m_i = momentum·m_{i-1} + fall_i``.
+# Up to this, a series to the tenth power gives expm1 to 1e-11, and compilers run it for many nodes at once.
+SERIES_TO = 0.5
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True, fastmath={"contract"})
+def _fill_taken(pace, log_momenta, taken):  # type: ignore[no-untyped-def]
+    """Fill in what one step of the memory's clock takes of the level, ``1 - lambda^pace``."""
+    # The shortest memory comes last or first, whichever way the nodes run.
+    if -pace * min(log_momenta[0], log_momenta[-1]) > SERIES_TO:
+        for j in range(taken.size):
+            taken[j] = -np.expm1(pace * log_momenta[j])
+        return
+    for j in range(taken.size):
+        x = pace * log_momenta[j]
+        rest = 1.0 + x / 10.0
+        for k in range(9, 1, -1):
+            rest = 1.0 + x / k * rest
+        taken[j] = -x * rest
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _rate(phase, share):  # type: ignore[no-untyped-def]
+    """Return the learning rate after a share of the steps of a phase: from, to, and shape."""
+    first, last, shape = phase[0], phase[1], phase[2]
+    if shape == 0:
+        return first + (last - first) * share
+    if shape == 1:
+        return last + (first - last) * 0.5 * (1.0 + np.cos(np.pi * share))
+    if shape == 2:
+        return last + (first - last) * (1.0 - np.sqrt(share))
+    return first * np.exp(share * np.log(last / first))
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _pace(log_rate, clock):  # type: ignore[no-untyped-def]
+    """Return how far the memory's clock goes in a step."""
+    return 1.0 if clock[1] == 0.0 else np.exp(clock[1] * (log_rate - clock[0]))
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _add_steps(rate, count, clock, powers, log_momenta, taken, areas, levels):  # type: ignore[no-untyped-def]
+    """Go some steps at one learning rate; return how far the memory's clock went."""
+    log_rate = np.log(rate) if rate > 0.0 else -np.inf
+    for p in range(powers.size):
+        # A learning rate of 0 to the power 0 is a step all the same.
+        areas[p] += count * (np.exp(powers[p] * log_rate) if powers[p] > 0.0 else 1.0)
+    paced = count * _pace(log_rate, clock)
+    _fill_taken(paced, log_momenta, taken)
+    for j in range(taken.size):
+        levels[j] += taken[j] * (rate - levels[j])
+    return paced
+
+
+# Halvings of an exponent, and the terms of the series for what is left: 1e-11 up to `MOST_FADED`.
+HALVINGS, TERMS = 6, 9
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True, fastmath={"contract"})
+def _fill_left(paced, log_momenta, left):  # type: ignore[no-untyped-def]
+    """Fill in what steps of the memory's clock leave of the level, ``lambda^paced``, many nodes at once."""
+    scale = paced / 2.0**HALVINGS
+    for j in range(left.size):
+        x = scale * log_momenta[j]
+        rest = 1.0 + x / TERMS
+        for k in range(TERMS - 1, 0, -1):
+            rest = 1.0 + x / k * rest
+        for _ in range(HALVINGS):
+            rest *= rest
+        left[j] = rest
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True, fastmath={"contract"})
+def _add_panel(log_rates, paces, weights, sums_to, log_momenta, work, levels):  # type: ignore[no-untyped-def]
+    """Go the steps of a panel, from what is known at its nodes; return how far the memory's clock went."""
+    left, taken = work[0], work[1]
+    paced = 0.0
+    for q in range(paces.size):
+        paced += weights[q] * paces[q]
+    _fill_left(paced, log_momenta, left)
+    for j in range(levels.size):
+        levels[j] *= left[j]
+    for q in range(paces.size):
+        after = paced
+        for k in range(paces.size):
+            after -= sums_to[q, k] * paces[k]
+        _fill_left(after, log_momenta, left)
+        _fill_taken(paces[q], log_momenta, taken)
+        weighted = weights[q] * np.exp(log_rates[q])
+        for j in range(levels.size):
+            levels[j] += weighted * left[j] * taken[j]
+    return paced
+
+
+# What the shortest memory may fade in a panel, as an exponent, for its nodes to tell how.
+MOST_FADED = 10.0
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def _go(phase, panels, clock, powers, log_momenta, work, areas, levels):  # type: ignore[no-untyped-def]
+    """Go through a phase; return how far the memory's clock went.
+
+    Panels get shorter towards the end, whose learning rates the level still feels most, and where they may
+    fall to 0; and towards a start that is as steep.
+    """
+    steps, every, weights, sums_to = panels
+    count = phase[3]
+    steepest = -min(log_momenta[0], log_momenta[-1])
+    rises = phase[1] > phase[0]
+    rough_start = phase[2] == 2 or rises
+    log_rates, paces = np.empty(every.shape[1]), np.empty(every.shape[1])
+    total, step = 0.0, 0.0
+    while step < count:
+        most = 0.5 * (count - step)
+        if rough_start:
+            most = min(most, step)
+        length = steps.size - 1
+        while length >= 0 and steps[length] > most:
+            length -= 1
+        while length >= 0:
+            highest = _rate(phase, (step + (steps[length] if rises else 1.0)) / count)
+            if steps[length] * steepest * _pace(np.log(highest), clock) <= MOST_FADED:
+                break
+            length -= 1
+        if length < 0:
+            step += 1.0
+            rate = _rate(phase, step / count)
+            total += _add_steps(rate, 1.0, clock, powers, log_momenta, work[0], areas, levels)
+            continue
+        for q in range(paces.size):
+            log_rates[q] = np.log(_rate(phase, (step + every[length, q]) / count))
+            paces[q] = _pace(log_rates[q], clock)
+            for p in range(powers.size):
+                areas[p] += weights[length, q] * np.exp(powers[p] * log_rates[q])
+        total += _add_panel(
+            log_rates, paces, weights[length], sums_to[length], log_momenta, work, levels
+        )
+        step += steps[length]
+    return total
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def fill_ends(schedules, panels, clock, powers, log_momenta, areas, levels, paced):  # type: ignore[no-untyped-def]
+    """Fill in the areas after the last step of schedules that are held and then decay.
 
     Parameters
     ----------
-    falls : ndarray, shape (steps,)
-    momentum : float
+    schedules : ndarray, shape (schedules, 7)
+        Initial rate, peak, last rate, steps of warm-up, of decay and in all, and shape of the decay: its
+        place in `bayes_cpt.laws.schedule_batch.DECAYS`.
+    panels : tuple of ndarray
+        The arrays of `bayes_cpt.laws.panels.Panels`.
+    clock : ndarray, shape (2,)
+        Log of the reference learning rate, and power of the memory's clock.
+    powers : ndarray, shape (powers,)
+    log_momenta : ndarray, shape (nodes,)
+        Rising or falling.
+    areas : ndarray, shape (schedules, powers)
+        Filled in with the sums of the learning rates to each power.
+    levels : ndarray, shape (schedules, nodes)
+        Before the first step; left as after the last.
+    paced : ndarray, shape (schedules,)
+        Filled in with the steps of the memory's clock.
     """
-    memories = np.empty(falls.size)
-    memory = 0.0
-    for i in range(falls.size):
-        memory = momentum * memory + falls[i]
-        memories[i] = memory
-    return memories
+    work, phase = np.empty((2, log_momenta.size)), np.empty(4)
+    for s in range(schedules.shape[0]):
+        initial, peak, last = schedules[s, 0], schedules[s, 1], schedules[s, 2]
+        warmup, decay, steps = schedules[s, 3], schedules[s, 4], schedules[s, 5]
+        area, level = areas[s], levels[s]
+        area[:] = 0.0
+        phase[0], phase[1], phase[2], phase[3] = initial, peak, 0.0, warmup
+        total = _go(phase, panels, clock, powers, log_momenta, work, area, level)
+        held = steps - warmup - decay
+        if held > 0.0:
+            total += _add_steps(peak, held, clock, powers, log_momenta, work[0], area, level)
+        phase[0], phase[1], phase[2], phase[3] = peak, last, schedules[s, 6], decay
+        paced[s] = total + _go(phase, panels, clock, powers, log_momenta, work, area, level)
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def level_slopes(rates, counts, paces, by_rate, log_momenta, levels, slopes):  # type: ignore[no-untyped-def]
+    """Run the level to the end of a schedule in stretches, and fill in its slope by each learning rate.
+
+    Parameters
+    ----------
+    rates, counts : ndarray, shape (stretches,)
+        Learning rates, and for how many steps each is held.
+    paces, by_rate : ndarray, shape (stretches,)
+        How far the memory's clock moves in a step of each, and the slope of that by the learning rate.
+    log_momenta : ndarray, shape (draws,)
+    levels : ndarray, shape (draws,)
+        Before the first step; left as after the last.
+    slopes : ndarray, shape (draws, stretches)
+        Filled in.
+    """
+    for d in range(levels.size):
+        level = levels[d]
+        for k in range(rates.size):
+            far = counts[k] * log_momenta[d]
+            left = np.exp(far * paces[k])
+            slopes[d, k] = 1.0 - left + (level - rates[k]) * left * far * by_rate[k]
+            level = rates[k] + left * (level - rates[k])
+        back = 1.0
+        for k in range(rates.size - 1, -1, -1):
+            slopes[d, k] *= back
+            back *= np.exp(counts[k] * log_momenta[d] * paces[k])
+        levels[d] = level

@@ -40,6 +40,9 @@ class Shift:
         Whether omega is sampled.
     adaptation : bool
         Whether `Adaptation` has a share of the change.
+    exponential : bool
+        Whether the shift saturates as ``1 - exp(-E_r·S1_cpt)``, the limit of a large beta with
+        ``beta·E_r`` held, in place of the power. It has no beta.
     unknown_base : bool
         Whether S1_pt is a parameter (see `Power`). What more of it gains, which few runs tell from the
         shift, is then sampled as a part of the change.
@@ -50,6 +53,7 @@ class Shift:
     replay_rate: bool = False
     adaptation: bool = False
     unknown_base: bool = False
+    exponential: bool = False
     name: str = "shift"
 
     def chosen(self, factor: str) -> list[int]:
@@ -71,8 +75,9 @@ class Shift:
                 "nats/token",
             ),
             "shift_rate": Parameter("E times the reference CPT forward area"),
-            "shift_exponent": Parameter("beta, exponent of the shift"),
         }
+        if not self.exponential:
+            found["shift_exponent"] = Parameter("beta, exponent of the shift")
         if self.chosen("exponential"):
             found["replay_curvature"] = Parameter(
                 "a of the exponential replay factor", dims="exponential_domain"
@@ -97,8 +102,9 @@ class Shift:
 
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
         """Return B, E, beta and omega, and a, c, delta, b, gamma where they are free (else 0)."""
-        beta, rate = parameters["shift_exponent"], parameters["shift_rate"]
-        progress = -xp.expm1(-beta * xp.log1p(rate))
+        rate = parameters["shift_rate"]
+        shape = {} if self.exponential else {"beta": parameters["shift_exponent"]}
+        progress = self.progress(rate, 1.0, shape, xp)
         size = parameters["shift_size"] * self.signs
         if self.adaptation:
             size = size * (1.0 - parameters["adaptation_share"])
@@ -107,7 +113,7 @@ class Shift:
         found = {
             "B": size / progress,
             "E": rate / reference.forward_cpt,
-            "beta": beta,
+            **shape,
         }
         found |= self._replay_coefficients(parameters, xp)
         if self.replay_rate:
@@ -178,7 +184,7 @@ class Shift:
         return coefficients["B"] * factor, rate
 
     def progress(self, rate: Any, forward_cpt: Any, coefficients: Values, xp: Any) -> Any:
-        """Return how much of its limit the shift has reached, ``1 - (1 + E_r·S1_cpt)^-beta``.
+        """Return how much of its limit the shift has reached: ``1 - (1 + E_r·S1_cpt)^-beta``, say.
 
         Parameters
         ----------
@@ -187,10 +193,12 @@ class Shift:
         forward_cpt : array
             S1_cpt, LR·steps.
         coefficients : mapping
-            beta.
+            beta, where the shift is no exponential.
         xp : module
             `numpy` or `pytensor.tensor`.
         """
+        if self.exponential:
+            return -xp.expm1(-rate * forward_cpt)
         return -xp.expm1(-coefficients["beta"] * xp.log1p(rate * forward_cpt))
 
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:

@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 from bayes_cpt.model.points import Points
 from bayes_cpt.model.setup import Setup
 
-# Columns of a point, in the order of `bayes_cpt.model.compiled.symbolic.POINT`; the annealing areas, which
-# depend on the momenta, follow.
-COLUMNS = ("cpt_steps", "learning_rate", "forward_pt", "forward_cpt")
-AREA_COLUMNS = 8
+# Columns of a point, in the order of `bayes_cpt.model.compiled.symbolic.POINT`; what depends on momenta and
+# forward power follows: levels with three slopes, log forward area with one.
+COLUMNS = ("cpt_steps", "learning_rate", "forward_cpt", "start_pt", "start_cpt", "paced_steps")
+GIVEN = len(COLUMNS)
+WIDTH = GIVEN + 10
 
 
 def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
@@ -23,13 +24,14 @@ def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
     per curve, ``point_...`` a row per point, ``knot_...`` one per knot of the misfit (see
     `ResidualDesign`);
     ``reference`` holds the reference learning rate, forward areas and steps, and middle and half-width of
-    the interval of the momenta.
+    the intervals of the momenta and of the forward powers.
     """
     frame, design = setup.frame, setup.design
     points, bases = setup.curves.points, setup.curves.bases
     starts = design.first
     pretraining = design.pretraining.astype(bool)
-    reference = frame.reference
+    reference, form = frame.reference, frame.area_form
+    levels, powers = form.momenta.interval, form.powers.interval
     return {
         "reference": np.array(
             [
@@ -37,7 +39,10 @@ def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
                 reference.forward_pt,
                 reference.forward_cpt,
                 reference.steps,
-                *frame.momentum_range.interval,
+                levels.middle,
+                levels.half_width,
+                powers.middle,
+                powers.half_width,
             ]
         ),
         "curve_domain": points.domain_index[starts].astype(np.int64),
@@ -46,8 +51,10 @@ def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
         "base_loss": bases.loss.astype(np.float64),
         "point_columns": _columns(points),
         "base_columns": _columns(bases),
-        "point_area": np.where(pretraining[:, None], points.annealing_pt, points.annealing_cpt),
-        "base_area": np.ascontiguousarray(bases.annealing_pt),
+        "point_level": np.where(pretraining[:, None], points.level_pt, points.level_cpt),
+        "base_level": np.ascontiguousarray(bases.level_pt),
+        "point_forward": np.ascontiguousarray(points.log_forward),
+        "base_forward": np.ascontiguousarray(bases.log_forward),
         "point_gap": design.gap,
         "point_place": design.place,
         "point_floating": design.floating,
@@ -62,5 +69,5 @@ def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
 
 def _columns(points: Points) -> NDArray[np.float64]:
     given = [np.asarray(getattr(points, name), dtype=np.float64) for name in COLUMNS]
-    room = np.zeros((points.steps.size, AREA_COLUMNS))
+    room = np.zeros((points.steps.size, WIDTH - GIVEN))
     return np.ascontiguousarray(np.column_stack([*given, room]))

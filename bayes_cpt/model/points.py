@@ -11,14 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.errors import Problem, StudyError
-from bayes_cpt.laws.areas import (
-    MomentumRange,
+from bayes_cpt.laws.areas import SMALLEST, AreaForm
+from bayes_cpt.laws.phase_areas import (
+    NUMBERS,
+    SERIES,
     PhaseAreas,
-    annealing_basis,
     continual_areas,
     pretraining_areas,
 )
 from bayes_cpt.laws.term import Reference
+from bayes_cpt.model.spec import LawTable, ResidualTable
 from bayes_cpt.study.study import Run, Study
 
 type Floats = NDArray[np.float64]
@@ -42,18 +44,16 @@ class Points:
         The same in CPT runs, 0 in PT runs.
     learning_rate : ndarray, shape (points,)
         As a share of the reference learning rate.
-    forward_pt, forward_cpt : ndarray, shape (points,)
-        S1_pt and S1_cpt, LR·steps.
-    annealing_pt, annealing_cpt : ndarray, shape (points, nodes)
-        Coefficients of S2_pt and S2_cpt in `annealing_basis`.
+    log_forward, forward_cpt, start_pt, level_pt, start_cpt, level_cpt, paced_steps : ndarray
+        As in `bayes_cpt.laws.phase_areas.PhaseAreas`: numbers of shape (points,), series (points, nodes).
     target_share : ndarray, shape (points,)
         r_cpt = 1 - replay ratio; 0 in PT runs.
     loss : ndarray, shape (points,)
         Measured loss, nats/token; NaN where there is none.
     base_known : ndarray, shape (points,)
         1 in CPT curves whose base's loss was measured, else 0.
-    momentum_range : MomentumRange
-        Where the annealing coefficients hold.
+    form : AreaForm
+        How the areas are reckoned, and where their series hold.
     """
 
     curve_index: Any
@@ -61,23 +61,35 @@ class Points:
     steps: Any
     cpt_steps: Any
     learning_rate: Any
-    forward_pt: Any
+    log_forward: Any
     forward_cpt: Any
-    annealing_pt: Any
-    annealing_cpt: Any
+    start_pt: Any
+    level_pt: Any
+    start_cpt: Any
+    level_cpt: Any
+    paced_steps: Any
     target_share: Any
     loss: Any
     base_known: Any
-    momentum_range: MomentumRange
+    form: AreaForm
 
-    def annealing_areas(self, coefficients: Mapping[str, Any], xp: Any) -> tuple[Any, Any]:
-        """Return S2_pt and S2_cpt at coefficients of shape (...), each (..., points)."""
-        basis = annealing_basis(coefficients, self.momentum_range, xp)
-        return basis @ self.annealing_pt.T, basis @ self.annealing_cpt.T
+    def learning_rate_levels(self, coefficients: Mapping[str, Any], xp: Any) -> tuple[Any, Any]:
+        """Return the levels of PT and CPT at coefficients of shape (...), each (..., points)."""
+        basis = self.form.level_basis(coefficients, xp)
+        return (
+            xp.maximum(basis @ self.level_pt.T, SMALLEST),
+            xp.maximum(basis @ self.level_cpt.T, SMALLEST),
+        )
+
+    def log_forward_area(self, coefficients: Mapping[str, Any], xp: Any) -> Any:
+        """Return the log of S1 at coefficients of shape (...), (..., points)."""
+        if "rho" not in coefficients and self.form.powers.interval.nodes == 1:
+            return self.log_forward[:, 0]
+        return self.form.forward_basis(coefficients, xp) @ self.log_forward.T
 
     def arrays(self) -> dict[str, Any]:
         """Return the arrays by name."""
-        names = [field.name for field in fields(self) if field.name != "momentum_range"]
+        names = [field.name for field in fields(self) if field.name != "form"]
         return {name: getattr(self, name) for name in names}
 
     def map(self, function: Callable[[str, Any], Any]) -> Self:
@@ -88,12 +100,17 @@ class Points:
 
 @dataclass(frozen=True)
 class Curve:
-    """One run on one validation set: its name and what belongs to the whole curve."""
+    """One run on one validation set: its name and what belongs to the whole curve.
+
+    `base_steps` and `base_rate` are the steps of the base's PT and its last learning rate; 0 without one.
+    """
 
     run: str
     domain: str
     continual: bool
     base_known: bool
+    base_steps: int = 0
+    base_rate: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,16 +133,25 @@ class Curves:
     bases: Points
 
 
-def reference_of(study: Study) -> Reference:
-    """Return the reference points of a study (see `Reference`): medians over its bases and runs."""
+def reference_of(study: Study, law: LawTable | None = None) -> Reference:
+    """Return the reference points of a study under a law (see `Reference`): medians over bases and runs.
+
+    The law is as printed unless given.
+
+    The reference learning rate is the highest PT peak; where rho is free the geometric median of the
+    peaks, at which level, slope and rho are nearly apart.
+    """
     cpt = study.continual_runs
     known_bases = [base.schedule for base in study.bases if base.schedule is not None]
     pretraining = [run.schedule for run in study.pretraining_runs] or known_bases
     sources = pretraining or [run.schedule for run in cpt]
     forward = [float(s.learning_rates().sum()) for s in (known_bases or sources)]
-    forward_cpt = [float(run.schedule.learning_rates().sum()) for run in cpt]
+    peaks = [schedule.peak for schedule in sources]
+    rate = float(np.exp(np.median(np.log(peaks)))) if law and law.forward_power else max(peaks)
+    shift = AreaForm(reference_rate=rate, shift_power=law.shift_power if law else 1.0)
+    forward_cpt = [float(shift.shift_area(run.schedule.learning_rates())[-1]) for run in cpt]
     return Reference(
-        learning_rate=max(schedule.peak for schedule in sources),
+        learning_rate=rate,
         forward_pt=float(np.median(forward)),
         forward_cpt=float(np.median(forward_cpt)) if cpt else float(np.median(forward)),
         steps=float(np.median([run.schedule.steps for run in (cpt or study.pretraining_runs)])),
@@ -139,16 +165,24 @@ def last_pretraining_step(study: Study) -> float:
     return float(steps.max()) if len(steps) else float("inf")
 
 
-def observed_steps(study: Study, run: Run, domain: str, skip_pretraining: float) -> list[int]:
-    """Return the measured steps of a curve that enter a fit.
+def first_step(study: Study, run: Run, residuals: ResidualTable) -> float:
+    """Return the step of a PT run up to which its losses are left out: the power law comes after it.
 
-    In CPT all but step 0. In PT those past the warm-up and past the first `skip_pretraining` of the run,
-    where the power of the forward area does not hold yet.
+    That is the run's own warm-up and the share `skip_pretraining` of the run; and, one step for all of
+    the study, `skip_warmups` times its longest warm-up, but no more than the share `skip_longest` of its
+    longest run.
     """
+    schedules = [run.schedule, *(other.schedule for other in study.pretraining_runs)]
+    warmups = residuals.skip_warmups * max(schedule.warmup_steps for schedule in schedules)
+    longest = residuals.skip_longest * max(schedule.steps for schedule in schedules)
+    share = residuals.skip_pretraining * run.schedule.steps
+    return max(float(run.schedule.warmup_steps), share, min(warmups, longest))
+
+
+def observed_steps(study: Study, run: Run, domain: str, residuals: ResidualTable) -> list[int]:
+    """Return the measured steps of a curve that enter a fit: in CPT not step 0, in PT see `first_step`."""
     steps, _ = study.curve(run.name, domain)
-    if run.phase == "cpt":
-        return [int(step) for step in steps[steps > 0]]
-    first = max(run.schedule.warmup_steps, skip_pretraining * run.schedule.steps)
+    first = first_step(study, run, residuals) if run.phase == "pt" else 0.0
     return [int(step) for step in steps[steps > first]]
 
 
@@ -195,9 +229,8 @@ def build_curves(
     domains: Sequence[str],
     steps_of: Callable[[Run, str], Iterable[int]],
     reference: Reference,
-    momentum_range: MomentumRange,
+    form: AreaForm,
     *,
-    carry_memory: bool = False,
     runs: Iterable[Run] | None = None,
 ) -> Curves:
     """Return the curves of a study or plan at chosen steps.
@@ -212,10 +245,8 @@ def build_curves(
         Steps wanted of a run on a domain; a curve without any is left out.
     reference : Reference
         Of the fitted study.
-    momentum_range : MomentumRange
-        Momenta at which the annealing areas will be wanted.
-    carry_memory : bool
-        Whether the annealing memory is carried across the transfer.
+    form : AreaForm
+        How areas are reckoned, and for which momenta and forward powers.
     runs : iterable of Run, optional
         All of the study's unless given.
     """
@@ -225,34 +256,36 @@ def build_curves(
     for run in study.runs if runs is None else runs:
         wanted = {domain: _rising(steps_of(run, domain)) for domain in domains}
         union = np.unique(np.concatenate([[0], *wanted.values()]))
-        areas = _areas(study, run, union, momentum_range, carry_memory)
+        areas = _areas(study, run, union, form)
         for domain_index, domain in enumerate(domains):
             if not wanted[domain].size:
                 continue
             base_loss = _base_loss(study, run, domain)
-            curve = Curve(run.name, domain, run.phase == "cpt", base_loss is not None)
+            end = _base_end(study, run)
+            curve = Curve(run.name, domain, run.phase == "cpt", base_loss is not None, *end)
             shared = (len(curves), domain_index, run, curve, reference)
             losses = _measured(study, run, domain, wanted[domain])
             columns.append(_columns(areas, np.searchsorted(union, wanted[domain]), losses, *shared))
             start = np.array([0]) if curve.continual else np.array([union.size - 1])
             rows.append(_columns(areas, start, np.array([base_loss or 0.0]), *shared))
             curves.append(curve)
-    return Curves(tuple(curves), _points(columns, momentum_range), _points(rows, momentum_range))
+    return Curves(tuple(curves), _points(columns, form), _points(rows, form))
 
 
 def _rising(steps: Iterable[int]) -> IntArray:
     return np.unique(np.fromiter(steps, dtype=np.int64))
 
 
-def _areas(
-    study: Study, run: Run, steps: IntArray, momentum_range: MomentumRange, carry_memory: bool
-) -> PhaseAreas:
+def _areas(study: Study, run: Run, steps: IntArray, form: AreaForm) -> PhaseAreas:
     if run.phase == "pt":
-        return pretraining_areas(run.schedule, steps, momentum_range)
-    base = study.base(str(run.base))
-    return continual_areas(
-        base.schedule, run.schedule, steps, carry_memory=carry_memory, momentum_range=momentum_range
-    )
+        return pretraining_areas(run.schedule, steps, form)
+    return continual_areas(study.base(str(run.base)).schedule, run.schedule, steps, form)
+
+
+def _base_end(study: Study, run: Run) -> tuple[int, float]:
+    """Return steps and last learning rate of the base of a CPT run; 0 where there is no schedule."""
+    schedule = study.base(str(run.base)).schedule if run.phase == "cpt" else None
+    return (0, 0.0) if schedule is None else (schedule.steps, schedule.final)
 
 
 def _base_loss(study: Study, run: Run, domain: str) -> float | None:
@@ -287,17 +320,14 @@ def _columns(
         "steps": steps,
         "cpt_steps": steps if curve.continual else 0.0 * ones,
         "learning_rate": areas.learning_rates[rows] / reference.learning_rate,
-        "forward_pt": areas.forward_pt[rows],
-        "forward_cpt": areas.forward_cpt[rows],
-        "annealing_pt": areas.annealing_pt.coefficients[rows],
-        "annealing_cpt": areas.annealing_cpt.coefficients[rows],
+        **{name: getattr(areas, name)[rows] for name in (*NUMBERS, *SERIES)},
         "target_share": (1.0 - (run.replay or 0.0) if curve.continual else 0.0) * ones,
         "loss": losses,
         "base_known": float(curve.base_known) * ones,
     }
 
 
-def _points(columns: list[dict[str, Any]], momentum_range: MomentumRange) -> Points:
+def _points(columns: list[dict[str, Any]], form: AreaForm) -> Points:
     if not columns:
         raise StudyError(
             [
@@ -312,4 +342,4 @@ def _points(columns: list[dict[str, Any]], momentum_range: MomentumRange) -> Poi
     arrays: dict[str, Any] = {
         name: np.concatenate([column.pop(name) for column in columns]) for name in list(columns[0])
     }
-    return Points(**arrays, momentum_range=momentum_range)
+    return Points(**arrays, form=form)

@@ -147,12 +147,24 @@ def misfit_ramps(position: Any, knots: int, carried: Any) -> Any:
     return (1.0 - share) * below + share * above
 
 
-def misfit_variance(steps: Any, onset: float, memory: float, per_fold: int = KNOTS_CPT) -> Any:
-    """Return the variance of a misfit of size 1 after some steps, shape (points,)."""
+def unit_ramps(steps: Any, onset: float, memory: float, per_fold: int = KNOTS_CPT) -> Any:
+    """Return what innovations of a misfit of size 1 add after some steps, shape (points, knots).
+
+    The sum of squares of a row is the variance there.
+
+    Parameters
+    ----------
+    steps : ndarray, shape (points,)
+    onset : float
+        Where the logarithm sets in, steps.
+    memory : float
+        Share of the misfit that is carried over an e-fold of steps.
+    per_fold : int
+        Knots per e-fold.
+    """
     carried, innovation = misfit_walk(memory, per_fold)
     position = misfit_position(steps, onset, per_fold)
-    ramps = innovation * misfit_ramps(position, knot_count(position), carried)
-    return (ramps**2).sum(axis=1)
+    return innovation * misfit_ramps(position, knot_count(position), carried)
 
 
 def knots_beside(position: Any, carried: float, innovation: float) -> tuple[Any, Any, Any]:
@@ -302,16 +314,31 @@ def predictive_covariance(first: Placed, second: Placed, misfit: Any, xp: Any) -
     array
         (nats/token) squared, in the shape that all of these broadcast to.
     """
+    return sum(predictive_parts(first, second, misfit, xp))
+
+
+def predictive_parts(first: Placed, second: Placed, misfit: Any, xp: Any) -> tuple[Any, Any]:
+    """Return `predictive_covariance` in two parts: of fluctuations, and of the law's errors.
+
+    What the law misses, the unknown level and the extrapolation would come again in a run of the same
+    configuration; the fluctuation would not.
+
+    Parameters
+    ----------
+    first, second, misfit, xp
+        As there.
+    """
     one, two, memory = first.scales, second.scales, first.scales.memory
     apart = xp.exp(-xp.abs(first.steps - second.steps) / memory)
     # A curve starts at its base's measured loss, where it does not fluctuate yet.
     started = (1.0 - first.floating) * xp.exp(-(first.steps + second.steps) / memory)
-    return (
-        one.fluctuation * two.fluctuation * (apart - started)
-        + one.misfit * two.misfit * misfit
+    fluctuation = one.fluctuation * two.fluctuation * (apart - started)
+    law = (
+        one.misfit * two.misfit * misfit
         + one.offset * two.offset * first.floating
         + one.extrapolation * two.extrapolation * first.beyond * second.beyond
     )
+    return fluctuation, law
 
 
 def predictive_variance(at: Placed, misfit: Any, xp: Any) -> Any:

@@ -10,8 +10,9 @@ import numpy as np
 
 from bayes_cpt.errors import Problem, SpecError, StudyError, StudyWarning
 from bayes_cpt.laws import Law, Parameter, Reference, Shift
-from bayes_cpt.laws.areas import MomentumRange
+from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.law import gather
+from bayes_cpt.laws.ranges import MomentumRange, PowerRange
 from bayes_cpt.model.lone_bases import with_lone_bases
 from bayes_cpt.model.points import (
     MOST_POINTS,
@@ -23,7 +24,7 @@ from bayes_cpt.model.points import (
     reference_of,
     thinned,
 )
-from bayes_cpt.model.priors.tables import memory_ends
+from bayes_cpt.model.priors.tables import prior_ends
 from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales, residual_design
 from bayes_cpt.model.spec import MEMORIES, ModelSpec
 from bayes_cpt.model.unknown_base import check_kind, for_base
@@ -59,23 +60,29 @@ class Frame:
         return self.spec.law.build(self.roles, self.reference)
 
     @property
-    def momentum_range(self) -> MomentumRange:
-        """The momenta that the priors of the memories allow."""
-        names = [name for name in MEMORIES if name in self.spec.priors]
-        ends = [end for name in names for end in self._memory_range(name)]
-        shortest, longest = 1.0 - 1.0 / min(ends), 1.0 - 1.0 / max(ends)
-        if shortest == longest:
-            shortest -= 1e-3 * (1.0 - shortest)
-        return MomentumRange(shortest, longest)
+    def area_form(self) -> AreaForm:
+        """How the law reckons areas, over all that the priors of memories and forward power allow."""
+        law, names = self.spec.law, [name for name in MEMORIES if name in self.spec.priors]
+        ends = [end for name in names for end in self._ends(name)]
+        powers = self._ends("forward_power") if law.forward_power else (1.0, 1.0)
+        return AreaForm(
+            momenta=MomentumRange(1.0 - 1.0 / min(ends), 1.0 - 1.0 / max(ends)),
+            powers=PowerRange(*powers),
+            reference_rate=self.reference.learning_rate,
+            memory_clock=law.memory_clock,
+            count_warmup=law.count_warmup,
+            carry_memory=law.carry_memory,
+            shift_power=law.shift_power,
+        )
 
-    def _memory_range(self, name: str) -> tuple[float, float]:
-        if ends := memory_ends(self.spec.priors[name].of(None)):
+    def _ends(self, name: str) -> tuple[float, float]:
+        if ends := prior_ends(self.spec.priors[name].of(None)):
             return ends
         raise SpecError(
             [
                 Problem(
                     f"key priors.{name}",
-                    "a memory needs bounds: annealing areas are tabulated between them",
+                    "it needs bounds: areas are tabulated between them",
                     "use a lognormal with lower and upper, or fix it",
                 )
             ]
@@ -101,11 +108,12 @@ class Frame:
         study: Study,
         steps_of: Any,
         runs: Iterable[Run] | None = None,
-        momentum_range: MomentumRange | None = None,
+        form: AreaForm | None = None,
     ) -> Curves:
         """Return curves of a study or plan on these validation sets (see `build_curves`).
 
-        Momenta are those that the prior allows unless a range is given: a narrower one costs less.
+        Momenta and forward powers are those that the priors allow unless a form is given: a narrower one
+        costs less.
 
         Raises
         ------
@@ -119,8 +127,7 @@ class Frame:
             self.domains,
             steps_of,
             self.reference,
-            momentum_range or self.momentum_range,
-            carry_memory=self.spec.law.carry_memory,
+            form or self.area_form,
             runs=runs,
         )
 
@@ -131,7 +138,7 @@ class Frame:
         errors are not thinned.
         """
         residuals = self.spec.residuals
-        steps = observed_steps(study, run, domain, residuals.skip_pretraining)
+        steps = observed_steps(study, run, domain, residuals)
         if residuals.kind == "independent":
             return steps
         return thinned(steps, ONSET_SHARE * self.reference.steps)
@@ -244,7 +251,7 @@ def build_setup(spec: ModelSpec, study: Study) -> Setup:
     if continual and study.target is not None:
         domains = (study.general, study.target)
     roles = ("general", "target")[: len(domains)]
-    frame = Frame(spec, domains, roles, reference_of(study), last_pretraining_step(study))
+    frame = Frame(spec, domains, roles, reference_of(study, spec.law), last_pretraining_step(study))
     setup = fitted_setup(frame, study)
     _note_thinned(frame, study, setup.curves)
     return setup
@@ -273,13 +280,13 @@ def fitted_setup(frame: Frame, study: Study) -> Setup:
 def _note_thinned(frame: Frame, study: Study, curves: Curves) -> None:
     """Say which long logs enter with a part of their points."""
     kept = np.bincount(curves.points.curve_index).tolist()
-    skip = frame.spec.residuals.skip_pretraining
+    residuals = frame.spec.residuals
     thin = []
     for curve, count in zip(curves.curves, kept, strict=True):
         if curve.run not in study:
             continue
         if count < study.curve(curve.run, curve.domain)[0].size > MOST_POINTS:
-            measured = len(observed_steps(study, study.run(curve.run), curve.domain, skip))
+            measured = len(observed_steps(study, study.run(curve.run), curve.domain, residuals))
             thin += [(measured, count, curve)] if measured > count else []
     if thin:
         measured, count, curve = max(thin, key=lambda own: own[0])

@@ -5,16 +5,20 @@ Of known runs also the moments that these draws have.
 NumPy only. Everything is vectorised over posterior draws; curves are taken one at a time.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.model.points import Curves
+from bayes_cpt.model.base_level import with_base_levels
+from bayes_cpt.model.discrepancy import ErrorCorrelation
+from bayes_cpt.model.points import Curve, Curves
 from bayes_cpt.model.residuals import ResidualDesign, Scales
 from bayes_cpt.model.setup import Frame
 
 type Floats = NDArray[np.float64]
+type Innovations = Callable[[Curve, int], Floats | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +49,8 @@ def simulate(
     curves: Curves,
     observed: Curves | None,
     generator: np.random.Generator,
+    correlation: ErrorCorrelation | None = None,
+    innovations: Innovations | None = None,
 ) -> CurveDraws:
     """Draw measured curves from the posterior predictive distribution.
 
@@ -60,6 +66,11 @@ def simulate(
         Measured points of the same curves, in the same order, to condition on; None for new runs.
     generator : numpy.random.Generator
         Source of the draws.
+    correlation : ErrorCorrelation, optional
+        Between the curves of one new run; they are independent unless given, as the model takes them.
+    innovations : callable, optional
+        Returns the innovations of the misfit of a new curve, shape (draws, knots), given the curve and the
+        number of knots; None where they are to be drawn.
     """
     expected = expected_loss(frame, parameters, curves)
     steps = curves.points.steps
@@ -74,19 +85,21 @@ def simulate(
         residual = observed.points.loss - expected_loss(frame, parameters, observed)
         given = (residual, seen, _scales(frame, parameters, observed, seen))
     loss = np.empty_like(expected)
-    for curve in range(len(curves.curves)):
+    chance = _Chance(generator, correlation)
+    for curve, named in enumerate(curves.curves):
         rows = slice(int(design.first[curve]), int(design.last[curve]))
         part = _Part.of(design, scales, rows)
         if given is None:
-            residual = _new_residual(part, curves.points.steps[rows], generator)
+            own = innovations(named, design.knots) if innovations else None
+            residual = chance.new_residual(named.run, part, curves.points.steps[rows], own)
         else:
-            own = slice(int(given[1].first[curve]), int(given[1].last[curve]))
+            seen_rows = slice(int(given[1].first[curve]), int(given[1].last[curve]))
             residual = _known_residual(
                 part,
                 curves.points.steps[rows],
-                _Part.of(given[1], given[2], own),
-                given[0][:, own],
-                observed.points.steps[own],  # type: ignore[union-attr]
+                _Part.of(given[1], given[2], seen_rows),
+                given[0][:, seen_rows],
+                observed.points.steps[seen_rows],  # type: ignore[union-attr]
                 generator,
             )
         loss[:, rows] = expected[:, rows] + residual
@@ -101,7 +114,8 @@ def _scales(
     frame: Frame, parameters: dict[str, Floats], curves: Curves, design: ResidualDesign
 ) -> Scales:
     coefficients = frame.law.coefficients(parameters, np)
-    return frame.residual_scales(curves.points, design.pretraining, parameters, coefficients, np)
+    scales = frame.residual_scales(curves.points, design.pretraining, parameters, coefficients, np)
+    return with_base_levels(frame, scales, parameters, coefficients, curves)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,13 +139,57 @@ class _Part:
         )
 
 
-def _new_residual(part: _Part, steps: Floats, generator: np.random.Generator) -> Floats:
-    draws = part.columns.shape[0]
-    weights = generator.standard_normal((draws, part.columns.shape[2]))
-    slow = np.einsum("dpk,dk->dp", part.columns, weights)
-    nothing = np.empty((draws, 0))
-    fast = _bridge(steps, part, np.empty(0), nothing, generator)
-    return np.asarray(slow + part.fluctuation * fast)
+@dataclass
+class _Chance:
+    """Residuals of new curves, those of one run alike.
+
+    Parameters
+    ----------
+    generator : numpy.random.Generator
+    correlation : ErrorCorrelation or None
+        None for independent curves.
+    """
+
+    generator: np.random.Generator
+    correlation: ErrorCorrelation | None
+    _run: str | None = None
+    _weights: Floats | None = None
+    _normals: dict[float, Floats] = field(default_factory=dict)
+
+    def new_residual(
+        self, run: str, part: _Part, steps: Floats, innovations: Floats | None
+    ) -> Floats:
+        """Return residuals of a curve that was not measured, shape (draws, points).
+
+        Parameters
+        ----------
+        run : str
+            The curves of one run come one after the other.
+        part : _Part
+        steps : ndarray
+        innovations : ndarray, shape (draws, knots), or None
+            Of the misfit, where they are known.
+        """
+        draws, _, columns = part.columns.shape
+        weights = self.generator.standard_normal((draws, columns))
+        normals = self.generator.standard_normal((steps.size, draws))
+        if self.correlation is not None and run == self._run and self._weights is not None:
+            weights = _alike(weights, self._weights, self.correlation.misfit)
+            for step, own in zip(steps, normals, strict=True):
+                if step in self._normals:
+                    own[:] = _alike(own, self._normals[step], self.correlation.fluctuation)
+        self._run, self._weights = run, weights
+        self._normals = dict(zip(steps.tolist(), normals, strict=True))
+        if innovations is not None:
+            weights = np.concatenate([weights[:, :1], innovations], axis=1)
+        slow = np.einsum("dpk,dk->dp", part.columns, weights)
+        nothing = np.empty((draws, 0))
+        fast = _bridge(steps, part, np.empty(0), nothing, normals)
+        return np.asarray(slow + part.fluctuation * fast)
+
+
+def _alike(new: Floats, other: Floats, correlation: float) -> Floats:
+    return np.asarray(correlation * other + np.sqrt(1.0 - correlation**2) * new)
 
 
 def _known_residual(
@@ -154,7 +212,8 @@ def _known_residual(
     slow_seen = np.einsum("dpk,dk->dp", seen.columns, weights)
     known = (residual - slow_seen) / seen.fluctuation
     slow = np.einsum("dpk,dk->dp", part.columns, weights)
-    loss = slow + part.fluctuation * _bridge(steps, part, seen_steps, known, generator)
+    normals = generator.standard_normal((steps.size, len(residual)))
+    loss = slow + part.fluctuation * _bridge(steps, part, seen_steps, known, normals)
     # What was measured is repeated exactly, free of rounding.
     _, here, there = np.intersect1d(steps, seen_steps, return_indices=True)
     loss[:, here] = residual[:, there]
@@ -163,66 +222,74 @@ def _known_residual(
 
 def _weights_given(seen: _Part, residual: Floats, steps: Floats) -> tuple[Floats, Floats]:
     """Return what residuals tell of the weights: precision, and precision times mean, by draw."""
-    white, _ = _white(seen, residual, steps)
+    white = _white(np.concatenate([residual[..., None], seen.columns], axis=2), seen, steps)
     design, target = white[..., 1:], white[..., 0]
     precision = np.eye(design.shape[2]) + np.einsum("dpi,dpj->dij", design, design)
     return precision, np.einsum("dpi,dp->di", design, target)
 
 
-def _white(seen: _Part, residual: Floats, steps: Floats) -> tuple[Floats, Floats]:
-    """Return residuals and columns free of the fluctuation's correlation, and the sd of what it adds.
-
-    Shapes are (draws, points, 1 + columns), the residuals first, and (draws, points).
-    """
-    scaled = (
-        np.concatenate([residual[..., None], seen.columns], axis=2) / seen.fluctuation[..., None]
-    )
+def _white(columns: Floats, seen: _Part, steps: Floats) -> Floats:
+    """Return columns along a curve, shape (draws, points, columns), in which its fluctuation is white."""
+    scaled = columns / seen.fluctuation[..., None]
     gap = np.diff(steps, prepend=0.0 if seen.anchored else -np.inf)
     correlation = np.exp(-gap / seen.memory)[..., None]
-    innovation = np.sqrt(-np.expm1(-2.0 * gap / seen.memory))[..., None]
+    added = innovation(seen, steps)[..., None]
     before = np.concatenate([np.zeros_like(scaled[:, :1]), scaled[:, :-1]], axis=1)
-    return (scaled - correlation * before) / innovation, innovation[..., 0] * seen.fluctuation
+    return np.asarray((scaled - correlation * before) / added)
 
 
-def log_densities(
-    frame: Frame, parameters: dict[str, Floats], curves: Curves, last_step: float | None = None
+def innovation(seen: _Part, steps: Floats) -> Floats:
+    """Return the sd of what a unit fluctuation adds at each point, shape (draws, points).
+
+    Parameters
+    ----------
+    seen : _Part
+    steps : ndarray, shape (points,)
+    """
+    gap = np.diff(steps, prepend=0.0 if seen.anchored else -np.inf)
+    return np.asarray(np.sqrt(-np.expm1(-2.0 * gap / seen.memory)))
+
+
+def residual_products(
+    frame: Frame, parameters: dict[str, Floats], curves: Curves, directions: Floats
 ) -> Floats:
-    """Return the log density of each measured curve, all its points together, shape (draws, curves).
+    """Return inner products of residuals and directions along each curve, in its precision.
 
-    The density behind `simulate`: that of `bayes_cpt.model.log_densities.log_likelihoods`, and beyond the
-    studied steps also the law's extrapolation, of which no fitted curve tells.
+    With r what the law's curve leaves of the measured losses, X the directions and Sigma the covariance of
+    r given the parameters, ``(r, X)' Sigma^-1 (r, X)``: what generalised least squares is made of.
 
     Parameters
     ----------
     frame : Frame
-        Of the fit.
     parameters : dict of str to ndarray, shape (draws, ...)
     curves : Curves
-        With their losses.
-    last_step : float, optional
-        As far as the misfit is laid out; the last of these curves unless given.
+        Measured points.
+    directions : ndarray, shape (points, directions)
+
+    Returns
+    -------
+    ndarray, shape (curves, draws, 1 + directions, 1 + directions)
     """
-    design = frame.residual_design(curves, last_step)
-    scales = _scales(frame, parameters, curves, design)
     residual = curves.points.loss - expected_loss(frame, parameters, curves)
-    found = np.empty((len(residual), len(curves.curves)))
-    for curve in range(len(curves.curves)):
-        rows = slice(int(design.first[curve]), int(design.last[curve]))
+    design = frame.residual_design(curves)
+    scales = _scales(frame, parameters, curves, design)
+    products = []
+    for first, last in zip(design.first, design.last, strict=True):
+        rows = slice(int(first), int(last))
         part = _Part.of(design, scales, rows)
-        beyond = (scales.extrapolation[:, rows] * design.beyond[rows])[..., None]
-        part = replace(part, columns=np.concatenate([part.columns, beyond], axis=2))
-        steps = curves.points.steps[rows]
-        white, size = _white(part, residual[:, rows], steps)
-        columns, target = white[..., 1:], white[..., 0]
-        across = columns.transpose(0, 2, 1)
-        precision, projection = across @ columns, across @ target[..., None]
-        precision += np.eye(columns.shape[2])
-        root = np.linalg.cholesky(precision)
-        explained = np.linalg.solve(root, projection)[..., 0]
-        squares = (target**2).sum(axis=1) - (explained**2).sum(axis=1)
-        widths = np.log(size).sum(axis=1) + np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
-        found[:, curve] = -0.5 * squares - widths - 0.5 * steps.size * np.log(2.0 * np.pi)
-    return found
+        own = np.broadcast_to(directions[rows], (len(residual), *directions[rows].shape))
+        asked = np.concatenate([residual[:, rows, None], own], axis=2)
+        white = _white(
+            np.concatenate([asked, part.columns], axis=2), part, curves.points.steps[rows]
+        )
+        # Woodbury: weights of level and misfit are standard normal.
+        few = asked.shape[2]
+        wanted, weights = white[..., :few], white[..., few:]
+        precision = np.eye(weights.shape[2]) + np.einsum("dpi,dpj->dij", weights, weights)
+        across = np.einsum("dpi,dpj->dij", weights, wanted)
+        explained = np.swapaxes(across, 1, 2) @ np.linalg.solve(precision, across)
+        products.append(np.einsum("dpi,dpj->dij", wanted, wanted) - explained)
+    return np.stack(products)
 
 
 def known_moments(
@@ -287,11 +354,12 @@ def _known_residual_moments(
 
 
 def _bridge(
-    steps: Floats, part: _Part, known_steps: Floats, known: Floats, generator: np.random.Generator
+    steps: Floats, part: _Part, known_steps: Floats, known: Floats, normals: Floats
 ) -> Floats:
     """Return a unit Ornstein-Uhlenbeck process at rising `steps`, given it at `known_steps`.
 
-    It starts at 0 at step 0 where the curve is anchored at a measured base, else in equilibrium.
+    It starts at 0 at step 0 where the curve is anchored at a measured base, else in equilibrium. `normals`
+    are its innovations over their size, shape (points, draws).
     """
     draws = part.columns.shape[0]
     values = np.empty((draws, steps.size))
@@ -309,6 +377,6 @@ def _bridge(
             weight = ahead * variance / (1.0 - (behind * ahead) ** 2)
             mean = mean + weight * (known[:, passed] - ahead * mean)
             variance = variance * (1.0 - ahead * weight)
-        value = mean + np.sqrt(np.maximum(variance, 0.0)) * generator.standard_normal(draws)
+        value = mean + np.sqrt(np.maximum(variance, 0.0)) * normals[i]
         values[:, i], at = value, step
     return values

@@ -24,13 +24,18 @@ from bayes_cpt.laws import (
     Term,
     shift_signs,
 )
-from bayes_cpt.model.priors.tables import Prior, memory_ends
+from bayes_cpt.laws.ranges import HIGHEST_POWER, LOWEST_POWER
+from bayes_cpt.model.priors.tables import Prior, prior_ends
 from bayes_cpt.strict import Strict
 from bayes_cpt.toml_files import read_toml
 
 ROLES = ("general", "target")
-SHORTEST_MEMORY, LONGEST_MEMORY = 2.0, 1e7
 MEMORIES = ("memory", "slow_memory")
+# What areas are tabulated over: least and greatest value, and what it is.
+TABULATED = {
+    **dict.fromkeys(MEMORIES, (2.0, 1e7, "a memory in steps")),
+    "forward_power": (LOWEST_POWER, HIGHEST_POWER, "a power"),
+}
 # Sampled for a base of unknown pre-training alone.
 UNKNOWN_BASE = ("base_forward_area", "base_potential")
 TermName = Literal["power", "annealing", "shift", "adaptation"]
@@ -44,9 +49,33 @@ class ReplayFactor(Strict):
 
 
 class LawTable(Strict):
-    """The law: its terms and their options.
+    """The law: its terms and their options. What is not named is as printed.
 
-    `unknown_base` is set by a fit whose base has ``known = false`` (see `bayes_cpt.model.unknown_base`).
+    Parameters
+    ----------
+    terms : tuple of str
+    replay_factor : ReplayFactor
+    replay_gain, replay_rate : bool
+        Whether replay changes the annealing gain (a1) and the pace of the shift (omega).
+    base_offset : bool
+        Whether CPT curves keep the distance of their measured base from the law.
+    carry_memory : bool
+        Whether the memory of the annealing is carried across the transfer.
+    slow_annealing : bool
+        Whether a share of the annealing comes at a second, slow pace.
+    forward_power, level_power : bool
+        Whether rho, the power of the learning rate in S1, and zeta, that of its level in S2, are
+        parameters.
+    count_warmup : bool
+        Whether the rise of the learning rate in a PT warm-up counts in S2_pt, as it does in CPT.
+    memory_clock : float
+        nu: the memory fades with the learning rate to this power; 0 counts steps.
+    shift_power : float
+        Power of the learning rate in the forward area of the shift.
+    shift_saturation : str
+        ``power``, as printed, or ``exponential``, without beta.
+    unknown_base : bool
+        Set by a fit whose base has ``known = false`` (see `bayes_cpt.model.unknown_base`).
     """
 
     terms: tuple[TermName, ...] = Field(min_length=1)
@@ -56,6 +85,12 @@ class LawTable(Strict):
     base_offset: bool = False
     carry_memory: bool = False
     slow_annealing: bool = False
+    forward_power: bool = False
+    level_power: bool = False
+    count_warmup: bool = False
+    memory_clock: float = Field(default=0.0, ge=0, le=2)
+    shift_power: float = Field(default=1.0, ge=0, le=2)
+    shift_saturation: Literal["power", "exponential"] = "power"
     unknown_base: bool = False
 
     @model_validator(mode="after")
@@ -95,12 +130,14 @@ class LawTable(Strict):
     def build(self, roles: tuple[str, ...], reference: Reference) -> Law:
         """Return the law for validation sets of these roles."""
         terms: dict[str, Term] = {
-            "power": Power(self.unknown_base),
+            "power": Power(self.unknown_base, self.forward_power),
             "annealing": Annealing(
                 continual=self.continual,
                 replay=self.replay_gain,
                 slow=self.slow_annealing,
                 unknown_base=self.unknown_base,
+                level_power=self.level_power,
+                carried=self.carry_memory,
             ),
             "shift": Shift(
                 shift_signs(roles),
@@ -108,6 +145,7 @@ class LawTable(Strict):
                 self.replay_rate,
                 "adaptation" in self.terms,
                 self.unknown_base,
+                self.shift_saturation == "exponential",
             ),
             "adaptation": Adaptation(shift_signs(roles)),
         }
@@ -123,6 +161,9 @@ class ResidualTable(Strict):
     kind : str
     skip_pretraining : float
         Share of each PT run, from its start, that does not enter the fit.
+    skip_warmups, skip_longest : float
+        How many times the longest PT warm-up of the study does not enter either, and the share of its
+        longest PT run that is left out so at most (see `bayes_cpt.model.points.first_step`).
     misfit_memory, misfit_memory_pt : float
         Share of the misfit that is carried over an e-fold of steps, in CPT and in PT; 1 is a random walk.
     extrapolation_pt : float
@@ -132,6 +173,8 @@ class ResidualTable(Strict):
 
     kind: Literal["curve", "independent"] = "curve"
     skip_pretraining: float = Field(default=0.0, ge=0, lt=1)
+    skip_warmups: float = Field(default=0.0, ge=0)
+    skip_longest: float = Field(default=0.2, ge=0, lt=1)
     misfit_memory: float = Field(default=0.5, ge=0, le=1)
     misfit_memory_pt: float = Field(default=0.5, ge=0, le=1)
     extrapolation_pt: float = Field(default=0.0, ge=0)
@@ -218,14 +261,14 @@ class ModelSpec(Strict):
         return self
 
     @model_validator(mode="after")
-    def _memories_are_of_some_steps(self) -> Self:
-        """Annealing areas are tabulated over the memories' range: a range without end has no table."""
-        for name in MEMORIES:
-            ends = memory_ends(self.priors[name].every) if name in self.priors else None
-            if ends and not SHORTEST_MEMORY <= ends[0] <= ends[1] <= LONGEST_MEMORY:
+    def _tables_have_ends(self) -> Self:
+        """Areas are tabulated over memories and forward powers: a range without end has no table."""
+        for name, (least, most, what) in TABULATED.items():
+            ends = prior_ends(self.priors[name].every) if name in self.priors else None
+            if ends and not least <= ends[0] <= ends[1] <= most:
                 raise ValueError(
-                    f"priors.{name}: a memory of {ends[0]:g} to {ends[1]:g} steps is asked for; "
-                    f"keep it within {SHORTEST_MEMORY:g} to {LONGEST_MEMORY:g}"
+                    f"priors.{name}: {what} of {ends[0]:g} to {ends[1]:g} is asked for; "
+                    f"keep it within {least:g} to {most:g}"
                 )
         return self
 

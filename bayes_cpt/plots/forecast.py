@@ -29,13 +29,25 @@ if TYPE_CHECKING:
 
 COLUMNS = 4
 NOTE_WIDTH = 50
+SHORT_LOSS = "loss (nats/token)"
+# What a band is about, in a legend.
+KINDS = {
+    "expected": "credible band",
+    "new_run": "predictive band",
+    "known_run": "band given its points",
+}
 SIZE = (3.2, 2.1)
+# Height of a panel at a given width, as a share of what it is otherwise.
+LOWER = 0.75
 STRIP = 0.22
 
 
 @styled
 def forecast(
-    posterior: Posterior, dataset: "xr.Dataset", measured: Study | None = None
+    posterior: Posterior,
+    dataset: "xr.Dataset",
+    measured: Study | None = None,
+    width: float | None = None,
 ) -> "Figure":
     """Return a figure of predictive bands, one column per run and one row per validation set.
 
@@ -47,6 +59,8 @@ def forecast(
         From `Posterior.predict`.
     measured : Study, optional
         Losses of the same runs, to be drawn over the bands; runs that it has not are left bare.
+    width : float, optional
+        Of the figure, inches; runs then stand below one another. As wide as they need unless given.
 
     Returns
     -------
@@ -57,10 +71,14 @@ def forecast(
     names = [str(name) for name in dataset["run"].to_numpy()]
     domains = [str(name) for name in dataset["domain"].to_numpy()]
     known = set() if measured is None else {run.name for run in measured.runs}
-    columns = min(COLUMNS, len(names))
+    columns = min(COLUMNS, len(names)) if width is None else 1
     rows = math.ceil(len(names) / columns)
     height = len(domains) + STRIP
-    figure = new_figure(max(SIZE[0] * columns, 5.0), (SIZE[1] * height + 0.6) * rows + 0.4)
+    tall = SIZE[1] if width is None else SIZE[1] * LOWER
+    figure = new_figure(
+        width or max(SIZE[0] * columns, 5.0),
+        (tall * height + 0.6) * rows + (0.4 if width is None else 0.7),
+    )
     grid = figure.add_gridspec(
         rows * (len(domains) + 1), columns, height_ratios=[*[1.0] * len(domains), STRIP] * rows
     )
@@ -91,7 +109,7 @@ def forecast(
             panels.step_axis(axes, last)
             axes.tick_params(labelbottom=False, labelleft=column == 0)
             if column == 0:
-                axes.set_ylabel(f"{domain}\n{LOSS}")
+                axes.set_ylabel(f"{domain}\n{LOSS if width is None else SHORT_LOSS}")
             if i == 0:
                 panels.title(axes, name, notes[k] + [""] * (lines - len(notes[k])))
         strip = figure.add_subplot(grid[row * (len(domains) + 1) + len(domains), column])
@@ -100,14 +118,14 @@ def forecast(
         panels.step_axis(strip, last, panels.step_label(str(own["phase"].item())))
         top = float(np.nanmax(dataset["learning_rate"]))
         strip.set_ylim(0, 1.1 * top)
-        strip.set_yticks([0, top], ["0", f"{top:g}"])
+        strip.set_yticks([0, top], ["0", f"{top:.3g}"])
         strip.tick_params(labelleft=column == 0)
         if column == 0:
             strip.set_ylabel("LR", rotation=0, ha="right", va="center")
     entries = {
         "median": panels.line(GREY),
-        "50 % band": panels.patch(GREY, 2 * BAND),
-        "90 % band": panels.patch(GREY, 2 * WIDE_BAND),
+        f"50 % {KINDS[dataset.attrs['kind']]}": panels.patch(GREY, 2 * BAND),
+        f"90 % {KINDS[dataset.attrs['kind']]}": panels.patch(GREY, 2 * WIDE_BAND),
     }
     if known.intersection(names):
         fitted = {run.name for run in posterior.study.runs}

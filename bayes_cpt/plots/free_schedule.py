@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SIZE = (7.6, 5.6)
+SIZE = (6.8, 5.0)
 SHADES = {FREE: INK, COSINE: PALETTE[1], WSD: PALETTE[2]}
 LABELS = {FREE: "free", COSINE: "best cosine", WSD: "best WSD"}
 TERM_SHADES = {"annealing": PALETTE[0], "multi_power": PALETTE[3]}
@@ -50,18 +50,21 @@ def free_schedule(choice: ScheduleChoice) -> "Figure":
     for axes, against in ((cosine, COSINE), (wsd, WSD)):
         _gains(axes, choice, against)
     entries: dict[str, Any] = {LABELS[family]: panels.line(SHADES[family]) for family in FAMILIES}
-    entries["under the annealing term alone"] = panels.line(GREY, linestyle="--", linewidth=0.9)
+    entries["free, by the annealing term alone"] = panels.line(GREY, linestyle="--", linewidth=0.9)
     entries |= {TERM_LABELS[term]: panels.patch(TERM_SHADES[term], 0.5) for term in TERMS}
     panels.legend(figure, entries)
     return figure
 
 
 def _whole(axes: "Axes", choice: ScheduleChoice) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     steps = np.arange(1, choice.end.steps + 1)
     for family in reversed(FAMILIES):
         rates = choice.schedules[choice.criterion, family].learning_rates()
         axes.plot(steps, rates, color=SHADES[family])
     dress(axes)
+    axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.set_title("schedules", loc="left", fontweight="bold")
     axes.set_xlabel("CPT step")
     axes.set_ylabel("learning rate")
@@ -83,19 +86,25 @@ def _last(axes: "Axes", choice: ScheduleChoice) -> None:
     axes.set_ylim(LOWEST * first, 1.5 * first)
     dress(axes, grid=False)
     axes.set_title("towards the end", loc="left", fontweight="bold")
-    axes.set_xlabel("steps to go")
+    axes.set_xlabel("steps to go (logarithmic)")
+    axes.set_ylabel("learning rate (logarithmic)")
 
 
 def _gains(axes: "Axes", choice: ScheduleChoice, against: str) -> None:
-    own = {term: choice.gains(choice.criterion, against, term) for term in TERMS}
+    from matplotlib.ticker import MaxNLocator
+
+    own = {term: 1000.0 * choice.gains(choice.criterion, against, term) for term in TERMS}
     every = np.concatenate(list(own.values()))
     low, high = float(every.min()), float(every.max())
-    edges = np.linspace(low, high, BINS + 1) if high > low else np.array([low - 1e-4, low + 1e-4])
+    edges = np.linspace(low, high, BINS + 1) if high > low else np.array([low - 0.1, low + 0.1])
     for term, gains in own.items():
         axes.hist(gains, edges.tolist(), color=TERM_SHADES[term], alpha=0.5, linewidth=0.0)
     if low < 0 < high or min(abs(low), abs(high)) < high - low:
         axes.axvline(0.0, color=INK, linewidth=0.8)
     dress(axes, grid=False)
     axes.set_yticks([])
+    axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
     axes.set_title(f"gain over {LABELS[against]}", loc="left", fontweight="bold")
-    axes.set_xlabel("nats of the objective, over posterior draws")
+    # In thousandths, marks are short and do not touch.
+    axes.set_xlabel("0.001 nats of the objective")
+    axes.set_ylabel("posterior draws")

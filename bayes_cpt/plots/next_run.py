@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from bayes_cpt.decisions.next_run.run_values import RunValues
 from bayes_cpt.forecast.derived import MEANINGS
 from bayes_cpt.plots import panels
-from bayes_cpt.plots.style import GREY, INK, PALETTE, SMALL, dress, new_figure, styled
+from bayes_cpt.plots.style import GREY, PALETTE, SMALL, dress, new_figure, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,6 +22,8 @@ MOST, QUANTITIES = 16, 12
 # As high as for so many, that the scale has room.
 FEWEST = 8
 ERRORS = 2.0
+# How far the scale of values reaches down at the most; shares of a price that are told, per cent.
+DECADES, LEAST_SHARE = 1e6, 0.1
 
 
 @styled
@@ -35,9 +37,10 @@ def next_run(found: RunValues) -> "Figure":
     Returns
     -------
     matplotlib.figure.Figure
-        Left, value per 1,000 steps with two Monte Carlo errors each way; the triangle is what a run must be
-        worth to pay. Right, the share of the variance of each quantity that a run takes away; effects of a
-        typical run are shown where there are any, else coefficients.
+        Left, value per 1,000 steps on a logarithmic axis, with two Monte Carlo errors each way, and what a
+        run must be worth to pay; what is not above 0 lies at the edge. Right, the share of the variance of
+        each quantity that a run takes away; effects of a typical run are shown where there are any, else
+        coefficients.
     """
     names = found.order[:MOST]
     figure = new_figure(WIDTH, ROW * max(len(names), FEWEST) + HEAD)
@@ -49,7 +52,7 @@ def next_run(found: RunValues) -> "Figure":
     panels.legend(
         figure,
         {
-            "value of sample information": panels.line(PALETTE[0], marker="o", markersize=4),
+            "value, ± 2 Monte Carlo errors": panels.line(PALETTE[0], marker="o", markersize=4),
             "must be worth, to pay": panels.line(
                 PALETTE[1], marker="|", markersize=8, linestyle="", markeredgewidth=1.6
             ),
@@ -60,52 +63,57 @@ def next_run(found: RunValues) -> "Figure":
 
 
 def _values(axes: "Axes", found: RunValues, names: list[str]) -> None:
+    """Draw the value of each run beside its price, and what share of the price it is."""
     places = np.arange(len(names))[::-1]
     costs = np.array([found.affordable.cost(found.affordable.plan.run(name)) for name in names])
     scale = 1000.0 / costs
     value = scale * np.array([found.values[name].value for name in names])
     error = scale * np.array([found.values[name].error for name in names])
-    axes.hlines(
-        places, value - ERRORS * error, value + ERRORS * error, color=PALETTE[0], linewidth=1.2
-    )
-    axes.plot(value, places, "o", color=PALETTE[0], markersize=4)
     hurdle = scale * np.array([found.hurdle(name) for name in names])
-    axes.plot(hurdle, places, "|", color=PALETTE[1], markersize=8, markeredgewidth=1.6)
-    axes.plot(scale * found.perfect[0], places, "--", color=GREY, linewidth=0.9)
-    axes.axvline(0.0, color=INK, linewidth=0.6)
+    perfect = scale * found.perfect[0]
+    low, high = _ends(value, np.concatenate([value, hurdle, perfect]))
+    axes.set_xscale("log")
+    ends = np.clip([value - ERRORS * error, value + ERRORS * error], low, high)
+    axes.hlines(places, *ends, color=PALETTE[0], linewidth=1.2)
+    axes.plot(np.maximum(value, low), places, "o", color=PALETTE[0], markersize=4, clip_on=False)
+    axes.plot(
+        np.maximum(hurdle, low), places, "|", color=PALETTE[1], markersize=8, markeredgewidth=1.6
+    )
+    axes.plot(np.maximum(perfect, low), places, "--", color=GREY, linewidth=0.9)
+    for place, own, price in zip(places, value, hurdle, strict=True):
+        axes.annotate(
+            _share(own, price),
+            (1.0, place),
+            xycoords=("axes fraction", "data"),
+            xytext=(4, 0),
+            textcoords="offset points",
+            fontsize=SMALL,
+            va="center",
+        )
+    panels.note(axes, "right: the value as a share of what it must be")
     dress(axes, grid=False)
     axes.set_yticks(places, names, fontsize=SMALL)
     axes.set_ylim(-0.7, len(names) - 0.3)
-    _around_zero(axes, _threshold(value, error))
-    axes.set_xlabel("nats per 1,000 steps of cost")
-    axes.set_title("worth", loc="left", fontweight="bold")
-
-
-def _around_zero(axes: "Axes", threshold: float) -> None:
-    """Make the horizontal axis linear near 0 and logarithmic beyond, with marks that do not touch."""
-    from matplotlib.ticker import NullLocator
-
-    low, high = axes.get_xlim()
-    axes.set_xscale("symlog", linthresh=threshold)
     axes.set_xlim(low, high)
-    powers = 10.0 ** np.arange(np.ceil(np.log10(3.0 * threshold)), 3.0)
-    marks = np.r_[-powers[::-1], 0.0, powers]
-    marks = marks[(marks >= low) & (marks <= high)]
-    axes.set_xticks(marks, [_number(mark) for mark in marks])
-    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel("nats per 1,000 steps of cost (logarithmic)")
+    axes.set_title("worth", loc="left", fontweight="bold", pad=14)
 
 
-def _number(mark: float) -> str:
-    if mark == 0:
-        return "0"
-    size = abs(mark)
-    text = f"{size:g}" if size >= 1e-3 else f"$10^{{{np.log10(size):.0f}}}$"
-    return f"−{text}" if mark < 0 else text
+def _ends(value: Floats, every: Floats) -> tuple[float, float]:
+    """Return the ends of a logarithmic axis; what is not above 0 lies at the lower one."""
+    above = value[value > 0]
+    high = 2.0 * float(max(every.max(), 1e-9))
+    low = 0.4 * float(above.min()) if above.size else high / DECADES
+    return max(low, high / DECADES), high
 
 
-def _threshold(value: Floats, error: Floats) -> float:
-    """Return up to where the axis is linear: what cannot be told from 0 lies there."""
-    return float(max(np.median(ERRORS * error), 1e-3 * np.abs(value).max(), 1e-9))
+def _share(value: float, price: float) -> str:
+    if price <= 0:
+        return "free"
+    share = 100.0 * max(value, 0.0) / price
+    if share < LEAST_SHARE:
+        return f"< {LEAST_SHARE:g} %"
+    return f"{share:.0f} %" if share >= 10.0 else f"{share:.1f} %"
 
 
 def _told(figure: "Figure", axes: "Axes", found: RunValues, names: list[str]) -> None:
@@ -125,7 +133,7 @@ def _told(figure: "Figure", axes: "Axes", found: RunValues, names: list[str]) ->
     axes.tick_params(length=0)
     for side in ("left", "bottom"):
         axes.spines[side].set_visible(False)
-    axes.set_title("tells", loc="left", fontweight="bold")
+    axes.set_title("tells", loc="left", fontweight="bold", pad=14)
     bar = figure.colorbar(picture, ax=axes, pad=0.02, aspect=30)
     bar.set_label("% of variance expected to go", fontsize=SMALL)
     bar.ax.tick_params(labelsize=SMALL, length=2)

@@ -95,7 +95,7 @@ def step_axis(axes: "Axes", steps: int, label: str = "") -> None:
     axes.set_xticks(marks, [_short(mark) for mark in marks], minor=False)
     axes.set_xticks([], minor=True)
     if label:
-        axes.set_xlabel(label)
+        axes.set_xlabel(f"{label} (square-root axis)")
 
 
 def _rounded(value: float) -> int:

@@ -14,6 +14,8 @@ INK, GREY, PALE = "#222222", "#6b6b6b", "#b8b8b8"
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 BAND, WIDE_BAND = 0.38, 0.16
 SMALL, NORMAL, LARGE = 7.0, 8.0, 9.5
+# Width of a column of a paper, inches: figures of this width are printed as they are.
+COLUMN = 3.25
 
 SETTINGS: dict[str, Any] = {
     "font.size": NORMAL,

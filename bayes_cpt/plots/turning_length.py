@@ -1,27 +1,27 @@
-"""How probable it is that a loss is back at its base's, against the length of the run."""
+"""After how many steps a loss is back at that of its base."""
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bayes_cpt.landmarks import TurningLength
 from bayes_cpt.plots import panels
-from bayes_cpt.plots.style import GREY, PALETTE, dress, new_figure, styled
+from bayes_cpt.plots.style import GREY, INK, PALETTE, SMALL, dress, new_figure, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLUMNS = 4
-SIZE = (3.0, 2.2)
-DASHES = ("-", "--", ":", "-.")
-NAMES = {"stretched": "schedule drawn out", "held": "held at its peak"}
+WIDTH, ROW, HEAD = 5.6, 0.21, 1.5
+MASSES, WIDTHS = (0.9, 0.5), (1.2, 3.2)
+NAMES = {"stretched": "drawn out", "held": "held at its peak"}
+# The first step of the axis: what never rises lies there.
+FIRST = 1.0
 
 
 @styled
 def turning_length(found: TurningLength) -> "Figure":
-    """Return a figure of the posterior of turning lengths, one panel per run.
+    """Return a figure of the posterior of turning lengths, one row per run, course and balance.
 
     Parameters
     ----------
@@ -30,56 +30,73 @@ def turning_length(found: TurningLength) -> "Figure":
     Returns
     -------
     matplotlib.figure.Figure
-        Probability that the turning length is at most so many steps, per course and balance. At the left
-        edge it is the probability that the loss never rises above its base, at the right edge what is
-        missing to 1 is that it needs longer or never comes back. Steps beyond the longest run that was
-        fitted are shaded; a thin line marks the planned length.
+        Medians with central credible intervals of 50 and 90 %, on a logarithmic axis of steps. At the left
+        edge lies a loss that never rises above that of its base, at the right edge one that needs longer
+        than the horizon or never comes back. Beside each row stands how probable it is that the loss is
+        back at the planned length, which is a thin line. Steps beyond the longest run that was fitted are
+        shaded.
     """
     draws = found.draws
     names = [str(run) for run in draws["run"].to_numpy()]
-    columns = min(COLUMNS, len(names))
-    rows = math.ceil(len(names) / columns)
-    figure = new_figure(max(SIZE[0] * columns, 5.2), SIZE[1] * rows + 0.8)
+    courses = [str(course) for course in draws["course"].to_numpy()]
+    balances = draws["balance"].to_numpy().tolist()
+    rows = len(courses) * len(balances)
+    figure = new_figure(WIDTH, (ROW * rows + 0.3) * len(names) + HEAD)
     figure.suptitle("Does the loss come back, and when?", fontsize="large", fontweight="bold")
-    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    grid = figure.subplots(len(names), 1, squeeze=False, sharex=True)[:, 0]
     horizon = float(draws.attrs["horizon"])
-    for k, axes in enumerate(grid.flat):
-        if k >= len(names):
-            axes.remove()
-            continue
-        _panel(axes, found, k, horizon)
-        axes.set_title(names[k], loc="left", fontweight="bold")
-        below = k + columns >= len(names)
-        axes.tick_params(labelbottom=below)
-        if below:
-            axes.set_xlabel("length of the run (steps)")
-        if k % columns == 0:
-            axes.set_ylabel("probability of being back")
+    labels = [
+        f"{_loss_name(balance)}, {NAMES.get(course, course)}"
+        for course in courses
+        for balance in balances
+    ]
+    for run, axes in enumerate(grid):
+        _panel(axes, found, run, horizon)
+        axes.set_yticks(range(rows)[::-1], labels)
+        axes.set_title(names[run], loc="left", fontweight="bold")
+        axes.set_title("back at planned length", loc="right", fontsize=SMALL, color=GREY)
+    grid[-1].set_xlabel("steps until the loss is back at that of its base (logarithmic)")
     entries = {
-        NAMES.get(course, course): panels.line(PALETTE[j])
-        for j, course in enumerate(map(str, draws["course"].to_numpy()))
+        NAMES.get(course, course): panels.line(PALETTE[j], marker="o", markersize=4)
+        for j, course in enumerate(courses)
     }
-    for i, balance in enumerate(draws["balance"].to_numpy().tolist()):
-        name = "general loss" if balance == 1.0 else f"balance, {balance:g} general"
-        entries[name] = panels.line(GREY, linestyle=DASHES[i % len(DASHES)])
-    entries["planned length"] = panels.line(GREY, linewidth=0.8)
+    entries["50 % credible"] = panels.line(GREY, linewidth=WIDTHS[1])
+    entries["90 % credible"] = panels.line(GREY, linewidth=WIDTHS[0])
+    entries["planned length"] = panels.line(INK, linewidth=0.8, linestyle=":")
     entries["longer than any fitted run"] = panels.patch(GREY, 0.12)
     panels.legend(figure, entries)
     return figure
 
 
+def _loss_name(balance: float) -> str:
+    return "general" if balance == 1.0 else f"{balance:g} general"
+
+
 def _panel(axes: "Axes", found: TurningLength, run: int, horizon: float) -> None:
     draws = found.draws
+    lengths = draws["length"].to_numpy()[:, run]
+    planned = float(draws["steps"][run])
     axes.set_xscale("log")
     axes.axvspan(found.longest, horizon, color=GREY, alpha=0.12, linewidth=0.0, zorder=0)
-    axes.axvline(float(draws["steps"][run]), color=GREY, linewidth=0.8)
-    steps = np.geomspace(1.0, horizon, 400)
-    for j in range(draws.sizes["course"]):
-        for i in range(draws.sizes["balance"]):
-            lengths = np.sort(draws["length"].to_numpy()[:, run, j, i])
-            share = np.searchsorted(lengths, steps, side="right") / lengths.size
-            axes.plot(steps, share, color=PALETTE[j], linestyle=DASHES[i % len(DASHES)])
-    axes.set_xlim(1.0, horizon)
-    axes.set_ylim(-0.03, 1.03)
-    dress(axes)
-    axes.set_yticks([0.0, 0.5, 1.0], ["0", "0.5", "1"])
+    axes.axvline(planned, color=INK, linewidth=0.8, linestyle=":")
+    courses, balances = lengths.shape[1:]
+    for row, (course, balance) in enumerate(np.ndindex(courses, balances)):
+        place = courses * balances - 1 - row
+        own, shade = lengths[:, course, balance], PALETTE[course]
+        for mass, width in zip(MASSES, WIDTHS, strict=True):
+            ends = np.quantile(own, [0.5 - mass / 2, 0.5 + mass / 2], method="inverted_cdf")
+            axes.hlines(place, *np.clip(ends, FIRST, horizon), color=shade, linewidth=width)
+        median = np.clip(np.quantile(own, 0.5, method="inverted_cdf"), FIRST, horizon)
+        axes.plot(median, place, "o", color=shade, markersize=4, clip_on=False)
+        axes.annotate(
+            f"{100 * np.mean(own <= planned):.0f} %",
+            (1.0, place),
+            xycoords=("axes fraction", "data"),
+            xytext=(4, 0),
+            textcoords="offset points",
+            fontsize=SMALL,
+            va="center",
+        )
+    axes.set_xlim(FIRST, horizon)
+    axes.set_ylim(-0.6, courses * balances - 0.4)
+    dress(axes, grid=False)

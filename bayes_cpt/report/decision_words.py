@@ -6,7 +6,9 @@ import numpy as np
 
 from bayes_cpt.decisions.valuation import OWN
 from bayes_cpt.report.configurations import QUANTITIES, configuration, in_short, quantity_text
-from bayes_cpt.report.numbers import SURE, Estimate, between, fixed, listed, signed
+from bayes_cpt.report.law_words import resting, rests_on
+from bayes_cpt.report.numbers import SURE, Estimate, between, fixed, listed, signed, with_error
+from bayes_cpt.report.paper.sentences import optimum_sentences
 from bayes_cpt.report.rendering import Words, render
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ def words(decision: "Decision", interval: float = 0.9) -> Words:
             "back": _back(decision),
             **_certainty(decision),
             "cautions": _cautions(decision),
+            "optimum": optimum_sentences(decision, interval) if decision.feasible else [],
+            "rests": rests_on(decision.valuation.model.study, continual=True),
         },
     )
 
@@ -175,7 +179,7 @@ def _back(decision: "Decision") -> dict[str, Any]:
     contenders, model = decision.contenders, decision.valuation.model
     candidates = contenders.candidates
     base = candidates.bases[candidates.base[0]]
-    above = contenders.probability_above(model.base_losses((base,)))[0, 0]
+    above = contenders.probability_above(model.bases((base,)).loss)[0, 0]
     return {"domain": model.domains[0], "base": base.name, "probability": float(1.0 - above)}
 
 
@@ -188,7 +192,7 @@ def _certainty(decision: "Decision") -> dict[str, Any]:
         "within": float(within[0]),
         "regret": fixed(float(regret[0]), error),
         "rival": _rival(decision),
-        "information": f"{fixed(value, error)} ± {fixed(error, error)}",
+        "information": with_error(value, error),
         "settled": value <= tolerance,
     }
 
@@ -211,10 +215,9 @@ def _rival(decision: "Decision") -> dict[str, Any] | None:
 def _cautions(decision: "Decision") -> list[str]:
     valuation, candidates = decision.valuation, decision.contenders.candidates
     base, objective = candidates.bases[candidates.base[0]], valuation.objective
-    cautions = [f"It leaves what was fitted: {note}" for note in decision.outside[0]]
-    cautions += [f"{_sentence(edge)}, so that better may lie beyond" for edge in decision.edges]
+    cautions = [f"{_sentence(edge)}, so that better may lie beyond" for edge in decision.edges]
     cautions += [_sentence(note) for note in decision.space.notes]
-    if None in valuation.model.measured(base):
+    if not valuation.model.bases(candidates.bases).known[:, candidates.base[0]].all():
         cautions.append(f"The loss of {base.name} was not measured: it is taken to lie on the law")
     if base.schedule is None:
         cautions.append(
@@ -230,6 +233,8 @@ def _cautions(decision: "Decision") -> list[str]:
         cautions.append(
             f"Changes are counted from {valuation.reference.name}, the base with the lowest general loss"
         )
+    if rests := resting(valuation.model.study, continual=True):
+        cautions.append(rests.removesuffix("."))
     return cautions
 
 

@@ -10,9 +10,6 @@ SUMMANDS = {
     "adaptation": "+ D·r_cpt·(1 - exp(-t/tau))",
     "offset": "+ offset of the base·(kappa + (1 - kappa)·exp(-t/tau_0))",
 }
-SLOW = (
-    "S2 = (1 - slow_share)·S2(lambda) + slow_share·S2(lambda_slow)·(1 - lambda_slow)/(1 - lambda)"
-)
 FOLDED = "S2_pt = 0: what annealing gained in PT is a part of L0"
 REPLAY_FACTORS = {
     "none": "1",
@@ -25,13 +22,15 @@ COEFFICIENTS = {
     "L0": "loss that endless pre-training would approach, nats/token",
     "A": "size of the power law in the forward area",
     "alpha": "exponent of the forward area",
-    "lambda": "momentum of the annealing memory, per step",
-    "lambda_slow": "momentum of the slow part of the annealing, per step",
+    "rho": "power of the learning rate in the forward area: 1 as printed, 0 counts steps",
+    "zeta": "power of the level of the learning rate in the annealing area: 1 as printed",
+    "lambda": "momentum of the annealing memory, per step of its clock",
+    "lambda_slow": "momentum of the slow part of the annealing, per step of its clock",
     "slow_share": "share of the annealing gain that comes at the slow pace",
     "C1": "annealing gain in PT, nats/token per annealing area",
     "C2": "annealing gain in CPT, the same unit",
     "a1": "log change of the CPT annealing gain from full replay to none",
-    "S1_base": "forward area of the base, whose schedule is not known, LR·steps",
+    "S1_base": "forward area of the base, whose schedule is not known, in the unit of S1",
     "eta_0": "learning rate that the base was left at, from which S2_cpt counts",
     "B": "limit of the distribution shift at replay 0, nats/token: + forgets, - learns",
     "E": "rate of the shift per forward area",
@@ -57,8 +56,8 @@ def equation(frame: Frame) -> list[str]:
     >>> from bayes_cpt.laws import Reference
     >>> from bayes_cpt.model.spec import read_spec
     >>> reference = Reference(2e-3, 24.0, 3.0, 3000.0)
-    >>> equation(Frame(read_spec("pretrain"), ("general",), ("general",), reference))
-    ['L = L0 + A·S1_pt^-alpha', '    - C1·S2_pt', 'S2 = (1 - slow_share)·S2(lambda) + ...
+    >>> equation(Frame(read_spec("pretrain"), ("general",), ("general",), reference))[:3]
+    ['L = L0 + A·S1_pt^-alpha', '    - C1·S2_pt', 'S1 = sum eta^rho']
     """
     law = frame.spec.law
     names = [*law.terms, "offset"] if law.base_offset else list(law.terms)
@@ -69,13 +68,14 @@ def equation(frame: Frame) -> list[str]:
         lines = [line.replace("·exp(a1·r_cpt)", "") for line in lines]
     if not law.replay_rate:
         lines = [line.replace("·(r_cpt/h)^omega", "") for line in lines]
-    areas = [SLOW] if law.slow_annealing else []
+    if _shift_area(frame):
+        lines = [line.replace("·S1_cpt)^-beta", "·T_cpt)^-beta") for line in lines]
     if law.unknown_base:
         lines = [line.replace("S1_pt", "S1_base") for line in lines]
-        areas.append(FOLDED)
-    if not frame.spec.law.uses_replay:
+    areas = _areas(frame)
+    if not law.uses_replay:
         return _laid_out([line.replace("·h(r_cpt)", "") for line in lines]) + areas
-    factors = [getattr(frame.spec.law.replay_factor, role) for role in frame.roles]
+    factors = [getattr(law.replay_factor, role) for role in frame.roles]
     return (
         _laid_out(lines)
         + areas
@@ -84,6 +84,63 @@ def equation(frame: Frame) -> list[str]:
             for domain, factor in zip(frame.domains, factors, strict=True)
         ]
     )
+
+
+def _areas(frame: Frame) -> list[str]:
+    """Return how the areas differ from those printed in the paper, one line each."""
+    law = frame.spec.law
+    lines = ["S1 = sum eta^rho"] if law.forward_power else []
+    lines += _shift_area(frame)
+    if "annealing" in law.terms:
+        lines += _levels(frame)
+        if law.unknown_base:
+            lines.append(FOLDED)
+    return lines
+
+
+def _shift_area(frame: Frame) -> list[str]:
+    """Return the forward area of the shift where it is another than that of the power."""
+    law = frame.spec.law
+    if "shift" not in law.terms or not (law.forward_power or law.shift_power != 1.0):
+        return []
+    if law.shift_power == 1.0:
+        return ["T_cpt = sum eta, over CPT"]
+    rate = f"{frame.reference.learning_rate:.3g}"
+    return [f"T_cpt = {rate}·sum (eta/{rate})^{law.shift_power:g}, over CPT"]
+
+
+def _levels(frame: Frame) -> list[str]:
+    """Return the annealing areas by the level of the learning rate; nothing where they are as printed."""
+    law = frame.spec.law
+    options = (law.slow_annealing, law.level_power, law.count_warmup, law.carry_memory)
+    if not any(options) and law.memory_clock == 0.0:
+        return []
+    power, rate = "^zeta" if law.level_power else "", f"{frame.reference.learning_rate:.3g}"
+    last = "eta_0" if law.unknown_base else "eta at the transfer"
+    starts = (
+        {} if law.unknown_base else {"S2_pt": rate if law.count_warmup else "eta after warm-up"}
+    )
+    if law.continual:
+        carried = law.carry_memory and not law.unknown_base
+        starts["S2_cpt"] = "e at the transfer" if carried else last
+    brackets = {name: f"({own})" if " " in own and power else own for name, own in starts.items()}
+    lines = [f"{area} = ({own}{power} - e{power})/(1 - lambda)" for area, own in brackets.items()]
+    if law.slow_annealing:
+        lines.append("e = (1 - slow_share)·e(lambda) + slow_share·e(lambda_slow)")
+    clock = f"^((eta/{rate})^{law.memory_clock:g})" if law.memory_clock else ""
+    before = _before(frame)
+    return [*lines, f"e: in each step e + (1 - lambda{clock})·(eta - e), {before}"]
+
+
+def _before(frame: Frame) -> str:
+    """Return in words where the level of the learning rate starts."""
+    law = frame.spec.law
+    if law.unknown_base:
+        return "from eta_0"
+    start = "from 0 before the warm-up" if law.count_warmup else "from eta after warm-up"
+    if not law.continual:
+        return start
+    return f"{start}, and in CPT from {'the level' if law.carry_memory else 'eta'} at the transfer"
 
 
 def _laid_out(lines: list[str]) -> list[str]:

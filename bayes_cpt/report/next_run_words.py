@@ -12,7 +12,7 @@ from bayes_cpt.report.configurations import (
     quantity_text,
     short_run,
 )
-from bayes_cpt.report.numbers import fixed, percent
+from bayes_cpt.report.numbers import percent, with_error
 from bayes_cpt.report.rendering import Words, render
 
 if TYPE_CHECKING:
@@ -43,12 +43,12 @@ def words(values: "RunValues", interval: float = 0.9) -> Words:
             "name": name,
             "run": short_run(run),
             "cost": f"{values.affordable.cost(run):g}",
-            "worth": f"{fixed(worth.value, worth.error)} ± {fixed(worth.error, worth.error)}",
-            "hurdle": fixed(values.hurdle(name), worth.error),
+            "worth": with_error(worth.value, worth.error),
+            "hurdle": f"{values.hurdle(name):.2g}",
             "pays": pays(values, name),
             "is_price": bool(values.price(name)),
             "hopeless": perfect < values.hurdle(name),
-            "perfect": f"{fixed(perfect, error)} ± {fixed(error, error)}",
+            "perfect": with_error(perfect, error),
             "share": percent(worth.value / perfect) if perfect > 0 else "",
             "now": configuration(now, 0),
             "now_in_short": in_short(now, 0),

@@ -134,6 +134,24 @@ def fixed(value: float, spread: float) -> str:
     return text.removeprefix("-") if not float(text) else text.replace("-", "−")
 
 
+def with_error(value: float, error: float) -> str:
+    """Return an average over draws with its Monte Carlo error; what is below the last digit is said to be.
+
+    Parameters
+    ----------
+    value, error : float
+
+    Examples
+    --------
+    >>> with_error(0.0123, 0.0021), with_error(0.00071, 0.00001), with_error(0.00002, 0.00001)
+    ('0.0123 ± 0.0021', '0.0007', 'under 0.0001')
+    """
+    text, last = fixed(value, error), fixed(error, error)
+    if not float(text.replace("−", "-")):
+        return f"under {10.0 ** -decimals(error):g}"
+    return f"{text} ± {last}" if float(last) else text
+
+
 def signed(value: float, spread: float = 0.0) -> str:
     """Return a change with its sign, with the decimals that its standard deviation or error supports.
 

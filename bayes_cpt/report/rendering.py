@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from bayes_cpt.report.numbers import chance, signed, steps
 
@@ -38,12 +38,23 @@ def render(template: str, facts: Mapping[str, Any]) -> Words:
     facts : mapping of str
         What the template names; all of it must be there.
     """
-    loaded = _environment().get_template(template)
-    verdict, detail = (
-        _blocks("".join(loaded.blocks[name](loaded.new_context(dict(facts)))))
-        for name in ("verdict", "detail")
-    )
-    return Words(verdict, detail)
+    return Words(*(paragraphs(template, name, facts) for name in ("verdict", "detail")))
+
+
+def paragraphs(template: str, block: str, facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the paragraphs of one block of a template.
+
+    Parameters
+    ----------
+    template : str
+        File in ``templates/``.
+    block : str
+        Its name there.
+    facts : mapping of str
+        What the block names; all of it must be there.
+    """
+    loaded = environment().get_template(template)
+    return _blocks("".join(loaded.blocks[block](loaded.new_context(dict(facts)))))
 
 
 def _blocks(text: str) -> tuple[str, ...]:
@@ -53,12 +64,12 @@ def _blocks(text: str) -> tuple[str, ...]:
 
 
 @cache
-def _environment() -> Environment:
-    environment = Environment(
+def environment() -> Environment:
+    """Return what finds templates: a page is escaped as HTML is, words are for a terminal."""
+    found = Environment(
         loader=PackageLoader("bayes_cpt.report"),
         undefined=StrictUndefined,
-        # Plain text for a terminal: there is nothing to escape.
-        autoescape=False,
+        autoescape=select_autoescape(["html"], default=False),
     )
-    environment.filters |= {"chance": chance, "signed": signed, "steps": steps}
-    return environment
+    found.filters |= {"chance": chance, "signed": signed, "steps": steps}
+    return found

@@ -1,11 +1,138 @@
-"""What a study covers, and where a planned run leaves it."""
+"""What a study covers, what its runs differ in, and where a planned run leaves it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
+import numpy as np
+
+from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Base, Run, Study
 
 # A learning rate or a step count a little beyond the studied ones is no extrapolation.
 SLACK = 1.001
+# Values closer than that tell as much as one: a ratio of peak learning rates or lengths, a difference in
+# replay.
+ALIKE_RATIO, ALIKE_REPLAY = 1.1, 0.05
+# What a CPT run has left behind after this share of its steps: the way from the base's learning rate to
+# its own.
+APPROACH = 0.1
+# A schedule stands at its peak while its learning rate is above this share of it ...
+AT_PEAK = 0.98
+# ... and is stable before its decay if it stands there for this share of the steps after the warm-up.
+STABLE_SHARE = 0.3
+FAMILIES = ("constant", "stable, then decay", "decay throughout", "several stages")
+PEAK_RATE, LENGTH, FAMILY, BASE, REPLAY = (
+    "peak learning rate",
+    "length",
+    "schedule family",
+    "base",
+    "replay ratio",
+)
+
+
+@dataclass(frozen=True)
+class Factor:
+    """Something that the runs of a phase may differ in.
+
+    Parameters
+    ----------
+    name : str
+        `PEAK_RATE`, `LENGTH`, `FAMILY`, `BASE` or `REPLAY`.
+    values : mapping of str to float or str
+        By run: raw learning rate, steps, one of `FAMILIES`, name of the base, share of general data.
+    """
+
+    name: str
+    values: Mapping[str, float | str]
+
+    @property
+    def graded(self) -> bool:
+        """Whether values are numbers, and not kinds."""
+        return self.name in (PEAK_RATE, LENGTH, REPLAY)
+
+    def place(self, run: str) -> float:
+        """Return where a run's number lies: values apart by a ratio are compared by their logarithms.
+
+        Parameters
+        ----------
+        run : str
+        """
+        value = float(self.values[run])
+        return value if self.name == REPLAY else float(np.log(value))
+
+    @property
+    def differs(self) -> bool:
+        """Whether any two runs differ in it by more than tells nothing."""
+        if not self.graded:
+            return len(set(self.values.values())) > 1
+        places = [self.place(run) for run in self.values]
+        apart = ALIKE_REPLAY if self.name == REPLAY else float(np.log(ALIKE_RATIO))
+        return bool(places) and max(places) - min(places) > apart
+
+
+def factors(study: Study, phase: str) -> tuple[Factor, ...]:
+    """Return what the runs of a phase may differ in, and their values.
+
+    Parameters
+    ----------
+    study : Study
+    phase : {"pt", "cpt"}
+
+    Examples
+    --------
+    >>> from bayes_cpt import bundled_study, read_study
+    >>> found = factors(read_study(bundled_study()), "pt")
+    >>> [factor.name for factor in found if not factor.differs]
+    ['peak learning rate']
+    """
+    continual = phase == "cpt"
+    runs = study.continual_runs if continual else study.pretraining_runs
+    found = [
+        Factor(PEAK_RATE, {run.name: peak_level(run.schedule, phase) for run in runs}),
+        Factor(LENGTH, {run.name: float(run.schedule.steps) for run in runs}),
+        Factor(FAMILY, {run.name: family(run.schedule) for run in runs}),
+    ]
+    if continual:
+        found.append(Factor(BASE, {run.name: str(run.base) for run in runs}))
+        found.append(Factor(REPLAY, {run.name: run.replay or 0.0 for run in runs}))
+    return tuple(found)
+
+
+def peak_level(schedule: Schedule, phase: str) -> float:
+    """Return the highest learning rate of a run; of a CPT run once that of its base is left behind.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    phase : {"pt", "cpt"}
+    """
+    rates = schedule.learning_rates()
+    return float(rates[int(APPROACH * rates.size) :].max()) if phase == "cpt" else schedule.peak
+
+
+def family(schedule: Schedule) -> str:
+    """Return which of `FAMILIES` a schedule belongs to, by its learning rates after the warm-up.
+
+    Parameters
+    ----------
+    schedule : Schedule
+
+    Examples
+    --------
+    >>> from bayes_cpt.study.schedules import constant, cosine, linear
+    >>> family(linear(10, 0.0, 1e-3) + cosine(90, 1e-3)), family(constant(80, 1e-3) + linear(20, 1e-3, 0.0))
+    ('decay throughout', 'stable, then decay')
+    """
+    constant, stable, throughout, several = FAMILIES
+    rates = schedule.learning_rates()[schedule.warmup_steps :]
+    if rates.size == 0 or rates.min() >= AT_PEAK * rates.max():
+        return constant
+    changes = np.diff(rates)
+    moving = np.flatnonzero(np.abs(changes) > 1e-6 * rates.max())
+    rests = np.diff(moving).max(initial=1) > STABLE_SHARE * 0.5 * rates.size
+    if (changes[moving] > 0).any() or rests:
+        return several
+    return stable if (rates >= AT_PEAK * rates.max()).mean() >= STABLE_SHARE else throughout
 
 
 def outside_range(study: Study, plan: Study, run: Run) -> list[str]:

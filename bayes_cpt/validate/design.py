@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
-from bayes_cpt.model.points import Curves, observed_steps
+from bayes_cpt.model.points import Curves, first_step, observed_steps
 from bayes_cpt.model.setup import Setup
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec
@@ -213,10 +213,9 @@ def _measured_steps(study: Study, run: Run, domain: str, spec: ModelSpec, points
 
     Step 0, which a fit conditions on, is among them where the run's base is unknown.
     """
-    skip = spec.residuals.skip_pretraining
     last = run.schedule.steps
-    first = max(run.schedule.warmup_steps, skip * last) if run.phase == "pt" else 0.0
-    steps = observed_steps(study, run, domain, skip)
+    first = first_step(study, run, spec.residuals) if run.phase == "pt" else 0.0
+    steps = observed_steps(study, run, domain, spec.residuals)
     if steps:
         places = np.linspace(0, len(steps) - 1, min(points, len(steps))).round().astype(int)
         chosen = {steps[place] for place in places}

@@ -8,7 +8,7 @@ import numpy as np
 
 from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.model.points import observed_steps
-from bayes_cpt.model.spec import ModelSpec
+from bayes_cpt.model.spec import ModelSpec, ResidualTable
 from bayes_cpt.study.study import Run, Study
 
 if TYPE_CHECKING:
@@ -178,16 +178,16 @@ def _fold(
     """Return the fold that predicts what was measured after a step, or None where nothing was."""
     import pandas as pd
 
-    skip = spec.residuals.skip_pretraining
+    residuals = spec.residuals
     domains = (fitted.general, fitted.target) if spec.law.continual else (fitted.general,)
     tables = []
     for run in _tested(held_out):
         for domain in domains:
             if domain is None:
                 continue
-            limit = _last_fitted(fitted, run, domain, skip, known=after > 0)
+            limit = _last_fitted(fitted, run, domain, residuals, known=after > 0)
             steps, losses = held_out.curve(run.name, domain)
-            wanted = observed_steps(held_out, run, domain, skip)
+            wanted = observed_steps(held_out, run, domain, residuals)
             kept = np.isin(steps, wanted) & (steps > after)
             if not limit or not kept.any():
                 continue
@@ -204,7 +204,9 @@ def _fold(
     return Fold(label, seen, question, measured)
 
 
-def _last_fitted(fitted: Study, run: Run, domain: str, skip: float, *, known: bool) -> int:
+def _last_fitted(
+    fitted: Study, run: Run, domain: str, residuals: ResidualTable, *, known: bool
+) -> int:
     """Return the last step fitted: of the run itself, or of any run of its phase; 0 without one."""
     sources = [fitted.run(run.name)] if known else [r for r in fitted.runs if r.phase == run.phase]
-    return max(max(observed_steps(fitted, own, domain, skip), default=0) for own in sources)
+    return max(max(observed_steps(fitted, own, domain, residuals), default=0) for own in sources)

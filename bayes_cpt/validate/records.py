@@ -20,6 +20,8 @@ SETTINGS = "settings.json"
 TASK = "task"
 # What a table says where there is nothing to say: an empty cell would be read as a missing number.
 NOTHING = "none"
+# Settings that an error names at most.
+MOST_NAMED = 3
 
 
 class RecordsError(BayesCPTError):
@@ -146,10 +148,14 @@ def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
     if not isinstance(found, dict):
         fix = "choose another folder"
         raise RecordsError(Problem(str(path), "this is not what an earlier run wrote", fix))
-    wanted = json.loads(json.dumps(settings))
-    changed = [key for key in wanted if found.get(key) != wanted[key]]
+    before, wanted = _leaves(found), _leaves(json.loads(json.dumps(settings)))
+    changed = [key for key in wanted if before.get(key, NOTHING) != wanted[key]]
     if changed:
-        words = ", ".join(f"{key} {found.get(key)} and not {wanted[key]}" for key in changed)
+        words = ", ".join(
+            f"{key} {before.get(key)} and not {wanted[key]}" for key in changed[:MOST_NAMED]
+        )
+        if len(changed) > MOST_NAMED:
+            words += f", and {len(changed) - MOST_NAMED} more that differ"
         raise RecordsError(
             Problem(
                 str(path.parent),
@@ -157,3 +163,14 @@ def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
                 "choose another folder, or give the same options to go on with it",
             )
         )
+
+
+def _leaves(settings: Any, within: str = "") -> dict[str, Any]:
+    """Return settings as one level of keys, those of inner tables joined by dots."""
+    inner = settings.items() if isinstance(settings, dict) else enumerate(settings)
+    leaves: dict[str, Any] = {}
+    for key, value in inner:
+        name = f"{within}.{key}" if within else str(key)
+        tables = isinstance(value, list) and any(isinstance(own, dict) for own in value)
+        leaves |= _leaves(value, name) if isinstance(value, dict) or tables else {name: value}
+    return leaves

@@ -14,6 +14,8 @@ from bayes_cpt.laws import Reference
 from bayes_cpt.model.build import model_of
 from bayes_cpt.model.compiled.compilation import compiled_law
 from bayes_cpt.model.compiled.symbolic import (
+    AREA,
+    POINT,
     REFERENCE,
     _outputs,
     _parameter_symbol,
@@ -21,7 +23,7 @@ from bayes_cpt.model.compiled.symbolic import (
     parameters_of,
 )
 from bayes_cpt.model.elements import elements
-from bayes_cpt.model.likelihood_data import likelihood_data
+from bayes_cpt.model.likelihood_data import GIVEN, WIDTH, likelihood_data
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame, Setup, build_setup
 from bayes_cpt.model.spec import ModelSpec, read_spec
@@ -29,6 +31,7 @@ from benchmarks.report import Row, fastest
 from benchmarks.studies import study_of
 
 CALLS, TARGET = 50, 3.0
+START, AREA_COLUMN = POINT.index("start_cpt"), POINT.index(AREA)
 
 
 def measure(*, quick: bool = False) -> list[Row]:
@@ -91,11 +94,15 @@ def fused_law(spec: ModelSpec, setup: Setup) -> Any:
     law = compiled_law(spec, setup.frame.roles)
     indices = sys.modules[f"bayes_cpt_law_{law.key}"].PARAMETER_PLACES
     arrays = likelihood_data(setup)
-    reference, (middle, half_width) = arrays["reference"][:4], arrays["reference"][4:]
+    reference, middle, half_width, power_middle, power_half_width = np.split(
+        arrays["reference"], [4, 5, 6, 7]
+    )
     domain, shared, columns = (
         arrays[name] for name in ("curve_domain", "curve_shared", "point_columns")
     )
-    own_area, base_area = arrays["point_area"], arrays["base_area"]
+    own_level, base_level = arrays["point_level"], arrays["base_level"]
+    log_areas = arrays["point_forward"]
+    carried = setup.frame.spec.law.carry_memory
     first, last = setup.design.first, setup.design.last
     values = draw_priors(setup.frame, 1, seed=0)
     chosen = np.array(
@@ -107,10 +114,10 @@ def fused_law(spec: ModelSpec, setup: Setup) -> Any:
     general, target = laws
 
     @numba.njit(error_model="numpy", fastmath=True)
-    def areas(memory, coefficients, found):  # type: ignore[no-untyped-def]
+    def fill(number, middle, half_width, coefficients, found):  # type: ignore[no-untyped-def]
         nodes = coefficients.shape[1]
-        angle = np.arccos((-np.log(memory) - middle) / half_width)
-        waves = memory * np.cos(np.arange(nodes) * angle)
+        angle = np.arccos((number - middle) / half_width)
+        waves = np.cos(np.arange(nodes) * angle)
         for i in range(coefficients.shape[0]):
             total = 0.0
             for k in range(nodes):
@@ -118,27 +125,33 @@ def fused_law(spec: ModelSpec, setup: Setup) -> Any:
             found[i] = total
 
     @numba.njit(error_model="numpy")
-    def evaluate(memory, rows, area, level, found):  # type: ignore[no-untyped-def]
-        areas(memory, own_area, area)
-        areas(memory, base_area, level)
+    def evaluate(number, power, rows, level, before, area, found):  # type: ignore[no-untyped-def]
+        fill(number, middle[0], half_width[0], own_level, level)
+        fill(number, middle[0], half_width[0], base_level, before)
+        fill(power, power_middle[0], power_half_width[0], log_areas, area)
         none = np.empty((0, 0))
         for c in range(first.size):
             start, stop = first[c], last[c]
+            continual = shared[c, 1] == 0.0
             parameters = chosen[indices[domain[c]]]
             for i in range(start, stop):
-                rows[i, :4] = columns[i, :4]
-                rows[i, 4] = level[c] if shared[c, 1] == 0.0 else area[i]
-                rows[i, 5] = area[i] if shared[c, 1] == 0.0 else 0.0
-            own = (parameters, reference, shared[c], rows[start:stop], found[start:stop], none)
+                rows[i, :GIVEN] = columns[i, :GIVEN]
+                rows[i, GIVEN] = before[c] if continual else level[i]
+                # In PT the level of CPT is where its area counts from, and the area is 0.
+                rows[i, GIVEN + 1] = level[i] if continual or carried else columns[i, START]
+                rows[i, AREA_COLUMN] = area[i]
+            own = (parameters, reference, shared[c], rows[start:stop], found[:, start:stop], none)
             if domain[c] == 0:
                 general(*own)
             else:
                 target(*own)
 
     size = columns.shape[0]
-    room = (np.zeros((size, 8)), np.empty(size), np.empty(first.size), np.empty((size, 1)))
-    memory = float(values["memory"][0])
-    return lambda: evaluate(memory, *room)
+    room = (np.zeros((size, WIDTH)), np.empty(size), np.empty(first.size), np.empty(size),
+            np.empty((1, size)))  # fmt: skip
+    number = -float(np.log(values["memory"][0]))
+    power = float(values["forward_power"][0]) if "forward_power" in values else 1.0
+    return lambda: evaluate(number, power, *room)
 
 
 def _compiled(spec: ModelSpec, role: str, names: dict[str, Any]) -> Any:

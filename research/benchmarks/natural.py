@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.model.compiled.kernels import PACES
+from bayes_cpt.laws.pretraining import log_reference_area
 from bayes_cpt.model.priors.families import LogitNormal, LogNormal
+from bayes_cpt.model.priors.tables import prior_ends
 from bayes_cpt.model.setup import Setup
 
 type Floats = NDArray[np.float64]
@@ -38,17 +39,42 @@ NATURAL: dict[str, tuple[str, Any, Any, int]] = {
     "tau": ("lognormal", np.log(600.0), 0.5, 2),
     "kappa": ("normal", 0.5, 0.4, 2),
     "tau_0": ("lognormal", np.log(90.0), 0.8, 2),
+    "rho": ("lognormal", np.log(0.65), 0.3, 1),
+    "zeta": ("lognormal", np.log(0.7), 0.3, 1),
 }
-# Bounds of the memories, as in models/cpt-replay.toml.
-MEMORY = {"memory": (10.0, 10_000.0), "slow_memory": (10.0, 30_000.0)}
+# Those that not every law has, and what of a law says that it has.
+OPTIONAL = {
+    "slow_memory": "slow_annealing",
+    "slow_share": "slow_annealing",
+    "rho": "forward_power",
+    "zeta": "level_power",
+}
+# Those that areas are tabulated over, and the parameter whose prior bounds them.
+BOUNDED = {"memory": "memory", "slow_memory": "slow_memory", "rho": "forward_power"}
+# Those that both validation sets share.
+SHARED = ("memory", *OPTIONAL)
 SIGNS = np.array([1.0, -1.0])
 # Where a coefficient of one validation set only stands.
 PLACE = {"b": 0, "gamma": 0, "c": 1, "delta": 1}
 
 
+def bounds(setup: Setup) -> dict[str, tuple[float, float]]:
+    """Return the least and greatest value of those that areas are tabulated over."""
+    own = setup.frame.spec.priors
+    ends = {
+        name: prior_ends(own[prior].of(None)) for name, prior in BOUNDED.items() if prior in own
+    }
+    return {name: both for name, both in ends.items() if both is not None}
+
+
 def priors(setup: Setup) -> dict[str, tuple[str, Any, Any, int]]:
     """Return the priors of the coefficients, and those of the package for the residuals."""
-    frame, found = setup.frame, dict(NATURAL)
+    frame, law = setup.frame, setup.frame.spec.law
+    found = {
+        name: own
+        for name, own in NATURAL.items()
+        if name not in OPTIONAL or getattr(law, OPTIONAL[name])
+    }
     for name in frame.spec.residuals.parameters(frame.spec.law):
         own = [frame.spec.priors[name].of(role) for role in frame.roles]
         if isinstance(own[0], LogNormal):
@@ -66,10 +92,13 @@ def priors(setup: Setup) -> dict[str, tuple[str, Any, Any, int]]:
 
 def coefficients(values: Any, xp: Any) -> dict[str, Any]:
     """Return the coefficients that the law takes from sampled values."""
-    found = {name: values[name] for name in NATURAL if name not in {*PLACE, *PACES}}
-    found["lambda"] = 1.0 - 1.0 / values["memory"][0]
-    found["lambda_slow"] = 1.0 - 1.0 / values["slow_memory"][0]
-    found["slow_share"] = values["slow_share"][0]
+    given = [name for name in NATURAL if name in values]
+    found = {name: values[name] for name in given if name not in {*PLACE, *SHARED}}
+    shared = {name: values[name][0] for name in given if name in SHARED}
+    found["lambda"] = 1.0 - 1.0 / shared.pop("memory")
+    if "slow_memory" in shared:
+        found["lambda_slow"] = 1.0 - 1.0 / shared.pop("slow_memory")
+    found |= shared
     found["B"] = values["B"] * SIGNS
     for name, place in PLACE.items():
         found[name] = values[name] * np.eye(2)[place]
@@ -80,11 +109,13 @@ def known_values(posterior: Any) -> dict[str, Floats]:
     """Return the same quantities from draws of a posterior of the package, shape (..., members)."""
     found = {}
     for name in NATURAL:
+        if name not in posterior:
+            continue
         values = np.asarray(posterior[name])
         if name in PLACE:
             values = values[..., PLACE[name], None]
         found[name] = (
-            values[..., None] if name in PACES else np.abs(values) if name == "B" else values
+            values[..., None] if name in SHARED else np.abs(values) if name == "B" else values
         )
     return found
 
@@ -101,5 +132,10 @@ def flat_log_likelihood(setup: Setup, values: Any, xp: Any) -> tuple[Any, Any]:
     frame, curves = setup.frame, setup.curves
     own = coefficients(values, xp)
     expected = frame.law.curve_loss(curves.points, curves.bases, own, xp)
-    scales = frame.residual_scales(curves.points, setup.design.pretraining, values, own, xp)
+    # What the scales of extrapolated points follow; none is fitted.
+    free = {"forward_power": own["rho"]} if "rho" in own else {}
+    area = log_reference_area(free, frame.reference, xp)
+    slope = own["alpha"] * own["A"] * xp.exp(-own["alpha"] * area)
+    given = values | {"reference_slope": slope}
+    scales = frame.residual_scales(curves.points, setup.design.pretraining, given, own, xp)
     return curves.points.loss - expected, scales

@@ -9,7 +9,7 @@ import numpyro
 import numpyro.distributions as dist
 
 from bayes_cpt.model.setup import Setup
-from benchmarks.natural import MEMORY, Floats, flat_log_likelihood, priors
+from benchmarks.natural import Floats, bounds, flat_log_likelihood, priors
 from benchmarks.report import core_seconds
 
 jax.config.update("jax_enable_x64", True)
@@ -48,16 +48,17 @@ def _outer(values: Any) -> Any:
 
 def model(setup: Setup) -> None:
     """State the model."""
-    values = {name: _draw(name, *own) for name, own in priors(setup).items()}
+    ends = bounds(setup)
+    values = {name: _draw(name, ends.get(name), *own) for name, own in priors(setup).items()}
     residual, scales = flat_log_likelihood(setup, values, jnp)
     numpyro.factor("curves", log_likelihood(residual, setup, scales))
 
 
-def _draw(name: str, kind: str, center: Any, spread: Any, size: int) -> Any:
+def _draw(name: str, ends: Any, kind: str, center: Any, spread: Any, size: int) -> Any:
     if kind == "normal":
         return numpyro.sample(name, dist.Normal(center, spread).expand([size]))
-    if name in MEMORY:
-        low, high = np.log(MEMORY[name])
+    if ends:
+        low, high = np.log(ends)
         free = dist.TruncatedNormal(center, spread, low=low, high=high).expand([size])
     else:
         free = dist.Normal(center, spread).expand([size])

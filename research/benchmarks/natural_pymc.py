@@ -7,27 +7,30 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from bayes_cpt.model.setup import Setup
-from benchmarks.natural import MEMORY, Floats, flat_log_likelihood, priors
+from benchmarks.natural import Floats, bounds, flat_log_likelihood, priors
 from benchmarks.residual_operation import log_likelihood
 
 
 def model_of(setup: Setup) -> pm.Model:
     """Return the model: every coefficient a random variable."""
+    ends = bounds(setup)
     with pm.Model() as model:
-        values = {name: _variable(name, *own) for name, own in priors(setup).items()}
+        values = {
+            name: _variable(name, ends.get(name), *own) for name, own in priors(setup).items()
+        }
         residual, scales = flat_log_likelihood(setup, values, pt)
         pm.Potential("curves", log_likelihood(residual, setup.design, scales))
     return model
 
 
-def _variable(name: str, kind: str, center: Any, spread: Any, size: int) -> Any:
+def _variable(name: str, ends: Any, kind: str, center: Any, spread: Any, size: int) -> Any:
     if kind == "normal":
         return pm.Normal(name, center, spread, shape=size)
     if kind == "logitnormal":
         odds = pm.distributions.transforms.logodds
         return pm.LogitNormal(name, center, spread, shape=size, transform=odds)
-    if name in MEMORY:
-        free, (lower, upper) = pm.LogNormal.dist(center, spread), MEMORY[name]
+    if ends:
+        free, (lower, upper) = pm.LogNormal.dist(center, spread), ends
         return pm.Truncated(name, free, lower=lower, upper=upper, shape=size)
     return pm.LogNormal(name, center, spread, shape=size)
 

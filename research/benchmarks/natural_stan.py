@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from bayes_cpt.laws.areas import SMALLEST
+from bayes_cpt.model.likelihood_data import likelihood_data
 from bayes_cpt.model.setup import Setup
-from benchmarks.natural import Floats, priors
+from benchmarks.natural import BOUNDED, OPTIONAL, Floats, bounds, priors
 from benchmarks.report import core_seconds_with_children
 
 # What Stan samples in place of a share between 0 and 1.
@@ -38,20 +40,28 @@ def program(setup: Setup) -> str:
 def data(setup: Setup) -> dict[str, Any]:
     """Return the arrays of the program."""
     points, bases, design = setup.curves.points, setup.curves.bases, setup.design
+    starts, law, form = design.first, setup.frame.spec.law, setup.frame.area_form
+    arrays = likelihood_data(setup)
+    level, forward = arrays["point_level"], arrays["point_forward"]
+    momenta, powers = form.momenta.interval, form.powers.interval
     pretraining = design.pretraining.astype(bool)
-    starts = design.first
-    middle, half_width = setup.frame.momentum_range.interval
-    own = np.where(pretraining[:, None], points.annealing_pt, points.annealing_cpt)
+    # What a law does without has bounds that nothing is drawn from.
+    ends = dict.fromkeys(BOUNDED, (1.0, 2.0)) | bounds(setup)
     return {
         "points": points.steps.size, "curves": starts.size, "knots": design.knots,
-        "nodes": own.shape[1], "first": starts + 1, "last": design.last,
+        "nodes": level.shape[1], "powers": forward.shape[1], "first": starts + 1, "last": design.last,
         "domain": points.domain_index[starts] + 1, "pretraining": design.pretraining[starts],
         "share": points.target_share[starts], "known": bases.base_known, "base_loss": bases.loss,
-        "base_forward": bases.forward_pt, "base_area": bases.annealing_pt, "steps": points.cpt_steps,
-        "rate": points.learning_rate, "forward_pt": points.forward_pt,
+        "base_forward": arrays["base_forward"], "base_level": arrays["base_level"],
+        "base_start": bases.start_pt, "start": np.where(pretraining, points.start_pt, points.start_cpt),
+        "steps": points.cpt_steps, "rate": points.learning_rate, "forward": forward,
         "forward_cpt": points.forward_cpt, "loss": points.loss,
-        "gap": np.minimum(design.gap, LONGEST_GAP), "area": own, "ramps": design.ramps,
-        "middle": middle, "half_width": half_width, "reference_steps": setup.frame.reference.steps,
+        "gap": np.minimum(design.gap, LONGEST_GAP), "level": level, "ramps": design.ramps,
+        "middle": momenta.middle, "half_width": momenta.half_width, "power_middle": powers.middle,
+        "power_half_width": powers.half_width, "smallest": SMALLEST, "carried": int(law.carry_memory),
+        "slow": int(law.slow_annealing), "free_rho": int(law.forward_power),
+        "free_zeta": int(law.level_power), **{f"{name}_ends": list(own) for name, own in ends.items()},
+        "reference_steps": setup.frame.reference.steps,
     }  # fmt: skip
 
 
@@ -69,7 +79,9 @@ def sample(
     begin = {}
     for name, (kind, _, _, size) in priors(setup).items():
         value = np.log(start[name] / (1.0 - start[name])) if kind == "logitnormal" else start[name]
-        begin[LOGITS.get(name, name)] = value.tolist() if size > 1 else float(value[0])
+        begin[LOGITS.get(name, name)] = (
+            value.tolist() if size > 1 or name in OPTIONAL else float(value[0])
+        )
     fit, seconds = core_seconds_with_children(
         lambda: model.sample(
             num_chains=1, num_warmup=tune, num_samples=draws, save_warmup=True, init=[begin]

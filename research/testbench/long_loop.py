@@ -18,8 +18,6 @@ from testbench.short_studies import NOISES
 
 type Tables = dict[str, pd.DataFrame]
 
-KINDS = tuple(itertools.product(SHIFTS, NOISES))
-
 
 class Labelled(Protocol):
     """A task with a place in the tables."""
@@ -29,11 +27,11 @@ class Labelled(Protocol):
         """Its place."""
 
 
-def worlds(count: int, seed: int, word: str) -> list[Task]:
+def worlds(count: int, seed: int, word: str, noises: Sequence[str] = tuple(NOISES)) -> list[Task]:
     """Return true laws to simulate, all kinds of truth and noise in turn; seeds come from the word."""
-    found = []
+    found, kinds = [], list(itertools.product(SHIFTS, noises))
     for number in range(count):
-        shift, noise = KINDS[number % len(KINDS)]
+        shift, noise = kinds[number % len(kinds)]
         found.append(Task(str(number), shift, noise, task_seed(seed, f"{word} {number}")))
     return found
 

@@ -12,20 +12,22 @@ from numpy.typing import NDArray
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.objective import PRESETS, Constraint, Objective, read_objective
 from bayes_cpt.decisions.search.candidates import Candidates
-from bayes_cpt.decisions.search.evaluate import FinalLosses, LawDraws
+from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.inference.density import density_of
 from bayes_cpt.inference.fitting import build_posterior
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.sampling import Diagnostics, Effort, sample
 from bayes_cpt.landmarks.trials import LawSample
 from bayes_cpt.model.build import model_of
+from bayes_cpt.model.discrepancy import ErrorCorrelation, SharedMisfit
 from bayes_cpt.model.setup import Frame, build_setup
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
 from testbench.choosers import PREDICTORS, rule_row
-from testbench.short_studies import DOMAINS, NOISES, RUNS, design, measured_end, simulated_study
-from testbench.truths import Parameters, draw_truth
+from testbench.shared_misfit import SHARED, noise_of, shared_misfit
+from testbench.short_studies import DOMAINS, RUNS, design, measured_end, simulated_study
+from testbench.truths import Parameters, at_the_size_of_the_lab, draw_truth
 
 type Floats = NDArray[np.float64]
 type Row = dict[str, Any]
@@ -44,6 +46,8 @@ HIGHEST_RHAT = 1.1
 TOLERANCE = 0.005
 INTERVAL = (0.05, 0.95)
 SHIFTS = ("moderate", "strong")
+# Of a true law nothing is asked that hangs on how alike errors are.
+UNLIKE = ErrorCorrelation(0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class Task:
     shift : str
         Whose printed coefficients the truth is drawn about, a key of `printed.COEFFICIENTS`.
     noise : str
-        A key of `NOISES`.
+        A key of `NOISES`, or `SHARED`.
     seed : int
     """
 
@@ -68,7 +72,11 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """A true law, the study that it made, and what may be chosen."""
+    """A true law, the study that it made, and what may be chosen.
+
+    `misfit` is what the law misses as a function of the configuration; None where it misses nothing that
+    would come again.
+    """
 
     frame: Frame
     choices: Candidates
@@ -76,6 +84,7 @@ class World:
     noise: str
     study: Study
     seed_of_ends: int
+    misfit: SharedMisfit | None
 
     @classmethod
     def of(cls, task: Task, runs: tuple[Run, ...] = RUNS) -> Self:
@@ -83,16 +92,25 @@ class World:
         for_truth, for_noise, for_ends = np.random.SeedSequence(task.seed).generate_state(3)
         frame, choices = design()
         truth = draw_truth(frame, task.shift, np.random.default_rng(for_truth))
+        misfit = None
+        if task.noise == SHARED:
+            misfit = shared_misfit(int(for_truth))
+            truth = at_the_size_of_the_lab(truth)
         generator = np.random.default_rng(for_noise)
-        study = simulated_study(frame, truth, NOISES[task.noise], generator, runs)
-        return cls(frame, choices, truth, task.noise, study, int(for_ends))
+        noise = noise_of(task.noise, misfit, runs)
+        study = simulated_study(frame, truth, noise, generator, runs)
+        return cls(frame, choices, truth, task.noise, study, int(for_ends), misfit)
 
     @cached_property
     def losses(self) -> Floats:
         """The true law's expected last losses of all choices, shape (domains, candidates)."""
         sample = LawSample(self.frame, self.frame.law.coefficients(self.truth, np))
-        model = FinalLosses(self.study, (LawDraws(sample, self.truth),), self._measured)
-        return np.asarray(model.losses(self.choices)[..., 0])
+        nothing = SharedMisfit(1, 0.0, len(DOMAINS))
+        model = FinalLosses(
+            self.study, sample, self.truth, self._measured, UNLIKE, self.misfit or nothing
+        )
+        whole = model.expected if self.misfit else model.losses
+        return np.asarray(whole(self.choices)[..., 0])
 
     def _measured(self, base: Base) -> tuple[float | None, ...]:
         return tuple(self.study.base_loss(base.name, domain) for domain in DOMAINS)
@@ -100,7 +118,8 @@ class World:
     def measured_end(self, row: int) -> Floats:
         """Return what the long run shows at its end, shape (domains,)."""
         generator = np.random.default_rng(self.seed_of_ends)
-        run, noise = self.choices.run(row, "long"), NOISES[self.noise]
+        run = self.choices.run(row, "long")
+        noise = noise_of(self.noise, self.misfit, (run,))
         return measured_end(self.frame, self.truth, noise, self.study, run, generator)
 
     def threshold(self, constraint: Constraint) -> float:
@@ -122,12 +141,15 @@ class Forecast:
     Parameters
     ----------
     losses : ndarray, shape (domains, draws, candidates)
-        Expected last losses in posterior draws.
+        Expected last losses in posterior draws: the law's, and what it misses.
+    law : ndarray, shape (domains, draws, candidates)
+        The law's alone.
     noise : ndarray, shape (domains, draws, candidates)
-        Sd of a new run about them.
+        Sd of a new run about the law's.
     """
 
     losses: Floats
+    law: Floats
     noise: Floats
 
     @classmethod
@@ -135,9 +157,9 @@ class Forecast:
         """Return what a posterior says of all choices."""
         layout = FinalLosses.of(posterior).layout(choices)
         rows = np.arange(len(choices))
-        parts = (np.asarray(own(rows), np.float64) for own in (layout.losses, layout.noise))
-        losses, noise = (np.swapaxes(own, 1, 2) for own in parts)
-        return cls(losses, noise)
+        law, spread = layout.losses(rows), layout.spread(rows)
+        parts = (law + layout.missed(rows), law, spread.single_run())
+        return cls(*(np.swapaxes(np.asarray(own, np.float64), 1, 2) for own in parts))
 
 
 def fitted(study: Study, spec: ModelSpec, seed: int) -> tuple[Posterior, Diagnostics]:
@@ -249,7 +271,7 @@ def constraint_rows(world: World, forecast: Forecast, plug_in: Floats) -> list[R
     rows = []
     for constraint in CONSTRAINTS:
         highest = world.threshold(constraint)
-        kept = risk.probability_below(forecast.losses[0], highest, forecast.noise[0])
+        kept = risk.probability_below(forecast.law[0], highest, forecast.noise[0])
         # Of the point estimate the constraint can only be asked for itself.
         allowed = {OURS: 1.0 - kept <= constraint.probability, PLUG_IN: plug_in[0] <= highest}
         predicted = {OURS: forecast.losses.mean(axis=1), PLUG_IN: plug_in}

@@ -36,6 +36,7 @@ from bayes_cpt.validate.held_out import (
 from bayes_cpt.validate.parallel import Pool
 from bayes_cpt.validate.records import Records
 from bayes_cpt.validate.scores import BOTH_DOMAINS, EQUAL_RUNS, summarize
+from testbench import our_areas
 from testbench.held_out import INDEPENDENT, METHODS, knows_bases
 from testbench.report import markdown_table
 
@@ -64,6 +65,10 @@ class Models:
     def answer(self, question: Question, seed: int, *, cores: int | None = None) -> Answer:
         """Answer by a fit of the study's model."""
         return package_method(question, seed, spec=self.of(question.study), cores=cores)
+
+    def law_alone(self, question: Question, seed: int) -> Answer:
+        """Answer by the paper's method given the law of the study's model."""
+        return our_areas.answer(question, seed, spec=self.of(question.study))
 
 
 def suite(folder: Path) -> dict[str, Folds]:
@@ -227,7 +232,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         default=[],
         help="in place of the default of its kind; twice for both",
     )
-    known = [*METHODS, OURS]
+    known = [*METHODS, our_areas.OUR_AREAS, OURS]
     parser.add_argument("--methods", default=",".join(known), help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
@@ -246,6 +251,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     pool = Pool(options.jobs)
     tasks = sum(map(len, studies.values()))
     own: dict[str, Method] = {OURS: partial(models.answer, cores=pool.cores(tasks))} | METHODS
+    own[our_areas.OUR_AREAS] = models.law_alone
     options.out.mkdir(parents=True, exist_ok=True)
     settings = {
         "seed": options.seed,

@@ -7,6 +7,7 @@ from command_line import STAGES, Answer, Call
 from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.cli import run
+from bayes_cpt.inference.law_checks import SIZE, LawCheck, LawChecks
 
 
 @pytest.fixture
@@ -22,9 +23,10 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
     return answer
 
 
-def _saved(folder: Path, problems: list[str]) -> Path:
+def _saved(folder: Path, problems: list[str], alarms: tuple[LawCheck, ...] = ()) -> Path:
     posterior = prior_as_posterior(lab())
     posterior.tree.attrs["problems"] = json.dumps(problems)
+    posterior.tree.attrs["law_checks"] = json.dumps(LawChecks(alarms).records())
     path = folder / "fit.nc"
     posterior.save(path)
     return path
@@ -40,6 +42,14 @@ def fit_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def weak_fit_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a fit whose diagnostics fall short."""
     return _saved(tmp_path_factory.mktemp("weak"), ["R-hat of memory is 1.2, above 1.01"])
+
+
+@pytest.fixture(scope="session")
+def misfitting_fit_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a fit whose law does not fit the runs."""
+    nan = float("nan")
+    alarm = LawCheck(SIZE, "offset_pt", "", "general", 0.156, 0.005, nan, 6e-4, alarms=True)
+    return _saved(tmp_path_factory.mktemp("misfit"), [], (alarm,))
 
 
 @pytest.fixture

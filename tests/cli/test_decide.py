@@ -134,6 +134,15 @@ def test_an_untrustworthy_fit_decides_with_exit_code_1(call: Call, weak_fit_file
     assert "(not trustworthy)" in answer.out
 
 
+def test_a_law_that_does_not_fit_decides_with_exit_code_1(
+    call: Call, misfitting_fit_file: Path
+) -> None:
+    answer = call("decide", misfitting_fit_file, *FEW)
+    assert answer.code == 1
+    assert "the law cpt-replay does not fit these runs" in answer.err
+    assert "It rests on one PT peak learning rate (0.002)." in answer.out
+
+
 def test_the_forms_in_the_help_are_read(call: Call) -> None:
     """What --help shows of objectives and spaces is what the readers take."""
     lines = [line.strip() for line in call("decide", "--help").out.splitlines()]

@@ -29,7 +29,12 @@ IN_TABLE = re.compile(rf"`({PROGRAM} [^`]*)`")
 # Of these only the options are checked: each samples posteriors, for minutes or hours.
 SAMPLING = ("fit", "demo", "validate", "compare")
 # Fewer configurations than the default: the answer is no worse a command for it.
-SMALLER = {"decide": ["--candidates", "64"], "next-run": ["--candidates", "64", "--draws", "50"]}
+SMALLER = {
+    "decide": ["--candidates", "64"],
+    "report": ["--draws", "60"],
+    "planner": ["--candidates", "64", "--draws", "8"],
+    "next-run": ["--candidates", "64", "--draws", "50"],
+}
 
 
 def commands(page: Path) -> list[str]:
@@ -93,8 +98,8 @@ def test_commands_are_answered(command: str, call: Call, folder: Path) -> None:
     answer = call(*arguments, *SMALLER.get(arguments[0], []))
     assert answer.code == 0, answer.err
     assert answer.out
-    # What it names after -o or --csv is there.
+    # What it names after -o or --paper is there.
     targets = {
-        folder / arguments[i + 1] for i, own in enumerate(arguments) if own in ("-o", "--csv")
+        folder / arguments[i + 1] for i, own in enumerate(arguments) if own in ("-o", "--paper")
     }
     assert targets == set(folder.iterdir()) - before

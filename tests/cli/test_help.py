@@ -7,7 +7,7 @@ from command_line import Call
 HEAVY = ("pymc", "pytensor", "arviz", "xarray", "matplotlib", "numba")
 VERBS = (
     "check", "fit", "summary", "predict", "decide", "next-run", "schedule", "landmarks", "prior",
-    "demo", "init", "import", "export", "watch",
+    "demo", "init", "import", "export", "watch", "report", "planner",
 )  # fmt: skip
 
 
@@ -42,7 +42,9 @@ def test_help_of_a_verb_has_an_example_and_the_exit_codes(verb: str, call: Call)
     assert answer.err == ""
 
 
-@pytest.mark.parametrize("verb", ["fit", "predict", "decide", "next-run", "prior", "demo"])
+@pytest.mark.parametrize(
+    "verb", ["fit", "predict", "decide", "planner", "next-run", "prior", "demo"]
+)
 def test_what_draws_takes_a_seed(verb: str, call: Call) -> None:
     assert "--seed" in call(verb, "--help").out
 

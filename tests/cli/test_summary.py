@@ -54,7 +54,7 @@ def test_csv_holds_moments_and_quantiles_of_the_draws(
     quantity: str, domain: str, call: Call, fit_file: Path, tmp_path: Path
 ) -> None:
     target = tmp_path / "table.csv"
-    assert call("summary", fit_file, "--csv", target, "--interval", 0.8, "-q") == (0, "", "")
+    assert call("summary", fit_file, "-o", target, "--interval", 0.8, "-q") == (0, "", "")
     table = pd.read_csv(target)
     assert (table["interval"] == 0.8).all()
     row = table.set_index(["quantity", "domain"]).loc[(quantity, domain)]
@@ -75,6 +75,20 @@ def test_an_untrustworthy_fit_gives_exit_code_1(call: Call, weak_fit_file: Path)
     assert "replay 0.5 against 0" in answer.out
 
 
+def test_a_law_that_does_not_fit_says_so_first_and_gives_exit_code_1(
+    call: Call, misfitting_fit_file: Path
+) -> None:
+    answer = call("summary", misfitting_fit_file)
+    assert answer.code == 1
+    assert "the law cpt-replay does not fit these runs" in answer.err
+    assert "offset_pt on general is 0.16 nats where the prior's median is 0.005" in answer.err
+    assert answer.out.startswith("- offset_pt on general")
+    told = call("summary", misfitting_fit_file, "--json").json()
+    assert not told["trustworthy"]
+    assert told["problems"] == []
+    assert [alarm["subject"] for alarm in told["law_alarms"]] == ["offset_pt"]
+
+
 def test_what_rests_on_the_prior_is_marked(
     call: Call, fit_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,13 +107,13 @@ def test_nothing_is_cut_off_in_a_terminal_of_100_columns(
     assert max(len(line) for line in out.splitlines() if line.startswith(" ")) <= 100
 
 
-def test_a_first_reader_gets_three_lines_and_a_small_table(
+def test_a_first_reader_gets_four_lines_and_a_small_table(
     call: Call, fit_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = call("summary", fit_file, "--json").json()
     monkeypatch.setenv("COLUMNS", "80")
     verdict, table = (part.splitlines() for part in call("summary", fit_file).out.split("\n\n"))
-    assert len(verdict) == 3
+    assert len(verdict) == 4
     assert verdict[1:] == told["verdict"]
     misses = {row["domain"]: row["mean_absolute_error"] for row in told["quality"]}
     trusted = f"by {misses['general']:.2g} on general, {misses['kernel']:.2g} on kernel"
@@ -110,6 +124,7 @@ def test_a_first_reader_gets_three_lines_and_a_small_table(
     assert verdict[2].startswith("Left open: ")
     assert "length" in verdict[2]
     assert verdict[2].endswith("Most telling next: a CPT run 4 times as long.")
+    assert verdict[3].startswith("It rests on one PT peak learning rate (0.002): ")
     assert len(table) <= 12
     rows = {line[1:25].strip(): line for line in table if "[" in line}
     assert max(map(len, rows.values())) <= 80
@@ -131,7 +146,7 @@ def test_every_effect_has_its_words() -> None:
 def test_a_bad_plan_leaves_no_table(call: Call, fit_file: Path, tmp_path: Path) -> None:
     target = tmp_path / "table.csv"
     plan = tmp_path / "none.toml"
-    line = ("summary", fit_file, "--csv", target, "--sensitivity", "--plan", plan)
+    line = ("summary", fit_file, "-o", target, "--sensitivity", "--plan", plan)
     assert call(*line).code == 2
     assert not target.exists()
 

@@ -64,6 +64,7 @@ def test_the_table_says_what_the_draws_say() -> None:
 def test_the_plan_is_predicted_as_the_table_says() -> None:
     table = decision().table(interval=0.5)
     bands = lab_posterior().predict(decision().plan(), draws=100, seed=1)
+    law = decision().valuation.model.losses(decision().contenders.candidates)
     for row in table.itertuples():
         for domain in ("general", "kernel"):
             loss = bands["loss"].sel(run=row.option, domain=domain).to_numpy()
@@ -73,9 +74,7 @@ def test_the_plan_is_predicted_as_the_table_says() -> None:
             expected = bands["expected"].sel(run=row.option, domain=domain).to_numpy()
             ends = expected[..., np.isfinite(expected[0, 0])][..., -1].ravel()
             domain_index = ("general", "kernel").index(domain)
-            np.testing.assert_allclose(
-                ends, decision().contenders.losses[domain_index, row.Index], atol=1e-9
-            )
+            np.testing.assert_allclose(ends, law[domain_index, row.Index], atol=1e-9)
 
 
 def test_the_posterior_of_the_optimum_is_that_of_each_draw() -> None:
@@ -127,7 +126,11 @@ def test_sentences_name_what_to_do_with_its_probability() -> None:
         assert f"{head}: " in text, head
     assert "loss potential" in text
     assert "is kept" in text
-    assert "It leaves what was fitted: 6000 steps, 2.0x the longest run" in text
+    assert (
+        "It leaves what was fitted: 6000 steps, 2.0x the longest run" in decision().sentences()[0]
+    )
+    first = "Beyond what was tried (6000 steps, 2.0x the longest run), so rather a guess: train "
+    assert decision().verdict()[0].startswith(first)
     # No sentence without a figure to judge it by.
     for sentence in decision().sentences():
         assert any(letter.isdigit() for letter in sentence)

@@ -6,7 +6,7 @@ import pytest
 
 from bayes_cpt.decisions.space import Quantity, Space, read_space
 from bayes_cpt.errors import SpecError
-from bayes_cpt.laws.closed_areas import DECAYS
+from bayes_cpt.laws.schedule_batch import DECAYS
 
 TEXT = """
 bases = "annealed_0pct"
@@ -49,7 +49,7 @@ def test_every_form_of_a_value(tmp_path: Path) -> None:
     assert read_space(None) == read_space({}) == Space()
 
 
-def test_decay_shapes_are_those_with_closed_areas() -> None:
+def test_decay_shapes_are_those_of_a_batch_of_schedules() -> None:
     annotation = Space.model_fields["decay_shape"].annotation
     assert get_args(get_args(annotation)[0]) == DECAYS
 

@@ -218,10 +218,12 @@ def test_a_plan_that_cannot_be_predicted_is_refused(posterior: Posterior) -> Non
         bands(posterior, PLAN, "known_run")
 
 
-def test_the_range_of_momenta_holds_every_draw(posterior: Posterior) -> None:
+def test_series_hold_for_every_draw_and_are_short(posterior: Posterior) -> None:
     marginals = Marginals(posterior, posterior.parameters(), "expected", 0, 0.9)
-    momenta = 1.0 - 1.0 / posterior.parameters()["memory"]
-    assert marginals.momentum_range.low < momenta.min()
-    assert momenta.max() < marginals.momentum_range.high
-    assert marginals.momentum_range.nodes < posterior.frame.momentum_range.nodes
+    draws, form, whole = posterior.parameters(), marginals.form, posterior.frame.area_form
+    momenta, powers = 1.0 - 1.0 / draws["memory"], draws["forward_power"]
+    assert form.momenta.low < momenta.min() < momenta.max() < form.momenta.high
+    assert form.powers.low < powers.min() < powers.max() < form.powers.high
+    assert form.momenta.interval.nodes < whole.momenta.interval.nodes
+    assert form.powers.interval.nodes < whole.powers.interval.nodes
     assert len(prepare(posterior, PLAN).runs) == 2

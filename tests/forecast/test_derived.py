@@ -23,17 +23,23 @@ def frame_of(model: str, *runs: str) -> Frame:
     return build_setup(read_spec(model), lab().subset(runs) if runs else lab()).frame
 
 
-def areas(before: Floats, rates: Floats, one: dict[str, float]) -> tuple[float, float, float]:
-    """Return S1_pt, S1_cpt and S2_cpt at the last step, S2 as the double sum of Eq. 1, fast and slow."""
-    falls = -np.diff(np.r_[before[-1], rates])
-    steps = np.arange(rates.size)
+CLOCK = read_spec("cpt").law.memory_clock
 
-    def s2(momentum: float) -> float:
-        return float(sum(falls[k] * np.sum(momentum ** (steps[k:] - k)) for k in range(rates.size)))
 
-    fast, slow, share = one["lambda"], one["lambda_slow"], one["slow_share"]
-    mixed = (1 - share) * s2(fast) + share * (1 - slow) / (1 - fast) * s2(slow)
-    return float(before.sum()), float(rates.sum()), mixed
+def s1(rates: Floats, one: dict[str, float]) -> float:
+    return float(np.sum(rates ** one["rho"]))
+
+
+def level(rates: Floats, before: float, one: dict[str, float], reference: float) -> float:
+    """Return the level of the learning rate after the last step, step by step."""
+    for rate in rates:
+        left = one["lambda"] ** ((rate / reference) ** CLOCK)
+        before = left * before + (1.0 - left) * rate
+    return before
+
+
+def s2(start: float, end: float, one: dict[str, float]) -> float:
+    return float((start ** one["zeta"] - end ** one["zeta"]) / (1.0 - one["lambda"]))
 
 
 def test_typical_is_the_median_of_the_cpt_runs() -> None:
@@ -51,13 +57,14 @@ def test_the_effects_of_pretraining_are_the_printed_law() -> None:
     for i in range(4):
         one = {name: float(np.ravel(value[i])[0]) for name, value in law.items()}
 
-        def power(area: float, one: dict[str, float] = one) -> float:
-            return float(one["A"] * area ** -one["alpha"])
+        def loss(rates: Floats, one: dict[str, float] = one) -> float:
+            rate = frame.reference.learning_rate
+            annealed = s2(rate, level(rates, 0.0, one, rate), one)
+            return float(one["A"] * s1(rates, one) ** -one["alpha"] - one["C1"] * annealed)
 
-        longer = power(4 * base.sum()) - power(base.sum())
+        longer = loss(np.tile(base, 4)) - loss(base)
         assert found["length_effect"][i, 0] == pytest.approx(longer, rel=1e-6)
-        _, s1, s2 = areas(base[:1], fall, one)
-        wanted = power(s1) - power(base.sum()) - one["C1"] * s2
+        wanted = loss(fall) - loss(base)
         assert found["anneal_effect"][i, 0] == pytest.approx(wanted, rel=1e-6)
 
 
@@ -67,7 +74,7 @@ def test_the_effects_of_cpt_are_the_printed_law() -> None:
     typical = Typical.of(lab())
     found = derived_quantities(frame, lab(), draws)
     law = frame.law.coefficients(draws, np)
-    plan = effect_runs(frame, typical)
+    plan, rate = effect_runs(frame, typical), frame.reference.learning_rate
     for i, j in ((0, 0), (1, 1)):
         one = {k: float(v[i, j] if v.ndim == 2 else v[i]) for k, v in law.items()}
 
@@ -76,19 +83,20 @@ def test_the_effects_of_cpt_are_the_printed_law() -> None:
             base = plan.base(str(run.base)).schedule
             assert base is not None
             rates = run.schedule.learning_rates()
-            s1_pt, s1_cpt, s2 = areas(base.learning_rates(), rates, one)
-            before = float(base.learning_rates()[0])
-            _, _, s2_pt = areas(np.array([before]), base.learning_rates(), one)
+            whole = np.r_[base.learning_rates(), rates]
+            carried = level(base.learning_rates(), 0.0, one, rate)
             share = 1.0 - float(run.replay or 0.0)
             return float(
-                one["A"] * (s1_pt + s1_cpt) ** -one["alpha"]
-                - one["C1"] * s2_pt
-                - one["C2"] * s2
-                + one["B"] * (1 - (1 + one["E"] * s1_cpt) ** -one["beta"])
+                one["A"] * s1(whole, one) ** -one["alpha"]
+                - one["C1"] * s2(rate, carried, one)
+                - one["C2"] * s2(carried, level(rates, carried, one, rate), one)
+                + one["B"] * (1 - (1 + one["E"] * rates.sum()) ** -one["beta"])
                 + one["D"] * share * (1 - np.exp(-rates.size / one["tau"]))
             )
 
-        start = one["A"] * frame.reference.forward_pt ** -one["alpha"]
+        base = base_schedule(frame.reference).learning_rates()
+        start = one["A"] * s1(base, one) ** -one["alpha"]
+        start -= one["C1"] * s2(rate, level(base, 0.0, one, rate), one)
         wanted = {
             "run_change": last("typical") - start,
             "rate_effect": last("slower") - last("typical"),

@@ -62,7 +62,7 @@ def test_information_is_the_variance_of_the_score() -> None:
         frame.domains,
         lambda run, domain: steps,
         frame.reference,
-        frame.momentum_range,
+        frame.area_form,
     )
     free = FreeParameters(frame)
     place = np.full(len(free.labels), 0.1)

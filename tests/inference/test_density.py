@@ -7,6 +7,7 @@ import pymc as pm
 import pytensor
 import pytest
 from dense_residuals import curve_covariance, walk
+from every_option import spec_with
 from numpy.typing import NDArray
 from open_weights import open_study
 from scipy.special import expit, log_expit
@@ -118,7 +119,24 @@ def from_an_unknown_base() -> Setup:
     return build_setup(read_spec("cpt-replay"), open_study())
 
 
-@pytest.mark.parametrize("built", [bundled, without_pretraining_runs, from_an_unknown_base])
+def with_every_option() -> Setup:
+    return build_setup(spec_with(), read_study(bundled_study()))
+
+
+def with_every_option_from_an_unknown_base() -> Setup:
+    return build_setup(spec_with(), open_study())
+
+
+@pytest.mark.parametrize(
+    "built",
+    [
+        bundled,
+        without_pretraining_runs,
+        from_an_unknown_base,
+        with_every_option,
+        with_every_option_from_an_unknown_base,
+    ],
+)
 def test_density_is_that_of_scipy(built: Callable[[], Setup]) -> None:
     setup = built()
     density = density_of(model_of(setup))
@@ -163,8 +181,11 @@ def jacobian(density: Density, position: Floats) -> Floats:
     return np.asarray((ahead - behind) / 2e-5)
 
 
-def test_gradient_is_that_of_finite_differences_in_any_metric() -> None:
-    density = density_of(model_of(bundled()))
+@pytest.mark.parametrize(
+    "built", [bundled, with_every_option, with_every_option_from_an_unknown_base]
+)
+def test_gradient_is_that_of_finite_differences_in_any_metric(built: Callable[[], Setup]) -> None:
+    density = density_of(model_of(built()))
     size = density.start.size
     generator = np.random.default_rng(3)
     factor = np.eye(size) + 0.05 * generator.standard_normal((size, size))

@@ -11,6 +11,7 @@ import independent_model
 import jax
 import numpy as np
 import pytest
+from every_option import file_with
 from numpy.typing import NDArray
 from numpyro.infer.util import log_density
 
@@ -19,13 +20,14 @@ from bayes_cpt.inference.density import Density, density_of
 from bayes_cpt.inference.sampling import sample
 from bayes_cpt.inference.whitening import Metric
 from bayes_cpt.model.build import build_model
+from bayes_cpt.model.priors.draws import draw_priors
+from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec, shipped_models
 from bayes_cpt.study.readers.folder import read_study
 from bayes_cpt.study.study import Study
 
 type Floats = NDArray[np.float64]
 
-# Piecewise linear schedules: their areas have a closed form.
 RUNS = ["pt_trunk", "pt_anneal0", "r00_const", "r25_a0_rewarm", "r75_wsd"]
 POINTS = 12
 # The base lies on the PT run: what else counts as PT is not written a second time.
@@ -157,9 +159,41 @@ def sites_at(
     return chosen, step
 
 
-def test_both_models_have_the_same_density_and_gradient() -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"carry_memory": False},
+        {"count_warmup": False, "slow_annealing": False},
+        {"memory_clock": 0.0, "shift_power": 1.0, "level_power": False},
+        {"forward_power": False, "carry_memory": False, "count_warmup": False},
+    ],
+    ids=lambda own: ", ".join(own) or "every option",
+)
+def test_both_models_have_the_same_curves(options: dict[str, Any], tmp_path: Path) -> None:
+    """With the options of the law on, but for some; at draws from the priors."""
+    study, path = thinned(SMALL, 5), file_with(tmp_path, **options)
+    setup = build_setup(read_spec(path), study)
+    curves, law = setup.curves, setup.frame.law
+    settings = independent_model.settings_of(study, path)
+    for seed in range(3):
+        drawn = {name: own[0] for name, own in draw_priors(setup.frame, 1, seed=seed).items()}
+        ours = law.curve_loss(curves.points, curves.bases, law.coefficients(drawn, np), np)
+        p = {name: np.atleast_1d(own) for name, own in drawn.items()}
+        for i, curve in enumerate(curves.curves):
+            domain = (study.general, study.target).index(curve.domain)
+            data = independent_model.curve_data(study, study.run(curve.run), domain, settings)
+            rows = curves.points.curve_index == i
+            np.testing.assert_array_equal(curves.points.steps[rows], data.steps)
+            theirs = np.asarray(independent_model.law_curve(data, p, settings))
+            np.testing.assert_allclose(ours[rows], theirs, rtol=1e-8)
+
+
+@pytest.mark.parametrize("every_option", [False, True])
+def test_both_models_have_the_same_density_and_gradient(every_option: bool, tmp_path: Path) -> None:
     """Normalisation included, at places all over the prior."""
-    study, path = thinned(SMALL, 5), shipped_models()["cpt-replay"]
+    study = thinned(SMALL, 5)
+    path = file_with(tmp_path) if every_option else shipped_models()["cpt-replay"]
     arguments, sites = independent_model.stated(study, path)
     theirs = jax.jit(
         jax.value_and_grad(

@@ -207,7 +207,7 @@ def one_study(name: str, seed: int) -> tuple[bool, dict[str, NDArray[np.bool_]]]
     study = simulated_study(frame, truth, seed)
     setup = build_setup(frame.spec, study)
     assert setup.frame.reference == frame.reference
-    assert observed_steps(study, CONTINUAL[0], "general", 0.1)[-1] == 10_000
+    assert observed_steps(study, CONTINUAL[0], "general", frame.spec.residuals)[-1] == 10_000
     found = sample(density_of(model_of(setup)), seed, efforts=EFFORTS, cores=1)
     draws = {key: value.reshape(-1, *value.shape[2:]) for key, value in found.values.items()}
     hits = {key: covered(draws[key], truth[key][0]) for key in IDENTIFIED}

@@ -98,7 +98,7 @@ def test_a_decision_pools_the_losses_of_all_laws() -> None:
         last = expected.sel(run=name, step=int(candidates.schedules.steps[row]))
         for index, domain in enumerate(model.domains):
             np.testing.assert_allclose(
-                choice.contenders.losses[index, row], last.sel(domain=domain)[0], atol=1e-9
+                model.losses(candidates)[index, row], last.sel(domain=domain)[0], atol=1e-9
             )
 
 

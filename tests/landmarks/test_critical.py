@@ -59,14 +59,28 @@ def test_pure_replay_has_no_critical_point() -> None:
     assert float(found.past(lab().base("stable_12k"))[0]) == 0.0
 
 
+def total(powers: np.ndarray) -> np.ndarray:
+    """Return S1_pt of a base for some forward powers, as the plain sum."""
+    schedule = lab().base("stable_12k").schedule
+    assert schedule is not None
+    return np.array([np.sum(schedule.learning_rates() ** power) for power in powers])
+
+
+def test_steps_are_those_of_the_area_at_the_reference_learning_rate() -> None:
+    found = critical_point(lab_posterior(), [0.0], draws=20)
+    rate = lab_posterior().frame.reference.learning_rate
+    steps, power = (found.draws[name].to_numpy() for name in ("steps", "power"))
+    np.testing.assert_allclose(found.draws["forward_area"], steps * rate ** power[:, None])
+
+
 def test_bases_are_past_it_with_a_probability_that_grows_with_pretraining() -> None:
     found = critical_point(lab_posterior(), draws=100)
     assert found.draws["replay"].to_numpy().tolist() == [0.0, 0.1, 0.25, 0.5, 0.75]
     early, late = (found.past(lab().base(name)) for name in ("stable_6k", "stable_12k"))
     assert (early <= late).all()
-    area = found.draws["forward_area"].to_numpy()
-    total = lab().base("stable_12k").schedule.learning_rates().sum()  # type: ignore[union-attr]
-    np.testing.assert_allclose(late, (area < total).mean(axis=0))
+    area, power = (found.draws[name].to_numpy() for name in ("forward_area", "power"))
+    assert np.unique(power).size == power.size
+    np.testing.assert_allclose(late, (area < total(power)[:, None]).mean(axis=0))
     with pytest.raises(ValueError, match="base open is not known"):
         found.past(Base("open", known=False))
 
@@ -91,7 +105,7 @@ def test_what_the_prior_says_stands_beside_what_the_data_add() -> None:
     assert table["exists_prior"][0] == 1.0
     assert table["exists_prior"][1] < 0.95 < table["exists"][1]
     base = lab().base("stable_12k")
-    area = base.schedule.learning_rates().sum()  # type: ignore[union-attr]
+    area = total(found.prior["power"].to_numpy())[:, None]
     np.testing.assert_allclose(
         found.past(base, by_prior=True), (found.prior["forward_area"] < area).mean("draw")
     )

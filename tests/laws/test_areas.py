@@ -2,23 +2,16 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from area_values import plain_level
+from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
-from strategies import schedules
+from strategies import RATES, schedules
 
-from bayes_cpt.laws.areas import (
-    MomentumRange,
-    annealing_area,
-    annealing_memory,
-    chebyshev_basis,
-    continual_areas,
-    forward_area,
-    pretraining_areas,
-)
-from bayes_cpt.study.schedules import Schedule, constant, cosine, linear, warmup_stable_decay
+from bayes_cpt.laws.areas import AreaForm, annealing_area, forward_area, learning_rate_level
+from bayes_cpt.laws.ranges import MomentumRange, PowerRange
+from bayes_cpt.study.schedules import Schedule, linear
 
-MOMENTA = st.floats(0.9, 0.9999)
+POWERS = st.floats(0.1, 2.0)
 
 
 def double_sum(rates: list[float], momentum: float, before: float) -> list[float]:
@@ -48,6 +41,47 @@ def test_annealing_area_is_the_double_sum(
     )
 
 
+@given(
+    st.lists(st.floats(0, 1e-2), min_size=1, max_size=15),
+    st.floats(0, 0.9999),
+    st.floats(0, 1e-2),
+)
+def test_level_is_what_the_annealing_area_leaves_of_the_first_rate(
+    rates: list[float], momentum: float, before: float
+) -> None:
+    """``(1 - lambda)·S2 = eta_0 - e``, S2 by the double sum of Eq. 1."""
+    level = learning_rate_level(rates, momentum, before)
+    taken = (1.0 - momentum) * np.array(double_sum(rates, momentum, before))
+    np.testing.assert_allclose(before - level, taken, rtol=1e-9, atol=1e-16)
+
+
+@given(
+    st.lists(RATES, min_size=1, max_size=30),
+    st.floats(0.1, 0.9999),
+    st.floats(0, 1e-2),
+    st.floats(0, 1.5),
+)
+def test_level_by_a_clock_is_that_of_single_steps(
+    rates: list[float], momentum: float, before: float, clock: float
+) -> None:
+    form = AreaForm(reference_rate=1e-3, memory_clock=clock)
+    found = learning_rate_level(rates, momentum, before, form.paces(np.array(rates)))
+    expected = [
+        plain_level(rates[: i + 1], momentum, before, clock, 1e-3) for i in range(len(rates))
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+@given(st.lists(RATES, min_size=1, max_size=30), st.floats(0, 0.9999), st.floats(0, 1e-2))
+def test_level_lies_between_the_rates_that_it_averages(
+    rates: list[float], momentum: float, before: float
+) -> None:
+    level = learning_rate_level(rates, momentum, before)
+    every = [before, *rates]
+    assert np.all(level >= min(every) * (1.0 - 1e-12))
+    assert np.all(level <= max(every) * (1.0 + 1e-12))
+
+
 @pytest.mark.parametrize("momentum", [0.5, 0.99, 0.999, 0.9999])
 def test_closed_form_of_a_drop(momentum: float) -> None:
     steps = np.arange(1, 5001)
@@ -70,17 +104,20 @@ def test_closed_form_of_a_linear_decay(momentum: float) -> None:
 
 
 @given(schedules(), st.floats(0.0, 0.9999), st.floats(0, 1e-2), st.integers(0, 400))
-def test_annealing_continues_from_its_memory(
+def test_a_level_is_all_that_is_left_of_a_schedule(
     schedule: Schedule, momentum: float, before: float, cut: int
 ) -> None:
+    """From it the rest runs as if the schedule had not been cut; so does S2."""
     rates = schedule.learning_rates()
     cut = min(cut, rates.size)
-    whole = annealing_area(rates, momentum, before)
-    memory = annealing_memory(rates[:cut], momentum, before)
-    start = whole[cut - 1] if cut else 0.0
-    middle = rates[cut - 1] if cut else before
-    rest = annealing_area(rates[cut:], momentum, middle, initial_memory=memory)
-    np.testing.assert_allclose(start + rest, whole[cut:], rtol=1e-9, atol=1e-13)
+    whole = learning_rate_level(rates, momentum, before)
+    middle = whole[cut - 1] if cut else before
+    rest = learning_rate_level(rates[cut:], momentum, middle)
+    np.testing.assert_allclose(rest, whole[cut:], rtol=1e-12)
+    area = annealing_area(rates, momentum, before)
+    start = area[cut - 1] if cut else 0.0
+    added = (middle - rest) / (1.0 - momentum)
+    np.testing.assert_allclose(start + added, area[cut:], rtol=1e-9, atol=1e-12)
 
 
 @given(schedules(), st.floats(0.0, 0.9999), st.floats(0.1, 10))
@@ -97,12 +134,29 @@ def test_both_areas_are_linear_in_the_learning_rate(
     )
 
 
-def test_rewarming_gives_a_negative_area() -> None:
-    areas = continual_areas(
-        linear(100, 0, 2e-3) + linear(400, 2e-3, 0.0), linear(50, 0, 2e-3), np.arange(51)
+@given(st.lists(st.floats(0, 1e-2), min_size=1, max_size=30), POWERS)
+def test_forward_area_is_the_sum_of_powers(rates: list[float], power: float) -> None:
+    expected = [sum(rate**power for rate in rates[: i + 1]) for i in range(len(rates))]
+    np.testing.assert_allclose(forward_area(rates, power), expected, rtol=1e-12)
+
+
+@given(schedules(), POWERS, st.floats(0.1, 10))
+def test_forward_area_grows_with_the_power_of_the_learning_rate(
+    schedule: Schedule, power: float, factor: float
+) -> None:
+    rates, scaled = schedule.learning_rates(), schedule.scaled(factor).learning_rates()
+    np.testing.assert_allclose(
+        forward_area(scaled, power), factor**power * forward_area(rates, power), rtol=1e-10
     )
-    assert areas.annealing_cpt.evaluate(0.999)[0] == pytest.approx(0.0, abs=1e-14)
-    assert np.all(areas.annealing_cpt.evaluate(0.999)[1:] < 0)
+
+
+@given(st.lists(st.floats(0, 1e-2), min_size=1, max_size=30), st.floats(0, 2))
+def test_the_shift_sees_an_area_in_steps_at_the_reference_rate(
+    rates: list[float], power: float
+) -> None:
+    form = AreaForm(reference_rate=1e-3, shift_power=power)
+    expected = [sum(1e-3 * (r / 1e-3) ** power for r in rates[: i + 1]) for i in range(len(rates))]
+    np.testing.assert_allclose(form.shift_area(np.array(rates)), expected, rtol=1e-11, atol=1e-300)
 
 
 @pytest.mark.parametrize("momentum", [-0.1, 1.0, math.nan])
@@ -111,138 +165,18 @@ def test_momentum_out_of_range(momentum: float) -> None:
         annealing_area([1e-3], momentum, 1e-3)
 
 
-@pytest.mark.parametrize(("low", "high"), [(0.0, 0.9), (0.9, 0.9), (0.99, 0.9), (0.9, 1.0)])
-def test_momentum_range_out_of_order(low: float, high: float) -> None:
-    with pytest.raises(ValueError, match="low < high < 1"):
-        MomentumRange(low, high)
-
-
-def relative_error(
-    schedule: Schedule, momenta: NDArray[np.float64], momentum_range: MomentumRange
-) -> float:
-    """Return the interpolant's largest error over the steps and momenta, against the recursion."""
-    rates = schedule.learning_rates()
-    steps = np.unique(np.geomspace(1, rates.size, 60).astype(int))
-    base = constant(10, 5e-3)
-    areas = continual_areas(base, schedule, steps, momentum_range=momentum_range)
-    exact = np.array([annealing_area(rates, m, base.final)[steps - 1] for m in momenta])
-    error = np.abs(areas.annealing_cpt.evaluate(momenta) - exact).max()
-    # Where the rate never changes there is nothing to be relative to, and the error is that of an exact 0.
-    return float(error / (np.abs(exact).max() or 1.0))
-
-
-@settings(max_examples=40)
-@given(schedules(max_steps=2500), st.lists(MOMENTA, min_size=1, max_size=5))
-@example(constant(30, 5e-3), [0.95])
-def test_interpolant_meets_its_stated_error(schedule: Schedule, momenta: list[float]) -> None:
-    every = np.array([0.9, 0.99, 0.9999, *momenta])
-    assert relative_error(schedule, every, MomentumRange()) < 1e-8
-
-
-@pytest.mark.parametrize(
-    "momentum_range",
-    [MomentumRange(), MomentumRange(0.1, 0.9999), MomentumRange(0.95, 0.99999)],
-    ids=str,
-)
-@pytest.mark.parametrize(
-    "schedule",
-    [
-        cosine(100_000, 1e-3, warmup_steps=2000),
-        linear(100, 0, 1e-3) + constant(50_000, 1e-3) + constant(49_900, 1e-4),
-        warmup_stable_decay(20_000, 2e-3, decay_steps=4000, warmup_steps=300),
-    ],
-    ids=["cosine", "drop", "wsd"],
-)
-def test_interpolant_of_long_schedules(schedule: Schedule, momentum_range: MomentumRange) -> None:
-    momenta = -np.expm1(
-        np.linspace(math.log1p(-momentum_range.low), math.log1p(-momentum_range.high), 9)[1:-1]
-    )
-    momenta = np.array([momentum_range.low, *momenta, momentum_range.high])
-    # Relative to each momentum's own curve, which is stricter than what is stated.
-    for momentum in momenta:
-        assert relative_error(schedule, np.array([momentum]), momentum_range) < 1e-9
-
-
-def test_interpolant_refuses_other_momenta() -> None:
-    areas = pretraining_areas(constant(10, 1e-3), [10], MomentumRange(0.9, 0.99))
-    with pytest.raises(ValueError, match="build a wider interpolant"):
-        areas.annealing_pt.evaluate(0.999)
-
-
-def test_basis_is_the_same_in_pytensor_with_a_finite_slope() -> None:
-    pytensor = pytest.importorskip("pytensor")
-    momentum_range = MomentumRange()
-    momentum = pytensor.tensor.dscalar()
-    basis = chebyshev_basis(momentum, momentum_range, pytensor.tensor)
-    slope = pytensor.grad(basis.sum(), momentum)
-    function = pytensor.function([momentum], [basis, slope], mode="FAST_COMPILE")
-    for value in (0.9, 0.99, 0.9999):
-        in_pytensor, gradient = function(value)
-        np.testing.assert_allclose(in_pytensor, chebyshev_basis(value, momentum_range), rtol=1e-10)
-        step = 1e-6 * (1 - value)
-        above, below = (
-            chebyshev_basis(value + sign * step, momentum_range).sum() for sign in (1, -1)
-        )
-        assert gradient == pytest.approx((above - below) / (2 * step), rel=1e-4)
-
-
-def test_pretraining_counts_warmup_forward_only() -> None:
-    schedule = linear(50, 0, 2e-3) + linear(100, 2e-3, 0)
-    areas = pretraining_areas(schedule, [0, 25, 50, 60, 150])
-    rates = schedule.learning_rates()
-    np.testing.assert_allclose(areas.forward_pt, np.array([0, *np.cumsum(rates)])[areas.steps])
-    decay = annealing_area(rates[50:], 0.99, 2e-3)
-    np.testing.assert_allclose(
-        areas.annealing_pt.evaluate(0.99), [0, 0, 0, decay[9], decay[99]], atol=1e-13
-    )
-    assert not areas.forward_cpt.any()
-    assert not areas.annealing_cpt.evaluate(0.99).any()
-    assert areas.learning_rates == pytest.approx([rates[0], 1e-3, 2e-3, 1.8e-3, 0.0])
-
-
-def test_pretraining_without_warmup_starts_unannealed() -> None:
-    areas = pretraining_areas(constant(10, 1e-3), np.arange(11))
-    assert not areas.annealing_pt.evaluate(0.999).any()
-
-
-@pytest.mark.parametrize("carry_memory", [False, True])
-def test_transfer_adds_up(carry_memory: bool) -> None:
-    base = linear(20, 0, 2e-3) + constant(60, 2e-3) + linear(40, 2e-3, 1e-3)
-    run = linear(30, 1e-3, 5e-4) + constant(30, 5e-4)
-    areas = continual_areas(base, run, np.arange(61), carry_memory=carry_memory)
-    whole = pretraining_areas(base + run, base.steps + np.arange(61))
-    momentum = 0.97
-    split = areas.annealing_pt.evaluate(momentum) + areas.annealing_cpt.evaluate(momentum)
-    carried_over = whole.annealing_pt.evaluate(momentum) - split
-    if carry_memory:
-        np.testing.assert_allclose(carried_over, 0, atol=1e-13)
-    else:
-        memory = annealing_memory(base.learning_rates()[20:], momentum, 2e-3)
-        decay = memory * momentum * (1 - momentum ** np.arange(61)) / (1 - momentum)
-        np.testing.assert_allclose(carried_over, decay, rtol=1e-8, atol=1e-13)
-    np.testing.assert_allclose(areas.forward_pt + areas.forward_cpt, whole.forward_pt)
-    np.testing.assert_array_equal(areas.learning_rates, whole.learning_rates)
-
-
-def test_unknown_base_is_taken_as_annealed() -> None:
-    run = linear(30, 0, 1e-3)
-    areas = continual_areas(None, run, [0, 30])
-    assert areas.learning_rates.tolist() == [0.0, 1e-3]
-    assert not areas.forward_pt.any()
-    assert not areas.annealing_pt.evaluate(0.99).any()
-    expected = annealing_area(run.learning_rates(), 0.99, 0.0)[-1]
-    assert areas.annealing_cpt.evaluate(0.99)[1] == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("step", [-1, 31])
-def test_steps_outside_the_schedule(step: int) -> None:
-    with pytest.raises(ValueError, match="the schedule has steps 0 to 30"):
-        continual_areas(None, linear(30, 0, 1e-3), [step])
-
-
-def test_evaluate_takes_many_momenta() -> None:
-    areas = pretraining_areas(cosine(100, 1e-3), [10, 50, 100])
-    momenta = np.array([[0.95, 0.99], [0.999, 0.9995]])
-    values = areas.annealing_pt.evaluate(momenta)
-    assert values.shape == (2, 2, 3)
-    np.testing.assert_allclose(values[1, 0], areas.annealing_pt.evaluate(0.999), rtol=1e-12)
+def test_a_form_around_coefficients_holds_them_with_fewer_terms() -> None:
+    form = AreaForm(MomentumRange(0.5, 0.9999), PowerRange(0.1, 1.6), memory_clock=0.7)
+    some = {
+        "lambda": np.array([0.98, 0.985]),
+        "lambda_slow": np.array([0.99, 0.992]),
+        "slow_share": np.array([0.3, 0.2]),
+        "rho": np.array([0.6, 0.65]),
+    }
+    near = form.around(some)
+    assert near.momenta.low < 0.98
+    assert near.momenta.high > 0.992
+    assert near.powers.low < 0.6 < 0.65 < near.powers.high
+    assert near.momenta.interval.nodes < form.momenta.interval.nodes / 2
+    assert near.powers.interval.nodes < form.powers.interval.nodes / 2
+    assert near.memory_clock == 0.7

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from bayes_cpt.laws import Annealing, Law, Power, Reference, Shift
-from bayes_cpt.laws.areas import MomentumRange
+from bayes_cpt.laws.areas import AreaForm
+from bayes_cpt.laws.ranges import MomentumRange
 from bayes_cpt.model.points import build_curves
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
@@ -45,7 +46,7 @@ def final_losses(loss_potential: float, schedule: Schedule) -> tuple[float, floa
         ("general", "target"),
         lambda run, domain: [schedule.steps],
         REFERENCE,
-        MomentumRange(0.99, 0.9995),
+        AreaForm(MomentumRange(0.99, 0.9995)),
     )
     terms = (Power(), Annealing(replay=False), Shift((1.0, -1.0), ("none", "none")))
     general, target = Law(terms, REFERENCE).curve_loss(

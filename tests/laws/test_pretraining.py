@@ -2,12 +2,11 @@ import math
 
 import numpy as np
 import pytest
-from hand_points import MOMENTUM, RANGE, hand_points
+from hand_points import FORM, MOMENTUM, START, hand_points
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bayes_cpt.laws import Annealing, Power, Reference
-from bayes_cpt.laws.areas import MomentumInterpolant
 
 REFERENCE = Reference(learning_rate=2e-4, forward_pt=8.0, forward_cpt=4.0, steps=20_000.0)
 
@@ -104,11 +103,10 @@ def test_draws_of_the_memory_broadcast_over_validation_sets_and_points() -> None
     }
     term = Annealing()
     found = term.coefficients(parameters, REFERENCE, np)
-    series = MomentumInterpolant.from_areas(
-        generator.uniform(0.0, 0.2, (3, RANGE.nodes)), RANGE
-    ).coefficients
+    interval = FORM.momenta.interval
+    series = interval.series(START * generator.uniform(0.1, 0.9, (3, interval.nodes)))
     points = hand_points(domain=[0, 1, 1], target_share=[1.0, 0.5, 0.2]).map(
-        lambda name, value: series if name in ("annealing_pt", "annealing_cpt") else value
+        lambda name, value: series if name in ("level_pt", "level_cpt") else value
     )
     of_points = {
         name: value if name == "lambda" else value[:, [0, 1, 1]] for name, value in found.items()

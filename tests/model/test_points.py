@@ -5,28 +5,33 @@ import pytest
 from small_study import ANNEALED, COSINE, PEAK, REFERENCE, REWARMED, STUDY, TRUNK
 
 from bayes_cpt.errors import StudyError
-from bayes_cpt.laws import Reference
-from bayes_cpt.laws.areas import MomentumRange, annealing_area, forward_area
+from bayes_cpt.laws import Annealing, Reference
+from bayes_cpt.laws.areas import AreaForm, annealing_area, forward_area
+from bayes_cpt.laws.ranges import MomentumRange
 from bayes_cpt.model.points import (
     Curves,
     build_curves,
+    first_step,
     last_pretraining_step,
     observed_steps,
     reference_of,
 )
+from bayes_cpt.model.spec import LawTable, ResidualTable
+from bayes_cpt.study.runs import Run
+from bayes_cpt.study.schedules import constant, linear
 from bayes_cpt.study.study import Study
 
-RANGE = MomentumRange(0.9, 0.9995)
+FORM = AreaForm(MomentumRange(0.9, 0.9995))
+TENTH = ResidualTable(skip_pretraining=0.1)
 
 
 def curves_of(study: Study = STUDY, *, carry_memory: bool = False) -> Curves:
     return build_curves(
         study,
         ("g", "t"),
-        lambda run, domain: observed_steps(study, run, domain, 0.1),
+        lambda run, domain: observed_steps(study, run, domain, TENTH),
         REFERENCE,
-        RANGE,
-        carry_memory=carry_memory,
+        replace(FORM, carry_memory=carry_memory),
     )
 
 
@@ -54,9 +59,47 @@ def test_the_last_pretraining_step_is_a_measured_one() -> None:
 
 def test_observed_steps_leave_out_warm_up_early_pretraining_and_step_0() -> None:
     trunk, none = STUDY.run("trunk"), STUDY.run("none")
-    assert observed_steps(STUDY, trunk, "g", 0.0) == [400, 1000]
-    assert observed_steps(STUDY, trunk, "g", 0.5) == [1000]
-    assert observed_steps(STUDY, none, "t", 0.5) == [10, 500]
+    half = ResidualTable(skip_pretraining=0.5)
+    assert observed_steps(STUDY, trunk, "g", ResidualTable()) == [400, 1000]
+    assert observed_steps(STUDY, trunk, "g", half) == [1000]
+    assert observed_steps(STUDY, none, "t", half) == [10, 500]
+
+
+def test_the_longest_warm_up_of_the_study_leaves_out_a_step_of_every_run() -> None:
+    """Ten times it is one step for all runs, but no more than a share of the longest run."""
+    short = Run("short", "pt", linear(20, 0.0, PEAK) + constant(580, PEAK))
+    rows = [("short", step, "g", 4.0) for step in (10, 30, 350, 600)]
+    study = STUDY.with_runs([short], rows)
+
+    def first(run: str, **settings: float) -> float:
+        return first_step(study, study.run(run), ResidualTable(**settings))
+
+    assert [first(run) for run in ("trunk", "short")] == [100.0, 20.0]
+    assert [first(run, skip_warmups=2.5) for run in ("trunk", "short")] == [200.0, 200.0]
+    assert [first(run, skip_warmups=1.5) for run in ("trunk", "short")] == [150.0, 150.0]
+    assert first("short", skip_warmups=10.0, skip_longest=0.35) == 350.0
+    assert first("short", skip_warmups=1.5, skip_pretraining=0.5) == 300.0
+    chosen = ResidualTable(skip_warmups=10.0, skip_longest=0.3)
+    assert observed_steps(study, short, "g", chosen) == [350, 600]
+    assert observed_steps(study, study.run("trunk"), "g", chosen) == [400, 1000]
+    assert observed_steps(study, study.run("none"), "t", chosen) == [10, 500]
+
+
+def test_reference_of_a_law_with_powers_of_its_own() -> None:
+    """Level, slope and rho are nearly apart at the geometric median of the peaks."""
+    peaks = [PEAK, 0.25 * PEAK]
+    runs = [Run(f"at {peak}", "pt", constant(1000, peak)) for peak in peaks]
+    study = replace(
+        STUDY.subset(["none"]).with_runs(runs, [(run.name, 1000, "g", 3.0) for run in runs])
+    )
+    terms = ("power", "annealing", "shift")
+    printed = reference_of(study, LawTable(terms=terms))
+    free = reference_of(study, LawTable(terms=terms, forward_power=True, shift_power=0.5))
+    assert printed.learning_rate == PEAK
+    assert free.learning_rate == pytest.approx(0.5 * PEAK)
+    assert free.forward_pt == printed.forward_pt
+    shift = sum(0.5 * PEAK * (rate / (0.5 * PEAK)) ** 0.5 for rate in COSINE.learning_rates())
+    assert free.forward_cpt == pytest.approx(shift)
 
 
 def test_curves_are_ordered_and_know_whether_their_base_was_measured() -> None:
@@ -91,12 +134,15 @@ def test_areas_of_the_points_are_the_recursions_of_law_section_2(momentum: float
     trunk, base = forward_area(TRUNK.learning_rates()), ANNEALED.learning_rates().sum()
     whole = TRUNK.learning_rates().sum()
     forward = forward_area(COSINE.learning_rates())
-    np.testing.assert_allclose(
-        points.forward_pt, [trunk[399], whole, whole, whole, whole, whole, base], rtol=1e-12
-    )
     cpt = [0, 0, 0, forward[499], forward[9], forward[499], REWARMED.learning_rates().sum()]
     np.testing.assert_allclose(points.forward_cpt, cpt, rtol=1e-12)
-    got_pt, got_cpt = points.annealing_areas({"lambda": momentum}, np)
+    coefficients = {"lambda": np.float64(momentum)}
+    np.testing.assert_allclose(
+        np.exp(points.log_forward_area(coefficients, np)),
+        np.add([trunk[399], whole, whole, whole, whole, whole, base], cpt),
+        rtol=1e-12,
+    )
+    got_pt, got_cpt = Annealing().areas(points, coefficients, np)
     annealed = annealing_area(ANNEALED.learning_rates()[100:], momentum, PEAK)[-1]
     np.testing.assert_allclose(got_pt, [0, 0, 0, 0, 0, 0, annealed], rtol=1e-7, atol=1e-11)
     falls = annealing_area(COSINE.learning_rates(), momentum, PEAK)
@@ -107,14 +153,16 @@ def test_areas_of_the_points_are_the_recursions_of_law_section_2(momentum: float
 
 def test_two_paces_share_the_gain_and_come_to_the_same_in_the_end() -> None:
     points = curves_of().points
-    both = {"lambda": 0.98, "lambda_slow": 0.998, "slow_share": 0.3}
+    given = {"lambda": 0.98, "lambda_slow": 0.998, "slow_share": 0.3}
+    both = {name: np.float64(value) for name, value in given.items()}
+    term = Annealing(slow=True)
     rates = COSINE.learning_rates()
     fast, slow = (annealing_area(rates, both[own], PEAK) for own in ("lambda", "lambda_slow"))
     expected = 0.7 * fast / 50 + 0.3 * slow / 500
-    found = points.annealing_areas(both, np)[1] / 50
+    found = term.areas(points, both, np)[1] / 50
     np.testing.assert_allclose(found[3:6], expected[[499, 9, 499]], rtol=1e-7, atol=1e-10)
-    printed = points.annealing_areas({"lambda": 0.98}, np)[1]
-    alone = points.annealing_areas(both | {"slow_share": 0.0}, np)[1]
+    printed = Annealing().areas(points, {"lambda": both["lambda"]}, np)[1]
+    alone = term.areas(points, both | {"slow_share": np.float64(0.0)}, np)[1]
     np.testing.assert_allclose(alone, printed, rtol=1e-13)
     # Long after its last fall a schedule has gained what it fell by, at either pace.
     fallen = np.r_[rates, np.zeros(20_000)]
@@ -125,8 +173,9 @@ def test_two_paces_share_the_gain_and_come_to_the_same_in_the_end() -> None:
 
 def test_carried_memory_adds_the_decay_of_the_base_anneal() -> None:
     momentum = 0.99
-    without = curves_of().points.annealing_areas({"lambda": momentum}, np)[1]
-    carried = curves_of(carry_memory=True).points.annealing_areas({"lambda": momentum}, np)[1]
+    own = {"lambda": np.float64(momentum)}
+    without = Annealing().areas(curves_of().points, own, np)[1]
+    carried = Annealing(carried=True).areas(curves_of(carry_memory=True).points, own, np)[1]
     rates = ANNEALED.learning_rates()[100:]
     memory = 0.0
     for before, now in zip([PEAK, *rates], rates, strict=False):
@@ -148,7 +197,7 @@ def test_bases_are_one_row_per_curve_at_step_0() -> None:
 
 def test_steps_in_any_order_come_back_sorted_with_losses_where_measured() -> None:
     found = build_curves(
-        STUDY, ("t",), lambda run, domain: {500, 10, 250}, REFERENCE, RANGE, runs=[STUDY.runs[1]]
+        STUDY, ("t",), lambda run, domain: {500, 10, 250}, REFERENCE, FORM, runs=[STUDY.runs[1]]
     )
     np.testing.assert_array_equal(found.points.steps, [10, 250, 500])
     np.testing.assert_array_equal(found.points.loss, [4.0, np.nan, 3.0])
@@ -156,4 +205,4 @@ def test_steps_in_any_order_come_back_sorted_with_losses_where_measured() -> Non
 
 def test_nothing_measured_is_an_error() -> None:
     with pytest.raises(StudyError, match="no loss is left"):
-        build_curves(STUDY, ("g",), lambda run, domain: [], REFERENCE, RANGE)
+        build_curves(STUDY, ("g",), lambda run, domain: [], REFERENCE, FORM)

@@ -11,9 +11,9 @@ from bayes_cpt.model.residuals import (
     knots_beside,
     misfit_position,
     misfit_ramps,
-    misfit_variance,
     misfit_walk,
     residual_design,
+    unit_ramps,
 )
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.spec import read_spec
@@ -47,8 +47,7 @@ def test_ramps_give_the_interpolated_autoregression(
     kept, innovation = misfit_walk(carried, per_fold)
     position = misfit_position(points, onset, per_fold)
     ramps = innovation * misfit_ramps(position, knot_count(position), kept)
-    variance = misfit_variance(points, onset, carried, per_fold)
-    np.testing.assert_allclose(variance, (ramps**2).sum(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(unit_ramps(points, onset, carried, per_fold), ramps, rtol=1e-12)
     expected = misfit_covariance(points, onset, carried, per_fold)
     np.testing.assert_allclose(ramps @ ramps.T, expected, rtol=1e-9, atol=1e-12)
 
@@ -79,7 +78,7 @@ def test_the_knots_beside_points_say_as_much_as_all(
 def test_misfit_is_0_at_the_start_and_a_random_walk_at_memory_1() -> None:
     onset = 6.0
     folds = onset * np.expm1(np.arange(0, 7))
-    variance = misfit_variance(folds, onset, 1.0, 8)
+    variance = (unit_ramps(folds, onset, 1.0, 8) ** 2).sum(axis=1)
     np.testing.assert_allclose(variance, np.arange(0, 7), rtol=1e-9, atol=1e-12)
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from bayes_cpt.laws import Reference
+from bayes_cpt.model.log_densities import log_densities
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.residuals import (
@@ -25,7 +26,7 @@ from bayes_cpt.model.simulate import (
     CurveDraws,
     expected_loss,
     known_moments,
-    log_densities,
+    residual_products,
     simulate,
 )
 from bayes_cpt.model.spec import read_spec
@@ -278,3 +279,16 @@ def test_independent_errors_are_independent() -> None:
     found = simulate(frame, many, WANTED, None, np.random.default_rng(7))
     sizes = np.array([0.01, 0.02])[WANTED.points.domain_index]
     assert_moments(found.loss - found.expected, np.zeros(sizes.size), np.diag(sizes**2))
+
+
+def test_products_are_those_of_the_dense_covariance() -> None:
+    measured = seen()
+    few = {name: value[:2] for name, value in PARAMETERS.items()}
+    directions = np.random.default_rng(4).standard_normal((measured.points.steps.size, 2))
+    products = residual_products(FRAME, few, measured, directions)
+    for curve, residual in enumerate(SEEN_RESIDUALS):
+        own = directions[measured.points.curve_index == curve]
+        columns = np.column_stack([residual, own])
+        whole = covariance(curve, SEEN_STEPS[curve], rates_of(measured, curve))
+        wanted = columns.T @ np.linalg.solve(whole, columns)
+        np.testing.assert_allclose(products[curve], [wanted, wanted], rtol=1e-8, atol=1e-8)

@@ -2,9 +2,12 @@ import re
 from pathlib import Path
 
 import pytest
+from every_option import spec_with
 
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.laws import Reference
+from bayes_cpt.laws.areas import AreaForm
+from bayes_cpt.laws.ranges import MomentumRange
 from bayes_cpt.model.priors.families import Fixed, LogNormal, Normal
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.spec import parameter_names, read_spec, shipped_models
@@ -43,7 +46,8 @@ def test_shipped_models_have_just_the_priors_they_need_each_with_a_reason(model:
 @pytest.mark.parametrize("model", MODELS)
 def test_shipped_models_bound_the_memory(model: str) -> None:
     frame = Frame(read_spec(model), ("g", "t"), ("general", "target"), REFERENCE)
-    assert frame.momentum_range.low <= 0.999 <= frame.momentum_range.high
+    momenta = frame.area_form.momenta
+    assert momenta.low <= 0.999 <= momenta.high
 
 
 def test_terms_of_the_shipped_laws() -> None:
@@ -318,7 +322,37 @@ def test_memory_without_bounds_is_an_error_when_it_is_used(tmp_path: Path) -> No
     text = EXTENDED + prior("memory", 'distribution = "lognormal", median = 300, sigma = 1')
     frame = Frame(read_spec(written(tmp_path, text)), ("g",), ("general",), REFERENCE)
     with pytest.raises(SpecError, match=r"priors\.memory.*bounds"):
-        _ = frame.momentum_range
+        _ = frame.area_form
+
+
+FREE_POWER = EXTENDED + "[law]\nforward_power = true\n"
+
+
+def test_forward_power_without_bounds_is_an_error_when_it_is_used(tmp_path: Path) -> None:
+    text = FREE_POWER + prior("forward_power", 'distribution = "normal", mean = 0.7, sd = 0.2')
+    frame = Frame(read_spec(written(tmp_path, text)), ("g",), ("general",), REFERENCE)
+    with pytest.raises(SpecError, match=r"priors\.forward_power.*needs bounds.*lower and upper"):
+        _ = frame.area_form
+
+
+@pytest.mark.parametrize("ends", ["lower = 0.001, upper = 1.6", "lower = 0.1, upper = 5.0"])
+def test_forward_power_beyond_what_is_tabulated_is_an_error(tmp_path: Path, ends: str) -> None:
+    own = f'distribution = "lognormal", median = 0.65, sigma = 0.2, {ends}'
+    with pytest.raises(SpecError, match=r"priors\.forward_power: a power of .* 0\.02 to 3"):
+        read_spec(written(tmp_path, FREE_POWER + prior("forward_power", own)))
+
+
+def test_areas_are_reckoned_as_the_law_says() -> None:
+    form = Frame(spec_with(), ("g", "t"), ("general", "target"), REFERENCE).area_form
+    assert (form.momenta.low, form.momenta.high) == pytest.approx((0.8, 0.9999))
+    assert (form.powers.low, form.powers.high) == (0.1, 1.6)
+    assert form.reference_rate == REFERENCE.learning_rate
+    assert (form.memory_clock, form.shift_power) == (0.7, 0.8)
+    assert form.count_warmup
+    assert form.carry_memory
+    printed = read_spec("cpt-replay-printed")
+    form = Frame(printed, ("g", "t"), ("general", "target"), REFERENCE).area_form
+    assert form == AreaForm(MomentumRange(0.999, 0.999), reference_rate=REFERENCE.learning_rate)
 
 
 def test_shared_parameter_with_priors_per_role_is_an_error(tmp_path: Path) -> None:
@@ -327,6 +361,4 @@ def test_shared_parameter_with_priors_per_role_is_an_error(tmp_path: Path) -> No
         EXTENDED + f'[priors.memory]\nreason = "r"\ngeneral = {normal}\ntarget = {normal}\n'
     )  # fmt: skip
     with pytest.raises(SpecError, match="shared parameter"):
-        _ = Frame(
-            read_spec(written(tmp_path, text)), ("g",), ("general",), REFERENCE
-        ).momentum_range
+        _ = Frame(read_spec(written(tmp_path, text)), ("g",), ("general",), REFERENCE).area_form

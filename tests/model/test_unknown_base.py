@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from every_option import spec_with
 from open_weights import BASE_LOSSES, PEAK, STEPS, open_study, rewarmed
 from synthetic import lab, lab_posterior, prior_as_posterior
 
@@ -18,11 +19,13 @@ from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.forecast.bands import bands
 from bayes_cpt.forecast.plans import planned_curves
 from bayes_cpt.identify.identify import identifiability
+from bayes_cpt.laws import Annealing
+from bayes_cpt.model.points import build_curves
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.priors.families import Fixed
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.simulate import expected_loss
-from bayes_cpt.model.spec import read_spec
+from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.model.unknown_base import fitted_bases, for_base, unknown_base
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant, linear
@@ -94,23 +97,30 @@ def test_curves_start_at_the_measured_losses_of_the_base() -> None:
     np.testing.assert_allclose(losses, np.tile(wanted, (50, 1)), rtol=1e-12)
 
 
-def test_the_law_is_that_of_a_known_base_of_the_same_forward_area() -> None:
+@pytest.mark.parametrize("spec", [SPEC, spec_with(carry_memory=False)], ids=["shipped", "options"])
+def test_the_law_is_that_of_a_known_base_of_the_same_forward_area(spec: ModelSpec) -> None:
     """And of the same last learning rate; its C1·S2_pt is a part of L0."""
-    frame = build_setup(SPEC, open_study()).frame
+    frame = build_setup(spec, open_study()).frame
     values = draw_priors(frame, 20, seed=0)
-    area = PRETRAINING.learning_rates().sum()
-    values["base_forward_area"] = np.full(20, area / frame.reference.forward_cpt)
+    power, rate = values.get("forward_power", np.ones(20)), frame.reference.learning_rate
+    area = np.array([np.sum(PRETRAINING.learning_rates() ** own) for own in power])
+    # In steps at the reference rate: what a prior says of it holds for any power.
+    steps = area / rate**power
+    values["base_forward_area"] = steps * rate / frame.reference.forward_cpt
     values["base_potential"] = np.full(20, PRETRAINING.final / frame.reference.learning_rate)
     curves = frame.curves(open_study(), lambda *_: [1, 30, 500, STEPS])
     coefficients = frame.law.coefficients(values, np)
-    np.testing.assert_allclose(coefficients["S1_base"], area, rtol=1e-12)
+    np.testing.assert_allclose(coefficients["S1_base"], np.stack([area, area], axis=1), rtol=1e-12)
 
     known = with_base(Base("own", PRETRAINING.steps, PRETRAINING))
-    law = build_setup(SPEC, known).frame.law
+    law = build_setup(spec, known).frame.law
     domain = curves.points.domain_index
     own = {n: v if v.ndim == 1 else v[:, domain] for n, v in coefficients.items()}
-    points = build_setup(SPEC, known).frame.curves(known, lambda *_: [1, 30, 500, STEPS]).points
-    annealing_pt, _ = points.annealing_areas(coefficients, np)
+    points = build_curves(
+        known, frame.domains, lambda *_: [1, 30, 500, STEPS], frame.reference, frame.area_form
+    ).points
+    annealing = next(term for term in law.terms if isinstance(term, Annealing))
+    annealing_pt, _ = annealing.areas(points, own, np)
     wanted = law.loss(points, own, np) + own["C1"] * annealing_pt
     np.testing.assert_allclose(expected_loss(frame, values, curves), wanted, rtol=1e-9)
 

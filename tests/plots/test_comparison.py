@@ -52,7 +52,7 @@ def test_a_row_per_law_and_a_dot_per_run() -> None:
     assert labels == ["one\n80 % of the stack", "other\n20 % of the stack", STACK]
     dots = [line for line in left.lines if line.get_marker() == "."]
     gaps = own.log_scores["other"] - own.log_scores["one"]
-    np.testing.assert_allclose(dots[1].get_xdata(), gaps)
+    np.testing.assert_allclose(np.asarray(dots[1].get_xdata(), dtype=np.float64), gaps)
     assert "one" in middle.get_title()
     assert right.get_xlim() == (0.0, 100.0)
 

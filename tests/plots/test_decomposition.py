@@ -11,7 +11,7 @@ def test_a_column_per_validation_set_with_the_loss_above_its_parts() -> None:
     assert len(figure.axes) == 4
     assert figure.axes[0].get_ylabel() == "validation loss (nats/token)"
     assert figure.axes[1].get_ylabel() == "added to the base (nats/token)"
-    assert figure.axes[3].get_xlabel() == "CPT step"
+    assert figure.axes[3].get_xlabel() == "CPT step (square-root axis)"
     assert set(legend_texts(figure)) == {
         "expected loss",
         "base: forward area and PT annealing",
@@ -51,5 +51,5 @@ def test_a_law_without_transfer_shows_only_its_own_terms() -> None:
     figure = plots.decomposition(lab_posterior("pretrain"), run="pt_cosine")
     assert legend_texts(figure) == ["expected loss", "base: forward area and PT annealing"]
     assert len(figure.axes) == 1
-    assert figure.axes[0].get_xlabel() == "PT step"
+    assert figure.axes[0].get_xlabel() == "PT step (square-root axis)"
     check_figure(figure)

@@ -61,13 +61,17 @@ def test_the_known_run_band_passes_through_the_points_and_says_so() -> None:
 def test_axes_are_labelled_with_units() -> None:
     figure = plots.fitted(lab_posterior(), RUNS)
     assert [part.get_supylabel() for part in figure.subfigs] == ["validation loss (nats/token)"] * 2
-    assert [axes.get_xlabel() for axes in figure.axes[:3]] == ["", "CPT step", "CPT step"]
+    assert [axes.get_xlabel() for axes in figure.axes[:3]] == [
+        "",
+        "CPT step (square-root axis)",
+        "CPT step (square-root axis)",
+    ]
 
 
 def test_a_pretraining_fit_shows_pt_runs() -> None:
     figure = plots.fitted(lab_posterior("pretrain"))
     assert len(figure.axes) == len(lab().pretraining_runs)
-    assert figure.axes[-1].get_xlabel() == "PT step"
+    assert figure.axes[-1].get_xlabel() == "PT step (square-root axis)"
     check_figure(figure)
 
 

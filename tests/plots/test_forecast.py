@@ -21,7 +21,7 @@ def test_each_run_has_a_panel_per_validation_set_and_its_learning_rate_below() -
         run.name for run in practice().runs
     ]
     assert figure.axes[0].get_ylabel() == "general\nvalidation loss (nats/token)"
-    assert figure.axes[2].get_xlabel() == "CPT step"
+    assert figure.axes[2].get_xlabel() == "CPT step (square-root axis)"
     check_figure(figure)
 
 
@@ -98,5 +98,5 @@ def test_pt_runs_have_pt_steps() -> None:
     posterior = lab_posterior("pretrain")
     bands = posterior.predict(draws=20)
     figure = plots.forecast(posterior, bands, replace(lab()))
-    assert figure.axes[-1].get_xlabel() == "PT step"
+    assert figure.axes[-1].get_xlabel() == "PT step (square-root axis)"
     check_figure(figure)

@@ -17,6 +17,10 @@ def test_schedules_and_gains_are_drawn() -> None:
     alone = choice.schedules["annealing", "free"].learning_rates()
     np.testing.assert_allclose(np.asarray(last.lines[0].get_ydata()), alone)
     assert np.asarray(last.lines[0].get_xdata())[0] == 500
+    gains = 1000.0 * choice.gains(choice.criterion, "wsd", "annealing")
+    bars = figure.axes[3].patches[: len(figure.axes[3].patches) // 2]
+    assert bars[0].get_x() <= gains.min()
+    assert sum(bar.get_height() for bar in bars) == gains.size
     assert "best WSD" in legend_texts(figure)
     check_figure(figure)
 

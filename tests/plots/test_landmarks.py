@@ -29,15 +29,22 @@ def test_turning_lengths_are_drawn_as_what_is_back_by_then() -> None:
     found = lengths()
     figure = plots.turning_length(found)
     assert [axes.get_title(loc="left") for axes in figure.axes] == [r.name for r in practice().runs]
-    draws = found.draws["length"].to_numpy()
+    draws, planned = found.draws["length"].to_numpy(), found.draws["steps"].to_numpy()
     for run, axes in enumerate(figure.axes):
-        # The first line is the planned length.
-        curves = [line.get_data() for line in axes.lines[1:]]
-        assert len(curves) == 4
-        for (steps, share), own in zip(curves, draws[:, run].reshape(40, 4).T, strict=True):
-            expected = [(own <= step).mean() for step in np.asarray(steps)]
-            np.testing.assert_allclose(np.asarray(share), expected)
-    assert "held at its peak" in legend_texts(figure)
+        rows = draws[:, run].reshape(40, 4).T
+        # The first line is the planned length, then comes a median for each course and balance.
+        medians = [float(np.atleast_1d(line.get_xdata())[0]) for line in axes.lines[1:]]
+        expected = np.quantile(rows, 0.5, axis=1, method="inverted_cdf")
+        np.testing.assert_allclose(medians, np.clip(expected, *axes.get_xlim()))
+        assert np.asarray(axes.lines[0].get_xdata())[0] == planned[run]
+        shares = [text.get_text() for text in axes.texts]
+        assert shares == [f"{100 * np.mean(own <= planned[run]):.0f} %" for own in rows]
+        widest = [
+            item.get_segments()[0] for item in axes.collections if hasattr(item, "get_segments")
+        ]
+        ends = np.quantile(rows[0], [0.05, 0.95], method="inverted_cdf")
+        np.testing.assert_allclose(widest[0][:, 0], np.clip(ends, *axes.get_xlim()))
+    assert {"held at its peak", "90 % credible"} <= set(legend_texts(figure))
     check_figure(figure)
 
 

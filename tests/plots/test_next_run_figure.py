@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 from figures import check_figure, legend_texts
 from synthetic import lab_posterior
 
@@ -25,12 +26,24 @@ def test_the_best_runs_are_drawn_from_the_top() -> None:
     assert labels == found.order[:16]
     dots = next(line for line in worth.lines if line.get_marker() == "o")
     expected = found.table()["per_1000_steps"].to_numpy()[:16]
-    np.testing.assert_allclose(np.asarray(dots.get_xdata()), expected)
+    # What is not above 0 lies at the edge of the logarithmic axis.
+    low = worth.get_xlim()[0]
+    np.testing.assert_allclose(np.asarray(dots.get_xdata()), np.maximum(expected, low))
+    notes = [text.get_text() for text in worth.texts if text.get_text().endswith(("%", "free"))]
+    assert len(notes) == 16
+    hurdles = (
+        found.table()["hurdle"].to_numpy()[:16] * expected / found.table()["value"].to_numpy()[:16]
+    )
+    for note, own, price in zip(notes, expected, hurdles, strict=True):
+        if note[0].isdigit():
+            assert float(note.removesuffix(" %")) == pytest.approx(
+                100 * own / price, rel=0.1, abs=0.06
+            )
     shares = np.asarray(told.collections[0].get_array()).reshape(16, -1)
     effects = [i for i, (name, _) in enumerate(found.quantities) if name.endswith("_effect")]
     best = 100 * np.clip(found.told[found.order[0]].share[effects], 0, 1)
     assert np.isin(np.round(best, 9), np.round(shares[-1], 9)).all()
-    assert "value of sample information" in legend_texts(figure)
+    assert "value, ± 2 Monte Carlo errors" in legend_texts(figure)
     check_figure(figure)
 
 

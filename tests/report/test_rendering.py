@@ -28,8 +28,8 @@ FACTS = {"run": "a", "short": True, "gain": 0.25, "probability": 0.4, "count": 1
 
 @pytest.fixture
 def template(monkeypatch: pytest.MonkeyPatch) -> str:
-    environment = rendering._environment().overlay(loader=DictLoader({"own.txt": TEMPLATE}))
-    monkeypatch.setattr(rendering, "_environment", lambda: environment)
+    environment = rendering.environment().overlay(loader=DictLoader({"own.txt": TEMPLATE}))
+    monkeypatch.setattr(rendering, "environment", lambda: environment)
     return "own.txt"
 
 

@@ -71,3 +71,19 @@ def test_a_verdict_is_about_the_result() -> None:
     assert row["outside"].split("; ")[0] in sure or not row["outside"]
     optimum = decision.optimum_table().set_index("quantity").loc["replay"]
     assert f"{optimum['lower']:.2g} and {optimum['upper']:.2g}" in change
+
+
+def test_a_forecast_opens_with_where_it_ends_and_how_sure_that_is() -> None:
+    from bayes_cpt.forecast.bands import bands
+    from bayes_cpt.report.forecast_words import verdict
+
+    table = bands(lab_posterior(), "data/cpt-lab/plan-example.toml", draws=60, interval=0.8)
+    first, sure, change = verdict(table)
+    last = table[(table["run"] == "long_r25") & (table["domain"] == "general")].iloc[-1]
+    shown = float(first.split("long_r25 ends at ")[1].split(" on general")[0])
+    assert abs(shown - last["median"]) <= 0.5 * last["sd"]
+    assert sure.startswith("How sure: 80 % of such runs end within ")
+    assert "4.0x the longest run" in change
+    inside = table.assign(outside="")
+    inside.attrs |= table.attrs
+    assert "within what was fitted" in verdict(inside)[2]

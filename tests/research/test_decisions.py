@@ -71,8 +71,9 @@ def test_the_command_reports_and_goes_on_where_it_was(
 
 def test_studies_are_of_all_kinds_and_their_seeds_are_their_own() -> None:
     found = tasks(8, 1)
-    assert {(task.shift, task.noise) for task in found[:4]} == {
-        (shift, noise) for shift in ("moderate", "strong") for noise in ("package", "smooth")
+    noises = ("package", "smooth", "shared")
+    assert {(task.shift, task.noise) for task in found[:6]} == {
+        (shift, noise) for shift in ("moderate", "strong") for noise in noises
     }
     assert len({task.seed for task in found}) == 8
     assert found[:5] == tasks(5, 1)

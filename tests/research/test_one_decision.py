@@ -1,5 +1,7 @@
 """Rows of a study, from forecasts made by hand: nothing is fitted."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,6 +19,7 @@ from testbench.one_decision import (
     constraint_rows,
     statement_rows,
 )
+from testbench.shared_misfit import SHARED
 
 type Floats = NDArray[np.float64]
 
@@ -30,7 +33,7 @@ def world() -> World:
 
 def forecast(losses: Floats, sd: float = 0.01) -> Forecast:
     """Return a forecast of draws, shape (domains, draws, candidates)."""
-    return Forecast(losses, np.full_like(losses, sd))
+    return Forecast(losses, losses, np.full_like(losses, sd))
 
 
 def scattered(world: World, draws: int = 40, sd: float = 0.01) -> Forecast:
@@ -55,6 +58,21 @@ def test_a_method_that_knows_the_truth_has_no_regret(world: World) -> None:
             world.choices.column(column)[best] for column in ("replay", "relative_peak")
         ]
         assert table.loc[(name, "rule"), "replay"] == 0.25
+
+
+def test_a_misfit_that_like_runs_share_is_part_of_what_is_chosen_between() -> None:
+    own = World.of(Task("0", "moderate", SHARED, 11))
+    assert own.misfit is not None
+    law = replace(own, misfit=None).losses
+    missed = own.losses - law
+    # As large as the lab shows, less the share that is each run's own.
+    assert 0.003 < missed.std() < 0.06
+    near = np.abs(np.diff(missed, axis=1)[:, np.diff(own.choices.column("replay")) == 0])
+    assert np.median(near) < 0.3 * missed.std()
+    row = 150
+    ends = np.array([own.measured_end(row) for _ in range(2)])
+    np.testing.assert_array_equal(ends[0], ends[1])
+    assert np.abs(ends[0] - own.losses[:, row]).max() < 0.15
 
 
 def test_statements_are_those_of_plain_arithmetic(world: World) -> None:

@@ -9,6 +9,7 @@ from scipy.optimize import approx_fprime
 from strategies import schedules
 
 from bayes_cpt.laws import areas
+from bayes_cpt.laws.ranges import MomentumRange
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
 from bayes_cpt.study.study import Study
@@ -82,12 +83,15 @@ def test_areas_are_those_of_the_package(base: Schedule, run: Schedule) -> None:
     study = study_of(base, run)
     steps = np.arange(run.steps + 1)
     ours = inputs_of(study, study.run("cpt"), steps)
-    theirs = areas.continual_areas(base, run, steps)
+    momenta = MomentumRange(0.99, 0.9995)
+    theirs = areas.continual_areas(base, run, steps, areas.AreaForm(momenta))
+    basis = momenta.basis(np.array(MOMENTUM))
+    falls = (theirs.start_pt - theirs.level_pt @ basis, theirs.start_cpt - theirs.level_cpt @ basis)
     pairs = [
-        (ours.forward_pt, theirs.forward_pt),
+        (ours.forward_pt + ours.forward_cpt, np.exp(theirs.log_forward[:, 0])),
         (ours.forward_cpt, theirs.forward_cpt),
-        (ours.annealing_pt, theirs.annealing_pt.evaluate(MOMENTUM)),
-        (ours.annealing_cpt, theirs.annealing_cpt.evaluate(MOMENTUM)),
+        (ours.annealing_pt, falls[0] / (1.0 - MOMENTUM)),
+        (ours.annealing_cpt, falls[1] / (1.0 - MOMENTUM)),
     ]
     for own, package in pairs:
         np.testing.assert_allclose(own, package, rtol=1e-7, atol=1e-7)

@@ -1,7 +1,8 @@
 """Which short run to train next: what each would be worth to a decision, and what it would tell.
 
 For every draw of the posterior the curve that a candidate run would show is simulated, fluctuation and
-misfit included, at about 24 checkpoints on both validation sets. From the curves and the losses of the
+misfit included, at about 24 checkpoints on both validation sets. What the law misses of the run it misses
+of like configurations too (`bayes_cpt.model.discrepancy`). From the curves and the losses of the
 configurations that may be chosen, `bayes_cpt.decisions.next_run.sample_information` estimates by regression
 
 - the expected value of sample information (EVSI): by how much the expected regret of the decision falls;
@@ -38,7 +39,9 @@ from bayes_cpt.forecast.derived import derived_quantities
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.stacked import one_law
-from bayes_cpt.model.simulate import simulate
+from bayes_cpt.model.discrepancy import OWN_SHARE, correlated
+from bayes_cpt.model.points import Curve
+from bayes_cpt.model.simulate import Innovations, simulate
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
@@ -98,7 +101,7 @@ def next_run(
     """
     one_law(posterior, "the worth of a next run")
     goal, limits = read_objective(objective), read_space(space)
-    model = FinalLosses.of(posterior, draws)
+    model = FinalLosses.of(posterior, draws, seed)
     affordable = _affordable(posterior, runs, steps)
     whole = SearchSpace.of(limits, posterior.study)
     valuation = Valuation.of(model, goal, whole)
@@ -157,8 +160,8 @@ def _quantities(
     posterior: Posterior, model: FinalLosses, about: Sequence[str]
 ) -> dict[Label, Floats]:
     """Return draws of coefficients and effects, by name and validation set; none of them constant."""
-    effects = derived_quantities(posterior.frame, posterior.study, model.law.parameters)
-    every = model.law.sample.coefficients | effects
+    effects = derived_quantities(posterior.frame, posterior.study, model.parameters)
+    every = model.sample.coefficients | effects
     unknown = [name for name in about if name not in every]
     if unknown:
         raise SpecError(
@@ -200,7 +203,8 @@ def _values(valuation: Valuation, candidates: Candidates) -> Floats:
 
     def keep(block: Block) -> None:
         chosen = candidates.take(block.rows)
-        values[:, block.rows] = valuation.changes(chosen, block.losses).T
+        law = valuation.changes(chosen, block.losses)
+        values[:, block.rows] = valuation.moved(law, block.missed()).T
 
     valuation.model.map(candidates, keep)
     return values
@@ -215,7 +219,30 @@ def _simulated(
     for index, run in enumerate(plan.runs):
         curves = frame.curves(target, lambda planned, _: checkpoints(planned.schedule.steps), [run])
         generator = np.random.default_rng([seed, index])
-        yield run.name, simulate(frame, model.law.parameters, curves, None, generator).loss
+        shared = _innovations(model, target, run, generator) if run.phase == "cpt" else None
+        drawn = simulate(
+            frame, model.parameters, curves, None, generator, model.correlation, shared
+        )
+        yield run.name, drawn.loss
+
+
+def _innovations(
+    model: FinalLosses, plan: Study, run: Run, generator: np.random.Generator
+) -> Innovations:
+    """Return what gives the misfit of a run's curves, a part of which configurations like it share."""
+    base = plan.base(str(run.base))
+    own: list[Floats] = []
+
+    def of(curve: Curve, knots: int) -> Floats:
+        if not own:
+            shape = (len(model.domains), model.draws, knots)
+            normals = generator.standard_normal(shape)
+            own.append(np.asarray(correlated(normals, model.correlation.misfit), np.float64))
+        shared = model.innovations(base, run, knots)
+        whole = np.sqrt(1.0 - OWN_SHARE) * shared + np.sqrt(OWN_SHARE) * own[0]
+        return np.asarray(whole[model.domains.index(curve.domain)], dtype=np.float64)
+
+    return of
 
 
 def _outside(study: Study, plan: Study, run: Run) -> str:

@@ -78,7 +78,7 @@ class RunValues:
 
     @property
     def perfect(self) -> tuple[float, float]:
-        """Expected value of perfect information about the law and its Monte Carlo error, nats."""
+        """Expected value of knowing all expected losses and its Monte Carlo error, nats."""
         gains = next(iter(self.values.values())).perfect
         return float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(gains.size))
 

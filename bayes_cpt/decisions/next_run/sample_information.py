@@ -21,7 +21,8 @@ estimated from. So draws are split: what is reported is how much *other* draws g
 chosen by the regression. That is the value of a rule that could be followed: at most the EVSI but for Monte
 Carlo error, equal to it where the regression holds, and never above the value of perfect information.
 
-Assumed: draws are independent, and losses depend on the law alone, not on the run that was measured.
+Assumed: draws are independent, and losses depend on the law and on what it misses as a function of the
+configuration, not on the fluctuation of the run that was measured.
 """
 
 from collections.abc import Iterator

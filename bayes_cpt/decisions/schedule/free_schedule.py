@@ -12,7 +12,7 @@ learning rate that it ends at, and so promises more of one step than of ten that
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,13 +129,28 @@ class Shapes:
         from scipy.optimize import minimize
 
         def score(at: Floats) -> float:
-            return self.end.expected(build(at), criterion)
+            rates = np.add.reduceat(build(at).learning_rates(), self._firsts)
+            return self.end.score(rates / self._counts, self._counts, criterion)
 
         first = min(starts, key=lambda start: score(np.array(start)))
         bounds = [(LOWEST_PEAK, 1.0), (0.0, 1.0), (SHORTEST, 1.0)][: len(first)]
         options = {"xatol": NEAR, "fatol": TOLERANCE, "maxfev": 50 * len(first)}
         best = minimize(score, first, method="Nelder-Mead", bounds=bounds, options=options)
         return build(best.x)
+
+    @cached_property
+    def _firsts(self) -> NDArray[np.int64]:
+        """Steps before each of the stretches that stand for a run while it is optimised."""
+        steps = self.end.steps
+        shares = 1.0 - np.arange(STRETCHES) / STRETCHES
+        early = np.geomspace(1.0, steps, EARLY)[:-1]
+        edges = np.round(np.concatenate([steps * (1.0 - shares**2), early])).astype(np.int64)
+        return np.unique(edges[edges < steps])
+
+    @cached_property
+    def _counts(self) -> Floats:
+        """Steps of each of the stretches."""
+        return np.diff(self._firsts, append=self.end.steps).astype(np.float64)
 
     def _knots(self) -> Floats:
         """Return the steps of the knots, from the end of the first line on."""
@@ -163,11 +178,8 @@ class Shapes:
     def _descended(self, criterion: Criterion, start: Schedule) -> Schedule:
         from scipy.optimize import minimize
 
-        steps = self.end.steps
-        shares = 1.0 - np.arange(STRETCHES + 1) / STRETCHES
-        early = np.geomspace(1.0, steps, EARLY)
-        edges = np.unique(np.round(np.concatenate([steps * (1.0 - shares**2), early])))
-        counts, middle = np.diff(edges), 0.5 * (edges[1:] + edges[:-1] + 1.0)
+        counts = self._counts
+        middle = self._firsts + 0.5 * (counts + 1.0)
         basis, before = self._basis(middle)
 
         def score(parts: Floats) -> tuple[float, Floats]:
@@ -192,6 +204,6 @@ class Shapes:
             options={"ftol": TOLERANCE, "maxiter": ITERATIONS},
         )
         parts = np.maximum(optimum.x, 0.0)
-        basis, before = self._basis(np.arange(1.0, steps + 1.0))
+        basis, before = self._basis(np.arange(1.0, self.end.steps + 1.0))
         rates = before + basis @ (self.cap * parts / max(1.0, float(parts.sum())))
-        return Schedule.from_log(np.arange(1, steps + 1), rates)
+        return Schedule.from_log(np.arange(1, self.end.steps + 1), rates)

@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.laws.areas import annealing_area
+from bayes_cpt.laws.areas import AreaForm, learning_rate_level
 from bayes_cpt.laws.multi_power import Falls, MultiPower
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study
@@ -33,8 +33,8 @@ class MultiPowerMatch:
     """Coefficients of the multi-power term for each momentum of the annealing area.
 
     By least squares over points spread evenly along every run of a study: at each momentum C and a factor b
-    are such that ``b·sum_k (eta_{k-1} - eta_k)·G`` is ``(1 - lambda)·S2``. Both terms have the same gain
-    per area in each draw, so that this is the least-squares match of every draw.
+    are such that ``b·sum_k (eta_{k-1} - eta_k)·G`` is the fall of the level of the learning rate. Both
+    terms have the same gain per fall in each draw, so that this is the least-squares match of every draw.
 
     Parameters
     ----------
@@ -53,20 +53,26 @@ class MultiPowerMatch:
     misfit: Floats
 
     @classmethod
-    def of(cls, study: Study, momenta: Floats) -> Self:
-        """Return the match on the runs of a study over the range of some momenta."""
-        distance = 1.0 - np.asarray(momenta)
+    def of(cls, study: Study, form: AreaForm) -> Self:
+        """Return the match on the runs of a study over the momenta of a form.
+
+        Parameters
+        ----------
+        study : Study
+        form : AreaForm
+        """
+        distance = 1.0 - np.array([form.momenta.low, form.momenta.high])
         nodes = 1.0 - np.geomspace(distance.min(), distance.max(), NODES)
-        courses = _courses(study)
+        courses = _courses(study, form)
         falls = [Falls.of(rates, before, steps, FALLS) for rates, before, steps in courses]
         highest = max(max(float(rates.max()), before) for rates, before, _ in courses)
         matches = []
         for momentum in nodes:
-            areas = [
-                annealing_area(rates, momentum, before)[steps - 1]
+            fallen = [
+                before - learning_rate_level(rates, momentum, before, form.paces(rates))[steps - 1]
                 for rates, before, steps in courses
             ]
-            target = (1.0 - momentum) * np.concatenate(areas)
+            target = np.concatenate(fallen)
             matches.append(_matched(falls, target, highest, float(1.0 - momentum)))
         pace, factor, misfit = np.array(matches).T
         return cls(nodes, pace, factor, misfit / highest)
@@ -81,17 +87,17 @@ class MultiPowerMatch:
         )
 
 
-def _courses(study: Study) -> list[tuple[Floats, float, NDArray[np.int64]]]:
+def _courses(study: Study, form: AreaForm) -> list[tuple[Floats, float, NDArray[np.int64]]]:
     """Return the learning rates of each run, the one before, and the steps that are compared.
 
-    A PT run counts from the end of its warm-up, as its annealing area does.
+    A PT run counts from the end of its warm-up, unless the warm-up counts in its annealing area.
     """
     courses = []
     for run in study.runs:
         rates, before = run.schedule.learning_rates(), 0.0
         if run.phase == "pt":
-            warmup = run.schedule.warmup_steps
-            before = float(rates[max(warmup - 1, 0)])
+            warmup = 0 if form.count_warmup else run.schedule.warmup_steps
+            before = 0.0 if form.count_warmup else float(rates[max(warmup - 1, 0)])
             rates = rates[warmup:]
         else:
             base: Schedule | None = study.base(str(run.base)).schedule

@@ -18,7 +18,7 @@ from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.stacked import one_law
-from bayes_cpt.laws.closed_areas import ScheduleBatch
+from bayes_cpt.laws.schedule_batch import ScheduleBatch
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE, Run
 from bayes_cpt.study.schedules import Schedule
@@ -230,18 +230,16 @@ class ScheduleChoice:
         # Only the last learning rate counts: a run held there stands for all that end there.
         held = ScheduleBatch(last, last, last, none, none, whole, none)
         one = Candidates((end.base,), none, np.array([end.replay]), held, np.zeros((1, 0)), none)
-        sd = end.model.layout(one).noise(none)[:, 0]
-        return float(np.median(np.sqrt(end.weights**2 @ sd**2)))
+        return float(np.median(end.model.layout(one).spread(none).of_sum(end.weights)))
 
     @property
     def misfit(self) -> float:
         """How far apart the two terms are on the study's own runs: median root mean square, nats."""
         misfit = sum(
-            weight * self.end.match.at(momenta)[2] / (1.0 - momenta)
-            for momenta, weight in self.end.parts
+            weight * self.end.match.at(momenta)[2] for momenta, weight, _ in self.end.parts
         )
         reference = max(run.schedule.peak for run in self.end.model.study.runs)
-        return float(np.median(misfit * self.end.gain) * reference)
+        return float(np.median(np.abs(misfit * self.end.sensitivity)) * reference)
 
     def verdict(self, interval: float = 0.9) -> list[str]:
         """Return which schedule to train, how sure that is and what would change it.

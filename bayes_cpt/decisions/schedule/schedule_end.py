@@ -1,15 +1,7 @@
 """The objective after the last step of any schedule, in every draw, and its slope by every learning rate.
 
-With S1 the sum of the learning rates of the run, the law's loss in a draw is ``f(S1) - g·a``: annealing
-enters by ``a`` alone, which is S2_cpt, or what the multi-power term has in its place. S2_cpt is linear
-in the learning rates,
-
-    S2(N) = eta_0·(1 - lambda^N)/(1 - lambda) - sum_j lambda^(N-j)·eta_j
-
-(a weighted sum of two such where a share of the gain is slow),
-
-so that for one S1 the expected loss is linear in them too, and its optimum among falling schedules is a
-corner: hold the peak, drop, hold, drop to 0. That corner is a property of the term, not of any data.
+A schedule enters the law of a run by three numbers: the forward areas of the power and of the shift, and
+the level of the learning rate at the end, or what the multi-power term has in its place.
 """
 
 from dataclasses import dataclass
@@ -23,24 +15,48 @@ from bayes_cpt.decisions.schedule.multi_power_match import BETA, GAMMA, MultiPow
 from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.decisions.search.layout import BaseTable
 from bayes_cpt.forecast.columns import Columns
-from bayes_cpt.laws.areas import PhaseAreas, continual_areas
+from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.laws.law import gather
-from bayes_cpt.laws.momentum import momentum_parts
+from bayes_cpt.laws.multi_power import SMALLEST as LOWEST_RATE
 from bayes_cpt.laws.multi_power import Falls, MultiPower, reduced_at_end
+from bayes_cpt.laws.phase_areas import continual_areas
+from bayes_cpt.laws.ranges import momentum_parts
 from bayes_cpt.study.runs import Base
-from bayes_cpt.study.schedules import Schedule, constant
+from bayes_cpt.study.schedules import Schedule
 
 type Floats = NDArray[np.float64]
 type Term = Literal["annealing", "multi_power"]
 type Criterion = Literal["annealing", "multi_power", "both"]
 
 TERMS: tuple[Term, ...] = ("annealing", "multi_power")
-# Paces of the multi-power term that stand for those of all draws where a schedule is optimised.
-PACES = 8
-# Step of the slope by S1, as a share of it.
+# Draws that stand for all where a schedule is optimised.
+FEW_DRAWS = 48
+# Step of the slopes by areas and level, as a share of them.
 STEP = 1e-4
 # Numbers in memory at a time.
 BLOCK = 2**22
+
+
+@dataclass(frozen=True, eq=False)
+class EndAreas:
+    """What the law takes of a schedule after its last step, in some draws.
+
+    Parameters
+    ----------
+    log_area : ndarray, shape (draws,)
+        Log of S1_pt + S1_cpt.
+    shift : ndarray, shape (draws,)
+        S1_cpt as the shift sees it, the same in every draw.
+    paced : ndarray, shape (draws,)
+        Steps by the memory's clock, the same in every draw.
+    level : ndarray, shape (draws,)
+        Of the learning rate in CPT, raw LR.
+    """
+
+    log_area: Floats
+    shift: Floats
+    paced: Floats
+    level: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +86,7 @@ class ScheduleEnd:
     @classmethod
     def of(cls, model: FinalLosses, base: Base, replay: float, steps: int, weights: Floats) -> Self:
         """Return the runs, the multi-power term matched on the runs of the fitted study."""
-        momenta = [momentum for momentum, _ in momentum_parts(model.law.sample.coefficients)]
-        match = MultiPowerMatch.of(model.study, np.concatenate(momenta))
+        match = MultiPowerMatch.of(model.study, model.sample.form)
         return cls(model, base, replay, steps, weights, match)
 
     @property
@@ -80,102 +95,126 @@ class ScheduleEnd:
         return self.base.schedule.final if self.base.schedule else 0.0
 
     @cached_property
-    def parts(self) -> list[tuple[Floats, Floats]]:
-        """Momenta of each draw and the weight of their S2 in the annealing area, shape (draws,) each."""
-        return momentum_parts(self.model.law.sample.coefficients)
+    def parts(self) -> list[tuple[Floats, Floats, Floats]]:
+        """Momenta of each draw, the weight of the level of each, and that level at first, (draws,) each."""
+        form = self.model.sample.form
+        series = form.momenta.interval.series(self._table.initial[0])
+        return [
+            (momenta, weight, form.momenta.basis(momenta) @ series)
+            for momenta, weight in momentum_parts(self.model.sample.coefficients)
+        ]
+
+    @cached_property
+    def few(self) -> NDArray[np.int64]:
+        """The draws in which schedules are optimised, spread evenly over all."""
+        count = min(FEW_DRAWS, self.model.draws)
+        return np.linspace(0, self.model.draws - 1, count).round().astype(np.int64)
+
+    @cached_property
+    def _every(self) -> NDArray[np.int64]:
+        return np.arange(self.model.draws)
 
     @cached_property
     def _table(self) -> BaseTable:
-        return self.model.bases((self.base,))[0]
+        return self.model.bases((self.base,))
 
     @cached_property
-    def _matched(self) -> list[tuple[Floats, Floats]]:
-        """C of each draw and part, and the area that a unit of what has taken effect stands for."""
-        matched = []
-        for momenta, weight in self.parts:
-            pace, factor, _ = self.match.at(momenta)
-            matched.append((pace, weight * factor / (1.0 - momenta)))
-        return matched
+    def sensitivity(self) -> Floats:
+        """How the objective rises with the level half way to the reference LR, shape (draws,), per LR."""
+        form = self.model.sample.form
+        rates = np.full(self.steps, 0.5 * form.reference_rate)
+        middle = self.areas(rates, np.ones(self.steps), self._every, rates[0])
+        return self._by(middle, self._every, "level")
 
-    @cached_property
-    def gain(self) -> Floats:
-        """What a unit of S2_cpt takes off the objective, shape (draws,)."""
-        middle = np.array([self.steps * self.model.law.sample.frame.reference.learning_rate])
-        none = np.zeros((1, self.model.draws))
-        return np.asarray((self.objective(middle, none) - self.objective(middle, none + 1.0))[0])
+    def areas(
+        self, rates: Floats, counts: Floats, draws: NDArray[np.int64], level: Floats | float
+    ) -> EndAreas:
+        """Return the areas of learning rates that are held for some steps each, for a given level.
 
-    @cached_property
-    def _carried(self) -> Floats:
-        """S2_cpt of a run that stays at the base's learning rate: 0 unless the memory is carried over."""
-        areas = continual_areas(
-            self.base.schedule,
-            constant(self.steps, self.initial),
-            [self.steps],
-            carry_memory=self.model.law.sample.frame.spec.law.carry_memory,
-            momentum_range=self.model.law.sample.momentum_range,
+        Parameters
+        ----------
+        rates, counts : ndarray, shape (stretches,)
+        draws : ndarray of int
+        level : float or ndarray, shape (draws,)
+        """
+        form, coefficients = self.model.sample.form, self.model.sample.coefficients
+        safe = np.maximum(rates, LOWEST_RATE)
+        interval = form.powers.interval
+        nodes = counts @ safe[:, None] ** interval.at_nodes() + self._table.forward[0]
+        log_area = form.forward_basis(coefficients) @ interval.series(np.log(nodes))
+        relative = safe / form.reference_rate
+        shift = form.reference_rate * float(counts @ relative**form.shift_power)
+        return EndAreas(
+            np.broadcast_to(log_area, self.model.draws)[draws],
+            np.full(draws.size, shift),
+            np.full(draws.size, float(counts @ form.paces(safe))),
+            np.maximum(np.broadcast_to(level, draws.shape), SMALLEST),
         )
-        return self._of_draws(areas)
 
-    def _of_draws(self, areas: PhaseAreas) -> Floats:
-        """Return S2_cpt at the only one of the points, shape (draws,)."""
-        areas_of_parts = [
-            weight * areas.annealing_cpt.evaluate(momenta)[:, 0] for momenta, weight in self.parts
-        ]
-        return np.sum(areas_of_parts, axis=0)
+    def level(self, schedule: Schedule, term: Term) -> Floats:
+        """Return the level after the last step under the law's own term or the multi-power one, (draws,).
 
-    def area(self, schedule: Schedule, term: Term) -> Floats:
-        """Return S2_cpt, or what the multi-power term has in its place, shape (draws,)."""
+        Of the multi-power term there is nothing but the run's own falls: what is carried over from PT
+        fades as under the law's own.
+        """
+        sample = self.model.sample
         if term == "annealing":
-            areas = continual_areas(
-                self.base.schedule,
-                schedule,
-                [self.steps],
-                carry_memory=self.model.law.sample.frame.spec.law.carry_memory,
-                momentum_range=self.model.law.sample.momentum_range,
-            )
-            return self._of_draws(areas)
+            areas = continual_areas(self.base.schedule, schedule, [self.steps], sample.form)
+            basis = sample.form.level_basis(sample.coefficients)
+            return np.asarray(np.maximum(basis @ areas.level_cpt[0], SMALLEST))
         falls = Falls.of(schedule.learning_rates(), self.initial, np.array([self.steps]))
-        area = self._carried
-        for pace, scale in self._matched:
+        paced = float(sample.form.paces(schedule.learning_rates()).sum())
+        level = np.full(self.model.draws, self.initial)
+        for momenta, weight, start in self.parts:
+            pace, factor, _ = self.match.at(momenta)
             blocks = max(1, pace.size * falls.size.shape[1] // BLOCK + 1)
             reduced = [
                 MultiPower().reduced(falls, _coefficients(paces[:, None]), np)[:, 0]
                 for paces in np.array_split(pace, blocks)
             ]
-            area = area + scale * np.concatenate(reduced)
-        return np.asarray(area)
+            carried = (start - self.initial) * momenta**paced
+            level += weight * (carried - factor * np.concatenate(reduced))
+        return np.asarray(np.maximum(level, SMALLEST))
 
-    def losses(self, forward: Floats, areas: Floats) -> Floats:
-        """Return losses, shape (domains, schedules, draws), from S1_cpt and areas, (schedules, draws)."""
-        table, sample = self._table, self.model.law.sample
-        law, rows = sample.frame.law, forward[:, None]
+    def losses(self, areas: EndAreas, draws: NDArray[np.int64]) -> Floats:
+        """Return losses at the end in some draws, shape (domains, draws)."""
+        table, sample = self._table, self.model.sample
+        law = sample.frame.law
+        one = np.ones((1, 1))
         losses = []
         for index in range(len(self.model.domains)):
-            ends = Columns(
+            end = Columns(
                 domain_index=index,
-                areas=(table.annealing, areas),
-                steps=np.full_like(rows, self.steps),
-                cpt_steps=np.full_like(rows, self.steps),
-                forward_pt=np.full_like(rows, table.forward[0]),
-                forward_cpt=rows,
-                target_share=np.full_like(rows, 1.0 - self.replay),
-                learning_rate=np.zeros_like(rows),
+                levels=(table.level[:, draws], areas.level[None]),
+                log_area=areas.log_area[None],
+                steps=self.steps * one,
+                cpt_steps=self.steps * one,
+                paced_steps=areas.paced[None],
+                forward_cpt=areas.shift[None],
+                start_pt=table.start[0] * one,
+                start_cpt=max(self.initial, SMALLEST) * one,
+                target_share=(1.0 - self.replay) * one,
+                learning_rate=0.0 * one,
             )
-            coefficients = gather(ends, sample.coefficients)
-            losses.append(ends.losses(law, coefficients, table.offset[index]))
+            coefficients = {
+                name: value[draws] for name, value in gather(end, sample.coefficients).items()
+            }
+            losses.append(end.losses(law, coefficients, table.offset[index][:, draws])[0])
         return np.stack(losses)
 
-    def objective(self, forward: Floats, areas: Floats) -> Floats:
-        """Return the weighted sum of `losses` over validation sets, shape (schedules, draws)."""
-        return np.asarray(np.tensordot(self.weights, self.losses(forward, areas), axes=1))
+    def objective(self, areas: EndAreas, draws: NDArray[np.int64]) -> Floats:
+        """Return the weighted sum of `losses` over validation sets, shape (draws,)."""
+        return np.asarray(self.weights @ self.losses(areas, draws))
 
     def values(self, schedule: Schedule, term: Term) -> Floats:
         """Return the objective after the last step of a schedule in every draw, shape (draws,)."""
-        forward = np.array([float(schedule.learning_rates().sum())])
-        return np.asarray(self.objective(forward, self.area(schedule, term)[None])[0])
+        rates = schedule.learning_rates()
+        level = self.level(schedule, term)
+        areas = self.areas(rates, np.ones(rates.size), self._every, level)
+        return self.objective(areas, self._every)
 
     def expected(self, schedule: Schedule, criterion: Criterion) -> float:
-        """Return the expected objective of a schedule.
+        """Return the expected objective of a schedule, over `few` draws.
 
         Parameters
         ----------
@@ -184,20 +223,21 @@ class ScheduleEnd:
             Which term is used; both stands for the mean of the two.
         """
         rates = schedule.learning_rates()
-        forward = np.array([float(rates.sum())])
-        value = float(self.objective(forward, np.zeros((1, self.model.draws))).mean())
-        terms = terms_of(criterion)
-        for term in terms:
-            if term == "annealing":
-                offset, by_rate = self._annealing_slopes
-                taken = offset + float(by_rate @ rates)
-            else:
-                pace, weights = self._paces
-                falls = Falls.of(rates, self.initial, np.array([self.steps]))
-                reduced = MultiPower().reduced(falls, _coefficients(pace[:, None]), np)
-                taken = float(weights @ reduced[:, 0])
-            value -= taken / len(terms)
-        return value
+        return self.score(rates, np.ones(rates.size), criterion)
+
+    def score(self, rates: Floats, counts: Floats, criterion: Criterion) -> float:
+        """Return the expected objective of learning rates that are held for some steps each.
+
+        Parameters
+        ----------
+        rates, counts : ndarray, shape (stretches,)
+        criterion : {"annealing", "multi_power", "both"}
+        """
+        values = []
+        for term in terms_of(criterion):
+            areas = self.areas(rates, counts, self.few, self._level_at_end(term, rates, counts))
+            values.append(self.objective(areas, self.few).mean())
+        return float(np.mean(values))
 
     def slopes(self, rates: Floats, counts: Floats, criterion: Criterion) -> tuple[float, Floats]:
         """Return the expected objective, and its slope by the learning rate of each stretch.
@@ -208,57 +248,81 @@ class ScheduleEnd:
             Learning rates, and for how many steps each is held.
         criterion : {"annealing", "multi_power", "both"}
         """
-        reference = self.model.law.sample.frame.reference.learning_rate
-        forward = max(float(counts @ rates), STEP * self.steps * reference)
-        around = forward * np.array([1.0 - STEP, 1.0, 1.0 + STEP])
-        none = np.zeros((3, self.model.draws))
-        below, here, above = self.objective(around, none).mean(axis=1)
-        value, slopes = float(here), counts * (above - below) / (2.0 * STEP * forward)
-        terms = terms_of(criterion)
+        form, terms = self.model.sample.form, terms_of(criterion)
+        safe = np.maximum(rates, LOWEST_RATE)
+        power = self.model.sample.coefficients.get("rho", np.ones(self.model.draws))[self.few]
+        by_shift = (
+            form.shift_power * counts * (safe / form.reference_rate) ** (form.shift_power - 1.0)
+        )
+        by_pace = form.memory_clock * counts * form.paces(safe) / safe
+        value, slopes = 0.0, np.zeros(rates.size)
         for term in terms:
-            if term == "annealing":
-                offset, each = self._annealing_slopes
-                first = np.cumsum(counts) - counts
-                by_rate = np.add.reduceat(each, first.astype(np.int64))
-                taken = offset + float(by_rate @ rates)
-            else:
-                pace, weights = self._paces
-                reduced, by_pace = reduced_at_end(rates, counts, self.initial, pace, BETA, GAMMA)
-                taken, by_rate = float(weights @ reduced), weights @ by_pace
-            value, slopes = value - taken / len(terms), slopes - by_rate / len(terms)
+            level, by_rate = self._level_slopes(term, rates, counts)
+            areas = self.areas(rates, counts, self.few, level)
+            by_area = power[:, None] * counts * safe ** (power[:, None] - 1.0)
+            by_area /= np.exp(areas.log_area)[:, None]
+            each = self._by(areas, self.few, "log_area") @ by_area
+            each = each + self._by(areas, self.few, "shift").sum() * by_shift
+            each = each + self._by(areas, self.few, "paced").sum() * by_pace
+            each = each + self._by(areas, self.few, "level") @ by_rate
+            value += float(self.objective(areas, self.few).mean()) / len(terms)
+            slopes += each / (self.few.size * len(terms))
         return value, slopes
 
-    @cached_property
-    def _annealing_slopes(self) -> tuple[float, Floats]:
-        """What S2 takes off the expected objective: the part of eta_0, and the slope by each rate."""
-        left = np.arange(self.steps - 1.0, -1.0, -1.0)
-        by_rate, offset = np.zeros(self.steps), float(np.mean(self.gain * self._carried))
-        for momenta, weight in self.parts:
-            gain = self.gain * weight
-            for rows in np.array_split(
-                np.arange(momenta.size), momenta.size * self.steps // BLOCK + 1
-            ):
-                fading = np.exp(np.outer(np.log(momenta[rows]), left))
-                by_rate -= gain[rows] @ fading / momenta.size
-            first = -np.expm1(self.steps * np.log(momenta)) / (1.0 - momenta)
-            offset += float(np.mean(gain * self.initial * first))
-        return offset, by_rate
-
-    @cached_property
-    def _paces(self) -> tuple[Floats, Floats]:
-        """A few paces with the gains of the draws that they stand for, shape (PACES,) each.
-
-        What is carried over is the same for every schedule, and left out.
-        """
-        pace = np.concatenate([part for part, _ in self._matched])
-        scale = np.concatenate([part for _, part in self._matched])
-        weights = np.tile(self.gain, len(self.parts)) * scale / self.model.draws
-        groups = np.array_split(np.argsort(pace), min(PACES, pace.size))
-        middle = [
-            float(np.exp(np.average(np.log(pace[rows]), weights=np.abs(weights[rows]))))
-            for rows in groups
+    def _by(self, areas: EndAreas, draws: NDArray[np.int64], name: str) -> Floats:
+        """Return the slope of the objective by one of the areas, shape (draws,)."""
+        value = getattr(areas, name)
+        step = STEP * (np.ones(draws.size) if name == "log_area" else value)
+        ends = [
+            self.objective(EndAreas(**(vars(areas) | {name: value + sign * step})), draws)
+            for sign in (-1.0, 1.0)
         ]
-        return np.array(middle), np.array([float(weights[rows].sum()) for rows in groups])
+        return np.asarray((ends[1] - ends[0]) / (2.0 * step))
+
+    def _level_at_end(self, term: Term, rates: Floats, counts: Floats) -> Floats:
+        """Return the level at the end of stretches in `few` draws, shape (draws,)."""
+        paced = counts * self.model.sample.form.paces(rates)
+        after = np.append(np.cumsum(paced[::-1])[::-1], 0.0)
+        level = np.zeros(self.few.size)
+        for momenta, weight, start in self._few_parts:
+            if term == "annealing":
+                left = np.exp(np.log(momenta)[:, None] * after)
+                reached = start * left[:, 0] + np.diff(left, axis=1) @ rates
+            else:
+                pace, factor, _ = self.match.at(momenta)
+                reduced, _ = reduced_at_end(rates, counts, self.initial, pace, BETA, GAMMA)
+                carried = (start - self.initial) * momenta ** after[0]
+                reached = self.initial + carried - factor * reduced
+            level += weight * reached
+        return level
+
+    @property
+    def _few_parts(self) -> list[tuple[Floats, Floats, Floats]]:
+        few = self.few
+        return [(momenta[few], weight[few], start[few]) for momenta, weight, start in self.parts]
+
+    def _level_slopes(self, term: Term, rates: Floats, counts: Floats) -> tuple[Floats, Floats]:
+        """Return the level at the end in `few` draws, and its slope by each rate, (draws, stretches)."""
+        from bayes_cpt.laws.recursion import level_slopes
+
+        form = self.model.sample.form
+        level, slopes = np.zeros(self.few.size), np.zeros((self.few.size, rates.size))
+        paces = form.paces(rates)
+        by_rate = form.memory_clock * paces / np.maximum(rates, LOWEST_RATE)
+        for momenta, weight, start in self._few_parts:
+            if term == "annealing":
+                reached, each = start.copy(), np.empty(slopes.shape)
+                level_slopes(rates, counts, paces, by_rate, np.log(momenta), reached, each)
+            else:
+                pace, factor, _ = self.match.at(momenta)
+                reduced, by_pace = reduced_at_end(rates, counts, self.initial, pace, BETA, GAMMA)
+                carried = (start - self.initial) * momenta ** float(counts @ paces)
+                reached = self.initial + carried - factor * reduced
+                each = (carried * np.log(momenta))[:, None] * (counts * by_rate)
+                each = each - factor[:, None] * by_pace
+            level, slopes = level + weight * reached, slopes + weight[:, None] * each
+        # A level that is none has no slope.
+        return level, np.where(level[:, None] > SMALLEST, slopes, 0.0)
 
 
 def terms_of(criterion: Criterion) -> tuple[Term, ...]:

@@ -8,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.laws.closed_areas import DECAYS, ScheduleBatch
+from bayes_cpt.laws.schedule_batch import DECAYS, ScheduleBatch
+from bayes_cpt.model.discrepancy import Configuration
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
 
@@ -110,6 +111,30 @@ class Candidates:
             case "relative_final":
                 return batch.last_rate / batch.peak
         return getattr(batch, name)
+
+    def configuration(self, forward_cpt: NDArray[np.floating]) -> Configuration:
+        """Return what the law's misfit depends on.
+
+        Parameters
+        ----------
+        forward_cpt : ndarray, shape (candidates,)
+            S1_cpt after the last step, LR·steps.
+        """
+        batch = self.schedules
+        schedules = [base.schedule for base in self.bases]
+        forward_pt = np.array(
+            [0.0 if own is None else own.learning_rates().sum() for own in schedules]
+        )
+        # A line down to the peak is highest at its first step.
+        first = batch.initial + (batch.peak - batch.initial) / np.maximum(batch.warmup_steps, 1)
+        return Configuration(
+            replay=self.replay,
+            initial=batch.initial,
+            peak=np.maximum(batch.peak, first),
+            mean=forward_cpt / batch.steps,
+            last=batch.last_rate,
+            forward_pt=forward_pt[self.base],
+        )
 
     @cached_property
     def _pretraining_peaks(self) -> Floats:

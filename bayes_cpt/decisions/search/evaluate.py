@@ -9,18 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.decisions.search.candidates import Candidates
-from bayes_cpt.decisions.search.layout import (
-    BaseTable,
-    Block,
-    Layout,
-    Losses,
-    PooledLayout,
-    pooled,
-)
+from bayes_cpt.decisions.search.layout import BaseTable, Block, Layout, Losses
 from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.forecast.error_correlation import error_correlation
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.trials import LawSample, base_losses
-from bayes_cpt.study.runs import Base
+from bayes_cpt.model.discrepancy import Configuration, ErrorCorrelation, SharedMisfit
+from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
 
 type Floats = NDArray[np.floating]
@@ -32,42 +27,42 @@ BLOCK = 2**17
 
 
 @dataclass(frozen=True, eq=False)
-class LawDraws:
-    """One law in some posterior draws.
-
-    Parameters
-    ----------
-    sample : LawSample
-        The law's coefficients.
-    parameters : dict of str to ndarray, shape (draws, ...)
-        What was sampled, for the sizes of residuals.
-    """
-
-    sample: LawSample
-    parameters: dict[str, NDArray[np.float64]]
-
-
-@dataclass(frozen=True, eq=False)
 class FinalLosses:
-    """The laws of a fit in some posterior draws, to be evaluated at the last step of candidates.
+    """The law of a fit in some posterior draws, to be evaluated at the last step of candidates.
 
     Parameters
     ----------
     study : Study
         That was fitted.
-    laws : tuple of LawDraws
-        One, unless the fit is a stack (see `Posterior.shares`).
+    sample : LawSample
+        The law's coefficients.
+    parameters : dict of str to ndarray, shape (draws, ...)
+        What was sampled, for the sizes of residuals.
     measured : callable
         Returns the measured losses of a base on each validation set, None where there is none.
+    correlation : ErrorCorrelation
+        How alike the errors of the two losses of a run are.
+    misfit : SharedMisfit
+        What the law misses as a function of the configuration, in each draw.
     """
 
     study: Study
-    laws: tuple[LawDraws, ...]
+    sample: LawSample
+    parameters: dict[str, NDArray[np.float64]]
     measured: Callable[[Base], Losses]
+    correlation: ErrorCorrelation
+    misfit: SharedMisfit
 
     @classmethod
-    def of(cls, posterior: Posterior, draws: int = DRAWS) -> Self:
-        """Return the laws in about as many draws, spread evenly over the chains.
+    def of(cls, posterior: Posterior, draws: int = DRAWS, seed: int = 0) -> Self:
+        """Return the law in about as many draws, spread evenly over the chains.
+
+        Parameters
+        ----------
+        posterior : Posterior
+        draws : int
+        seed : int
+            Of what the law misses.
 
         Raises
         ------
@@ -85,56 +80,65 @@ class FinalLosses:
                 return base_losses(posterior, posterior.study, base)
             return (None,) * len(frame.domains)
 
-        laws = [
-            LawDraws(LawSample.of(law, count or draws), law.parameters(count))
-            for law, count in posterior.shares(draws)
-        ]
-        return cls(posterior.study, tuple(laws), measured)
+        sample = LawSample.of(posterior, draws)
+        parameters = posterior.parameters(draws)
+        correlation = error_correlation(posterior)
+        misfit = SharedMisfit(sample.draws, correlation.misfit, len(frame.domains), seed)
+        return cls(posterior.study, sample, parameters, measured, correlation, misfit)
+
+    def innovations(self, base: Base, run: Run, knots: int) -> Floats:
+        """Return the innovations of a run's misfit, shape (domains, draws, knots).
+
+        Parameters
+        ----------
+        base : Base
+            Of the run.
+        run : Run
+        knots : int
+            How many innovations.
+        """
+        configuration = Configuration.of(base.schedule, run.schedule, run.replay or 0.0)
+        features = configuration.features(self.sample.frame.reference)
+        return self.misfit.innovations(features, knots)[:, 0]
 
     @property
     def draws(self) -> int:
-        """Number of posterior draws, of all laws together."""
-        return sum(law.sample.draws for law in self.laws)
+        """Number of posterior draws."""
+        return self.sample.draws
 
     @property
     def domains(self) -> tuple[str, ...]:
         """The validation sets, general and target."""
-        return self.laws[0].sample.frame.domains
+        return self.sample.frame.domains
 
-    @property
-    def law(self) -> LawDraws:
-        """The only law: what asks for it has refused stacks (`bayes_cpt.inference.stacked.one_law`)."""
-        (law,) = self.laws
-        return law
+    def bases(self, bases: tuple[Base, ...]) -> BaseTable:
+        """Return what the law says of bases at the transfer."""
+        return BaseTable.of(self.sample, bases, [self.measured(base) for base in bases])
 
-    def bases(self, bases: tuple[Base, ...]) -> tuple[BaseTable, ...]:
-        """Return what each law says of bases at the transfer.
-
-        Parameters
-        ----------
-        bases : tuple of Base
-        """
-        measured = [self.measured(base) for base in bases]
-        return tuple(BaseTable.of(law.sample, bases, measured) for law in self.laws)
-
-    def base_losses(self, bases: tuple[Base, ...]) -> Floats:
-        """Return the losses of bases, measured or else the laws', shape (domains, bases, draws).
-
-        Parameters
-        ----------
-        bases : tuple of Base
-        """
-        return pooled([table.loss for table in self.bases(bases)])
-
-    def layout(self, candidates: Candidates) -> PooledLayout:
-        """Return candidates laid out for the laws; for few, it gives losses in double precision."""
-        tables = zip(self.laws, self.bases(candidates.bases), strict=True)
-        layouts = [Layout(law.sample, law.parameters, candidates, table) for law, table in tables]
-        return PooledLayout(candidates, tuple(layouts))
+    def layout(self, candidates: Candidates) -> Layout:
+        """Return candidates laid out for the law; for few of them, it gives losses in double precision."""
+        return Layout(
+            self.sample,
+            self.parameters,
+            candidates,
+            self.bases(candidates.bases),
+            self.misfit,
+            self.correlation,
+        )
 
     def losses(self, candidates: Candidates) -> Floats:
-        """Return the laws' expected losses, shape (domains, candidates, draws), nats/token."""
+        """Return the law's expected losses, shape (domains, candidates, draws), nats/token."""
         return self.layout(candidates).losses(np.arange(len(candidates)))
+
+    def expected(self, candidates: Candidates) -> Floats:
+        """Return the law's losses and what it misses, of the shape of `losses`.
+
+        Parameters
+        ----------
+        candidates : Candidates
+        """
+        layout, rows = self.layout(candidates), np.arange(len(candidates))
+        return layout.losses(rows) + layout.missed(rows)
 
     def map[T](
         self, candidates: Candidates, function: Callable[[Block], T], cores: int | None = None

@@ -4,8 +4,8 @@ See `bayes_cpt.forecast.columns`. Where there are many candidates the law is eva
 precision: the same terms, in half the time, within 1e-5 nats.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -13,11 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.decisions.search.candidates import Candidates
-from bayes_cpt.forecast.columns import Columns
+from bayes_cpt.forecast.columns import Bases, Columns
 from bayes_cpt.landmarks.trials import LawSample, Trial
-from bayes_cpt.laws.areas import MomentumRange, annealing_basis, annealing_memory
+from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.laws.law import gather
-from bayes_cpt.model.residuals import ONSET_SHARE, Placed, misfit_variance, predictive_variance
+from bayes_cpt.laws.phase_areas import transfer_state
+from bayes_cpt.laws.schedule_batch import Ends
+from bayes_cpt.model.base_level import kept_level, unmeasured_level
+from bayes_cpt.model.discrepancy import (
+    OWN_SHARE,
+    Combined,
+    ErrorCorrelation,
+    SharedMisfit,
+    correlated,
+    variance_of_sum,
+)
+from bayes_cpt.model.residuals import ONSET_SHARE, Placed, Scales, predictive_parts, unit_ramps
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.schedules import constant
 
@@ -38,13 +49,75 @@ class Block:
         Which candidates they are.
     losses : ndarray, shape (domains, block, draws)
         The law's expected losses, nats/token.
-    noise : callable
-        Returns the sd of a single run about them, of the same shape (see `Layout.noise`).
+    missed, spread : callable
+        Return what the law misses in each draw, of the same shape, and the sizes of all that moves a loss
+        about the law's (see `Layout`).
     """
 
     rows: Ints
     losses: Floats
-    noise: Callable[[], Floats]
+    missed: Callable[[], Floats]
+    spread: Callable[[], "Spread"]
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """What moves the losses of a run about the law's, as standard deviations in each draw.
+
+    Parameters
+    ----------
+    law : ndarray, shape (domains, candidates, draws)
+        Of what the law misses, which would come again in a run of the same configuration.
+    own : ndarray, shape (domains, candidates, draws)
+        Of what it misses of the single run.
+    fluctuation : ndarray, shape (domains, candidates, draws)
+        Of a single run about all that.
+    correlation : ErrorCorrelation
+        Between the validation sets.
+    """
+
+    law: Floats
+    own: Floats
+    fluctuation: Floats
+    correlation: ErrorCorrelation
+
+    def single_run(self) -> Floats:
+        """Return the sd of each loss of a single run, shape (domains, candidates, draws)."""
+        return np.sqrt(self.law**2 + self.chance() ** 2)
+
+    def chance(self) -> Floats:
+        """Return the sd of each loss of a run about its configuration's, shape of `own`."""
+        return np.sqrt(self.own**2 + self.fluctuation**2)
+
+    def about(self, generator: np.random.Generator) -> Floats:
+        """Return draws of single runs about their configurations' losses, shape of `own`.
+
+        Parameters
+        ----------
+        generator : numpy.random.Generator
+        """
+        alike = self.correlation
+        parts = ((self.own, alike.misfit), (self.fluctuation, alike.fluctuation))
+        found = np.zeros(self.own.shape)
+        for sizes, share in parts:
+            found += sizes * correlated(generator.standard_normal(sizes.shape), share)
+        return found
+
+    def of_sum(self, weights: Floats, *, single_run: bool = True) -> Floats:
+        """Return the sd of a weighted sum of the losses of a run, shape (candidates, draws).
+
+        Parameters
+        ----------
+        weights : ndarray, shape (domains,)
+        single_run : bool
+            Whether what is the run's own counts, or the expected loss is asked for.
+        """
+        alike = self.correlation
+        parts = [(self.law, alike.misfit)]
+        if single_run:
+            parts += [(self.own, alike.misfit), (self.fluctuation, alike.fluctuation)]
+        variance = sum(variance_of_sum(sizes, share, weights) for sizes, share in parts)
+        return np.sqrt(np.maximum(variance, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,24 +126,27 @@ class BaseTable:
 
     Parameters
     ----------
-    forward : ndarray, shape (bases,)
-        S1_pt, 0 of an unknown base.
-    annealing : ndarray, shape (bases, draws)
-        S2_pt.
+    start : ndarray, shape (bases,)
+        Learning rate that S2_pt counts from, raw LR.
+    level : ndarray, shape (bases, draws)
+        Level of the learning rate at the end of PT, raw LR.
     loss, offset : ndarray, shape (domains, bases, draws)
         What was measured, else the law's loss; and how far it lies above the law's.
     known : ndarray of bool, shape (domains, bases)
         Whether it was measured.
-    memories : ndarray, shape (bases, nodes)
-        m at each node of the momenta, 0 unless it is carried across.
+    forward : ndarray, shape (bases, power nodes)
+        S1_pt at each node of rho, 0 of an unknown base.
+    initial : ndarray, shape (bases, momentum nodes)
+        Level before the first step of CPT at each node of lambda.
     """
 
-    forward: Floats
-    annealing: Floats
+    start: Floats
+    level: Floats
     loss: Floats
     offset: Floats
     known: NDArray[np.bool_]
-    memories: Floats
+    forward: NDArray[np.float64]
+    initial: NDArray[np.float64]
 
     @classmethod
     def of(cls, sample: LawSample, bases: tuple[Base, ...], measured: list[Losses]) -> Self:
@@ -84,34 +160,23 @@ class BaseTable:
         _, points = sample.points(trials, [[]] * len(trials))
         table = (len(bases), len(frame.domains))
         law = np.asarray(frame.law.loss(points, gather(points, coefficients), np))
-        annealing, _ = points.annealing_areas(coefficients, np)
+        level, _ = points.learning_rate_levels(coefficients, np)
         loss = np.where(points.base_known > 0, points.loss, law)
-        memories = np.zeros((len(bases), sample.momentum_range.nodes))
-        if frame.spec.law.carry_memory:
-            memories = np.array([_memories(base, sample.momentum_range) for base in bases])
+        states = [transfer_state(base.schedule, sample.form) for base in bases]
         return cls(
-            forward=points.forward_pt.reshape(table)[:, 0],
-            annealing=annealing.reshape(-1, *table)[..., 0].T,
+            start=points.start_pt.reshape(table)[:, 0],
+            level=level.reshape(-1, *table)[..., 0].T,
             loss=loss.reshape(-1, *table).transpose(2, 1, 0),
             offset=(loss - law).reshape(-1, *table).transpose(2, 1, 0),
             known=points.base_known.reshape(table).T > 0,
-            memories=memories,
+            forward=np.array([state.forward for state in states]),
+            initial=np.array([state.initial_levels(sample.form) for state in states]),
         )
-
-
-def _memories(base: Base, momentum_range: MomentumRange) -> list[float]:
-    schedule = base.schedule
-    if schedule is None:
-        return [0.0] * momentum_range.nodes
-    rates, warmup = schedule.learning_rates(), schedule.warmup_steps
-    before = float(rates[max(warmup - 1, 0)])
-    momenta = momentum_range.node_momenta()
-    return [annealing_memory(rates[warmup:], float(own), before) for own in momenta]
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Candidates with all that one law and the residuals take of them.
+    """Candidates with all that the law and the residuals take of them.
 
     Parameters
     ----------
@@ -121,12 +186,18 @@ class Layout:
     candidates : Candidates
     bases : BaseTable
         Of the candidates' bases.
+    misfit : SharedMisfit
+        What the law misses as a function of the configuration.
+    correlation : ErrorCorrelation
+        Between the losses of a run.
     """
 
     sample: LawSample
     parameters: dict[str, NDArray[np.float64]]
     candidates: Candidates
     bases: BaseTable
+    misfit: SharedMisfit
+    correlation: ErrorCorrelation
 
     @property
     def domains(self) -> range:
@@ -142,41 +213,72 @@ class Layout:
         return {
             "steps": steps,
             "cpt_steps": steps,
-            "forward_pt": self.bases.forward[self.candidates.base],
-            "forward_cpt": schedules.forward_area(),
+            "paced_steps": self.areas.paced_steps,
+            "forward_cpt": self.areas.forward,
+            "start_pt": self.bases.start[self.candidates.base],
+            "start_cpt": np.maximum(schedules.initial, SMALLEST),
             "target_share": 1.0 - self.candidates.replay,
             "learning_rate": schedules.last_rate / reference,
         }
 
     @cached_property
-    def series(self) -> Floats:
-        """The schedule's part of S2_cpt, shape (candidates, nodes)."""
-        memories = self.bases.memories
-        carried = memories[self.candidates.base] if memories.any() else 0.0
-        schedules, momentum_range = self.candidates.schedules, self.sample.momentum_range
-        return schedules.annealing_series(momentum_range, carried).coefficients
-
-    @cached_property
-    def basis(self) -> Floats:
-        """The momentum's part of S2_cpt, shape (nodes, draws)."""
-        basis = annealing_basis(self.sample.coefficients, self.sample.momentum_range)
-        return np.ascontiguousarray(basis.T)
+    def areas(self) -> Ends:
+        """The schedules' part of the areas after the last step."""
+        bases, base = self.bases, self.candidates.base
+        return self.candidates.schedules.ends(
+            self.sample.form, bases.initial[base], bases.forward[base]
+        )
 
     @cached_property
     def _precisions(self) -> dict[Any, "_Drawn"]:
         return {own: _Drawn.of(self, own) for own in (np.float64, SINGLE)}
 
+    @cached_property
+    def features(self) -> Floats:
+        """What the misfit depends on, shape (candidates, features)."""
+        return self.candidates.configuration(self.areas.forward).features(
+            self.sample.frame.reference
+        )
+
+    @cached_property
+    def _lengths(self) -> tuple[Ints, Ints]:
+        """The different numbers of steps, and the place of each candidate's among them."""
+        found, place = np.unique(self.candidates.schedules.steps, return_inverse=True)
+        return found, place
+
+    @cached_property
+    def _ramps(self) -> Floats:
+        """What innovations of the misfit add after each number of steps, shape (lengths, knots)."""
+        frame = self.sample.frame
+        onset = ONSET_SHARE * frame.reference.steps
+        return np.asarray(unit_ramps(self._lengths[0], onset, frame.spec.residuals.misfit_memory))
+
+    @cached_property
+    def _combined(self) -> Combined:
+        return self.misfit.along(self._ramps)
+
     def prepare(self) -> None:
         """Compute what all candidates share: threads need not wait for each other then."""
-        _ = self.columns, self.series, self._precisions
+        _ = self.columns, self.areas, self._precisions, self.features, self._combined
+
+    def block(self, rows: Ints) -> Block:
+        """Return some candidates in single precision."""
+        return Block(
+            rows,
+            self.losses(rows, SINGLE),
+            lambda: self.missed(rows, SINGLE),
+            lambda: self.spread(rows, SINGLE),
+        )
 
     def ends(self, rows: Ints, dtype: Any = np.float64) -> list[Columns]:
         """Return the last steps of some candidates on each validation set."""
         drawn = self._precisions[dtype]
-        before = drawn.annealing[self.candidates.base[rows]]
-        areas = (before, self.series[rows].astype(dtype) @ drawn.basis)
+        before = drawn.level[self.candidates.base[rows]]
+        after = self.areas.level[rows].astype(dtype) @ drawn.bases.level
+        levels = (before, np.maximum(after, dtype(SMALLEST)))
+        log_area = self.areas.log_forward[rows].astype(dtype) @ drawn.bases.forward
         columns = {name: own[rows, None].astype(dtype) for name, own in self.columns.items()}
-        return [Columns(index, areas, **columns) for index in self.domains]
+        return [Columns(index, levels, log_area, **columns) for index in self.domains]
 
     def losses(self, rows: Ints, dtype: Any = np.float64) -> Floats:
         """Return the law's losses of some candidates, shape (domains, candidates, draws)."""
@@ -188,96 +290,92 @@ class Layout:
             found[end.domain_index] = end.losses(self.sample.frame.law, coefficients, offset)
         return found
 
-    def noise(self, rows: Ints, dtype: Any = np.float64) -> Floats:
-        """Return the sd of a single run about its expected loss, shape (domains, candidates, draws).
+    def missed(self, rows: Ints, dtype: Any = np.float64) -> Floats:
+        """Return draws of what the law misses of some candidates, shape (domains, candidates, draws).
 
-        See `bayes_cpt.model.residuals.predictive_variance`.
+        A function of the configuration in each draw (see `bayes_cpt.model.discrepancy`), whose mean over
+        draws is 0: the law's own losses are expected, free of the Monte Carlo error of what is drawn here.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Which candidates.
+        dtype : type
+            Precision.
         """
-        frame, drawn = self.sample.frame, self._precisions[dtype]
-        steps = self.candidates.schedules.steps[rows]
-        onset = ONSET_SHARE * frame.reference.steps
-        memory = frame.spec.residuals.misfit_memory
-        misfit = misfit_variance(steps, onset, memory)[:, None].astype(dtype)
-        found = np.empty((len(self.domains), rows.size, self.sample.draws), dtype)
+        found = self._combined.at(self.features[rows], self._lengths[1][rows]).astype(dtype)
+        for end in self.ends(rows, dtype):
+            known = self.bases.known[end.domain_index, self.candidates.base[rows]]
+            share = dtype(np.sqrt(1.0 - OWN_SHARE))
+            found[end.domain_index] *= share * self._scales(end, dtype).misfit
+            if not known.all():
+                level = self._levels(end, rows, dtype) * ~known[:, None]
+                found[end.domain_index] += level * self.misfit.levels[end.domain_index]
+        # A single draw is a law, not a sample that has a mean.
+        return found - found.mean(axis=-1, keepdims=True) if found.shape[-1] > 1 else found
+
+    def spread(self, rows: Ints, dtype: Any = np.float64) -> Spread:
+        """Return the sizes of what moves losses about the law's.
+
+        See `bayes_cpt.model.residuals.predictive_parts`.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Which candidates.
+        dtype : type
+            Precision.
+        """
+        squares = (self._ramps**2).sum(axis=1)
+        misfit = squares[self._lengths[1][rows], None].astype(dtype)
+        shape = (len(self.domains), rows.size, self.sample.draws)
+        fluctuation, law, own = (np.empty(shape, dtype) for _ in range(3))
         end: Any
         for end in self.ends(rows, dtype):
             known = self.bases.known[end.domain_index, self.candidates.base[rows]]
             floating = (~known)[:, None].astype(dtype)
-            scales = frame.residual_scales(end, 0.0, drawn.parameters, drawn.coefficients, np)
+            scales = self._scales(end, dtype)
+            if not known.all():
+                scales = replace(scales, offset=self._levels(end, rows, dtype))
             placed = Placed(scales, end.steps, floating, dtype(0.0))
-            found[end.domain_index] = np.sqrt(predictive_variance(placed, misfit, np))
+            parts = predictive_parts(placed, placed, dtype(1.0 - OWN_SHARE) * misfit, np)
+            for whole, part in zip((fluctuation, law), parts, strict=True):
+                whole[end.domain_index] = np.sqrt(part)
+            own[end.domain_index] = np.sqrt(dtype(OWN_SHARE) * misfit) * scales.misfit
+        return Spread(law, own, fluctuation, self.correlation)
+
+    @cached_property
+    def _base_levels(self) -> Floats:
+        """The sd of each base's loss if nobody measured it, shape (domains, bases, draws)."""
+        frame, found = self.sample.frame, np.zeros(self.bases.loss.shape)
+        for domain in self.domains:
+            for index, base in enumerate(self.candidates.bases):
+                schedule = base.schedule
+                if schedule is not None and not self.bases.known[domain, index]:
+                    end = (schedule.steps, schedule.final)
+                    found[domain, index] = unmeasured_level(frame, self.parameters, domain, *end)
         return found
 
+    def _levels(self, end: Columns, rows: Ints, dtype: Any) -> Floats:
+        """Return the sd of what is left at the end of the unknown level of a base."""
+        levels = self._base_levels[end.domain_index, self.candidates.base[rows]].astype(dtype)
+        coefficients = self._precisions[dtype].coefficients
+        return np.asarray(levels * kept_level(self.sample.frame, end, coefficients))
 
-@dataclass(frozen=True, eq=False)
-class PooledLayout:
-    """Candidates laid out for each law of a fit; the draws of all stand side by side.
-
-    Parameters
-    ----------
-    candidates : Candidates
-    laws : tuple of Layout
-    """
-
-    candidates: Candidates
-    laws: tuple[Layout, ...]
-
-    def prepare(self) -> None:
-        """Compute what all candidates share: threads need not wait for each other then."""
-        for law in self.laws:
-            law.prepare()
-
-    def block(self, rows: Ints) -> Block:
-        """Return some candidates in single precision.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-            Which they are.
-        """
-        return Block(rows, self.losses(rows, SINGLE), lambda: self.noise(rows, SINGLE))
-
-    def losses(self, rows: Ints, dtype: Any = np.float64) -> Floats:
-        """Return the laws' losses of some candidates, shape (domains, candidates, draws).
-
-        Parameters
-        ----------
-        rows : ndarray of int
-            Which they are.
-        dtype : dtype
-            Precision.
-        """
-        return pooled([law.losses(rows, dtype) for law in self.laws])
-
-    def noise(self, rows: Ints, dtype: Any = np.float64) -> Floats:
-        """Return the sd of a single run about its expected loss (see `Layout.noise`), of the same shape.
-
-        Parameters
-        ----------
-        rows, dtype
-            As for `losses`.
-        """
-        return pooled([law.noise(rows, dtype) for law in self.laws])
-
-
-def pooled(parts: Sequence[Floats]) -> Floats:
-    """Return arrays of the draws of several laws, which come last, side by side.
-
-    Parameters
-    ----------
-    parts : sequence of ndarray, shape (..., draws)
-    """
-    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+    def _scales(self, end: Any, dtype: Any) -> Scales:
+        drawn = self._precisions[dtype]
+        frame = self.sample.frame
+        return frame.residual_scales(end, 0.0, drawn.parameters, drawn.coefficients, np)
 
 
 @dataclass(frozen=True, eq=False)
 class _Drawn:
-    """What depends on draws, in some precision: the momenta's basis first, which needs all digits."""
+    """What depends on draws, in some precision: the bases of the series first, which need all digits."""
 
     parameters: dict[str, Floats]
     coefficients: dict[str, Floats]
-    basis: Floats
-    annealing: Floats
+    bases: Bases
+    level: Floats
     offset: Floats
 
     @classmethod
@@ -286,6 +384,9 @@ class _Drawn:
             {name: value.astype(dtype) for name, value in given.items()}
             for given in (layout.parameters, layout.sample.coefficients)
         )
-        bases = layout.bases
-        arrays = (own.astype(dtype) for own in (layout.basis, bases.annealing, bases.offset))
-        return cls(parameters, coefficients, *arrays)
+        sample, table = layout.sample, layout.bases
+        bases = Bases.of(sample.form, sample.coefficients)
+        given = Bases(bases.level.astype(dtype), bases.forward.astype(dtype))
+        return cls(
+            parameters, coefficients, given, table.level.astype(dtype), table.offset.astype(dtype)
+        )

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from bayes_cpt.decisions.measures import RiskMeasure
 from bayes_cpt.decisions.search.candidates import Candidates
-from bayes_cpt.decisions.search.layout import Block
+from bayes_cpt.decisions.search.layout import Block, Spread
 from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.valuation import Valuation
 
@@ -31,7 +31,7 @@ class Trait:
     ----------
     measure : RiskMeasure
     new_run : bool
-        Whether a measure of loss is about what a new run would show, not the expected loss.
+        Whether a measure of loss is about what a new run would show, not its expected loss.
     tolerance : float
         Regret that is no regret, nats.
     seed : int
@@ -60,7 +60,8 @@ class Search:
     excess : ndarray, shape (candidates,)
         By how much that exceeds what is allowed, at most; 0 or below is feasible.
     best : ndarray, shape (draws,)
-        The lowest value of each draw over the feasible candidates (over all where none is).
+        The lowest value of each draw over the feasible candidates (over all where none is): of the law's
+        losses with what the law misses.
     optimum : ndarray of int, shape (draws,)
         Which candidate that is.
     """
@@ -187,15 +188,17 @@ def _look(valuation: Valuation, candidates: Candidates, trait: Trait) -> Search:
 
 def _examine(valuation: Valuation, candidates: Candidates, trait: Trait, block: Block) -> _Part:
     measure = trait.measure
-    noisy = trait.new_run or valuation.needs_noise or measure.name == "beat"
-    noise = block.noise() if noisy else None
+    plain = measure.name == "expected" or measure.name in RiskMeasure.RELATIVE
+    needs_spread = bool(valuation.objective.constraints) or not plain
+    spread = block.spread() if needs_spread else None
     values = valuation.changes(candidates, block.losses)
-    breaches = valuation.breaches(candidates, block.losses, noise)
+    whole = valuation.moved(values, block.missed())
+    breaches = valuation.breaches(candidates, block.losses, spread)
     excess = (breaches - valuation.allowed[:, None]).max(axis=0, initial=-np.inf)
     means = values.mean(axis=1)
     scores = means
-    if measure.name not in RiskMeasure.RELATIVE:
-        scores = _score(valuation, candidates, block.losses, values, noise, trait)
+    if spread is not None and not plain:
+        scores = _score(valuation, candidates, block.losses, values, spread, trait)
     feasible = np.flatnonzero(excess <= 0.0)
     return _Part(
         rows=block.rows,
@@ -204,10 +207,10 @@ def _examine(valuation: Valuation, candidates: Candidates, trait: Trait, block: 
         scores=scores,
         breaches=breaches,
         excess=excess,
-        best=(_lowest(values[feasible]), _lowest(values)),
+        best=(_lowest(whole[feasible]), _lowest(whole)),
         optimum=(
-            block.rows[feasible[_first(values[feasible])]] if feasible.size else _nobody(values),
-            block.rows[_first(values)],
+            block.rows[feasible[_first(whole[feasible])]] if feasible.size else _nobody(whole),
+            block.rows[_first(whole)],
         ),
     )
 
@@ -217,28 +220,25 @@ def _score(
     candidates: Candidates,
     losses: Floats,
     values: Floats,
-    noise: Floats | None,
+    spread: Spread,
     trait: Trait,
 ) -> Floats:
+    """Return a measure of the loss itself: nothing is drawn of what the law misses."""
     measure = trait.measure
-    spread = None if noise is None else valuation.spread(noise)
     if measure.run is not None:
         plain = valuation.values(candidates, losses)
-        found = measure.score(
-            plain.T, noise=None if spread is None else spread.T,
-            reference=valuation.of_run(measure.run),
-        )  # fmt: skip
-    else:
-        single_run = spread.T if trait.new_run and spread is not None else None
-        found = measure.score(values.T, noise=single_run)
-    return found
+        sizes = spread.of_sum(valuation.weights).T
+        return measure.score(plain.T, noise=sizes, reference=valuation.of_run(measure.run))
+    sizes = spread.of_sum(valuation.weights, single_run=trait.new_run).T
+    return measure.score(values.T, noise=sizes)
 
 
 def _scores(valuation: Valuation, candidates: Candidates, trait: Trait, best: Floats) -> Floats:
     found = np.empty(len(candidates))
 
     def keep(block: Block) -> None:
-        values = valuation.changes(candidates.take(block.rows), block.losses)
+        law = valuation.changes(candidates.take(block.rows), block.losses)
+        values = valuation.moved(law, block.missed())
         found[block.rows] = trait.measure.score(values.T, best, tolerance=trait.tolerance)
 
     valuation.model.map(candidates, keep)

@@ -12,7 +12,7 @@ from bayes_cpt.decisions.named_base import named_base
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.space import LIMITS, Quantity, Space
 from bayes_cpt.errors import Problem, SpecError
-from bayes_cpt.laws.closed_areas import DECAYS, ScheduleBatch
+from bayes_cpt.laws.schedule_batch import DECAYS, ScheduleBatch
 from bayes_cpt.model.unknown_base import fitted_bases
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.segments import Segment
@@ -21,8 +21,8 @@ from bayes_cpt.study.study import Study
 type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
 
-REPLAY = Quantity(low=0.0, high=0.8, scale="linear")
-LOWEST_PEAK, HIGHEST_PEAK = 0.1, 2.0
+# How far defaults go beyond what CPT runs tried: in replay, and as a factor of the peak LR.
+REPLAY_BEYOND, PEAK_BEYOND = 0.05, 1.5
 WARMUP_SHARE, RELATIVE_FINAL = 0.02, 0.1
 # Corners of more ranges than this are too many to be tried one by one.
 MOST_CORNERS = 8
@@ -79,7 +79,7 @@ class SearchSpace:
         longest = max(run.schedule.steps for run in study.continual_runs)
         quantities = {
             "loss_potential": space.loss_potential,
-            "replay": space.replay or REPLAY,
+            "replay": space.replay or _replay(study),
             **_peaks(space, study, bases),
             **_either(space, "warmup_steps", "warmup_share", Quantity(values=(WARMUP_SHARE,))),
             "decay_share": space.decay_share,
@@ -275,29 +275,49 @@ def _either(space: Space, one: str, other: str, default: Quantity) -> dict[str, 
 def _bases(space: Space, study: Study) -> tuple[tuple[Base, ...], list[str]]:
     fitted = fitted_bases(study)
     if space.bases is None:
+        started = {run.base for run in study.continual_runs}
+        tried = tuple(base for base in fitted if base.name in started) or fitted
         notes = [
+            f"base {base.name} is left out, for no CPT run starts from it: name it under bases to have it"
+            for base in fitted
+            if base not in tried
+        ]
+        notes += [
             f"base {base.name} is left out, for its PT schedule is not known: give an approximate one, "
             "annealed to 0 where nothing is said about it"
             for base in study.bases
             if base not in fitted and base.schedule is None
         ]
-        return fitted, notes
+        return tried, notes
     return tuple(named_base(study, name, "space, key bases") for name in space.bases), []
 
 
+def _replay(study: Study) -> Quantity:
+    """Return the replay ratios of the CPT runs, and a little beyond them."""
+    tried = [run.replay or 0.0 for run in study.continual_runs]
+    low, high = max(min(tried) - REPLAY_BEYOND, 0.0), min(max(tried) + REPLAY_BEYOND, 1.0)
+    return Quantity(low=round(low, 3), high=round(high, 3), scale="linear")
+
+
 def _peaks(space: Space, study: Study, bases: Sequence[Base]) -> dict[str, Quantity | None]:
-    """Return the peak LR; by default none beyond where anybody trained, since losses do not tell."""
+    """Return the peak LR; by default those of the CPT runs, and a little beyond them.
+
+    Never beyond where any run was trained: losses do not tell where training breaks down.
+    """
     trained = max(run.schedule.peak for run in study.runs)
     pretrained = [base.schedule.peak for base in bases if base.schedule is not None]
+    tried = [run.schedule.peak for run in study.continual_runs]
+    low, high = min(tried) / PEAK_BEYOND, max(tried) * PEAK_BEYOND
     if pretrained:
-        highest = min(HIGHEST_PEAK, max(trained, *pretrained) / max(pretrained))
-        default = Quantity(low=LOWEST_PEAK, high=highest, scale="log")
+        peak = max(pretrained)
+        highest = max(min(high, trained), min(high, peak), *tried) / peak
+        default = Quantity(low=low / peak, high=highest, scale="log")
         return _either(space, "peak", "relative_peak", default)
     if space.relative_peak is not None:
         problem = "it is a share of the PT peak, and that is not known"
         fix = f"give peak, raw: the runs of the study go up to {trained:g}"
         raise SpecError([Problem("space, key relative_peak", problem, fix)])
-    default = Quantity(low=LOWEST_PEAK * trained, high=trained, scale="log")
+    default = Quantity(low=low, high=max(min(high, trained), *tried), scale="log")
     return {"peak": space.peak or default}
 
 

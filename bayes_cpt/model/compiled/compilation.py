@@ -38,8 +38,9 @@ from math import exp, expm1, log, log1p, sqrt
 import numba
 import numpy as np
 
-from bayes_cpt.model.compiled.kernels import annealing_areas
+from bayes_cpt.model.compiled.kernels import learning_rate_levels, log_forward_areas
 from bayes_cpt.model.compiled.likelihood import COMPILED, curve_log_likelihood, workspace
+from bayes_cpt.model.likelihood_data import GIVEN, WIDTH
 
 PARAMETER_PLACES = np.array({parameters!r})
 SLOPE_OUTPUTS = np.array({outputs!r})
@@ -187,7 +188,7 @@ def _tables(spec: ModelSpec, roles: tuple[str, ...], parts: "list[RoleSource]") 
         "parameters": _rectangle(parameters),
         "outputs": _rectangle([[output for output, _ in own] for own in slopes]),
         "inputs": _rectangle([[parameter for _, parameter in own] for own in slopes]),
-        "paces": [place.get((name, None), -1) for name in kernels.PACES],
+        "paces": [place.get((name, None), -1) for name in (*kernels.PACES, kernels.POWER)],
     }
 
 

@@ -11,23 +11,29 @@ from typing import Any
 import numba
 import numpy as np
 
+from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.model.compiled.likelihood import COMPILED, curve_log_likelihood, workspace
+from bayes_cpt.model.likelihood_data import GIVEN, WIDTH
 
-# Parameters that the annealing areas depend on.
+# Parameters that levels depend on, then the one of the forward areas.
 PACES = ("memory", "slow_memory", "slow_share")
+POWER = "forward_power"
 
 
 @numba.njit(**COMPILED)
-def _waves(memory, middle, half_width, wave, slope):  # type: ignore[no-untyped-def]
-    """Fill in the Chebyshev basis of S2 over the memory, and its slope by the memory."""
-    angle = math.acos((-math.log(memory) - middle) / half_width)
+def _waves(number, middle, half_width, wave, slope):  # type: ignore[no-untyped-def]
+    """Fill in the Chebyshev basis at a number, and its slope by the number."""
+    if wave.size == 1:
+        wave[0], slope[0] = 1.0, 0.0
+        return
+    angle = math.acos((number - middle) / half_width)
     for k in range(wave.size):
         wave[k] = math.cos(k * angle)
-        slope[k] = -k * math.sin(k * angle) / math.sin(angle) / half_width / memory
+        slope[k] = k * math.sin(k * angle) / math.sin(angle) / half_width
 
 
 @numba.njit(**COMPILED)
-def _products(coefficients, waves, areas):  # type: ignore[no-untyped-def]
+def _products(coefficients, waves, sums):  # type: ignore[no-untyped-def]
     """Fill in the products of each point's coefficients with four waves, shape (4, points).
 
     Two points at a time, so that what is read serves several sums; the last of an odd number twice.
@@ -47,30 +53,46 @@ def _products(coefficients, waves, areas):  # type: ignore[no-untyped-def]
             f += y * second[k]
             g += y * third[k]
             h += y * fourth[k]
-        areas[0, i], areas[1, i], areas[2, i], areas[3, i] = a, b, c, d
-        areas[0, j], areas[1, j], areas[2, j], areas[3, j] = e, f, g, h
+        sums[0, i], sums[1, i], sums[2, i], sums[3, i] = a, b, c, d
+        sums[0, j], sums[1, j], sums[2, j], sums[3, j] = e, f, g, h
 
 
 @numba.njit(**COMPILED)
-def annealing_areas(memory, slow, share, middle, half_width, coefficients, areas):  # type: ignore[no-untyped-def]
-    """Fill in S2 and its slopes by memory, slow memory and share, shape (4, points).
+def learning_rate_levels(memory, slow, share, middle, half_width, coefficients, levels):  # type: ignore[no-untyped-def]
+    """Fill in the level and its slopes by memory, slow memory and share, shape (4, points).
 
-    S2 is that of `bayes_cpt.laws.momentum.annealing_basis`, from Chebyshev coefficients, shape (points,
-    nodes). Without a slow memory, 0, there is no share.
+    The level is that of `bayes_cpt.laws.areas.AreaForm.level_basis`, from Chebyshev coefficients, shape
+    (points, nodes), in log(1 - lambda), which is -log of the memory. Without a slow memory, 0, there is
+    no share.
     """
     nodes = coefficients.shape[1]
     waves = np.zeros((4, nodes))
-    _waves(memory, middle, half_width, waves[0], waves[1])
+    _waves(-math.log(memory), middle, half_width, waves[0], waves[1])
     if slow > 0.0:
-        _waves(slow, middle, half_width, waves[2], waves[3])
+        _waves(-math.log(slow), middle, half_width, waves[2], waves[3])
     for k in range(nodes):
         fast, rise, late, late_rise = waves[0, k], waves[1, k], waves[2, k], waves[3, k]
-        mixed = (1.0 - share) * fast + share * late
-        waves[0, k] = memory * mixed
-        waves[1, k] = mixed + memory * (1.0 - share) * rise
-        waves[2, k] = memory * share * late_rise
-        waves[3, k] = memory * (late - fast) if slow > 0.0 else 0.0
-    _products(coefficients, waves, areas)
+        waves[0, k] = (1.0 - share) * fast + share * late
+        waves[1, k] = -(1.0 - share) * rise / memory
+        waves[2, k] = -share * late_rise / slow if slow > 0.0 else 0.0
+        waves[3, k] = late - fast if slow > 0.0 else 0.0
+    _products(coefficients, waves, levels)
+    for i in range(levels.shape[1]):
+        levels[0, i] = max(levels[0, i], SMALLEST)
+
+
+@numba.njit(**COMPILED)
+def log_forward_areas(power, middle, half_width, coefficients, areas):  # type: ignore[no-untyped-def]
+    """Fill in the log of the forward area and its slope by the forward power, shape (2, points)."""
+    points, nodes = coefficients.shape
+    waves = np.empty((2, nodes))
+    _waves(power, middle, half_width, waves[0], waves[1])
+    for i in range(points):
+        area, slope = 0.0, 0.0
+        for k in range(nodes):
+            area += coefficients[i, k] * waves[0, k]
+            slope += coefficients[i, k] * waves[1, k]
+        areas[0, i], areas[1, i] = area, slope
 
 
 def evaluate(
@@ -90,12 +112,12 @@ def evaluate(
 # Constants of the generated module: which values each validation set's law takes, which output and which of
 # these values each slope belongs to, and where the values of `PACES` stand.
 PARAMETER_PLACES = SLOPE_OUTPUTS = SLOPE_INPUTS = np.zeros((2, 1), dtype=np.int64)
-PACE_PLACES = np.zeros(3, dtype=np.int64)
+PACE_PLACES = np.zeros(4, dtype=np.int64)
 
 
 def law_log_likelihoods(  # type: ignore[no-untyped-def]
-    loss, values, numbers, domain, shared, known, base_loss, columns, base_columns, own_area, base_area,
-    gap, place, floating, first, last, knot_first, knot_carried, knot_innovation,
+    loss, values, numbers, domain, shared, known, base_loss, columns, base_columns, own_level, base_level,
+    own_forward, base_forward, gap, place, floating, first, last, knot_first, knot_carried, knot_innovation,
 ):  # fmt: skip
     """Return the log likelihood of each curve, and its slopes by the values, shape (curves, values).
 
@@ -104,15 +126,19 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
     """
     points, count, slope_count = loss.size, first.size, SLOPE_OUTPUTS.shape[1]
     reference, middle, half_width = numbers[:4], numbers[4], numbers[5]
-    area, level = np.empty((4, points)), np.empty((4, count))
+    level, before = np.empty((4, points)), np.empty((4, count))
+    area, area_before = np.empty((2, points)), np.empty((2, count))
     memory = values[PACE_PLACES[0]]
     slow = values[PACE_PLACES[1]] if PACE_PLACES[1] >= 0 else 0.0
     share = values[PACE_PLACES[2]] if PACE_PLACES[2] >= 0 else 0.0
-    annealing_areas(memory, slow, share, middle, half_width, own_area, area)
-    annealing_areas(memory, slow, share, middle, half_width, base_area, level)
+    power = values[PACE_PLACES[3]] if PACE_PLACES[3] >= 0 else 1.0
+    learning_rate_levels(memory, slow, share, middle, half_width, own_level, level)
+    learning_rate_levels(memory, slow, share, middle, half_width, base_level, before)
+    log_forward_areas(power, numbers[6], numbers[7], own_forward, area)
+    log_forward_areas(power, numbers[6], numbers[7], base_forward, area_before)
     room = workspace(place, first, last)
     longest = room[0].shape[0]
-    every_row, base_row = np.zeros((longest, 12)), np.zeros((1, 12))
+    every_row, base_row = np.zeros((longest, WIDTH)), np.zeros((1, WIDTH))
     every_value, every_slope = np.empty((6, longest)), np.empty((slope_count, longest))
     base_value, base_slope = np.empty((6, 1)), np.empty((slope_count, 1))
     every_back, every_residual = np.empty((6, longest)), np.empty(longest)
@@ -129,19 +155,21 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
         pretrained = 2 * d + 1
         phase = 2 * d if continual else pretrained
         for i in range(size):
-            for k in range(4):
+            for k in range(GIVEN):
                 rows[i, k] = columns[start + i, k]
             for row in range(4):
-                here = area[row, start + i]
-                rows[i, 4 + 2 * row] = level[row, c] if continual else here
-                rows[i, 5 + 2 * row] = here if continual else 0.0
+                here = level[row, start + i]
+                rows[i, GIVEN + 2 * row] = before[row, c] if continual else here
+                rows[i, GIVEN + 1 + 2 * row] = here
+            rows[i, GIVEN + 8], rows[i, GIVEN + 9] = area[0, start + i], area[1, start + i]
         evaluate(phase, parameters, reference, shared[c], rows, results, slopes)
         distance = 0.0
         if known[c] > 0.0:
-            for k in range(4):
+            for k in range(GIVEN):
                 base_row[0, k] = base_columns[c, k]
             for row in range(4):
-                base_row[0, 4 + 2 * row] = level[row, c]
+                base_row[0, GIVEN + 2 * row] = before[row, c]
+            base_row[0, GIVEN + 8], base_row[0, GIVEN + 9] = area_before[0, c], area_before[1, c]
             evaluate(pretrained, parameters, reference, shared[c], base_row, base_value, base_slope)
             distance = base_loss[c] - base_value[0, 0]
         for i in range(size):

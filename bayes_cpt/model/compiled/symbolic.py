@@ -15,19 +15,24 @@ from sympy.printing.pycode import PythonCodePrinter
 
 from bayes_cpt.laws import Reference
 from bayes_cpt.laws.law import gather
-from bayes_cpt.model.compiled.kernels import PACES
+from bayes_cpt.model.compiled.kernels import PACES, POWER
+from bayes_cpt.model.likelihood_data import COLUMNS
 from bayes_cpt.model.priors.families import Distribution, Fixed, Normal
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.spec import ModelSpec
 
-# What differs between the points of a curve, in the order of the columns; S2 comes with its slopes.
-AREAS = ("annealing_pt", "annealing_cpt")
-POINT = ("cpt_steps", "learning_rate", "forward_pt", "forward_cpt", *AREAS,
-         *(f"{area}_by_{pace}" for pace in PACES for area in AREAS))  # fmt: skip
+# What differs between the points of a curve, in the order of the columns; levels and log forward area come
+# with their slopes.
+LEVELS = ("level_pt", "level_cpt")
+AREA = "log_forward"
+POINT = (*COLUMNS, *LEVELS, *(f"{level}_by_{pace}" for pace in PACES for level in LEVELS),
+         AREA, f"{AREA}_by_{POWER}")  # fmt: skip
+# What each of some parameters moves.
+TABULATED = {**dict.fromkeys(PACES, LEVELS), POWER: (AREA,)}
 # What a whole curve shares.
 CURVE = ("target_share",)
-# What is 0 in PT.
-TRANSFER = {"target_share", *(own for own in POINT if "cpt" in own)}
+# What is 0 in PT; the level of CPT is that of PT where it is carried over, and then S2_cpt is 0.
+TRANSFER = {"target_share", "paced_steps", *(own for own in POINT if "cpt" in own)}
 REFERENCE = ("learning_rate", "forward_pt", "forward_cpt", "steps")
 # What is computed at each point.
 OUTPUTS = ("law", "kept", "fluctuation", "memory", "misfit", "offset")
@@ -118,14 +123,19 @@ class _Points:
 
     domain_index = 0
 
-    def __init__(self, pretraining: bool) -> None:
+    def __init__(self, pretraining: bool, carried: bool) -> None:
         names = (*POINT, *CURVE)
         self.__dict__ |= {name: sympy.Symbol(name, real=True) for name in names}
         if pretraining:
             self.__dict__ |= dict.fromkeys(TRANSFER, sympy.Integer(0))
+        if pretraining and carried:
+            self.level_cpt = self.level_pt  # type: ignore[attr-defined]
 
-    def annealing_areas(self, coefficients: Any, xp: Any) -> tuple[Any, Any]:
-        return self.annealing_pt, self.annealing_cpt  # type: ignore[attr-defined]
+    def learning_rate_levels(self, coefficients: Any, xp: Any) -> tuple[Any, Any]:
+        return self.level_pt, self.level_cpt  # type: ignore[attr-defined]
+
+    def log_forward_area(self, coefficients: Any, xp: Any) -> Any:
+        return self.log_forward  # type: ignore[attr-defined]
 
 
 class _Printer(PythonCodePrinter):  # type: ignore[misc]
@@ -163,11 +173,8 @@ class RoleSource:
 
 def role_source(spec: ModelSpec, role: str, name: str, *, pretraining: bool) -> RoleSource:
     """Return the code of a function `name` for validation sets of a role, in CPT or in PT."""
-    reference = Reference(**{k: sympy.Symbol(f"reference_{k}", positive=True) for k in REFERENCE})
-    frame = Frame(spec, (role,), (role,), reference)
-    names = parameters_of(spec, role)
-    symbols = {own: _parameter_symbol(own, spec.priors[own].of(role)) for own in names}
-    outputs = _outputs(frame, symbols, pretraining=pretraining)
+    symbols, named = role_expressions(spec, role, pretraining=pretraining)
+    names, outputs = tuple(symbols), list(named.values())
     slopes, expressions = [], []
     for i, output in enumerate(outputs):
         for j, own in enumerate(names):
@@ -177,6 +184,27 @@ def role_source(spec: ModelSpec, role: str, name: str, *, pretraining: bool) -> 
                 expressions.append(slope)
     source = _source(name, [*symbols.values()], outputs, expressions)
     return RoleSource(source, names, tuple(slopes))
+
+
+def role_expressions(
+    spec: ModelSpec, role: str, *, pretraining: bool
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the symbols of the parameters by name, and the expressions of `OUTPUTS` by name.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    role : str
+        ``general`` or ``target``.
+    pretraining : bool
+        Whether at points of PT, else of CPT.
+    """
+    reference = Reference(**{k: sympy.Symbol(f"reference_{k}", positive=True) for k in REFERENCE})
+    frame = Frame(spec, (role,), (role,), reference)
+    names = parameters_of(spec, role)
+    symbols = {own: _parameter_symbol(own, spec.priors[own].of(role)) for own in names}
+    outputs = _outputs(frame, symbols, pretraining=pretraining)
+    return symbols, dict(zip(OUTPUTS, outputs, strict=True))
 
 
 def _parameter_symbol(name: str, prior: Distribution) -> Any:
@@ -198,7 +226,8 @@ def _outputs(frame: Frame, symbols: dict[str, Any], *, pretraining: bool = False
         name: symbol if infos[name].dims is None else np.array([symbol], dtype=object)
         for name, symbol in symbols.items()
     }
-    points = _Points(pretraining)
+    law = frame.spec.law
+    points = _Points(pretraining, carried=law.carry_memory and not law.unknown_base)
     coefficients = frame.law.coefficients(values, Symbols)
     gathered = gather(points, coefficients)
     offset = frame.law.base_offset
@@ -217,10 +246,9 @@ def _outputs(frame: Frame, symbols: dict[str, Any], *, pretraining: bool = False
 
 def _slope(output: Any, name: str, parameter: Any) -> Any:
     slope = sympy.diff(output, parameter)
-    if name in PACES:
-        for area in AREAS:
-            rate = sympy.Symbol(f"{area}_by_{name}", real=True)
-            slope += sympy.diff(output, sympy.Symbol(area, real=True)) * rate
+    for tabulated in TABULATED.get(name, ()):
+        rate = sympy.Symbol(f"{tabulated}_by_{name}", real=True)
+        slope += sympy.diff(output, sympy.Symbol(tabulated, real=True)) * rate
     return slope
 
 

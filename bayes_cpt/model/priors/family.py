@@ -113,6 +113,26 @@ class Family(Strict):
         outside = (value < self.bounds[0]) | (value > self.bounds[1])
         return np.asarray(np.where(outside, -np.inf, density + self.log_slope(value)))
 
+    def probability_above(self, values: ArrayLike) -> Floats:
+        """Return the probability of larger values than these, shape as given.
+
+        Parameters
+        ----------
+        values : array_like
+
+        Examples
+        --------
+        >>> from bayes_cpt.model.priors.families import Normal
+        >>> round(float(Normal(distribution="normal", mean=3.0, sd=1.5).probability_above(6.0)), 4)
+        0.0228
+        """
+        from scipy.special import ndtr
+
+        low, high = self._mass_below_bounds(self.center, self.spread)
+        standard = (self.to_scale(values) - self.center) / self.spread
+        # From above: far out in the upper tail 1 less the rest would be 0.
+        return np.asarray(np.clip((ndtr(-standard) - (1.0 - high)) / (high - low), 0.0, 1.0))
+
     def draw(self, draws: int, generator: np.random.Generator) -> Floats:
         """Return independent draws, shape (draws,)."""
         return np.asarray(

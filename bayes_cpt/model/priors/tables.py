@@ -42,8 +42,8 @@ class Prior(Strict):
         return found
 
 
-def memory_ends(prior: Distribution | None) -> tuple[float, float] | None:
-    """Return the shortest and longest memory that a prior allows, None where it sets no bounds."""
+def prior_ends(prior: Distribution | None) -> tuple[float, float] | None:
+    """Return the least and the greatest value that a prior allows, None where it sets no bounds."""
     match prior:
         case LogNormal(lower=float(lower), upper=float(upper)):
             return lower, upper

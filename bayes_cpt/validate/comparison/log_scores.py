@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from bayes_cpt.forecast.plans import Prepared, prepare
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.log_densities import log_densities
 from bayes_cpt.model.points import Curves, thinned
 from bayes_cpt.model.residuals import ONSET_SHARE
-from bayes_cpt.model.simulate import log_densities
 from bayes_cpt.validate.folds import Question
 
 if TYPE_CHECKING:

@@ -71,7 +71,7 @@ def found(probes: Path) -> RunValues:
 
 def log_likelihoods(posterior: Posterior, found: RunValues, name: str, data: Floats) -> Floats:
     """Return the log density of each data set in each draw, shape (data sets, draws)."""
-    frame, parameters = posterior.frame, found.valuation.model.law.parameters
+    frame, parameters = posterior.frame, found.valuation.model.parameters
     plan = found.affordable.plan
     target = with_base_losses(posterior.study, frame.domains, plan)
     curves = frame.curves(target, lambda run, _: checkpoints(run.schedule.steps), [plan.run(name)])
@@ -280,7 +280,7 @@ def test_constraints_are_kept_by_what_is_chosen(probes: Path) -> None:
     own = next_run(lab_posterior(), objective, SPACE, probes, draws=100, candidates=64)
     layout = own.valuation.model.layout(own.candidates)
     rows = np.arange(len(own.candidates))
-    breaches = own.valuation.breaches(own.candidates, layout.losses(rows), layout.noise(rows))
+    breaches = own.valuation.breaches(own.candidates, layout.losses(rows), layout.spread(rows))
     assert breaches.max() <= 0.3 + 0.02
     assert "what breaks a constraint now" in " ".join(own.sentences())
 

@@ -23,7 +23,7 @@ from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.predict import planned_curves
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws import Law
-from bayes_cpt.model.residuals import ONSET_SHARE
+from bayes_cpt.model.residuals import KNOTS_PT, ONSET_SHARE
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import parse_spec, read_spec
@@ -98,7 +98,8 @@ POSTERIORS: dict[str, Callable[[], Posterior]] = {
     "cpt-replay": lab_posterior,
     "cpt": lambda: prior_as_posterior(lab().subset(["pt_trunk", "r00_const", "r00_cos"]), "cpt"),
     "cpt-replay-printed": lambda: lab_posterior("cpt-replay-printed"),
-    "memory carried": lambda: variant(carry_memory=True),
+    "memory restarted": lambda: variant(carry_memory=False),
+    "steps as the clock, power of the shift": lambda: variant(memory_clock=0.0, shift_power=0.7),
     "other replay factors": lambda: variant(
         replay_factor={"general": "exponential", "target": "saturating"}
     ),
@@ -172,7 +173,7 @@ def test_blocks_hold_every_candidate_once(monkeypatch: pytest.MonkeyPatch) -> No
 def test_bases_are_at_their_measured_losses() -> None:
     posterior = lab_posterior()
     model = FinalLosses.of(posterior, DRAWS)
-    (table,) = model.bases(posterior.study.bases)
+    table = model.bases(posterior.study.bases)
     for index, base in enumerate(posterior.study.bases):
         for domain, name in enumerate(model.domains):
             measured = posterior.study.base_loss(base.name, name)
@@ -180,9 +181,8 @@ def test_bases_are_at_their_measured_losses() -> None:
             if measured is not None:
                 np.testing.assert_allclose(table.loss[domain, index], measured)
     hypothetical = sampled(posterior, "hypothetical bases", 5)
-    (table,) = model.bases(hypothetical.bases)
-    assert not table.known.any()
-    assert not table.offset.any()
+    assert not model.bases(hypothetical.bases).known.any()
+    assert not model.bases(hypothetical.bases).offset.any()
 
 
 @pytest.mark.parametrize("space", SPACES)
@@ -193,11 +193,11 @@ def test_noise_is_that_of_the_dense_residual_model(name: str, space: str) -> Non
     candidates = sampled(posterior, space, 8)
     model = FinalLosses.of(posterior, 12)
     layout = model.layout(candidates)
-    found = layout.noise(np.arange(len(candidates)))
+    found = layout.spread(np.arange(len(candidates))).single_run()
     fast = np.empty_like(found)
 
     def keep(block: Block) -> None:
-        fast[:, block.rows] = block.noise()
+        fast[:, block.rows] = block.spread().single_run()
 
     model.map(candidates, keep)
     np.testing.assert_allclose(fast, found, rtol=1e-4)
@@ -210,7 +210,7 @@ def test_noise_is_that_of_the_dense_residual_model(name: str, space: str) -> Non
                 if value.shape[1:] == (2,)
             }
             for row in range(len(candidates)):
-                known = layout.laws[0].bases.known[domain, candidates.base[row]]
+                known = layout.bases.known[domain, candidates.base[row]]
                 wanted = dense_noise(frame, own, draws, candidates, row, (domain, draw, known))
                 assert found[domain, row, draw] == pytest.approx(wanted, rel=1e-9)
 
@@ -234,13 +234,39 @@ def dense_noise(
     shift = next(term for term in frame.law.terms if term.name == "shift")
     share = np.array([[1.0 - candidates.replay[row]] * 2])
     factor = float(shift.replay_factor(share, coefficients, np)[0, domain])  # type: ignore[attr-defined]
+    level = own["offset_pt"]
+    base = candidates.bases[candidates.base[row]].schedule
+    if not known and base is not None:
+        # What the last point of the base's PT run would be off by, and what a run keeps of that.
+        memory = frame.spec.residuals.misfit_memory_pt
+        onset = ONSET_SHARE * frame.reference.steps
+        pretrained = curve_covariance(
+            [base.steps],
+            anchored=False,
+            fluctuation=[
+                own["fluctuation_pt"]
+                * (floor + (1.0 - floor) * base.final / frame.reference.learning_rate)
+            ],
+            memory=1.0,
+            misfit=[own["misfit_pt"]],
+            level=[own["offset_pt"]],
+            onset=onset,
+            carried=memory,
+            per_fold=KNOTS_PT,
+        )
+        kept = 1.0
+        if "offset_kept" in own:
+            time = own["offset_time"] * frame.reference.steps
+            faded = np.exp(-run.schedule.steps / time)
+            kept = own["offset_kept"] + (1.0 - own["offset_kept"]) * faded
+        level = float(np.sqrt(pretrained[0, 0])) * kept
     variance = curve_covariance(
         [run.schedule.steps],
         anchored=bool(known),
         fluctuation=[own["fluctuation_cpt"] * (floor + (1.0 - floor) * rate)],
         memory=own["fluctuation_memory"] * frame.reference.steps,
         misfit=[own["misfit_cpt"] * np.sqrt(1.0 - own["misfit_replay"] * (1.0 - factor))],
-        level=[own["offset_pt"]],
+        level=[level],
         onset=ONSET_SHARE * frame.reference.steps,
         carried=frame.spec.residuals.misfit_memory,
     )
@@ -260,8 +286,8 @@ class Curvature:
         return {"K": 0.01 * parameters["exponent"]}
 
     def loss(self, points: Any, coefficients: Any, xp: Any) -> Any:
-        after = points.annealing_areas(coefficients, xp)[1]
-        return coefficients["K"] * points.forward_cpt * points.learning_rate + after**2
+        after = points.learning_rate_levels(coefficients, xp)[1]
+        return coefficients["K"] * points.forward_cpt * points.learning_rate + 1e3 * after
 
 
 class Extended(Frame):

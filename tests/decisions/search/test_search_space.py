@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ from bayes_cpt import read_plan
 from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.space import Quantity, Space, read_space
 from bayes_cpt.errors import SpecError
-from bayes_cpt.study.runs import Base
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.schedules import constant, linear
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.writer import settings_text
 
@@ -25,13 +27,33 @@ def test_defaults_are_those_of_the_study() -> None:
     assert [base.name for base in found.bases] == [base.name for base in lab().bases]
     assert found.searched == ("base", "replay", "relative_peak")
     assert found.quantities["steps"].values == (3000.0,)
-    # No run of the study was trained above the PT peak.
+    replay = found.quantities["replay"]
+    assert (replay.lowest, replay.highest) == (0.0, 0.8)
+    # From two thirds of the lowest peak of a CPT run; none was trained above the PT peak.
     peak = found.quantities["relative_peak"]
-    assert (peak.lowest, peak.highest, peak.scale) == (0.1, 1.0, "log")
+    lowest = min(run.schedule.peak for run in lab().continual_runs) / 2e-3 / 1.5
+    assert (peak.lowest, peak.highest) == pytest.approx((lowest, 1.0))
+    assert peak.scale == "log"
     assert found.tokens_per_step == 2048
     sampled = found.sample(256, seed=0)
     assert set(sampled.column("decay_shape")) == {"cosine"}
     np.testing.assert_allclose(sampled.column("relative_final"), 0.1)
+
+
+def test_defaults_stay_near_what_cpt_runs_tried() -> None:
+    """A large model: PT at 2e-3, CPT at a tenth of that from one of four bases, at one replay ratio."""
+    schedule = linear(20, 0.0, 2e-4) + constant(1980, 2e-4)
+    run = Run("short", "cpt", schedule, base="annealed_0pct", replay=0.25)
+    study = replace(
+        lab(), runs=(*lab().pretraining_runs, run), losses=lab().losses[:0], is_plan=True
+    )
+    found = SearchSpace.of(read_space(None), study)
+    sampled = found.sample(256, seed=0)
+    assert sampled.schedules.peak.min() >= 2e-4 / 1.5 * 0.99
+    assert sampled.schedules.peak.max() <= 2e-4 * 1.5 * 1.01
+    np.testing.assert_allclose([sampled.replay.min(), sampled.replay.max()], [0.2, 0.3])
+    assert [base.name for base in found.bases] == ["annealed_0pct"]
+    assert sum("no CPT run starts from it" in note for note in found.notes) == 3
 
 
 def test_a_sample_fills_the_ranges_and_holds_their_corners() -> None:

@@ -79,7 +79,8 @@ def studies() -> dict[str, Study]:
 
 
 def compared(study: Study, **options: Any) -> Comparison:
-    return compare(study, MODELS, **({"runs": RUNS, "tails": (), "jobs": 1} | options))
+    chosen: dict[str, Any] = {"runs": RUNS, "tails": (), "jobs": 1} | options
+    return compare(study, MODELS, **chosen)
 
 
 @pytest.mark.usefixtures("fits")

@@ -1,0 +1,92 @@
+"""`bayes-cpt planner`: a fit in, one page out in which the settings of a run can be moved."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayes_cpt.cli.console import Output
+from bayes_cpt.cli.frame import OutputFile, about_fit, finish, show_verdict
+from bayes_cpt.cli.options import FitFile, Interval, Json, Objective, Quiet, Seed
+from bayes_cpt.cli.targets import check_target
+
+
+def planner(
+    fit: FitFile,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Page to write: .html.", show_default=False
+        ),
+    ],
+    objective: Objective = "balanced",
+    interval: Interval = 0.9,
+    draws: Annotated[
+        int,
+        typer.Option(min=4, max=1000, help="Posterior draws in the page; 200 move smoothly."),
+    ] = 200,
+    candidates: Annotated[
+        int, typer.Option(min=64, help="Runs of each length that regret is counted from, at first.")
+    ] = 3072,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
+    r"""Write a page in which you move replay, learning rate, length and base, and see what a run comes to.
+
+    FILE is one page that asks for nothing else: open it in any browser, send it to anybody. While a control
+    moves, it computes in every posterior draw the bands of both losses, the distribution of the last ones,
+    the probability that a constraint is kept, and the expected regret beside the Pareto front of runs of as
+    many steps. The law in it is written from the same terms as that of the other commands, and gives the
+    same numbers. The run can be saved as a plan for predict.
+
+    The objective says where the balance of the two losses starts, and which constraints are watched (see
+    decide --help); without one, that the general loss rises by at most 0.05 nats.
+
+    \b
+    Example:
+    bayes-cpt planner fit.nc -o planner.html
+    bayes-cpt predict fit.nc --plan plan.toml -o forecast.csv
+
+    \b
+    Exit codes:
+    0  done
+    1  done, but the fit falls short of its diagnostics, and the page says so
+    2  bad input, or a law that the page does not compute: nothing is written
+    """
+    from bayes_cpt.decisions.objective import read_objective
+    from bayes_cpt.inference.posterior import load
+    from bayes_cpt.planner.page import Planner
+
+    written = Output(quiet, json)
+    check_target(output, (".html",), inputs=(fit,))
+    goal = read_objective(objective)
+    posterior = load(fit)
+    with written.cautions():
+        page = Planner.of(
+            posterior,
+            goal,
+            fit=fit.name,
+            draws=draws,
+            interval=interval,
+            candidates=candidates,
+            seed=seed,
+        )
+    html = page.html()
+    file = OutputFile(output)
+    with file.partial() as partial:
+        partial.write_text(html, encoding="utf-8")
+    show_verdict(written, posterior)
+    lengths = page.data["lengths"]
+    written.text(
+        f"Planner of {posterior.study.name}: runs of {lengths[0]} to {lengths[-1]} steps", "bold"
+    )
+    written.text("Open it in a browser; it needs no network.")
+    file.say(written)
+    about = about_fit(fit, posterior)
+    content = {
+        "output": str(output),
+        "bytes": len(html.encode()),
+        "draws": page.data["law"]["draws"],
+    }
+    return finish(written, posterior, about | content | {"interval": interval, "seed": seed})

@@ -1,0 +1,154 @@
+"""`bayes-cpt report`: a fit in, one page that says all of it out, and the pieces of a paper."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bayes_cpt.cli.console import Output
+from bayes_cpt.cli.frame import OutputFile, about_fit, finish, show_verdict
+from bayes_cpt.cli.options import FitFile, Interval, Json, Objective, Quiet, Seed
+from bayes_cpt.cli.targets import Results, check_new_folder, check_target
+
+if TYPE_CHECKING:
+    from bayes_cpt.report.page.report import Report
+
+
+def report(
+    fit: FitFile,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="HTML",
+            help="The page to write: one file that needs nothing else.",
+            show_default=False,
+        ),
+    ] = None,
+    paper: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder to write the pieces of a paper into: LaTeX, Markdown, CSV, BibTeX, PDF.",
+            show_default=False,
+        ),
+    ] = None,
+    objective: Objective = "balanced",
+    space: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="TOML",
+            help=r"What may be chosen, as in bayes-cpt decide \[default: its default].",
+            show_default=False,
+        ),
+    ] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PLAN",
+            help="Runs to forecast: a study folder, or one TOML file "
+            r"\[default: the run that is recommended].",
+            show_default=False,
+        ),
+    ] = None,
+    validation: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="What bayes-cpt validate forecast -o wrote for this study, to be shown as calibration.",
+            show_default=False,
+        ),
+    ] = None,
+    interval: Interval = 0.9,
+    draws: Annotated[
+        int, typer.Option(min=4, help="Posterior draws to use for the decision.")
+    ] = 1000,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
+    r"""Write what a fit says as one page, and as the pieces of a paper.
+
+    The page begins with the verdict, and holds decision, forecast, what to trust and what not, data, model
+    and priors in words and equations, diagnostics, calibration, and what it takes to do all of it again. It
+    is one file without scripts, for any browser, light or dark, and for print.
+
+    --paper writes tables (LaTeX with booktabs, Markdown, CSV), ready sentences, a methods section that is
+    true of this fit, its references as BibTeX, figures as PDF at the width of a column, and paper.tex,
+    which shows all of that and compiles.
+
+    \b
+    Example:
+    bayes-cpt report fit.nc -o report.html
+    bayes-cpt report fit.nc --plan plan.toml --paper paper
+
+    \b
+    Exit codes:
+    0  done
+    1  done, but the fit falls short of its diagnostics
+    2  bad input: nothing is written
+    """
+    from bayes_cpt.inference.posterior import load
+    from bayes_cpt.report.page.report import report as make
+
+    written = Output(quiet, json)
+    if output is None and paper is None:
+        raise typer.BadParameter(
+            "nothing is asked for: give -o report.html, --paper FOLDER, or both."
+        )
+    if output is not None:
+        inputs = tuple(path for path in (fit, plan, space) if path)
+        check_target(output, (".html",), inputs=inputs)
+    check_new_folder(paper)
+    posterior = load(fit)
+    options = {"--plan": plan, "--space": space, "--validation": validation}
+    given = "".join(f" {name} {path}" for name, path in options.items() if path)
+    with written.cautions():
+        found = make(
+            posterior,
+            objective=objective,
+            space=space,
+            plan=plan,
+            validation=validation,
+            interval=interval,
+            draws=draws,
+            seed=seed,
+            command=f"bayes-cpt report FIT --objective {objective}{given} --interval {interval:g} "
+            f"--draws {draws} --seed {seed} -o report.html",
+        )
+        page = found.html() if output is not None else None
+    file = OutputFile(output) if output is not None else None
+    if file is not None and page is not None:
+        with file.partial() as partial:
+            partial.write_text(page, encoding="utf-8")
+    files = _write(written, found, paper) if paper is not None else {}
+    if not posterior.trustworthy:
+        show_verdict(written, posterior)
+    for index, line in enumerate(found.verdict):
+        written.text(line, "bold" if index == 0 else "")
+    if paper is not None:
+        written.words(found.sentences)
+    if file is not None:
+        file.say(written)
+    content = {
+        "verdict": found.verdict,
+        "sentences": found.sentences,
+        "interval": interval,
+        "seed": seed,
+        "output": output and str(output),
+        "files": files,
+    }
+    return finish(written, posterior, about_fit(fit, posterior) | content)
+
+
+def _write(written: Output, found: "Report", folder: Path) -> dict[str, str]:
+    """Write the pieces of a paper, and return what was written."""
+    from bayes_cpt.report.paper.bundle import figures, texts
+
+    results = Results(folder)
+    for name, text in texts(found).items():
+        results.text(name, text, name)
+    for name, figure in figures(found).items():
+        results.figure(name, figure, f"{name}.pdf")
+    return results.shown(written)

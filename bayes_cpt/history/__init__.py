@@ -1,0 +1,1 @@
+"""Priors learnt from many studies."""

@@ -1,0 +1,286 @@
+"""What each study says of a model's parameters: fits under broad priors, less what these priors say.
+
+A study's posterior under a broad prior is its likelihood times that prior. On the scale on which the
+prior is normal both are taken as normal, so that the likelihood's information is the posterior's less the
+prior's: in units of the prior's sds ``1/s - 1`` along every principal direction of the posterior, of
+variance s. Directions of which a study takes next to nothing away carry no information, and none is made
+up.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.elements import elements
+from bayes_cpt.model.priors.families import Distribution, Fixed
+from bayes_cpt.model.priors.tables import Prior
+from bayes_cpt.model.spec import ROLES, ModelSpec
+from bayes_cpt.study.study import Study
+from bayes_cpt.validate.parallel import Pool, task_seed
+from bayes_cpt.validate.records import Records, in_words
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+type Floats = NDArray[np.float64]
+type Label = tuple[str, str]
+type Progress = Callable[[str, float], None]
+
+# A parameter that validation sets share.
+SHARED = "all"
+# How many times as wide as the model's own the priors are under which studies are fitted.
+WIDER = 1.5
+# A direction of which a study leaves more of the prior's variance tells nothing.
+UNTOLD = 0.9
+# The tables of a folder of fits, their log last.
+TABLES = ("estimates", "fits")
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What a study says of the parameters of a model.
+
+    Parameters
+    ----------
+    study : str
+        Its name.
+    labels : tuple of (str, str)
+        Parameter, and role or `SHARED`.
+    mean : ndarray, shape (labels,)
+        Of the posterior under the broad prior, in sds of that prior from its centre.
+    covariance : ndarray, shape (labels, labels)
+        The same.
+    problems : tuple of str
+        Why the fit is not to be trusted; empty where it is.
+    law_fits : bool
+        Whether the law fits the study's runs.
+    """
+
+    study: str
+    labels: tuple[Label, ...]
+    mean: Floats
+    covariance: Floats
+    problems: tuple[str, ...] = ()
+    law_fits: bool = True
+
+    @property
+    def contraction(self) -> dict[Label, float]:
+        """Share of the broad prior's variance that the study takes from each parameter."""
+        return dict(zip(self.labels, 1.0 - np.diag(self.covariance), strict=True))
+
+    def information(self, labels: Sequence[Label]) -> tuple[Floats, Floats]:
+        """Return R and y of ``y ~ Normal(R theta, 1)``: what the likelihood says of the parameters theta.
+
+        Parameters
+        ----------
+        labels : sequence of (str, str)
+            Of theta, in sds of the broad prior from its centre; those that the study lacks it says
+            nothing of.
+
+        Returns
+        -------
+        directions : ndarray, shape (labels, labels)
+            Rows of 0 where there is nothing to say.
+        values : ndarray, shape (labels,)
+        """
+        variances, vectors = np.linalg.eigh(self.covariance)
+        told = variances < UNTOLD
+        kept = np.maximum(variances[told], 1e-12)
+        root = np.sqrt(1.0 / kept - 1.0)
+        size = len(labels)
+        directions, values = np.zeros((size, size)), np.zeros(size)
+        places = [labels.index(label) for label in self.labels]
+        rows = slice(0, kept.size)
+        directions[rows, places] = root[:, None] * vectors[:, told].T
+        # The likelihood's mean along a direction is the posterior's over 1 - s: the prior pulled it to 0.
+        values[rows] = root * (vectors[:, told].T @ self.mean) / (1.0 - kept)
+        return directions, values
+
+
+def widened(spec: ModelSpec, wider: float = WIDER) -> ModelSpec:
+    """Return a model with priors that many times as wide on their own scales.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    wider : float
+    """
+
+    def moved(prior: Distribution | None) -> Distribution | None:
+        return None if prior is None else prior.moved(prior.center, wider * prior.spread)
+
+    priors = {
+        name: Prior(
+            reason=prior.reason,
+            every=moved(prior.every),
+            general=moved(prior.general),
+            target=moved(prior.target),
+        )
+        for name, prior in spec.priors.items()
+    }
+    return spec.model_copy(update={"priors": priors})
+
+
+def labels_of(spec: ModelSpec) -> dict[Label, Distribution]:
+    """Return the priors of a model by parameter and role, what is fixed left out.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    """
+    from bayes_cpt.laws import Reference
+
+    law = spec.law.build(ROLES, Reference(1.0, 1.0, 1.0, 1.0))
+    infos = law.parameters() | spec.residuals.parameters(spec.law)
+    found: dict[Label, Distribution] = {}
+    for name, info in infos.items():
+        for role in ROLES if info.dims else (None,):
+            prior = spec.priors[name].of(role)
+            if not isinstance(prior, Fixed):
+                found[name, role or SHARED] = prior
+    return found
+
+
+def evidence_of(posterior: Posterior, broad: ModelSpec) -> Evidence:
+    """Return what a fit says of the parameters of the model that it was fitted under.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Of a study under `broad`, or what an unknown base makes of it: what is special to it is left out.
+    broad : ModelSpec
+    """
+    frame = posterior.frame
+    roles = dict(zip(frame.domains, frame.roles, strict=True))
+    wanted = labels_of(broad)
+    parameters = posterior.parameters()
+    labels, columns = [], []
+    for element in elements(frame):
+        label = (element.name, roles[element.domain] if element.domain else SHARED)
+        if label not in wanted or element.prior != wanted[label]:
+            continue
+        values = parameters[element.name]
+        draws = values if element.domain is None else values[:, element.member]
+        labels.append(label)
+        columns.append(
+            (element.prior.to_scale(draws) - element.prior.center) / element.prior.spread
+        )
+    drawn = np.stack(columns, axis=1)
+    return Evidence(
+        posterior.study.name,
+        tuple(labels),
+        drawn.mean(axis=0),
+        np.atleast_2d(np.cov(drawn, rowvar=False)),
+        posterior.problems,
+        posterior.law_fits,
+    )
+
+
+def fit_studies(
+    studies: Sequence[Study],
+    broad: ModelSpec,
+    seed: int = 0,
+    *,
+    draws: int | None = None,
+    pool: Pool | None = None,
+    records: Records | None = None,
+    progress: Progress | None = None,
+) -> list[Evidence]:
+    """Fit each study under broad priors, and return what each says, in order.
+
+    Parameters
+    ----------
+    studies : sequence of Study
+        With names of their own.
+    broad : ModelSpec
+    seed : int
+        Each study draws its own from it and its name.
+    draws : int, optional
+        Kept in each chain; as `fit` does unless given.
+    pool : Pool, optional
+        Where; on all cores of this machine unless given.
+    records : Records, optional
+        What is done already, with `TABLES`; it grows.
+    progress : callable, optional
+        Called with a stage and the share of it that is done.
+    """
+    kept, where = records or Records.open(None, {}, TABLES), pool or Pool()
+    left = [study for study in studies if study.name not in kept.done]
+    report = progress or (lambda stage, share: None)
+    stage = f"fitting {len(studies)} studies under broad priors"
+    report(stage, 1.0 - len(left) / max(1, len(studies)))
+    cores = where.cores(len(left)) if left else None
+    work = partial(_fitted, broad=broad, seed=seed, draws=draws, cores=cores)
+    for number, (name, tables) in enumerate(where.run(work, left), start=1):
+        kept.add(name, tables)
+        report(stage, 1.0 - (len(left) - number) / len(studies))
+    return [_read(kept, study.name) for study in studies]
+
+
+def _fitted(
+    study: Study, *, broad: ModelSpec, seed: int, draws: int | None, cores: int | None
+) -> "tuple[str, dict[str, pd.DataFrame]]":
+    """Return a study's tables: its moments, and how its fit went."""
+    import pandas as pd
+
+    from bayes_cpt.inference.fitting import fit
+    from bayes_cpt.inference.whitening import SamplingError
+
+    began = time.perf_counter()
+    attempts = 0
+    try:
+        posterior = fit(study, broad, task_seed(seed, study.name), draws=draws, cores=cores)
+        own = evidence_of(posterior, broad)
+        attempts = int(posterior.tree.attrs["attempts"])
+    except SamplingError as error:
+        own = Evidence(study.name, (), np.empty(0), np.empty((0, 0)), (str(error),))
+    moments = pd.DataFrame(own.covariance, columns=[f"with {'/'.join(one)}" for one in own.labels])
+    moments.insert(0, "mean", own.mean)
+    moments.insert(0, "label", ["/".join(label) for label in own.labels])
+    log = {
+        "trustworthy": not own.problems,
+        "problems": in_words(own.problems),
+        "law_fits": own.law_fits,
+        "attempts": attempts,
+        "seconds": round(time.perf_counter() - began, 2),
+    }
+    return study.name, {"estimates": moments, "fits": pd.DataFrame([log])}
+
+
+def _read(records: Records, study: str) -> Evidence:
+    """Return the evidence of a study from the tables that hold it."""
+    rows = records.tables["estimates"]
+    rows = rows[rows["task"] == study]
+    log = records.tables["fits"]
+    row = log[log["task"] == study].iloc[0]
+    labels = tuple(_label(text) for text in rows["label"])
+    columns = [f"with {text}" for text in rows["label"]]
+    return Evidence(
+        study,
+        labels,
+        rows["mean"].to_numpy(np.float64),
+        rows[columns].to_numpy(np.float64),
+        () if bool(row["trustworthy"]) else (str(row["problems"]),),
+        bool(row["law_fits"]),
+    )
+
+
+def _label(text: str) -> Label:
+    name, role = text.split("/")
+    return name, role
+
+
+def untrusted(evidence: Sequence[Evidence]) -> Mapping[str, tuple[str, ...]]:
+    """Return the studies whose fits fall short of their diagnostics, and what is wrong.
+
+    Parameters
+    ----------
+    evidence : sequence of Evidence
+    """
+    return {own.study: own.problems for own in evidence if own.problems}

@@ -1,0 +1,213 @@
+"""A model whose priors are those of a population, its file, and whether its curves stay losses."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayes_cpt.history.evidence import SHARED, Label, labels_of
+from bayes_cpt.history.population import FEWEST, Population
+from bayes_cpt.identify.elicitation import prior_lines
+from bayes_cpt.model.priors.draws import draw_priors
+from bayes_cpt.model.priors.families import Distribution
+from bayes_cpt.model.priors.tables import Prior
+from bayes_cpt.model.setup import build_setup
+from bayes_cpt.model.simulate import expected_loss
+from bayes_cpt.model.spec import ROLES, ModelSpec
+from bayes_cpt.study.study import Study
+from bayes_cpt.study.writer import toml_value
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Bounds of a lognormal are kept: its median stays inside by this factor.
+INSIDE = 1.01
+# Share of prior predictive curves that may reach below 0.
+MOST_BELOW_ZERO = 0.01
+DRAWS = 2000
+# Of each curve that are looked at.
+PLACES = 12
+# Studies named in a reason; the head of the file names all.
+NAMED = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Learnt:
+    """A model with learnt priors.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    before : ModelSpec
+        The model it was made from.
+    population : Population
+    """
+
+    spec: ModelSpec
+    before: ModelSpec
+    population: Population
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """Parameters whose priors were learnt, for one role at least."""
+        return tuple(dict.fromkeys(name for name, _ in self.population.learnt))
+
+    def table(self) -> "pd.DataFrame":
+        """Return one row per parameter and role.
+
+        Columns parameter, on, studies (that determine it), learnt, and of the prior before and now the
+        central 90 % interval and the median: was_lower, was_median, was_upper, lower, median, upper.
+        """
+        import pandas as pd
+
+        before, now = labels_of(self.before), labels_of(self.spec)
+        rows = []
+        for label in self.population.labels:
+            was, own = (priors[label].quantiles([0.05, 0.5, 0.95]) for priors in (before, now))
+            rows.append(
+                {
+                    "parameter": label[0],
+                    "on": label[1],
+                    "studies": len(self.population.telling[label]),
+                    "learnt": label in self.population.learnt,
+                }
+                | dict(zip(("was_lower", "was_median", "was_upper"), was.tolist(), strict=True))
+                | dict(zip(("lower", "median", "upper"), own.tolist(), strict=True))
+            )
+        return pd.DataFrame(rows)
+
+
+def learnt_model(spec: ModelSpec, population: Population, name: str, seed: int = 0) -> Learnt:
+    """Return a model whose priors are what a further study of the population is expected to have.
+
+    What too few studies determine keeps the model's own prior.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+        The model that the population's labels and units are of.
+    population : Population
+    name : str
+        Of the new model.
+    seed : int
+    """
+    before = labels_of(spec)
+    found: dict[Label, Distribution] = {}
+    for label in population.learnt:
+        center, spread = population.predictive(label, seed)
+        own = before[label]
+        found[label] = _inside(own, own.center + center * own.spread, spread * own.spread)
+    priors = dict(spec.priors)
+    for parameter in dict.fromkeys(parameter for parameter, _ in found):
+        was = spec.priors[parameter]
+        reason = _reason(parameter, population, was)
+        if (parameter, SHARED) in found:
+            priors[parameter] = Prior(reason=reason, every=found[parameter, SHARED])
+            continue
+        roles = {role: found.get((parameter, role), was.of(role)) for role in ROLES}
+        priors[parameter] = Prior(reason=reason, general=roles["general"], target=roles["target"])
+    summary = f"{spec.summary}; priors learnt from {len(population.studies)} studies"
+    changed = {"name": name, "summary": summary, "priors": priors}
+    return Learnt(spec.model_copy(update=changed), spec, population)
+
+
+def _inside(prior: Distribution, center: float, spread: float) -> Distribution:
+    """Return the prior moved, its median within its bounds."""
+    lower, upper = prior.bounds
+    if np.isfinite(upper) and lower > 0.0:
+        edges = prior.to_scale(np.array([lower * INSIDE, upper / INSIDE]))
+        center = float(np.clip(center, *edges))
+    return prior.moved(center, spread)
+
+
+def _reason(parameter: str, population: Population, was: Prior) -> str:
+    parts = []
+    for label in population.learnt:
+        if label[0] == parameter:
+            names = population.telling[label]
+            more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+            on = "" if label[1] == SHARED else f" on {label[1]} data"
+            parts.append(f"{len(names)}{on} ({', '.join(names[:NAMED])}{more})")
+    return f"Learnt from studies: {'; '.join(parts)}. Before: {was.reason}"
+
+
+def learnt_text(found: Learnt, extends: str, digests: dict[str, str], seed: int) -> str:
+    """Return the TOML of a learnt model, to be given to ``--model``.
+
+    Parameters
+    ----------
+    found : Learnt
+    extends : str
+        The model it was made from: a shipped one by name, or a path as seen from the new file.
+    digests : dict of str to str
+        SHA-256 of each study, by name.
+    seed : int
+    """
+    kept = [label for label in found.population.labels if label not in found.population.learnt]
+    studies = found.population.studies
+    lines = [
+        "# Priors learnt by bayes-cpt learn-priors: what a further such study is expected to have.",
+        f"# Learnt from these {len(studies)} studies, seed {seed} (name, SHA-256 of what was fitted):",
+        *(f"# - {name} {digests[name]}" for name in studies),
+    ]
+    if kept:
+        names = ", ".join("/".join(label).removesuffix(f"/{SHARED}") for label in kept)
+        lines.append(
+            f"# Fewer than {FEWEST} of them determine these, which keep their priors: {names}."
+        )
+    lines += [
+        "",
+        f"extends = {toml_value(extends)}",
+        f"name = {toml_value(found.spec.name)}",
+        f"summary = {toml_value(found.spec.summary)}",
+    ]
+    for parameter in found.changed:
+        lines += ["", *prior_lines(parameter, found.spec.priors[parameter])]
+    return "\n".join(lines) + "\n"
+
+
+def share_below_zero(spec: ModelSpec, study: Study, draws: int = DRAWS, seed: int = 0) -> float:
+    """Return the share of prior predictive curves of a study's runs that reach below 0 nats/token.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    study : Study
+        Says which runs; curves are looked at in a dozen places.
+    draws, seed : int
+        Of the prior.
+    """
+    frame = build_setup(spec, study).frame
+    runs = study.runs if spec.law.continual else study.pretraining_runs
+    curves = frame.curves(
+        study, lambda run, domain: _some(frame.fitted_steps(study, run, domain)), runs
+    )
+    # Far in the tails of wide priors a curve may overflow: that is no loss either.
+    with np.errstate(over="ignore", invalid="ignore"):
+        loss = expected_loss(frame, draw_priors(frame, draws, seed), curves)
+    first = np.searchsorted(curves.points.curve_index, np.arange(len(curves.curves)))
+    lowest = np.minimum.reduceat(loss, first, axis=1)
+    return float(np.mean(~(lowest > 0.0)))
+
+
+def _some(steps: list[int]) -> list[int]:
+    """Return a dozen of some steps, the last among them."""
+    if not steps:
+        return []
+    places = np.linspace(0, len(steps) - 1, min(PLACES, len(steps))).round().astype(int)
+    return [steps[place] for place in np.unique(places)]
+
+
+def shares_below_zero(
+    spec: ModelSpec, studies: Sequence[Study], draws: int = DRAWS, seed: int = 0
+) -> dict[str, float]:
+    """Return `share_below_zero` of each study, by name.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    studies : sequence of Study
+    draws, seed : int
+    """
+    return {study.name: share_below_zero(spec, study, draws, seed) for study in studies}

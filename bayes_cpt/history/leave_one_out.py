@@ -1,0 +1,156 @@
+"""Leave one study out: priors from all others, and forecasts of the one left out under them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayes_cpt.history.learnt import Learnt
+from bayes_cpt.model.spec import ModelSpec
+from bayes_cpt.study.study import Study
+from bayes_cpt.validate.folds import Fold, leave_run_out, other_study
+from bayes_cpt.validate.held_out import TABLES, package_method, score_folds
+from bayes_cpt.validate.parallel import Pool
+from bayes_cpt.validate.records import Records
+from bayes_cpt.validate.scores import BOTH_DOMAINS, EQUAL_RUNS, summarize
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+type Progress = Callable[[str, float], None]
+
+LEARNT, BEFORE = "learnt", "before"
+# What a folder of a study's held-out runs is called beside that of its fitted ones.
+FITTED, PREDICTED = "fit", "predict"
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A study to learn from, and runs of it that no fit sees, where they are kept apart.
+
+    Parameters
+    ----------
+    study : Study
+    held_out : Study or None
+    """
+
+    study: Study
+    held_out: Study | None = None
+
+    def folds(self, spec: ModelSpec) -> list[Fold]:
+        """Return what is asked of a fit: its held-out runs, or else each of its own runs left out.
+
+        Parameters
+        ----------
+        spec : ModelSpec
+        """
+        if self.held_out is not None:
+            return other_study(self.study, self.held_out, spec)
+        runs = self.study.continual_runs if spec.law.continual else self.study.pretraining_runs
+        return leave_run_out(self.study, spec) if len(runs) > 1 else []
+
+
+def read_case(folder: str | Path) -> Case:
+    """Read a study folder, or one that holds the folders ``fit`` and ``predict``.
+
+    Parameters
+    ----------
+    folder : path
+    """
+    from bayes_cpt.study.readers.folder import read_study
+
+    path = Path(folder)
+    if (path / FITTED).is_dir() and not (path / "study.toml").exists():
+        predicted = path / PREDICTED
+        return Case(
+            read_study(path / FITTED), read_study(predicted) if predicted.is_dir() else None
+        )
+    return Case(read_study(path))
+
+
+def score_left_out(
+    cases: Sequence[Case],
+    without: Mapping[str, Learnt],
+    seed: int = 0,
+    *,
+    draws: int | None = None,
+    pool: Pool | None = None,
+    records: Callable[[Case, Learnt], Records] | None = None,
+    progress: Progress | None = None,
+) -> "pd.DataFrame":
+    """Score forecasts of each study under priors from all others, and under the model's own.
+
+    Parameters
+    ----------
+    cases : sequence of Case
+    without : mapping of str to Learnt
+        By study, the model learnt from all others.
+    seed : int
+    draws : int, optional
+        Kept in each chain of a refit.
+    pool : Pool, optional
+    records : callable, optional
+        Of a case and the model learnt without it, where its scores are kept, with the tables of
+        `bayes_cpt.validate.held_out.score_folds`.
+    progress : callable, optional
+
+    Returns
+    -------
+    DataFrame
+        One row per study and method (``learnt``, ``before``): study, method, runs, refits that fall
+        short, and the scores of `bayes_cpt.validate.scores.summarize`, each run counting alike. Studies
+        with nothing to predict are left out.
+    """
+    import pandas as pd
+
+    where = pool or Pool()
+    rows = []
+    for case in cases:
+        found = without[case.study.name]
+        folds = case.folds(found.spec)
+        if not folds:
+            continue
+        cores = where.cores(2 * len(folds))
+        methods = {
+            name: partial(package_method, spec=spec, draws=draws, cores=cores)
+            for name, spec in ((LEARNT, found.spec), (BEFORE, found.before))
+        }
+        kept = records(case, found) if records else Records.open(None, {}, TABLES)
+        points, refits = score_folds(
+            folds, methods, seed, pool=where, records=kept, progress=_named(progress, case)
+        )
+        for method, own in points.groupby("method", sort=False):
+            scores = summarize(own)
+            row = scores[(scores["run"] == EQUAL_RUNS) & (scores["domain"] == BOTH_DOMAINS)].iloc[0]
+            short = refits[(refits["method"] == method) & ~refits["trustworthy"].astype(bool)]
+            rows.append(
+                {
+                    "study": case.study.name,
+                    "method": method,
+                    "runs": own["run"].nunique(),
+                    "short": len(short),
+                }
+                | row.drop(["run", "domain"]).to_dict()
+            )
+    return pd.DataFrame(rows)
+
+
+def crps_ratio(scores: "pd.DataFrame") -> float:
+    """Return the CRPS under learnt priors over that under the model's own: geometric mean over studies.
+
+    Parameters
+    ----------
+    scores : DataFrame
+        From `score_left_out`.
+    """
+    by_method = scores.pivot(index="study", columns="method", values="crps").dropna()
+    return float(np.exp(np.log(by_method[LEARNT] / by_method[BEFORE]).mean()))
+
+
+def _named(progress: Progress | None, case: Case) -> Progress | None:
+    if progress is None:
+        return None
+    return lambda stage, share: progress(f"{case.study.name} left out: {stage}", share)

@@ -1,0 +1,326 @@
+"""Whether a law fits: posterior predictive checks by run, by what runs differ in, and of the misfit.
+
+Every check asks of one posterior draw something whose distribution is known if the model is right: a
+pivotal quantity (V. Johnson 2007, doi:10.1214/07-BA229; Yuan and Johnson 2012,
+doi:10.1111/j.1541-0420.2011.01668.x). A posterior draw and the losses then have the joint distribution of
+truth and losses, so the probability of a value as far out is uniform, draw by draw, also though the draw
+was fitted to these very losses. Draws depend on each other. But by Markov's inequality at least half of
+them lie in a region of probability a/2 with probability a at most, so that twice the median over the
+draws never alarms more often than it says, whatever the study.
+
+- *run*: its mean residual and the drift of its residuals along the run, by generalised least squares,
+  each over the sd that fluctuation, misfit and level give it: standard normal.
+- *factor*: whether the levels of runs go with something that they differ in: what a line (a parabola
+  where there are three values) or a level for each kind explains of them is chi-squared.
+- *size*: the prior probability of a larger misfit or level sd. A law that does not fit is made to by these.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.model.elements import elements
+from bayes_cpt.model.points import Curves
+from bayes_cpt.model.priors.families import Fixed
+from bayes_cpt.model.residuals import ONSET_SHARE
+from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.simulate import residual_products
+from bayes_cpt.study.ranges import Factor, factors
+from bayes_cpt.study.study import Study
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+type Floats = NDArray[np.float64]
+
+# Probability that any check at all alarms on a study that the model describes, at most.
+FALSE_ALARMS = 0.05
+# Posterior draws that are asked: a median needs no more.
+DRAWS = 100
+# What the model explains of what its law leaves: too large where the law does not fit.
+SIZES = ("offset_pt", "misfit_pt", "misfit_cpt", "error")
+RUN, DRIFT, FACTOR, SIZE = "run", "drift", "factor", "size"
+# Checks of one kind share its part of the false alarms.
+PARTS = ((RUN, DRIFT), (FACTOR,), (SIZE,))
+
+
+@dataclass(frozen=True)
+class LawCheck:
+    """One check of a law against its runs.
+
+    Parameters
+    ----------
+    kind : str
+        `RUN`, `DRIFT`, `FACTOR` or `SIZE`.
+    subject : str
+        Name of the run, of the factor (see `bayes_cpt.study.ranges.Factor`) or of the parameter.
+    phase : str
+        ``pt`` or ``cpt``, of the runs; empty of a size.
+    domain : str
+        Validation set, ``all`` where a size is shared.
+    value : float
+        Nats/token. Of a run the mean residual, measured less expected; of a drift by how much residuals
+        rise from the first of its points to the last; of a factor by how much levels differ over what the
+        runs cover; of a size its posterior median.
+    usual : float
+        Of a run or drift the sd that the model gives it, of a size the prior's median; nan of a factor.
+    score : float
+        Of a run or drift value over usual, as the median draw has it; nan else.
+    probability : float
+        Of a check as far out if the model is right, at most.
+    alarms : bool
+        Whether so improbable that the law does not fit.
+    """
+
+    kind: str
+    subject: str
+    phase: str
+    domain: str
+    value: float
+    usual: float
+    score: float
+    probability: float
+    alarms: bool = False
+
+
+@dataclass(frozen=True)
+class LawChecks:
+    """All checks of a fit.
+
+    Parameters
+    ----------
+    checks : tuple of LawCheck
+    level : float
+        Probability of any alarm if the model is right, at most.
+    """
+
+    checks: tuple[LawCheck, ...]
+    level: float = FALSE_ALARMS
+
+    @property
+    def alarms(self) -> tuple[LawCheck, ...]:
+        """The checks that alarm, sizes first, the least probable first."""
+        order = {SIZE: 0, FACTOR: 1, RUN: 2, DRIFT: 3}
+        found = [check for check in self.checks if check.alarms]
+        return tuple(sorted(found, key=lambda check: (order[check.kind], check.probability)))
+
+    def table(self) -> "pd.DataFrame":
+        """Return one row per check, with the columns of `LawCheck`."""
+        import pandas as pd
+
+        return pd.DataFrame([asdict(check) for check in self.checks])
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the checks as plain data, nan as None, which JSON can hold."""
+        return [
+            {key: None if _is_nan(value) else value for key, value in asdict(check).items()}
+            for check in self.checks
+        ]
+
+    @classmethod
+    def of_records(cls, records: list[dict[str, Any]]) -> Self:
+        """Return the checks from what `records` returned.
+
+        Parameters
+        ----------
+        records : list of dict
+        """
+        return cls(tuple(LawCheck(**_with_nan(record)) for record in records))
+
+
+def _with_nan(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: float("nan") if value is None else value for key, value in record.items()}
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and bool(np.isnan(value))
+
+
+def check_law(
+    frame: Frame,
+    study: Study,
+    curves: Curves,
+    parameters: Mapping[str, Floats],
+    draws: int = DRAWS,
+) -> LawChecks:
+    """Check a law against the runs that it was fitted to.
+
+    Parameters
+    ----------
+    frame : Frame
+    study : Study
+        What was fitted.
+    curves : Curves
+        Its points that entered the fit.
+    parameters : mapping of str to ndarray, shape (draws, ...)
+        Posterior draws of all parameters.
+    draws : int
+        How many of them are asked.
+    """
+    available = next(iter(parameters.values())).shape[0]
+    kept = np.unique(np.linspace(0, available - 1, min(draws, available)).round().astype(int))
+    some = {name: value[kept] for name, value in parameters.items()}
+    directions = _directions(frame, curves)
+    # A draw far out in a wide posterior may overflow; it then says nothing, and the others decide.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        products = residual_products(frame, some, curves, directions)
+        found = [*_by_run(study, curves, products), *_drifts(study, curves, products, directions)]
+        for phase in ("pt", "cpt"):
+            for factor in factors(study, phase):
+                found += _by_factor(factor, phase, frame, curves, products)
+        found += _sizes(frame, some, parameters)
+    return LawChecks(_decided(found))
+
+
+def _directions(frame: Frame, curves: Curves) -> Floats:
+    """Return a level and a rise in the logarithm of the step, from 0 to 1 along each curve."""
+    place = np.log1p(curves.points.steps / (ONSET_SHARE * frame.reference.steps))
+    for curve in range(len(curves.curves)):
+        own = curves.points.curve_index == curve
+        first, last = place[own].min(), place[own].max()
+        place[own] = (place[own] - first) / (last - first) if last > first else 0.0
+    return np.stack([np.ones_like(place), place], axis=1)
+
+
+def _by_run(study: Study, curves: Curves, products: Floats) -> list[LawCheck]:
+    """Return the check of each run's level; those that stand for a base's lone loss are no runs."""
+    weight, told = products[:, :, 1, 1], products[:, :, 0, 1]
+    return [
+        _normal(RUN, curve.run, curve, told[i] / weight[i], weight[i] ** -0.5)
+        for i, curve in enumerate(curves.curves)
+        if curve.run in study
+    ]
+
+
+def _drifts(study: Study, curves: Curves, products: Floats, directions: Floats) -> list[LawCheck]:
+    """Return the check of each run's drift, its level given."""
+    found = []
+    for i, curve in enumerate(curves.curves):
+        own = products[i]
+        if curve.run not in study or not directions[curves.points.curve_index == i, 1].any():
+            continue
+        share = own[:, 1, 2] / own[:, 1, 1]
+        weight = own[:, 2, 2] - share * own[:, 1, 2]
+        rise = (own[:, 0, 2] - share * own[:, 0, 1]) / weight
+        found.append(_normal(DRIFT, curve.run, curve, rise, weight**-0.5))
+    return found
+
+
+def _normal(kind: str, subject: str, curve: Any, value: Floats, sd: Floats) -> LawCheck:
+    from scipy.special import ndtr
+
+    score = value / sd
+    return LawCheck(
+        kind=kind,
+        subject=subject,
+        phase="cpt" if curve.continual else "pt",
+        domain=curve.domain,
+        value=_middle(value),
+        usual=_middle(sd),
+        score=_middle(score),
+        probability=_at_most(2.0 * ndtr(-np.abs(score))),
+    )
+
+
+def _by_factor(
+    factor: Factor, phase: str, frame: Frame, curves: Curves, products: Floats
+) -> list[LawCheck]:
+    """Return on each validation set whether the levels of runs go with something they differ in."""
+    from scipy.special import chdtrc
+
+    found = []
+    for domain in frame.domains:
+        chosen = [
+            i
+            for i, curve in enumerate(curves.curves)
+            if curve.domain == domain
+            and curve.continual == (phase == "cpt")
+            and curve.run in factor.values
+        ]
+        own = Factor(
+            factor.name, {curves.curves[i].run: factor.values[curves.curves[i].run] for i in chosen}
+        )
+        if len(chosen) < 2 or not own.differs:
+            continue
+        basis = _basis(own)
+        weight, told = products[chosen, :, 1, 1].T, products[chosen, :, 0, 1].T
+        gram = np.einsum("ri,dr,rj->dij", basis, weight, basis)
+        sums = told @ basis
+        slopes = np.linalg.solve(gram, sums[..., None])[..., 0]
+        explained = np.sum(sums * slopes, axis=1) - told.sum(axis=1) ** 2 / weight.sum(axis=1)
+        levels = slopes @ basis.T
+        found.append(
+            LawCheck(
+                kind=FACTOR,
+                subject=factor.name,
+                phase=phase,
+                domain=domain,
+                value=_middle(np.ptp(levels, axis=1)),
+                usual=float("nan"),
+                score=float("nan"),
+                probability=_at_most(chdtrc(basis.shape[1] - 1, np.maximum(explained, 0.0))),
+            )
+        )
+    return found
+
+
+def _basis(factor: Factor) -> Floats:
+    """Return what levels are explained by, shape (runs, columns); a constant is among it."""
+    runs = list(factor.values)
+    if not factor.graded:
+        kinds = list(dict.fromkeys(factor.values.values()))
+        return np.array([[float(factor.values[run] == kind) for kind in kinds] for run in runs])
+    places = np.array([factor.place(run) for run in runs])
+    standard = (places - places.mean()) / places.std()
+    values = np.unique(standard.round(6)).size
+    return np.asarray(standard[:, None] ** np.arange(min(3, values)))
+
+
+def _sizes(
+    frame: Frame, some: Mapping[str, Floats], parameters: Mapping[str, Floats]
+) -> list[LawCheck]:
+    """Return how far misfit and level are above what their priors expect."""
+    found = []
+    for element in elements(frame):
+        if element.name not in SIZES or isinstance(element.prior, Fixed):
+            continue
+        asked, every = (
+            own[element.name] if element.domain is None else own[element.name][:, element.member]
+            for own in (some, parameters)
+        )
+        found.append(
+            LawCheck(
+                kind=SIZE,
+                subject=element.name,
+                phase="",
+                domain=element.domain or "all",
+                value=float(np.median(every)),
+                usual=float(element.prior.quantiles(0.5)),
+                score=float("nan"),
+                probability=_at_most(element.prior.probability_above(asked)),
+            )
+        )
+    return found
+
+
+def _at_most(probabilities: Floats) -> float:
+    """Return twice the median over draws: no more often as small as a than with probability a."""
+    finite = probabilities[np.isfinite(probabilities)]
+    return float(min(1.0, 2.0 * np.median(finite))) if finite.size else 1.0
+
+
+def _middle(values: Floats) -> float:
+    return float(np.nanmedian(values)) if np.isfinite(values).any() else float("nan")
+
+
+def _decided(checks: list[LawCheck]) -> tuple[LawCheck, ...]:
+    """Return the checks with alarms: each part has its share of the false alarms, each check in it too."""
+    counts = {kind: sum(check.kind in part for check in checks) for part in PARTS for kind in part}
+    share = FALSE_ALARMS / len(PARTS)
+    return tuple(
+        replace(check, alarms=bool(check.probability * counts[check.kind] <= share))
+        for check in checks
+    )

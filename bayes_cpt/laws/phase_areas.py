@@ -1,0 +1,243 @@
+"""The areas of PT and CPT runs at chosen steps (docs/law.md, "Areas"), in any schedule.
+
+Areas depend on numbers that are estimated, lambda and the forward power rho, and come as series in them
+(`bayes_cpt.laws.chebyshev`).
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bayes_cpt.laws.areas import SMALLEST, AreaForm, IntArray, forward_area, run_levels
+from bayes_cpt.study.schedules import Schedule
+from bayes_cpt.study.segments import FloatArray
+
+# Bases whose areas are kept: many runs start from each.
+BASES_KEPT = 128
+
+
+@dataclass(frozen=True, eq=False)
+class PhaseAreas:
+    """Areas and learning rate of one run at chosen steps, on both sides of the transfer.
+
+    Parameters
+    ----------
+    steps : ndarray of int, shape (points,)
+        Steps inside the run's own phase; 0 is the base itself.
+    learning_rates : ndarray, shape (points,)
+        Raw learning rate of each of the steps; at step 0 the one before the first step.
+    log_forward : ndarray, shape (points, nodes)
+        Series in rho of the log of S1_pt + S1_cpt, LR^rho·steps.
+    forward_cpt : ndarray, shape (points,)
+        S1_cpt as the shift sees it, LR·steps. 0 in a PT run.
+    start_pt, level_pt : ndarray, shape (points,) and (points, nodes)
+        Learning rate from which S2_pt counts, and the series of the level at the end of PT so far.
+    start_cpt, level_cpt : ndarray, shape (points,) and (points, nodes)
+        The same of S2_cpt: the base's last learning rate, and the level in CPT. In a PT run they are such
+        that S2_cpt is 0. A level that is carried over is itself where S2_cpt counts from.
+    paced_steps : ndarray, shape (points,)
+        Steps of CPT by the memory's clock.
+    """
+
+    steps: IntArray
+    learning_rates: FloatArray
+    log_forward: FloatArray
+    forward_cpt: FloatArray
+    start_pt: FloatArray
+    level_pt: FloatArray
+    start_cpt: FloatArray
+    level_cpt: FloatArray
+    paced_steps: FloatArray
+
+
+# What of the areas is one number per point, and what is a series.
+NUMBERS = ("forward_cpt", "start_pt", "start_cpt", "paced_steps")
+SERIES = ("log_forward", "level_pt", "level_cpt")
+
+
+def pretraining_areas(
+    schedule: Schedule, steps: ArrayLike, form: AreaForm | None = None
+) -> PhaseAreas:
+    """Return the areas of a PT run (docs/law.md, "Areas").
+
+    Parameters
+    ----------
+    schedule : Schedule
+        Of the PT run, from its first step.
+    steps : array_like of int, shape (points,)
+        Between 0 and the schedule's length.
+    form : AreaForm, optional
+        That of the printed law unless given.
+
+    Raises
+    ------
+    ValueError
+        If a step lies outside the schedule.
+    """
+    form = form or AreaForm()
+    points = _points(schedule, steps)
+    rates = schedule.learning_rates()
+    course = _Pretraining.of(schedule, form)
+    levels, _ = course.levels(form, np.maximum(points - course.first, 0))
+    nothing = np.zeros(points.size)
+    series = form.momenta.interval.series(levels)
+    return PhaseAreas(
+        steps=points,
+        learning_rates=_at(rates, points, rates[0]),
+        log_forward=_log_forward(rates, points, 0.0, form),
+        forward_cpt=nothing,
+        start_pt=np.full(points.size, course.start),
+        level_pt=series,
+        start_cpt=nothing + SMALLEST,
+        level_cpt=series if form.carry_memory else np.zeros_like(series),
+        paced_steps=nothing,
+    )
+
+
+def continual_areas(
+    base: Schedule | None, schedule: Schedule, steps: ArrayLike, form: AreaForm | None = None
+) -> PhaseAreas:
+    """Return the areas of a CPT run on its base (docs/law.md, "Areas").
+
+    Parameters
+    ----------
+    base : Schedule or None
+        The base's whole PT schedule. None for an unknown base: S1_pt, S2_pt and eta_0 are then given as 0,
+        and the law's own parameters stand for them.
+    schedule : Schedule
+        Of the CPT run.
+    steps : array_like of int, shape (points,)
+        Between 0, the base itself, and the schedule's length.
+    form : AreaForm, optional
+        That of the printed law unless given.
+
+    Raises
+    ------
+    ValueError
+        If a step lies outside the schedule.
+    """
+    form = form or AreaForm()
+    points = _points(schedule, steps)
+    rates = schedule.learning_rates()
+    start = transfer_state(base, form)
+    paces = form.paces(rates)
+    momenta = form.momenta.node_momenta()
+    levels, _ = run_levels(rates, paces, start.initial_levels(form), momenta, points)
+    interval = form.momenta.interval
+    return PhaseAreas(
+        steps=points,
+        learning_rates=_at(rates, points, start.learning_rate),
+        log_forward=_log_forward(rates, points, start.forward, form),
+        forward_cpt=_at(form.shift_area(rates), points),
+        start_pt=np.full(points.size, start.start),
+        level_pt=np.broadcast_to(interval.series(start.levels), (points.size, interval.nodes)),
+        start_cpt=np.full(points.size, max(start.learning_rate, SMALLEST)),
+        level_cpt=interval.series(levels),
+        paced_steps=_at(np.cumsum(paces), points),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Pretraining:
+    """The part of PT that counts for the level: after how many steps, from which level, which rates."""
+
+    first: int
+    rates: FloatArray
+    initial_level: float
+    start: float
+
+    @classmethod
+    def of(cls, schedule: Schedule, form: AreaForm) -> Self:
+        rates = schedule.learning_rates()
+        if form.count_warmup:
+            return cls(0, rates, 0.0, form.reference_rate)
+        warmup = schedule.warmup_steps
+        initial = float(rates[max(warmup - 1, 0)])
+        return cls(warmup, rates[warmup:], initial, initial)
+
+    def levels(self, form: AreaForm, points: IntArray) -> tuple[FloatArray, FloatArray]:
+        momenta = form.momenta.node_momenta()
+        start = np.full(momenta.size, self.initial_level)
+        return run_levels(self.rates, form.paces(self.rates), start, momenta, points)
+
+
+@dataclass(frozen=True, eq=False)
+class TransferState:
+    """What a CPT run finds at the transfer.
+
+    Parameters
+    ----------
+    learning_rate : float
+        eta_0, the base's last one, raw.
+    start : float
+        Learning rate from which S2_pt counts.
+    forward : ndarray, shape (power nodes,)
+        S1_pt at each node of rho.
+    levels : ndarray, shape (momentum nodes,)
+        The base's level at each node of lambda.
+    """
+
+    learning_rate: float
+    start: float
+    forward: FloatArray
+    levels: FloatArray
+
+    def initial_levels(self, form: AreaForm) -> FloatArray:
+        """Return the level at the first step of CPT at each node, shape (nodes,).
+
+        Parameters
+        ----------
+        form : AreaForm
+        """
+        return self.levels if form.carry_memory else np.full_like(self.levels, self.learning_rate)
+
+
+@lru_cache(maxsize=BASES_KEPT)
+def transfer_state(base: Schedule | None, form: AreaForm) -> TransferState:
+    """Return what a CPT run finds at the transfer from a base; zeros where its schedule is not known.
+
+    Parameters
+    ----------
+    base : Schedule or None
+    form : AreaForm
+    """
+    powers = form.powers.interval.at_nodes()
+    if base is None:
+        nothing = np.zeros(form.momenta.interval.nodes)
+        return TransferState(0.0, SMALLEST, np.zeros(powers.size), nothing)
+    course = _Pretraining.of(base, form)
+    _, levels = course.levels(form, np.array([course.rates.size]))
+    rates = base.learning_rates()
+    forward = np.array([float(forward_area(rates, power)[-1]) for power in powers])
+    return TransferState(base.final, course.start, forward, levels)
+
+
+def _points(schedule: Schedule, steps: ArrayLike) -> IntArray:
+    points = np.atleast_1d(np.asarray(steps, dtype=np.int64))
+    if np.any((points < 0) | (points > schedule.steps)):
+        raise ValueError(
+            f"steps {points.min()} to {points.max()} are asked for: the schedule has steps 0 to "
+            f"{schedule.steps}; ask inside it or lengthen it"
+        )
+    return points
+
+
+def _at(curve: FloatArray, points: IntArray, before: float = 0.0) -> FloatArray:
+    """Return the curve of steps 1, 2, ... at the points, `before` at step 0."""
+    return np.concatenate([[before], curve])[points]
+
+
+def _log_forward(
+    rates: FloatArray, points: IntArray, before: "FloatArray | float", form: AreaForm
+) -> FloatArray:
+    """Return the series of the log of S1 at the points, from S1 before them at each node."""
+    interval = form.powers.interval
+    earlier = np.broadcast_to(before, (interval.nodes,))
+    areas = [
+        _at(forward_area(rates, power), points) + own
+        for power, own in zip(interval.at_nodes(), earlier, strict=True)
+    ]
+    return interval.series(np.log(np.maximum(np.stack(areas, axis=-1), SMALLEST)))

@@ -1,0 +1,162 @@
+"""The ranges of the numbers that the areas depend on: the momentum lambda and the forward power rho."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bayes_cpt.laws.chebyshev import Interval
+from bayes_cpt.study.segments import FloatArray
+
+# The least momentum, and room around numbers so that none lies on the edge of its range.
+SHORTEST, ROOM = 0.1, 1e-3
+# Coefficients that are momenta.
+MOMENTA = ("lambda", "lambda_slow")
+# Where 1 - lambda^k, as a function of log(1 - lambda), begins to grow without bound.
+MOMENTUM_HEIGHT = 0.5 * math.pi
+# Where log S1, as a function of rho, has its nearest zeros of S1: measured on schedules of every shape.
+POWER_HEIGHT = 1.0
+LOWEST_POWER, HIGHEST_POWER = 0.02, 3.0
+
+
+@dataclass(frozen=True)
+class MomentumRange:
+    """The range of momenta that a table of levels serves; its series are in log(1 - lambda).
+
+    Parameters
+    ----------
+    low, high : float
+        0.1 <= low <= high < 1. A memory shorter than that is none: 1/(1 - lambda) counts its steps.
+
+    Raises
+    ------
+    ValueError
+        If the bounds are not in that order.
+    """
+
+    low: float = 0.9
+    high: float = 0.9999
+
+    def __post_init__(self) -> None:
+        if not SHORTEST <= self.low <= self.high < 1.0:
+            raise ValueError(
+                f"the momentum range is {self.low} to {self.high}: give 0.1 <= low <= high < 1"
+            )
+
+    @classmethod
+    def around(cls, momenta: ArrayLike) -> Self:
+        """Return a range that holds all of some momenta, with a little room around them.
+
+        Parameters
+        ----------
+        momenta : array_like
+            From 0 up to but not including 1.
+        """
+        distances = 1.0 - np.asarray(momenta, dtype=np.float64)
+        low = 1.0 - float(distances.max()) * (1.0 + ROOM)
+        return cls(max(low, SHORTEST), 1.0 - float(distances.min()) * (1.0 - ROOM))
+
+    @property
+    def interval(self) -> Interval:
+        """The Chebyshev interval in log(1 - lambda)."""
+        return Interval.between(math.log1p(-self.high), math.log1p(-self.low), MOMENTUM_HEIGHT)
+
+    def node_momenta(self) -> FloatArray:
+        """Return the momentum at each node, shape (nodes,), rising."""
+        return np.asarray(-np.expm1(self.interval.at_nodes()))
+
+    def basis(self, momentum: Any, xp: Any = np) -> Any:
+        """Return the basis of the levels' series at momenta of shape (...), shape (..., nodes).
+
+        Parameters
+        ----------
+        momentum : float, ndarray or PyTensor variable
+            Inside the range.
+        xp : module
+            `numpy` or `pytensor.tensor`.
+        """
+        return self.interval.basis(xp.log(1.0 - momentum), xp)
+
+
+@dataclass(frozen=True)
+class PowerRange:
+    """The range of forward powers that a table of log forward areas serves.
+
+    Parameters
+    ----------
+    low, high : float
+        0.02 <= low <= high <= 3; equal where the power is fixed.
+
+    Raises
+    ------
+    ValueError
+        If the bounds are not in that order.
+    """
+
+    low: float = 1.0
+    high: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not LOWEST_POWER <= self.low <= self.high <= HIGHEST_POWER:
+            raise ValueError(
+                f"the range of the forward power is {self.low} to {self.high}: give "
+                f"{LOWEST_POWER} <= low <= high <= {HIGHEST_POWER:g}"
+            )
+
+    @classmethod
+    def around(cls, powers: ArrayLike) -> Self:
+        """Return a range that holds all of some forward powers, with a little room around them.
+
+        Parameters
+        ----------
+        powers : array_like
+        """
+        values = np.asarray(powers, dtype=np.float64)
+        low, high = float(values.min()), float(values.max())
+        if low == high:
+            return cls(low, high)
+        return cls(max(low * (1.0 - ROOM), LOWEST_POWER), min(high * (1.0 + ROOM), HIGHEST_POWER))
+
+    @property
+    def interval(self) -> Interval:
+        """The Chebyshev interval in rho."""
+        return Interval.between(self.low, self.high, POWER_HEIGHT)
+
+    def basis(self, power: Any, xp: Any = np) -> Any:
+        """Return the basis of the series of log S1 at powers of shape (...), shape (..., nodes).
+
+        Parameters
+        ----------
+        power : float, ndarray or PyTensor variable
+            Inside the range.
+        xp : module
+            `numpy` or `pytensor.tensor`.
+        """
+        return self.interval.basis(power, xp)
+
+
+def momentum_parts(coefficients: Mapping[str, Any], xp: Any = np) -> list[tuple[Any, Any]]:
+    """Return the momenta of a law and the weight of the level of each in its own.
+
+    With a slow momentum the level e, the learning rate that the model still feels, comes in two parts, a
+    share w of it at the slow pace:
+
+        e = (1 - w)·e(lambda) + w·e(lambda_slow)
+
+    so that w changes when a fall of the learning rate gains, not how much it gains in the end.
+
+    Parameters
+    ----------
+    coefficients : mapping
+        With ``lambda``, and ``lambda_slow`` and ``slow_share`` where the law has them, shape (...).
+    xp : module
+        `numpy` or `pytensor.tensor`.
+    """
+    fast = coefficients["lambda"]
+    if "lambda_slow" not in coefficients:
+        return [(fast, xp.ones_like(fast))]
+    share = coefficients["slow_share"]
+    return [(fast, 1.0 - share), (coefficients["lambda_slow"], share)]

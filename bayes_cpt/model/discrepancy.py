@@ -1,0 +1,307 @@
+"""What the law misses as a function of the configuration: like runs are missed alike, unlike ones are not.
+
+The residual model (`bayes_cpt.model.residuals`) draws the misfit of every curve anew, which is all that the
+band of one run needs. To compare runs, or to combine the losses of one, it must say how alike two misfits
+are. Here each innovation of the misfit is a Gaussian process over features of the configuration, of mean 0
+and variance 1, so that every single curve keeps the misfit that it has in the residual model:
+
+- the share `OWN_SHARE` of its variance is each run's own: another run of the same configuration would show
+  another one, so that no choice can gain by it;
+- the rest has a Matérn 5/2 correlation between two configurations, of length `LENGTH` in the units of
+  `Configuration.features`;
+- between the two losses of one run it has the correlation of `ErrorCorrelation`.
+
+A process is drawn as random Fourier features (Rahimi and Recht 2007): a draw is a smooth function, and
+costs as much per configuration as it has waves.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.laws.term import Reference
+from bayes_cpt.study.schedules import Schedule
+
+type Floats = NDArray[np.floating]
+
+# Means over what the errors of 13 lab runs that no fit saw leave open, under flat priors (log of the
+# length): `python -m testbench.alike research/testbench/errors.csv` in research/. They tell that errors of
+# the runs of a study are hardly alike, not whether the length is short or much is each run's own.
+LENGTH = 0.85
+OWN_SHARE = 0.55
+# Degrees of freedom of the Student t distribution that the frequencies of a Matérn 5/2 process have.
+FREEDOM = 5.0
+WAVES = 128
+FEATURES = 6
+
+
+@dataclass(frozen=True)
+class ErrorCorrelation:
+    """How alike the errors of the two losses of one run are.
+
+    Parameters
+    ----------
+    misfit : float
+        Correlation of what the law misses, -1 to 1.
+    fluctuation : float
+        Correlation of the fluctuations.
+    """
+
+    misfit: float
+    fluctuation: float
+
+
+def correlated(normals: Floats, correlation: float) -> Floats:
+    """Return standard normal numbers of each validation set that correlate with those of the first.
+
+    Parameters
+    ----------
+    normals : ndarray, shape (domains, ...)
+        Independent ones.
+    correlation : float
+    """
+    share, own = (np.asarray(x, normals.dtype) for x in (correlation, np.sqrt(1 - correlation**2)))
+    return np.concatenate([normals[:1], share * normals[:1] + own * normals[1:]])
+
+
+def variance_of_sum(sizes: Floats, correlation: float, weights: Floats) -> Floats:
+    """Return the variance of a weighted sum of losses that err together.
+
+    Parameters
+    ----------
+    sizes : ndarray, shape (domains, ...)
+        Standard deviations.
+    correlation : float
+    weights : ndarray, shape (domains,)
+    """
+    weighted = sizes * weights.astype(sizes.dtype).reshape(-1, *[1] * (sizes.ndim - 1))
+    alike = weighted.sum(axis=0) ** 2
+    return np.asarray(correlation * alike + (1.0 - correlation) * (weighted**2).sum(axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class Configuration:
+    """What the misfit of CPT runs may depend on, arrays of shape (runs,).
+
+    Parameters
+    ----------
+    replay : ndarray
+        Share of general data.
+    initial, peak, mean, last : ndarray
+        Learning rate of the base, and the highest, the mean and the last one of the run, raw.
+    forward_pt : ndarray
+        S1_pt of the base; 0 where nobody knows it.
+    """
+
+    replay: Floats
+    initial: Floats
+    peak: Floats
+    mean: Floats
+    last: Floats
+    forward_pt: Floats
+
+    @classmethod
+    def of(cls, base: Schedule | None, schedule: Schedule, replay: float) -> Self:
+        """Return that of one run, arrays of shape (1,).
+
+        Parameters
+        ----------
+        base : Schedule or None
+            The base's whole PT schedule; None where nobody knows it.
+        schedule : Schedule
+            Of the run.
+        replay : float
+        """
+        rates = schedule.learning_rates()
+        values = {
+            "replay": replay,
+            "initial": 0.0 if base is None else base.final,
+            "peak": rates.max(),
+            "mean": rates.mean(),
+            "last": rates[-1],
+            "forward_pt": 0.0 if base is None else base.learning_rates().sum(),
+        }
+        return cls(**{name: np.array([float(own)]) for name, own in values.items()})
+
+    def features(self, reference: Reference) -> Floats:
+        """Return features in which a distance of 1 is a large difference, shape (runs, features).
+
+        The square root of replay, since forgetting is stiff near replay 0; the logarithm of the peak
+        learning rate; the base's rate, the mean and the last one as shares of the peak; the logarithm of
+        the base's forward area.
+
+        Parameters
+        ----------
+        reference : Reference
+            Of the fitted study.
+        """
+        forward = np.where(self.forward_pt > 0, self.forward_pt, reference.forward_pt)
+        return np.stack(
+            [
+                np.sqrt(self.replay),
+                np.log(self.peak / reference.learning_rate),
+                self.initial / self.peak,
+                self.mean / self.peak,
+                self.last / self.peak,
+                np.log(forward / reference.forward_pt),
+            ],
+            axis=1,
+        )
+
+
+def likeness(first: Floats, second: Floats, length: float = LENGTH) -> Floats:
+    """Return the Matérn 5/2 correlation of misfits, shape (first, second).
+
+    Parameters
+    ----------
+    first, second : ndarray, shape (runs, features)
+        From `Configuration.features`.
+    length : float
+        Of the correlation, in the same units.
+    """
+    squares = ((first[:, None] - second[None]) ** 2).sum(axis=-1)
+    apart = np.sqrt(FREEDOM * squares) / length
+    return np.asarray((1.0 + apart + apart**2 / 3.0) * np.exp(-apart))
+
+
+@dataclass(frozen=True, eq=False)
+class SharedMisfit:
+    """Draws of the misfit's innovations as functions of the configuration.
+
+    Parameters
+    ----------
+    draws : int
+        Posterior draws, each with functions of its own.
+    correlation : float
+        Between the validation sets of one run.
+    domains : int
+        How many validation sets.
+    seed : int
+    length : float
+        Of the correlation between configurations.
+    """
+
+    draws: int
+    correlation: float
+    domains: int
+    seed: int = 0
+    length: float = LENGTH
+    _drawn: dict[int, Floats] = field(default_factory=dict, repr=False)
+    _frequencies: list[Floats] = field(default_factory=list, repr=False)
+
+    @property
+    def frequencies(self) -> Floats:
+        """Of the waves, shape (features, waves)."""
+        if not self._frequencies:
+            self._frequencies.append(_matern_frequencies(self.seed) / self.length)
+        return self._frequencies[0]
+
+    def waves(self, features: Floats) -> Floats:
+        """Return cosines and sines, their squares adding up to 1, shape (runs, 2·waves).
+
+        Parameters
+        ----------
+        features : ndarray, shape (runs, features)
+        """
+        phase = features @ self.frequencies
+        whole = np.concatenate([np.cos(phase), np.sin(phase)], axis=1) / np.sqrt(WAVES)
+        return np.asarray(whole, dtype=np.float32)
+
+    def amplitudes(self, knot: int) -> Floats:
+        """Return the standard normal amplitudes of an innovation, shape (domains, 2·waves, draws).
+
+        Parameters
+        ----------
+        knot : int
+            Which innovation it is, from 0.
+        """
+        if knot not in self._drawn:
+            generator = np.random.default_rng([self.seed, knot + 1])
+            shape = (self.domains, 2 * WAVES, self.draws)
+            plain = generator.standard_normal(shape, dtype=np.float32)
+            self._drawn[knot] = correlated(plain, self.correlation)
+        return self._drawn[knot]
+
+    @cached_property
+    def levels(self) -> Floats:
+        """How far a base that nobody measured lies off the law, over its sd, shape (domains, draws).
+
+        All such bases of one PT lie off it alike.
+        """
+        plain = np.random.default_rng(self.seed).standard_normal((self.domains, self.draws))
+        return correlated(plain, self.correlation)
+
+    def innovations(self, features: Floats, knots: int) -> Floats:
+        """Return the innovations of some runs, shape (domains, runs, draws, knots).
+
+        Parameters
+        ----------
+        features : ndarray, shape (runs, features)
+        knots : int
+            How many innovations.
+        """
+        waves = self.waves(features)
+        found = [waves @ self.amplitudes(knot) for knot in range(knots)]
+        return np.stack(found, axis=-1).astype(np.float64)
+
+    def along(self, ramps: Floats) -> "Combined":
+        """Return what is drawn of the misfit where innovations add up with some weights.
+
+        Parameters
+        ----------
+        ramps : ndarray, shape (places, knots)
+            What a unit innovation adds at each of some steps (`ResidualDesign.ramps`).
+        """
+        # Steps near each other lie between the same knots: few combinations of innovations count.
+        left, values, right = np.linalg.svd(ramps, full_matrices=False)
+        rank = int((values > 1e-6 * max(values[0], 1e-30)).sum())
+        mixed = [
+            np.einsum("k,kdwn->dwn", row, np.stack([self.amplitudes(k) for k in range(row.size)]))
+            for row in (values[:rank, None] * right[:rank]).astype(np.float32)
+        ]
+        amplitudes = np.concatenate(mixed, axis=1)
+        return Combined(self, left[:, :rank].astype(np.float32), amplitudes)
+
+
+@dataclass(frozen=True, eq=False)
+class Combined:
+    """A misfit of size 1 at some steps, as a function of the configuration.
+
+    Parameters
+    ----------
+    shared : SharedMisfit
+    places : ndarray, shape (places, rank)
+        Share of each of few combinations of innovations at each of the steps.
+    amplitudes : ndarray, shape (domains, rank·2·waves, draws)
+    """
+
+    shared: SharedMisfit
+    places: Floats
+    amplitudes: Floats
+
+    def at(self, features: Floats, place: NDArray[np.int64]) -> Floats:
+        """Return the misfit of runs, each at one of the steps, shape (domains, runs, draws).
+
+        Parameters
+        ----------
+        features : ndarray, shape (runs, features)
+        place : ndarray of int, shape (runs,)
+            Which of the steps.
+        """
+        waves = self.shared.waves(features)
+        columns = self.places[place][:, :, None] * waves[:, None, :]
+        return np.asarray(columns.reshape(len(waves), -1) @ self.amplitudes)
+
+
+def _matern_frequencies(seed: int) -> Floats:
+    """Return frequencies of a Matérn 5/2 process of length 1, evenly spread, shape (features, waves)."""
+    from scipy.special import chdtri, ndtri
+    from scipy.stats.qmc import Sobol
+
+    uniform = Sobol(FEATURES + 1, rng=np.random.default_rng(seed)).random(WAVES)
+    uniform = np.clip(uniform, 1e-6, 1.0 - 1e-6)
+    normal, chi_squared = ndtri(uniform[:, :FEATURES]), chdtri(FREEDOM, 1.0 - uniform[:, -1])
+    return np.asarray((normal * np.sqrt(FREEDOM / chi_squared)[:, None]).T)

@@ -1,0 +1,153 @@
+// What a setting is worth: the balance of the two losses, regret, constraints, and where it leaves what was
+// studied.
+
+/** The balance of two losses; `weight` is that of the general one. */
+function balance(weight, general, target) {
+  return weight * general + (1 - weight) * target;
+}
+
+/**
+ * Expected regret of a run's final losses in nats: how far its balance lies above the lowest that the draw
+ * allows to any run of as many steps. The run itself is one of them.
+ */
+function expectedRegret(alternatives, weight, general, target) {
+  const { counts, hulls } = alternatives;
+  let sum = 0;
+  for (let draw = 0, k = 0; draw < counts.length; draw++) {
+    const own = balance(weight, general[draw], target[draw]);
+    let lowest = own;
+    for (const last = k + 2 * counts[draw]; k < last; k += 2) {
+      lowest = Math.min(lowest, balance(weight, hulls[k], hulls[k + 1]));
+    }
+    sum += own - lowest;
+  }
+  return sum / counts.length;
+}
+
+/** Probability that a run breaks a constraint: that a loss, or a mixture of both, exceeds a threshold. */
+function breach(planner, setting, constraint, ends) {
+  const { share, kind } = constraint;
+  const start = constraint.rise === null ? null : planner.bases[planner.reference ?? setting.base].loss;
+  let sum = 0;
+  for (let draw = 0; draw < planner.law.draws; draw++) {
+    let margin = 0;
+    let variance = 0;
+    ends.forEach((end, domain) => {
+      margin += share[domain] * (end.mean[draw] - (start ? start[domain][draw] : 0));
+      variance += (share[domain] * end.sd[draw]) ** 2;
+    });
+    const room = (constraint.rise ?? constraint.limit) - margin;
+    if (kind === "new_run") sum += normalBelow(room / Math.sqrt(variance));
+    else sum += room > 0 ? 1 : 0;
+  }
+  return 1 - sum / planner.law.draws;
+}
+
+/** In words, where a run leaves what the study's runs cover: bayes_cpt.study.ranges.outside_range. */
+function outside(planner, setting, peak) {
+  const { studied } = planner;
+  const notes = [];
+  if (setting.steps > studied.longest * studied.slack) {
+    const times = (setting.steps / studied.longest).toFixed(1);
+    notes.push(`${setting.steps} steps, ${times}x the longest run`);
+  }
+  const spans = [["peak LR", peak, studied.peak], ["replay", setting.replay, studied.replay]];
+  for (const [label, value, [low, high]] of spans) {
+    if (value < low / studied.slack || value > high * studied.slack) {
+      notes.push(`${label} ${short(value)}, studied ${short(low)} to ${short(high)}`);
+    }
+  }
+  return [...notes, ...studied.bases[setting.base]];
+}
+
+/** A number in at most six digits, as Python's %g writes it. */
+function short(value) {
+  const digits = Number(value.toPrecision(6));
+  if (digits === 0 || (Math.abs(digits) >= 1e-4 && Math.abs(digits) < 1e6)) return String(digits);
+  const [figures, power] = digits.toExponential().split("e");
+  const sign = power[0];
+  return `${figures}e${sign}${power.slice(1).padStart(2, "0")}`;
+}
+
+/** The final losses of a run alone, in every draw. */
+function finalLosses(planner, setting) {
+  const run = pointsOf(planner, setting, Float64Array.of(setting.steps));
+  return lossesOf(planner, setting, run).map(endOf);
+}
+
+/**
+ * The run of the Pareto front with the lowest expected balance among those that keep the constraints; where
+ * none does, the one that comes nearest to it. `snapped` takes a setting to what the controls can show.
+ */
+function bestOfFront(planner, setting, snapped) {
+  const { front } = planner.alternatives[planner.lengths.indexOf(setting.steps)];
+  const candidates = front.general.map((_, place) => {
+    const own = Object.fromEntries(
+      ["base", "replay", "peak", "warmup", "decay", "final", "shape"].map((key) => [key, front[key][place]]),
+    );
+    const tried = snapped({ ...setting, ...own });
+    const ends = finalLosses(planner, tried);
+    const excess = setting.constraints.map((own) => breach(planner, tried, own, ends) - own.probability);
+    return {
+      setting: tried,
+      excess: Math.max(0, ...excess),
+      value: balance(setting.weight, mean(ends[0].mean), mean(ends[1].mean)),
+    };
+  });
+  candidates.sort((one, two) => one.excess - two.excess || one.value - two.value);
+  return candidates[0];
+}
+
+/** The best run of the front on average, for a balance. */
+function bestMean(front, weight) {
+  const values = front.general.map((general, place) => balance(weight, general, front.target[place]));
+  const lowest = Math.min(...values);
+  return { value: lowest, place: values.indexOf(lowest) };
+}
+
+/**
+ * All that the page shows of a setting. `memory` keeps what did not change since the last one: a move of the
+ * balance needs no law, a move of the replay ratio no areas.
+ */
+function outcome(planner, setting, memory) {
+  const { law, about } = planner;
+  const schedule = ["base", "peak", "warmup", "decay", "final", "shape", "steps"];
+  const key = schedule.map((name) => setting[name]).join();
+  if (memory.key !== key) {
+    Object.assign(memory, { key, run: pointsOf(planner, setting, gridOf(setting.steps)), replay: null });
+  }
+  if (memory.replay !== setting.replay) {
+    memory.losses = lossesOf(planner, setting, memory.run);
+    Object.assign(memory, { replay: setting.replay, ends: memory.losses.map(endOf), kind: null });
+  }
+  if (memory.kind !== setting.kind) {
+    const outer = about.interval / 2;
+    const fractions = [0.5 - outer, 0.25, 0.5, 0.75, 0.5 + outer];
+    Object.assign(memory, {
+      kind: setting.kind,
+      bands: memory.losses.map((own) => bandsOf(own, law.normals, fractions, setting.kind)),
+      summaries: memory.ends.map((own) => summaryOf(own, law.normals, about.interval, setting.kind)),
+    });
+  }
+  const { run, ends, bands, summaries } = memory;
+  const alternatives = planner.alternatives[planner.lengths.indexOf(setting.steps)];
+  const means = ends.map((own) => mean(own.mean));
+  const regret = expectedRegret(alternatives, setting.weight, ends[0].mean, ends[1].mean);
+  const best = bestMean(alternatives.front, setting.weight);
+  const behind = balance(setting.weight, ...means) - best.value;
+  return {
+    run,
+    ends,
+    bands,
+    summaries,
+    means,
+    regret,
+    // What the best setting has left: regrets differ as the mean balances do.
+    unavoidable: Math.max(regret - behind, 0),
+    front: alternatives.front,
+    best: best.place,
+    breaches: setting.constraints.map((own) => breach(planner, setting, own, ends)),
+    outside: outside(planner, setting, run.peak),
+    starts: planner.bases[setting.base].loss.map(mean),
+  };
+}

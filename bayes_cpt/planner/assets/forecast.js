@@ -1,0 +1,164 @@
+// A setting of the controls -> what its run comes to in every posterior draw, and in bands.
+// The law itself is `LAWS`, one function per validation set, generated from the terms of bayes_cpt.laws.
+
+/** The data of the page, its packed arrays opened. */
+function opened(data) {
+  const { law } = data;
+  const parameters = law.parameters.map((own) =>
+    Object.fromEntries(Object.entries(own).map(([name, values]) => [`p_${name}`, unpacked(values)])),
+  );
+  const bases = data.bases.map((base) => ({
+    ...base,
+    level: unpacked(base.level),
+    offset: base.offset.map(unpacked),
+    loss: base.loss.map(unpacked),
+  }));
+  const reference = Object.fromEntries(
+    Object.entries(law.reference).map(([name, value]) => [`reference_${name}`, value]),
+  );
+  const areas = { ...law.areas };
+  for (const name of ["level", "forward"]) {
+    areas[name] = { ...areas[name], weights: unpacked(areas[name].weights) };
+  }
+  const alternatives = data.alternatives.map((own) => ({ ...own, hulls: unpacked(own.hulls) }));
+  const normals = unpacked(law.normals);
+  return { ...data, law: { ...law, parameters, reference, areas, normals }, bases, alternatives };
+}
+
+/** Variance of a misfit of size 1 after some steps: straight lines between correlated knots. */
+function misfitVariance(table, step) {
+  const position = table.knots_per_fold * Math.log1p(step / table.onset);
+  const knot = Math.floor(position);
+  const share = position - knot;
+  const { variance, covariance } = table;
+  return (1 - share) ** 2 * variance[knot] + 2 * share * (1 - share) * covariance[knot] +
+    share ** 2 * variance[knot + 1];
+}
+
+/** What all validation sets take of a run: areas and learning rates at the steps of a grid. */
+function pointsOf(planner, setting, grid) {
+  const { law } = planner;
+  const { areas, draws } = law;
+  const base = planner.bases[setting.base];
+  const segments = segmentsOf(setting, base.initial);
+  const rates = ratesOf(segments);
+  const paces = pacesOf(rates, areas);
+  const levels = levelsAtNodes(rates, paces, areas.level.momenta, base.initial_levels, grid);
+  const logs = logForwardAtNodes(rates, areas, base.forward, grid);
+  const level = weighted(areas.level.weights, levels, draws, grid.length);
+  return {
+    grid,
+    rates,
+    peak: Math.max(...segments.map((part) => Math.max(part.start, part.end))),
+    points: {
+      cpt_steps: grid,
+      paced_steps: summed(paces, grid),
+      learning_rate: grid.map((step) => rates[step - 1] / law.reference.reference_learning_rate),
+      forward_cpt: shiftAreas(rates, areas, grid),
+      misfit_variance: grid.map((step) => misfitVariance(law.misfit, step)),
+    },
+    both: {
+      level_cpt: level.map((own) => Math.max(own, areas.smallest)),
+      log_forward: weighted(areas.forward.weights, logs, draws, grid.length),
+    },
+  };
+}
+
+/** Mean and sd of a new run's loss in every draw at every point, draw by draw, per validation set. */
+function lossesOf(planner, setting, run) {
+  const { law } = planner;
+  const base = planner.bases[setting.base];
+  return LAWS.map((fill, domain) => {
+    const size = law.draws * run.grid.length;
+    const found = {
+      draws: law.draws,
+      points: run.grid.length,
+      mean: new Float64Array(size),
+      sd: new Float64Array(size),
+    };
+    const all = {
+      ...law.reference,
+      target_share: 1 - setting.replay,
+      floating: base.known[domain] ? 0 : 1,
+      start_pt: base.start_pt,
+      start_cpt: Math.max(base.initial, law.areas.smallest),
+    };
+    const draws = {
+      ...law.parameters[domain],
+      level_pt: base.level,
+      base_offset: base.offset[domain],
+    };
+    fill(all, run.points, draws, run.both, found);
+    return found;
+  });
+}
+
+/** Quantiles at every point, fraction by fraction: of new runs, or of the law's own curve. */
+function bandsOf(losses, normals, fractions, kind) {
+  const { draws, points, mean: means, sd } = losses;
+  const noisy = kind === "new_run";
+  const bands = fractions.map(() => new Float64Array(points));
+  const rising = new Float64Array(draws);
+  const order = Int32Array.from({ length: draws }, (_, draw) => draw);
+  for (let i = 0; i < points; i++) {
+    // Draws keep nearly their order from one point to the next: few are moved.
+    for (let rank = 0; rank < draws; rank++) {
+      const draw = order[rank];
+      const k = draw * points + i;
+      const value = noisy ? means[k] + sd[k] * normals[draw] : means[k];
+      let place = rank;
+      for (; place > 0 && rising[place - 1] > value; place--) {
+        rising[place] = rising[place - 1];
+        order[place] = order[place - 1];
+      }
+      rising[place] = value;
+      order[place] = draw;
+    }
+    fractions.forEach((fraction, place) => {
+      bands[place][i] = quantile(rising, fraction);
+    });
+  }
+  return bands;
+}
+
+/** Mean and sd of every draw at the last point. */
+function endOf(losses) {
+  const { draws, points } = losses;
+  const at = (values) =>
+    Float64Array.from({ length: draws }, (_, draw) => values[(draw + 1) * points - 1]);
+  return { mean: at(losses.mean), sd: at(losses.sd) };
+}
+
+/** Median, ends of the central interval, mean and sd of what a loss may be. */
+function summaryOf(end, normals, interval, kind) {
+  const noisy = kind === "new_run";
+  const values = end.mean.map((value, draw) => (noisy ? value + end.sd[draw] * normals[draw] : value));
+  values.sort();
+  const centre = mean(end.mean);
+  const apart = end.mean.reduce((sum, value) => sum + (value - centre) ** 2, 0);
+  const noise = noisy ? mean(end.sd.map((own) => own * own)) : 0;
+  return {
+    mean: centre,
+    sd: Math.sqrt(apart / (end.mean.length - 1) + noise),
+    median: quantile(values, 0.5),
+    lower: quantile(values, 0.5 - interval / 2),
+    upper: quantile(values, 0.5 + interval / 2),
+  };
+}
+
+/**
+ * Density of what a loss may be, at some places: normal about every draw. Where there is no noise the draws
+ * are smoothed by Silverman's rule.
+ */
+function densityOf(end, summary, places, kind) {
+  const rule = 0.9 * summary.sd * end.mean.length ** -0.2;
+  const scales = kind === "new_run" ? end.sd : end.sd.map(() => rule);
+  return places.map((place) => {
+    let sum = 0;
+    for (let draw = 0; draw < scales.length; draw++) {
+      const z = (place - end.mean[draw]) / scales[draw];
+      sum += Math.exp(-0.5 * z * z) / scales[draw];
+    }
+    return sum / (scales.length * Math.sqrt(2 * Math.PI));
+  });
+}

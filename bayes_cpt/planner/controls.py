@@ -1,0 +1,154 @@
+"""What can be set in the page: the range of every control, where it starts, and what was studied."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayes_cpt.decisions.search.search_space import REPLAY, SearchSpace
+from bayes_cpt.decisions.space import Quantity, Space
+from bayes_cpt.study.ranges import SLACK, outside_base
+from bayes_cpt.study.runs import Base
+from bayes_cpt.study.study import Study
+
+# Shapes of the decay, and their names in the page. An exponential one cannot end at 0.
+SHAPES = {"cosine": "cosine", "linear": "linear", "one_minus_sqrt": "1 − square root"}
+# Lengths that people train for, as multiples of powers of ten.
+ROUND = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
+# Of the median CPT run of a study, and of the longest.
+SHORTEST, LONGEST = 0.2, 4.0
+PEAKS = 81
+WARMUP = Quantity(low=0.0, high=0.2, scale="linear")
+# The law knows no instability: without this it would jump to the peak, which nobody does.
+SAFE_WARMUP = Quantity(low=0.01, high=0.2, scale="linear")
+WHOLE = Quantity(low=0.0, high=1.0, scale="linear")
+STEPS = {"replay": 0.01, "warmup": 0.005, "decay": 0.05, "final": 0.01}
+# Where controls start, beside the first base and the studied runs.
+WARMUP_SHARE, DECAY_SHARE, FINAL_SHARE, REPLAY_RATIO = 0.02, 1.0, 0.1, 0.25
+
+
+@dataclass(frozen=True)
+class Controls:
+    """The controls of the page for one study.
+
+    Parameters
+    ----------
+    study : Study
+        That was fitted.
+    bases : tuple of Base
+        To start from.
+    lengths : tuple of int
+        Steps of a run, rising.
+    peaks : tuple of float
+        Raw peak learning rates, rising.
+    """
+
+    study: Study
+    bases: tuple[Base, ...]
+    lengths: tuple[int, ...]
+    peaks: tuple[float, ...]
+
+    @classmethod
+    def of(cls, study: Study) -> "Controls":
+        """Return the controls of a study: bases and peaks as `bayes_cpt.decisions.decide` takes them.
+
+        Parameters
+        ----------
+        study : Study
+            With CPT runs.
+        """
+        default = SearchSpace.of(Space(), study)
+        return cls(study, default.bases, lengths(study), _peaks(default))
+
+    def space(self, length: int) -> Space:
+        """Return what regret is counted from in runs of one length: what the other controls can say.
+
+        A re-warm-up takes a hundredth of the steps at the least.
+
+        Parameters
+        ----------
+        length : int
+            Steps.
+        """
+        return Space(
+            bases=tuple(base.name for base in self.bases),
+            replay=REPLAY,
+            peak=Quantity(low=self.peaks[0], high=self.peaks[-1], scale="log"),
+            warmup_share=SAFE_WARMUP,
+            decay_shape=tuple(SHAPES),
+            decay_share=WHOLE,
+            relative_final=WHOLE,
+            steps=length,
+        )
+
+    def ranges(self) -> dict[str, dict[str, float]]:
+        """Return lowest and highest value and the step of every slider of shares."""
+        shares = {"replay": REPLAY, "warmup": WARMUP, "decay": WHOLE, "final": WHOLE}
+        return {
+            name: {"min": own.lowest, "max": own.highest, "step": STEPS[name]}
+            for name, own in shares.items()
+        }
+
+    def start(self) -> dict[str, Any]:
+        """Return where the controls stand when the page opens: a run like those of the study."""
+        runs = self.study.continual_runs
+        names = [base.name for base in self.bases]
+        used = [names.index(str(run.base)) for run in runs if run.base in names]
+        peak = float(np.median([run.schedule.peak for run in runs]))
+        steps = float(np.median([run.schedule.steps for run in runs]))
+        return {
+            "base": int(np.bincount(used).argmax()) if used else 0,
+            "replay": REPLAY_RATIO,
+            "peak": int(np.abs(np.log(np.array(self.peaks) / peak)).argmin()),
+            "warmup": WARMUP_SHARE,
+            "decay": DECAY_SHARE,
+            "final": FINAL_SHARE,
+            "shape": next(iter(SHAPES)),
+            "steps": int(np.abs(np.log(np.array(self.lengths) / steps)).argmin()),
+        }
+
+    def studied(self) -> dict[str, Any]:
+        """Return what the runs of the study cover, as `bayes_cpt.study.ranges.outside_range` judges it."""
+        runs = self.study.continual_runs
+        peaks = [run.schedule.peak for run in runs]
+        replays = [run.replay for run in runs if run.replay is not None]
+        return {
+            "slack": SLACK,
+            "longest": max(run.schedule.steps for run in runs),
+            "peak": [min(peaks), max(peaks)],
+            "replay": [min(replays), max(replays)],
+            "bases": [outside_base(self.study, base) for base in self.bases],
+        }
+
+
+def lengths(study: Study) -> tuple[int, ...]:
+    """Return the lengths that a run may have in the page: round ones, and those of the study's runs.
+
+    Parameters
+    ----------
+    study : Study
+
+    Examples
+    --------
+    >>> from bayes_cpt import bundled_study, read_study
+    >>> lengths(read_study(bundled_study()))[:4], lengths(read_study(bundled_study()))[-1]
+    ((600, 800, 1000, 1200), 12000)
+    """
+    studied = [run.schedule.steps for run in study.continual_runs]
+    low, high = SHORTEST * float(np.median(studied)), LONGEST * max(studied)
+    powers = 10.0 ** np.arange(np.floor(np.log10(low)), np.log10(high) + 1.0)
+    whole = {round(share * power) for share in ROUND for power in powers}
+    inside = {steps for steps in whole if max(low, 1.0) <= steps <= high}
+    return tuple(sorted(inside | set(studied)))
+
+
+def _peaks(space: SearchSpace) -> tuple[float, ...]:
+    """Return peak learning rates on a logarithmic scale, in three digits."""
+    quantity = space.quantities.get("peak")
+    scale = 1.0
+    if quantity is None:
+        quantity = space.quantities["relative_peak"]
+        scale = max(base.schedule.peak for base in space.bases if base.schedule)
+    ends = scale * quantity.lowest, scale * quantity.highest
+    values = [float(f"{own:.3g}") for own in np.geomspace(*ends, PEAKS)]
+    return tuple(dict.fromkeys(values))

@@ -1,0 +1,159 @@
+"""What the page takes of the posterior: draws of the parameters, and what they make of areas and bases."""
+
+import base64
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bayes_cpt.decisions.search.evaluate import FinalLosses
+from bayes_cpt.laws.areas import SMALLEST
+from bayes_cpt.laws.chebyshev import Interval
+from bayes_cpt.model.residuals import (
+    KNOTS_CPT,
+    ONSET_SHARE,
+    knot_count,
+    misfit_position,
+    misfit_ramps,
+    misfit_walk,
+)
+from bayes_cpt.model.setup import Frame
+from bayes_cpt.planner.javascript import LawCode
+from bayes_cpt.study.runs import Base
+
+type Floats = NDArray[np.float64]
+
+
+def packed(values: ArrayLike) -> str:
+    """Return numbers as the page reads them: doubles, the first axis slowest, in base64.
+
+    Parameters
+    ----------
+    values : array_like
+
+    Examples
+    --------
+    >>> packed([1.0])
+    'AAAAAAAA8D8='
+    """
+    array = np.ascontiguousarray(values, dtype="<f8")
+    return base64.b64encode(array.tobytes()).decode("ascii")
+
+
+def area_nodes(model: FinalLosses) -> dict[str, Any]:
+    """Return how areas follow from schedules: run along one at nodes, and weighted in each draw.
+
+    What depends on a number that is estimated, such as the level on lambda, is a series in it
+    (`bayes_cpt.laws.chebyshev`). The page runs along a schedule at the nodes of the series; a draw's own
+    level is a sum over these, whose weights do not depend on the schedule.
+
+    Parameters
+    ----------
+    model : FinalLosses
+    """
+    form, coefficients = model.sample.form, model.sample.coefficients
+    return {
+        "reference_rate": form.reference_rate,
+        "memory_clock": form.memory_clock,
+        "shift_power": form.shift_power,
+        "smallest": SMALLEST,
+        "level": {
+            "momenta": form.momenta.node_momenta().tolist(),
+            "weights": packed(_weights(form.momenta.interval, form.level_basis(coefficients))),
+        },
+        "forward": {
+            "powers": form.powers.interval.at_nodes().tolist(),
+            "weights": packed(_weights(form.powers.interval, form.forward_basis(coefficients))),
+        },
+    }
+
+
+def _weights(interval: Interval, basis: Floats) -> Floats:
+    """Return what draws make of values at the nodes, shape (draws, nodes), from their basis."""
+    return np.asarray(basis @ interval.series(np.eye(interval.nodes)).T)
+
+
+def law_draws(
+    model: FinalLosses, codes: tuple[LawCode, ...], normals: Floats, longest: int
+) -> dict[str, Any]:
+    """Return all that the page's law takes of the posterior draws.
+
+    Parameters
+    ----------
+    model : FinalLosses
+    codes : tuple of LawCode
+        One for each validation set.
+    normals : ndarray, shape (draws,)
+        What a new run's noise is paired with in each draw.
+    longest : int
+        Steps of the longest run of the page.
+    """
+    frame = model.sample.frame
+    return {
+        "draws": model.draws,
+        "normals": packed(normals),
+        "reference": vars(frame.reference),
+        "areas": area_nodes(model),
+        "misfit": misfit_table(frame, longest),
+        "parameters": [
+            {name: packed(_own(model, name, place)) for name in code.parameters}
+            for place, code in enumerate(codes)
+        ],
+    }
+
+
+def _own(model: FinalLosses, name: str, place: int) -> Floats:
+    """Return the draws of a parameter for one validation set."""
+    frame, values = model.sample.frame, model.parameters[name]
+    dims = frame.parameters()[name].dims
+    if dims is None:
+        return values
+    return values[:, frame.coords()[dims].index(frame.domains[place])]
+
+
+def misfit_table(frame: Frame, longest: int) -> dict[str, Any]:
+    """Return the variance of a misfit of size 1 at its knots, and the covariance of neighbouring knots.
+
+    Between two knots the misfit is a straight line (`bayes_cpt.model.residuals.misfit_ramps`).
+
+    Parameters
+    ----------
+    frame : Frame
+    longest : int
+        Steps that the knots reach.
+    """
+    onset = ONSET_SHARE * frame.reference.steps
+    carried, innovation = misfit_walk(frame.spec.residuals.misfit_memory, KNOTS_CPT)
+    last = knot_count(misfit_position(longest, onset, KNOTS_CPT)) + 1
+    ramps = innovation * misfit_ramps(np.arange(last + 1.0), last, carried)
+    return {
+        "onset": onset,
+        "knots_per_fold": KNOTS_CPT,
+        "variance": (ramps**2).sum(axis=1).tolist(),
+        "covariance": (ramps[1:] * ramps[:-1]).sum(axis=1).tolist(),
+    }
+
+
+def base_states(model: FinalLosses, bases: tuple[Base, ...]) -> list[dict[str, Any]]:
+    """Return what a run finds at each base: learning rate, areas, and where its losses start.
+
+    Parameters
+    ----------
+    model : FinalLosses
+    bases : tuple of Base
+    """
+    table = model.bases(bases)
+    places = range(len(model.domains))
+    return [
+        {
+            "initial": base.schedule.final if base.schedule else 0.0,
+            "start_pt": float(table.start[index]),
+            "level": packed(table.level[index]),
+            "initial_levels": table.initial[index].tolist(),
+            "forward": table.forward[index].tolist(),
+            "offset": [packed(table.offset[place, index]) for place in places],
+            "loss": [packed(table.loss[place, index]) for place in places],
+            "known": [bool(table.known[place, index]) for place in places],
+        }
+        for index, base in enumerate(bases)
+    ]

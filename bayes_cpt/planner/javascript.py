@@ -1,0 +1,265 @@
+"""The law of one validation set as JavaScript: the terms of `bayes_cpt.laws`, written out for the page.
+
+The expressions are those from which the sampler's code is made (`bayes_cpt.model.compiled.symbolic`), and
+the spread of a new run is that of `bayes_cpt.model.residuals`: the page has no law of its own.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import sympy
+from sympy.printing.jscode import JavascriptCodePrinter
+
+from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.model.compiled.symbolic import (
+    REFERENCE,
+    Exp,
+    Expm1,
+    Log,
+    Log1p,
+    Sqrt,
+    Symbols,
+    role_expressions,
+)
+from bayes_cpt.model.residuals import Placed, Scales, predictive_variance
+from bayes_cpt.model.spec import ModelSpec
+
+# What an expression changes with. What changes with fewer is computed less often.
+SETTING, DRAW, POINT, BOTH = 0, 1, 2, 3
+# What the page gives to the law, and what each changes with (docs/planner.md, "What the page computes").
+INPUTS = {
+    "target_share": SETTING,
+    "floating": SETTING,
+    "start_pt": SETTING,
+    "start_cpt": SETTING,
+    "level_pt": DRAW,
+    "base_offset": DRAW,
+    "cpt_steps": POINT,
+    "paced_steps": POINT,
+    "learning_rate": POINT,
+    "forward_cpt": POINT,
+    "misfit_variance": POINT,
+    "level_cpt": BOTH,
+    "log_forward": BOTH,
+}
+FUNCTIONS = {
+    Exp: "exp",
+    Log: "log",
+    Expm1: "expm1",
+    Log1p: "log1p",
+    Sqrt: "sqrt",
+    sympy.Abs: "abs",
+}
+
+
+class UnknownToThePageError(SpecError):
+    """A law with something in it that the planner's page does not compute."""
+
+    def __init__(self, model: str, role: str, what: str) -> None:
+        problem = f"on {role} data its law takes {what}, which the planner's page does not compute"
+        fix = "use bayes-cpt predict and decide, or fit one of the shipped models for the page"
+        super().__init__([Problem(f"model {model}", problem, fix)])
+
+
+class _Printer(JavascriptCodePrinter):  # type: ignore[misc]
+    def _print_Function(self, expr: Any) -> str:  # noqa: N802
+        if type(expr) not in FUNCTIONS:
+            raise TypeError(f"the function {type(expr).__name__}")
+        arguments = ", ".join(self._print(argument) for argument in expr.args)
+        return f"Math.{FUNCTIONS[type(expr)]}({arguments})"
+
+    def _print_Float(self, expr: Any) -> str:  # noqa: N802
+        return repr(float(expr))
+
+    def _print_Pow(self, expr: Any, rational: bool = False) -> str:  # noqa: N802
+        base, power = expr.args
+        if not power.is_Integer:
+            raise TypeError(f"the power {expr}")
+        product = " * ".join([f"({self._print(base)})"] * abs(int(power)))
+        return f"({product})" if power > 0 else f"(1 / ({product}))"
+
+
+def shown(expression: Any) -> str:
+    """Return an expression in JavaScript.
+
+    Parameters
+    ----------
+    expression : sympy.Expr
+        Of the functions in `FUNCTIONS`, arithmetic and case distinctions.
+
+    Raises
+    ------
+    TypeError
+        Naming what it has beside these.
+
+    Examples
+    --------
+    >>> x = sympy.Symbol("x")
+    >>> shown(Exp(-x) + x**2 / 4)
+    '(1/4)*(x * x) + Math.exp(-x)'
+    """
+    text = _Printer({"contract": False}).doprint(expression)
+    return " ".join(str(text).split())
+
+
+@dataclass(frozen=True)
+class LawCode:
+    """The law of a validation set in JavaScript.
+
+    Parameters
+    ----------
+    source : str
+        Of a function ``name(setting, points, draws, both, found)`` that fills in the mean and the sd of a
+        new run's loss, of every draw at every point.
+    parameters : tuple of str
+        What of the sampled parameters it reads from `draws`, by the names of the fit.
+    """
+
+    source: str
+    parameters: tuple[str, ...]
+
+
+def law_code(spec: ModelSpec, role: str, name: str) -> LawCode:
+    """Return the code of the law on validation sets of a role, for runs of CPT.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    role : str
+        ``general`` or ``target``.
+    name : str
+        Of the JavaScript function.
+
+    Raises
+    ------
+    UnknownToThePageError
+        If the law takes what the page does not compute.
+    """
+    try:
+        symbols, named = role_expressions(spec, role, pretraining=False)
+        outputs = [_mean(named), Sqrt(_variance(named))]
+        known = INPUTS | {str(own): DRAW for own in symbols.values()}
+        known |= {f"reference_{own}": SETTING for own in REFERENCE}
+        free = {str(own) for output in outputs for own in output.free_symbols}
+        if unknown := sorted(free - set(known)):
+            raise UnknownToThePageError(spec.name, role, ", ".join(unknown))
+        loops = _Loops(known)
+        source = loops.function(name, outputs)
+    except (AttributeError, TypeError) as error:
+        raise UnknownToThePageError(spec.name, role, str(error)) from error
+    used = tuple(own for own, symbol in symbols.items() if str(symbol) in loops.used)
+    return LawCode(source, used)
+
+
+def _mean(named: Mapping[str, Any]) -> Any:
+    """Return the law's loss moved by what is kept of the base's offset (`Columns.losses`)."""
+    return named["law"] + sympy.Symbol("base_offset", real=True) * named["kept"]
+
+
+def _variance(named: Mapping[str, Any]) -> Any:
+    sizes = {own: named[own] for own in ("fluctuation", "memory", "misfit", "offset")}
+    # Only PT is extrapolated beyond the last step that was measured.
+    at = Placed(
+        Scales(**sizes, extrapolation=sympy.Integer(0)),
+        sympy.Symbol("cpt_steps", real=True),
+        sympy.Symbol("floating", real=True),
+        sympy.Integer(0),
+    )
+    variance = predictive_variance(at, sympy.Symbol("misfit_variance", real=True), Symbols)
+    return sympy.sympify(variance)
+
+
+@dataclass
+class _Loops:
+    """Sorts an expression by what its parts change with, and writes it as loops over draws and points."""
+
+    known: Mapping[str, int]
+    used: set[str] = field(default_factory=set)
+    # Statements by what they change with, in order.
+    bodies: dict[int, list[tuple[Any, Any]]] = field(default_factory=dict)
+    _names: dict[Any, Any] = field(default_factory=dict)
+    _levels: dict[Any, int] = field(default_factory=dict)
+
+    def function(self, name: str, outputs: list[Any]) -> str:
+        """Return the source of a function of two outputs, mean and sd."""
+        shared, results = sympy.cse(outputs, symbols=sympy.numbered_symbols("x"))
+        self.bodies = {level: [] for level in (SETTING, DRAW, POINT, BOTH)}
+        for symbol, expression in shared:
+            level = self._levels[symbol] = self._level(expression)
+            whole = expression if level != BOTH else self._hoisted(expression)
+            self.bodies[level].append((symbol, whole))
+        mean, sd = (self._hoisted(own) for own in results)
+        return "\n".join(self._lines(name, mean, sd)) + "\n"
+
+    def _level(self, expression: Any) -> int:
+        level = SETTING
+        for symbol in expression.free_symbols:
+            level |= self._levels.get(symbol, self.known.get(str(symbol), SETTING))
+        return level
+
+    def _hoisted(self, expression: Any) -> Any:
+        """Return an expression whose parts that change with less are names, computed further out."""
+        level = self._level(expression)
+        if expression.is_Atom or expression.is_Relational or expression.is_Piecewise:
+            return expression
+        if level != BOTH:
+            return self._named(expression, level)
+        if not (expression.is_Add or expression.is_Mul):
+            return expression.func(*map(self._hoisted, expression.args))
+        groups: dict[int, list[Any]] = {}
+        for argument in expression.args:
+            groups.setdefault(self._level(argument) or DRAW, []).append(argument)
+        inner = [self._hoisted(one) for one in groups.pop(BOTH, [])]
+        outer = [self._hoisted(expression.func(*own)) for own in groups.values()]
+        return expression.func(*outer, *inner)
+
+    def _named(self, expression: Any, level: int) -> Any:
+        if expression not in self._names:
+            symbol = sympy.Symbol(f"c{len(self._names)}", real=True)
+            self._names[expression], self._levels[symbol] = symbol, level
+            self.bodies[level].append((symbol, expression))
+        return self._names[expression]
+
+    def _lines(self, name: str, mean: Any, sd: Any) -> Iterable[str]:
+        setting, draw, point, both = (self.bodies[own] for own in (SETTING, DRAW, POINT, BOTH))
+        inner = [*(own for _, own in both), mean, sd]
+        outer = [own for _, own in (*setting, *draw, *point)]
+        kept = sorted(str(own) for own, _ in point if any(own in one.free_symbols for one in inner))
+        yield f"function {name}(setting, points, draws, both, found) {{"
+        yield "  const { mean, sd } = found;"
+        yield from self._read(SETTING, outer + inner, "  const {} = setting.{};")
+        yield from _statements(setting, "  ")
+        # What changes with the point alone is computed once for all draws.
+        yield from (f"  const {own}s = new Float64Array(found.points);" for own in kept)
+        yield "  for (let i = 0; i < found.points; i++) {"
+        yield from self._read(POINT, [own for _, own in point], "    const {} = points.{}[i];")
+        yield from _statements(point, "    ")
+        yield from (f"    {own}s[i] = {own};" for own in kept)
+        yield "  }"
+        yield from self._read(POINT, inner, "  const {}s = points.{};")
+        yield from self._read(BOTH, inner, "  const {}s = both.{};")
+        yield "  for (let j = 0, k = 0; j < found.draws; j++) {"
+        yield from self._read(DRAW, [own for _, own in draw] + inner, "    const {} = draws.{}[j];")
+        yield from _statements(draw, "    ")
+        yield "    for (let i = 0; i < found.points; i++, k++) {"
+        yield from (f"      const {own} = {own}s[i];" for own in kept)
+        yield from self._read(POINT, inner, "      const {} = {}s[i];")
+        yield from self._read(BOTH, inner, "      const {} = {}s[k];")
+        yield from _statements(both, "      ")
+        yield f"      mean[k] = {shown(mean)};"
+        yield f"      sd[k] = {shown(sd)};"
+        yield "    }"
+        yield "  }"
+        yield "}"
+
+    def _read(self, level: int, expressions: list[Any], form: str) -> Iterable[str]:
+        """Yield a line for each input of a level that some expressions name."""
+        names = {str(own) for one in expressions for own in one.free_symbols}
+        for own in sorted(own for own in names if self.known.get(own) == level):
+            self.used.add(own)
+            yield form.format(own, own)
+
+
+def _statements(body: list[tuple[Any, Any]], indent: str) -> Iterable[str]:
+    return (f"{indent}const {symbol} = {shown(expression)};" for symbol, expression in body)

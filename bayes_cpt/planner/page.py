@@ -1,0 +1,224 @@
+"""A fit -> the planner's page: its data, the law as JavaScript, and the files of `assets/` in one HTML."""
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Self
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+import bayes_cpt
+from bayes_cpt.decisions.objective import Constraint, Objective
+from bayes_cpt.decisions.search.evaluate import FinalLosses
+from bayes_cpt.decisions.search.search_space import SearchSpace
+from bayes_cpt.decisions.space import Space
+from bayes_cpt.decisions.valuation import Valuation
+from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.forecast.marginals import paired_normals
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.planner.alternatives import CANDIDATES, Alternatives
+from bayes_cpt.planner.controls import SHAPES, Controls
+from bayes_cpt.planner.drawn import base_states, law_draws
+from bayes_cpt.planner.javascript import LawCode, law_code
+from bayes_cpt.report.equation import equation
+from bayes_cpt.study.writer import toml_value
+
+DRAWS = 200
+# What computes, in the order in which it is read; the law stands before the forecast.
+COMPUTING = ("numbers.js", "schedule.js", "areas.js", "forecast.js", "choice.js")
+SHOWING = ("charts.js", "words.js", "page.js")
+# Watched where the objective has no constraint of its own.
+FORGETTING = Constraint(domain="general", rise=0.05, probability=0.1)
+
+
+@dataclass(frozen=True, eq=False)
+class Planner:
+    """All that the page knows.
+
+    Parameters
+    ----------
+    data : dict
+        As `forecast.js` opens it: plain numbers, texts, and doubles in base64.
+    codes : tuple of LawCode
+        The law of each validation set.
+    """
+
+    data: dict[str, Any]
+    codes: tuple[LawCode, ...]
+
+    @classmethod
+    def of(
+        cls,
+        posterior: Posterior,
+        objective: Objective,
+        *,
+        fit: str = "fit.nc",
+        draws: int = DRAWS,
+        interval: float = 0.9,
+        candidates: int = CANDIDATES,
+        seed: int = 0,
+    ) -> Self:
+        """Return the planner of a fit.
+
+        Parameters
+        ----------
+        posterior : Posterior
+            Of a law with a CPT phase, on general and target data.
+        objective : Objective
+            Where the balance of the losses starts, and which constraints are watched.
+        fit : str
+            What the page calls the fit's file.
+        draws : int
+            Posterior draws, spread evenly over the chains.
+        interval : float
+            Mass of the outer bands.
+        candidates : int
+            Runs of each length that regret is counted from.
+        seed : int
+            Of these runs, and of what pairs draws with noise.
+
+        Raises
+        ------
+        SpecError
+            If the law has something that the page does not compute, or the study no target data.
+        """
+        frame = posterior.frame
+        _check(posterior)
+        codes = tuple(law_code(frame.spec, role, f"{role}Law") for role in frame.roles)
+        model = FinalLosses.of(posterior, draws)
+        controls = Controls.of(posterior.study)
+        space = SearchSpace.of(Space(), posterior.study)
+        valuation = Valuation.of(model, objective, space)
+        normals = paired_normals(model.draws, seed)
+        data = {
+            "about": _about(posterior, fit, interval, seed),
+            "domains": list(frame.domains),
+            "law": law_draws(model, codes, normals, max(controls.lengths)),
+            "bases": [
+                {
+                    "name": base.name,
+                    "toml": toml_value(base.name),
+                    "model_size": base.model_size,
+                    **state,
+                }
+                for base, state in zip(
+                    controls.bases, base_states(model, controls.bases), strict=True
+                )
+            ],
+            "lengths": list(controls.lengths),
+            "peaks": list(controls.peaks),
+            "shapes": SHAPES,
+            "ranges": controls.ranges(),
+            "studied": controls.studied(),
+            "reference": valuation.reference and controls.bases.index(valuation.reference),
+            "start": {
+                **controls.start(),
+                "weight": _weight(valuation, objective),
+                "constraints": _constraints(objective, frame.domains),
+            },
+            "alternatives": [
+                Alternatives.of(model, controls, length, candidates, seed).for_page(controls)
+                for length in controls.lengths
+            ],
+        }
+        return cls(data, codes)
+
+    def script(self) -> str:
+        """Return what computes: JavaScript that needs no browser, with the law as `LAWS`."""
+        names = [f"{role}Law" for role in self.data["about"]["roles"]]
+        law = [code.source for code in self.codes] + [f"const LAWS = [{', '.join(names)}];\n"]
+        return "\n".join([*law, *map(_asset, COMPUTING)])
+
+    def _reference_name(self) -> str | None:
+        place = self.data["reference"]
+        return None if place is None else str(self.data["bases"][place]["name"])
+
+    def html(self) -> str:
+        """Return the page: one file that asks for nothing else."""
+        script = "\n".join([self.script(), *map(_asset, SHOWING)])
+        html: str = _template().render(
+            **self.data["about"],
+            domains=self.data["domains"],
+            bases=[base["name"] for base in self.data["bases"]],
+            reference=self._reference_name(),
+            shapes=SHAPES,
+            ranges=self.data["ranges"],
+            constraints=self.data["start"]["constraints"],
+            style=_asset("planner.css"),
+            script=script,
+            # A text of the study must not end the element that it stands in.
+            data=json.dumps(self.data).replace("<", "\\u003c"),
+        )
+        return html
+
+
+def _asset(name: str) -> str:
+    return (files("bayes_cpt.planner") / "assets" / name).read_text(encoding="utf-8")
+
+
+@cache
+def _template() -> Any:
+    environment = Environment(
+        loader=PackageLoader("bayes_cpt.planner", "assets"),
+        undefined=StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("planner.html")
+
+
+def _check(posterior: Posterior) -> None:
+    """Refuse fits of which there is nothing to balance."""
+    place = f"model {posterior.frame.spec.name}"
+    if not posterior.frame.spec.law.continual:
+        problem = "the law knows no CPT phase, so that there is nothing to plan"
+        raise SpecError([Problem(place, problem, "fit with --model cpt or cpt-replay")])
+    if len(posterior.frame.domains) < 2:
+        problem = (
+            "the fit is of one validation set, and the page balances general and target losses"
+        )
+        fix = "name a target in the study and measure its losses"
+        raise SpecError([Problem(f"study {posterior.study.name}", problem, fix)])
+
+
+def _about(posterior: Posterior, fit: str, interval: float, seed: int) -> dict[str, Any]:
+    frame = posterior.frame
+    return {
+        "fit": fit,
+        "study": posterior.study.name,
+        "model": frame.spec.name,
+        "roles": list(frame.roles),
+        "problems": list(posterior.problems),
+        "equation": equation(frame),
+        "interval": interval,
+        "seed": seed,
+        "fit_seed": posterior.seed,
+        "digest": str(posterior.tree.attrs["study_digest"]),
+        "version": bayes_cpt.__version__,
+    }
+
+
+def _weight(valuation: Valuation, objective: Objective) -> float:
+    """Return the weight of the general loss in the objective's balance."""
+    general, target = (float(own) for own in valuation.weights)
+    if general < 0 or target < 0 or general + target <= 0:
+        problem = "its balance has a negative weight, and that of the page goes from 0 to 1"
+        fix = "give weights of general and target; a mixture may stand in a constraint"
+        raise SpecError([Problem(f"objective {objective.name}", problem, fix)])
+    return general / (general + target)
+
+
+def _constraints(objective: Objective, domains: tuple[str, ...]) -> list[dict[str, Any]]:
+    return [
+        {
+            "domain": own.domain,
+            "share": objective.share(own.domain, domains).tolist(),
+            "rise": own.rise,
+            "limit": own.limit,
+            "probability": own.probability,
+            "kind": own.kind,
+        }
+        for own in objective.constraints or (FORGETTING,)
+    ]

@@ -1,0 +1,132 @@
+"""Whether a law fits its runs, and what no two of its runs differ in, in plain words."""
+
+from typing import TYPE_CHECKING
+
+from bayes_cpt.inference.law_checks import DRIFT, FACTOR, SIZE
+from bayes_cpt.report.rendering import Words, render
+from bayes_cpt.study.ranges import BASE, FAMILY, PEAK_RATE, factors
+
+if TYPE_CHECKING:
+    from bayes_cpt.inference.law_checks import LawCheck
+    from bayes_cpt.inference.posterior import Posterior
+    from bayes_cpt.study.study import Study
+
+PHASES = {"pt": "PT", "cpt": "CPT"}
+# What a conclusion about another run rests on the law alone for, where all runs share it.
+RESTING = (PEAK_RATE, BASE, FAMILY)
+
+
+def law_words(posterior: "Posterior") -> Words:
+    """Return whether the law of a fit fits its runs; nothing where the fit was not asked.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    """
+    checks = posterior.law_checks
+    alarms = checks.alarms if checks else ()
+    differing = dict.fromkeys(
+        factor.name
+        for phase in {check.phase for check in (checks.checks if checks else ()) if check.phase}
+        for factor in factors(posterior.study, phase)
+        if factor.differs
+    )
+    return render(
+        "law_checks.txt",
+        {
+            "model": posterior.frame.spec.name,
+            "checks": len(checks.checks) if checks else 0,
+            "level": f"{100 * checks.level:g} %" if checks else "",
+            "alarms": [alarm_text(alarm) for alarm in alarms],
+            "probabilities": [f"{alarm.probability:.1g}" for alarm in alarms],
+            "more": len(alarms) - 1,
+            "factors": sorted(differing),
+            "trustworthy_sampling": not posterior.problems,
+        },
+    )
+
+
+def alarm_text(check: "LawCheck") -> str:
+    """Return what a check found, in one sentence without its full stop.
+
+    Parameters
+    ----------
+    check : LawCheck
+    """
+    on = "" if check.domain == "all" else f" on {check.domain}"
+    size, phase = f"{abs(check.value):.2g} nats", PHASES.get(check.phase, "")
+    if check.kind == SIZE:
+        return (
+            f"{check.subject}{on} is {size} where the prior's median is {check.usual:.2g}: what the law "
+            "leaves is taken for noise"
+        )
+    if check.kind == FACTOR:
+        return (
+            f"What the law leaves of {phase} runs{on} goes with their {check.subject}, over {size}"
+        )
+    sds = f"{abs(check.score):.1f} times what its noise and misfit allow"
+    if check.kind == DRIFT:
+        way = "rises" if check.value > 0 else "falls"
+        return f"Run {check.subject}{on} {way} by {size} against the law from its start to its end, {sds}"
+    side = "above" if check.value > 0 else "below"
+    return f"Run {check.subject}{on} lies {size} {side} the law, {sds}"
+
+
+def undivided(study: "Study", *, continual: bool) -> list[str]:
+    """Return what no two runs of each phase differ in, a line per phase.
+
+    Parameters
+    ----------
+    study : Study
+    continual : bool
+        Whether CPT runs count.
+    """
+    lines = []
+    for phase in ("pt", "cpt") if continual else ("pt",):
+        found = factors(study, phase)
+        runs = len(found[0].values)
+        alike = [factor.name for factor in found if not factor.differs]
+        if runs == 1:
+            lines.append(f"There is one {PHASES[phase]} run: nothing can be compared with it.")
+        elif runs and alike:
+            lines.append(f"No two {PHASES[phase]} runs differ in: {', '.join(alike)}.")
+    return lines
+
+
+def rests_on(study: "Study", *, continual: bool) -> str:
+    """Return what conclusions rest on one of: a peak learning rate, a base, a schedule family.
+
+    Parameters
+    ----------
+    study : Study
+        What was fitted.
+    continual : bool
+        Whether the law is about CPT runs.
+
+    Returns
+    -------
+    str
+        As in "one PT peak learning rate (0.002) and one base (stable)"; empty where runs differ in it all.
+    """
+    parts = []
+    for phase in ("pt", "cpt") if continual else ("pt",):
+        for factor in factors(study, phase):
+            values = list(factor.values.values())
+            if factor.name in RESTING and values and not factor.differs:
+                shown = f"{values[0]:.2g}" if isinstance(values[0], float) else values[0]
+                whose = "" if factor.name == BASE else f"{PHASES[phase]} "
+                parts.append(f"one {whose}{factor.name} ({shown})")
+    return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
+
+
+def resting(study: "Study", *, continual: bool) -> str:
+    """Return `rests_on` as a sentence that says what follows from it; empty where runs differ in it all.
+
+    Parameters
+    ----------
+    study : Study
+    continual : bool
+    """
+    found = rests_on(study, continual=continual)
+    meaning = "what another would do follows from the law's form and the priors alone"
+    return f"It rests on {found}: {meaning}." if found else ""

@@ -1,0 +1,184 @@
+"""The page of a report: its facts, put into ``templates/report.html``."""
+
+import json
+import re
+from html import escape
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
+
+from bayes_cpt.report.equation import equation, meaning
+from bayes_cpt.report.numbers import listed
+from bayes_cpt.report.page.data import bases_table, priors_table, runs_table
+from bayes_cpt.report.page.drawings import Drawing
+from bayes_cpt.report.paper.figure_captions import ALTERNATIVES, CAPTIONS
+from bayes_cpt.report.paper.notation import mathml, mathml_symbol, statements
+from bayes_cpt.report.paper.references import CITATION, bibtex, cited, versions
+from bayes_cpt.report.paper.tables import TextTable
+from bayes_cpt.report.rendering import environment
+from bayes_cpt.report.summary_words import summarise, trust
+
+if TYPE_CHECKING:
+    from bayes_cpt.report.page.report import Report
+
+TEMPLATE = "report.html"
+# Fitted runs that are drawn; of more, those at even distances in replay ratio.
+MOST_RUNS = 4
+# Things to mind that are named one by one.
+NAMED = 8
+
+
+def page(report: "Report") -> str:
+    """Return the HTML page of a report.
+
+    Parameters
+    ----------
+    report : Report
+    """
+    posterior, decision = report.posterior, report.decision
+    frame, study = posterior.frame, posterior.study
+    text = "\n\n".join(report.methods)
+    keys = cited(text)
+    return (
+        environment()
+        .get_template(TEMPLATE)
+        .render(
+            study=study,
+            model=frame.spec,
+            mass=f"{100 * report.interval:g} %",
+            trustworthy=posterior.trustworthy,
+            problems=posterior.problems,
+            verdict=report.verdict,
+            decision=decision,
+            paragraphs=decision.sentences(report.interval) if decision else [],
+            sentences=report.sentences,
+            tables=report.tables,
+            trusted=_trusted(report),
+            minded=_minded(report),
+            calibration=report.calibration,
+            runs=runs_table(study),
+            bases=bases_table(study),
+            equations=[(Markup(mathml(own)), own.note) for own in statements(equation(frame))],
+            letters=[
+                (_symbol(name), meaning(frame, name))
+                for name in report.tables["coefficients"].values["quantity"].unique()
+            ],
+            priors=priors_table(posterior),
+            reached=report.reached,
+            drawings=_drawings(report),
+            attributes=posterior.tree.attrs,
+            versions=json.loads(posterior.tree.attrs["versions"]) or versions(posterior),
+            command=report.command,
+            methods=[_with_links(paragraph, keys) for paragraph in report.methods],
+            references=bibtex(posterior, keys),
+            html_cells=_html_cells,
+        )
+        .strip()
+    )
+
+
+def _trusted(report: "Report") -> list[str]:
+    """Return what may be relied on."""
+    posterior = report.posterior
+    found = []
+    if posterior.trustworthy:
+        found.append("The posterior meets its diagnostics: it is what model, priors and data say.")
+    found.append(trust(report.quality))
+    found.append(summarise(report.determined)[0])
+    if report.calibration is not None:
+        found += [
+            f"On points that no fit saw ({score['left_out']}) the 90 % bands held "
+            f"{100 * score['coverage_90']:.0f}{score['error']} % of {score['points']}."
+            for score in report.calibration.scores()
+        ]
+    return found
+
+
+def _minded(report: "Report") -> list[str]:
+    """Return what should be relied on less, or was not looked at."""
+    posterior = report.posterior
+    found = [f"The posterior falls short: {problem}." for problem in posterior.problems]
+    found.append(summarise(report.determined)[1])
+    if report.decision is not None:
+        found += [
+            f"The recommendation leaves what was fitted: {note}."
+            for note in report.decision.outside[0]
+        ]
+        found += [
+            f"{edge[:1].upper()}{edge[1:]}, so that better may lie beyond."
+            for edge in report.decision.edges
+        ]
+    if report.bands is not None:
+        last = report.bands.drop_duplicates("run")
+        notes = [f"{row.run}: {row.outside}" for row in last.itertuples() if row.outside]
+        if notes:
+            found.append(f"Forecasts outside what was fitted: {listed(notes, NAMED)}.")
+    if report.calibration is None:
+        found.append(
+            "Forecasts were not tested on held-out runs of this study: bayes-cpt validate forecast does."
+        )
+    elif report.calibration.caution:
+        found.append(report.calibration.caution)
+    found.append("bayes-cpt summary FIT --sensitivity says which of this leans on a prior.")
+    return found
+
+
+def _drawings(report: "Report") -> dict[str, Drawing]:
+    """Return the figures of a report, by name."""
+    from bayes_cpt import plots
+
+    posterior, decision = report.posterior, report.decision
+    figures = {
+        "fitted": plots.fitted(posterior, _some_runs(report)),
+        "ridges": plots.ridges(posterior),
+        "sampling": plots.sampling(posterior, report.quantities),
+    }
+    if decision is not None:
+        figures["decision"] = plots.decision(decision)
+        if report.surface is not None:
+            figures["surface"] = plots.loss_surface(decision, report.surface)
+    if report.curves is not None:
+        figures["forecast"] = plots.forecast(posterior, report.curves)
+    if report.calibration is not None:
+        points = report.calibration.points
+        whole = points[points["seen"] == 0]
+        figures["calibration"] = (
+            plots.coverage(whole, "share") if len(whole) else plots.coverage(points, "ratio")
+        )
+    return {
+        name: Drawing.of(figure, ALTERNATIVES[name], CAPTIONS[name])
+        for name, figure in figures.items()
+    }
+
+
+def _some_runs(report: "Report") -> list[str]:
+    """Return the names of a few fitted runs, spread over the replay ratios."""
+    study = report.posterior.study
+    continual = report.posterior.frame.spec.law.continual
+    runs = study.continual_runs if continual else study.pretraining_runs
+    ordered = sorted(runs, key=lambda run: (run.replay or 0.0, run.name))
+    count = min(MOST_RUNS, len(ordered))
+    places = [round(k * (len(ordered) - 1) / max(1, count - 1)) for k in range(count)]
+    return [ordered[place].name for place in places]
+
+
+def _symbol(name: str) -> Markup:
+    return Markup(mathml_symbol(name))
+
+
+def _html_cells(table: TextTable) -> list[list[str]]:
+    """Return the cells of a table for the page, names of coefficients as letters."""
+    place = list(table.cells.columns).index(table.symbol) if table.symbol else -1
+    return [
+        [_symbol(cell) if index == place and cell else cell for index, cell in enumerate(row)]
+        for row in table.cells.itertuples(index=False)
+    ]
+
+
+def _with_links(paragraph: str, keys: list[str]) -> Markup:
+    """Return a paragraph whose citations are numbers that lead to the references."""
+
+    def link(match: re.Match[str]) -> str:
+        return f'<a href="#references">[{keys.index(match[1]) + 1}]</a>'
+
+    return Markup(CITATION.sub(link, escape(paragraph)))

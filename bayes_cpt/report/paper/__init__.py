@@ -1,0 +1,1 @@
+"""What goes into a paper: tables, ready sentences, a methods paragraph and its references."""

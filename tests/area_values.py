@@ -1,0 +1,46 @@
+"""What series of areas stand for, and areas in plain loops: written apart from `bayes_cpt.laws`."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bayes_cpt.laws.areas import AreaForm
+from bayes_cpt.laws.phase_areas import PhaseAreas
+
+type Floats = NDArray[np.float64]
+
+
+def level_values(series: Floats, form: AreaForm, momenta: ArrayLike) -> Floats:
+    """Return levels from their series, shape (..., points) for momenta of shape (...)."""
+    return np.asarray(form.momenta.basis(np.asarray(momenta)) @ series.T)
+
+
+def annealing_values(
+    areas: PhaseAreas, momenta: ArrayLike, form: AreaForm | None = None
+) -> tuple[Floats, Floats]:
+    """Return S2_pt and S2_cpt at zeta 1, shape (..., points) each, where no memory is carried."""
+    form = form or AreaForm()
+    left = 1.0 - np.asarray(momenta, dtype=np.float64)[..., None]
+    before, after = (
+        (start - level_values(series, form, momenta)) / left
+        for start, series in (
+            (areas.start_pt, areas.level_pt),
+            (areas.start_cpt, areas.level_cpt),
+        )
+    )
+    return before, after
+
+
+def forward_values(series: Floats, form: AreaForm, power: float) -> Floats:
+    """Return S1 from the series of its log, shape (points,)."""
+    return np.exp(np.asarray(form.powers.basis(np.float64(power)) @ series.T))
+
+
+def plain_level(rates: Any, momentum: float, before: float, clock: float, rate: float) -> float:
+    """Return the level after all steps, one step at a time; `rate` is where the clock counts steps."""
+    level = before
+    for own in rates:
+        left = momentum ** ((own / rate) ** clock)
+        level = left * level + (1.0 - left) * own
+    return level

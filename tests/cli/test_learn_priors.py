@@ -1,0 +1,112 @@
+"""`bayes-cpt learn-priors`: from study folders to a model, without sampling."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command_line import Call
+from numpy.typing import NDArray
+from synthetic import lab, prior_as_posterior
+
+from bayes_cpt.history.population import Hierarchy
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.spec import read_spec
+from bayes_cpt.study.writer import write_study
+
+type Floats = NDArray[np.float64]
+
+NAMES = ("first", "second", "third")
+
+
+@pytest.fixture
+def studies(tmp_path: Path) -> list[Path]:
+    """Return the folders of three studies of PT runs; the last keeps a run apart."""
+    whole = lab().subset(["pt_trunk", "pt_cosine"])
+    folders = []
+    for name in NAMES[:2]:
+        write_study(replace(whole, name=name), tmp_path / name)
+        folders.append(tmp_path / name)
+    (tmp_path / "third").mkdir()
+    for part, run in (("fit", "pt_trunk"), ("predict", "pt_cosine")):
+        write_study(replace(whole.subset([run]), name="third"), tmp_path / "third" / part)
+    return [*folders, tmp_path / "third"]
+
+
+@pytest.fixture
+def fitted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Fit without sampling, and note which studies were fitted under which model."""
+    found: list[str] = []
+
+    def fit(study: Any, spec: Any, seed: int, *, draws: Any = None, cores: Any = None) -> Posterior:
+        found.append(f"{study.name} {spec.name}")
+        return prior_as_posterior(study, spec, draws=100)
+
+    def drawn(hierarchy: Hierarchy, counted: Floats, seed: int) -> tuple[Floats, Floats]:
+        generator = np.random.default_rng(seed)
+        shape = (4, 50, len(hierarchy.labels))
+        return 0.1 * generator.standard_normal(shape), generator.uniform(0.2, 0.4, shape)
+
+    monkeypatch.setattr("bayes_cpt.inference.fitting.fit", fit)
+    # tests/history samples populations.
+    monkeypatch.setattr(Hierarchy, "_draws", drawn)
+    return found
+
+
+def test_three_studies_make_a_model_and_each_is_left_out(
+    call: Call, studies: list[Path], fitted: list[str], tmp_path: Path
+) -> None:
+    target, kept = tmp_path / "ours.toml", tmp_path / "kept"
+    asked = ("learn-priors", *studies, "-o", target, "--model", "pretrain", "--jobs", "1")
+    asked = (*asked, "--seed", "1", "--records", kept, "--leave-one-out", "--json")
+    told = call(*asked).json()
+    assert told["studies"] == list(NAMES)
+    assert [name for name in fitted if name.endswith(" pretrain")][:3] == [
+        f"{name} pretrain" for name in NAMES
+    ]
+    spec = read_spec(target)
+    assert spec.name == "ours"
+    assert spec.priors["exponent"].reason.startswith("Learnt from studies: 3 on general data (")
+    learnt = [row for row in told["priors"] if row["learnt"]]
+    assert learnt
+    for row in learnt:
+        quantiles = spec.priors[row["parameter"]].of("general").quantiles([0.05, 0.95])
+        assert [row["lower"], row["upper"]] == pytest.approx(quantiles.tolist())
+    # Two studies are left of three without one: nothing is learnt from so few.
+    for name in NAMES:
+        without = read_spec(kept / f"without-{name}.toml")
+        assert without.priors == read_spec("pretrain").priors
+    scores = {(row["study"], row["method"]): row for row in told["leave_one_out"]}
+    assert {study for study, _ in scores} == set(NAMES)
+    assert scores["third", "learnt"]["runs"] == 1
+    assert scores["first", "before"]["runs"] == 2
+    fitted.clear()
+    assert call(*asked).json() == told
+    assert fitted == []
+
+
+@pytest.mark.parametrize(
+    ("chosen", "options", "told"),
+    [
+        ((0, 1), (), "it takes 3"),
+        ((0, 0, 1), (), "two studies are called first"),
+        ((0, 1, 2), ("--model", "cpt-replay"), "there is no CPT run"),
+    ],
+)
+def test_what_cannot_be_learnt_from_is_said(
+    call: Call,
+    studies: list[Path],
+    fitted: list[str],
+    tmp_path: Path,
+    chosen: tuple[int, ...],
+    options: tuple[str, ...],
+    told: str,
+) -> None:
+    target = tmp_path / "ours.toml"
+    named = options or ("--model", "pretrain")
+    folders = [studies[i] for i in chosen]
+    answer = call("learn-priors", *folders, "-o", target, "--jobs", "1", *named)
+    assert answer.code == 2
+    assert told in answer.err
+    assert not target.exists()

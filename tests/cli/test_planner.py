@@ -1,0 +1,45 @@
+import json
+import re
+from pathlib import Path
+
+import pytest
+from command_line import Call, check_refusal
+
+FEW = ("--draws", 8, "--candidates", 64)
+
+
+def data_of(page: Path) -> dict[str, object]:
+    """Return the data that a page holds."""
+    text = page.read_text(encoding="utf-8")
+    found = re.search(
+        r'<script type="application/json" id="planner-data">(.*?)</script>', text, re.S
+    )
+    assert found
+    data: dict[str, object] = json.loads(found[1])
+    return data
+
+
+def test_a_page_is_written(call: Call, fit_file: Path, tmp_path: Path) -> None:
+    page = tmp_path / "planner.html"
+    arguments = ("--objective", "domain-focus", "--interval", 0.8, "--seed", 4, *FEW)
+    answer = call("planner", fit_file, "-o", page, *arguments, "--json")
+    found, data = answer.json(), data_of(page)
+    assert answer.code == 0
+    assert found["draws"] == 8
+    assert found["bytes"] == page.stat().st_size
+    assert data["about"] == data["about"] | {"interval": 0.8, "seed": 4, "fit": fit_file.name}  # type: ignore[operator]
+    assert data["start"]["weight"] == pytest.approx(0.1)  # type: ignore[index]
+
+
+def test_a_weak_fit_is_told_in_the_page_and_by_the_exit_code(
+    call: Call, weak_fit_file: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "planner.html"
+    answer = call("planner", weak_fit_file, "-o", page, *FEW)
+    assert answer.code == 1
+    assert "R-hat of memory is 1.2" in page.read_text(encoding="utf-8")
+
+
+def test_another_ending_is_refused(call: Call, fit_file: Path, tmp_path: Path) -> None:
+    answer = call("planner", fit_file, "-o", tmp_path / "planner.pdf", *FEW)
+    check_refusal(answer, ("planner.pdf", ".html"))

@@ -1,0 +1,56 @@
+from pathlib import Path
+
+import pytest
+from command_line import Call, check_refusal
+
+from bayes_cpt.plots.style import COLUMN
+
+FASTER = ("--draws", 60)
+
+
+def test_page_and_paper_are_written(call: Call, fit_file: Path, tmp_path: Path) -> None:
+    page, paper = tmp_path / "report.html", tmp_path / "paper"
+    answer = call("report", fit_file, "-o", page, "--paper", paper, *FASTER, "--json")
+    assert answer.code == 0, answer.err
+    told = answer.json()
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert len(told["verdict"]) == 3
+    files = {path.name for path in paper.iterdir()}
+    assert {Path(own).name for own in told["files"].values()} == files
+    assert {"paper.tex", "methods.tex", "references.bib", "table-choices.tex"} <= files
+    for figure in paper.glob("figure-*.pdf"):
+        content = figure.read_bytes()
+        assert content.startswith(b"%PDF")
+        box = content.split(b"/MediaBox [")[1].split(b"]")[0].split()
+        assert float(box[2]) / 72 == pytest.approx(COLUMN, abs=0.01)
+    assert "0 within 0.005" not in told["sentences"]
+    assert any("credible interval" in own for own in told["sentences"])
+
+
+def test_a_weak_fit_gives_exit_code_1(call: Call, weak_fit_file: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    answer = call("report", weak_fit_file, "-o", page, *FASTER)
+    assert answer.code == 1
+    assert "Not trustworthy" in answer.err
+    assert "Not to be trusted" in page.read_text(encoding="utf-8")
+
+
+def test_bad_lines_are_refused(call: Call, fit_file: Path, tmp_path: Path) -> None:
+    check_refusal(call("report", fit_file), ("nothing is asked for", "-o report.html"))
+    check_refusal(call("report", fit_file, "-o", tmp_path / "a.pdf"), ("let it end in .html",))
+    line = ("report", fit_file, "-o", tmp_path / "a.html", "--validation", tmp_path)
+    check_refusal(call(*line), ("bayes-cpt validate forecast",))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("suffix", "mark"), [(".tex", r"\toprule"), (".md", "| --- |")])
+def test_summary_and_decision_are_written_for_a_paper(
+    suffix: str, mark: str, call: Call, fit_file: Path, tmp_path: Path
+) -> None:
+    table, choices = tmp_path / f"coefficients{suffix}", tmp_path / f"choices{suffix}"
+    assert call("summary", fit_file, "-o", table, "-q").code == 0
+    smaller = ("--draws", 60, "--candidates", 64)
+    assert call("decide", fit_file, "-o", choices, "-q", *smaller).code == 0
+    assert mark in table.read_text(encoding="utf-8")
+    assert "recommended" in choices.read_text(encoding="utf-8")
+    assert mark in choices.read_text(encoding="utf-8")

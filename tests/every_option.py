@@ -1,0 +1,64 @@
+"""A model with every option of the law, beside the shipped one that it is made from."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from bayes_cpt.model.spec import ModelSpec, parse_spec, shipped_models
+
+LAW = {
+    "slow_annealing": True,
+    "forward_power": True,
+    "level_power": True,
+    "count_warmup": True,
+    "memory_clock": 0.7,
+    "carry_memory": True,
+    "shift_power": 0.8,
+}
+RESIDUALS = {"skip_pretraining": 0.02, "skip_warmups": 9.0, "skip_longest": 0.25}
+BOUNDS = "lower = 5.0, upper = 10000.0"
+PRIORS = {
+    "memory": f'distribution = "lognormal", median = 80.0, sigma = 0.9, {BOUNDS}',
+    "slow_memory": f'distribution = "lognormal", median = 800.0, sigma = 0.6, {BOUNDS}',
+    "slow_share": 'distribution = "logitnormal", median = 0.3, sigma = 1.0',
+    "forward_power": (
+        'distribution = "lognormal", median = 0.65, sigma = 0.18, lower = 0.1, upper = 1.6'
+    ),
+    "level_power": 'distribution = "lognormal", median = 0.72, sigma = 0.22',
+}
+# The parameters that come and go with an option.
+NEEDED_BY = {
+    "slow_memory": "slow_annealing",
+    "slow_share": "slow_annealing",
+    "forward_power": "forward_power",
+    "level_power": "level_power",
+}
+
+
+def text_with(**options: Any) -> str:
+    """Return the text of cpt-replay with all options of the law on, but for those that are given."""
+    text = shipped_models()["cpt-replay"].read_text(encoding="utf-8")
+    law = LAW | options
+    for name in (*law, *RESIDUALS):
+        text = re.sub(rf"^{name} = .*\n", "", text, flags=re.M)
+    for table, keys in (("law", law), ("residuals", RESIDUALS)):
+        lines = "".join(f"{name} = {str(value).lower()}\n" for name, value in keys.items())
+        text = text.replace(f"[{table}]\n", f"[{table}]\n{lines}")
+    for name, prior in PRIORS.items():
+        text = re.sub(rf"^\[priors\.{name}\]\n(?:[^\[\n].*\n|\n)*", "", text, flags=re.M)
+        if law.get(NEEDED_BY.get(name, ""), True):
+            text += f'[priors.{name}]\nreason = "of a test"\nevery = {{ {prior} }}\n'
+    return text
+
+
+def spec_with(**options: Any) -> ModelSpec:
+    """Return the specification of `text_with`."""
+    return parse_spec(tomllib.loads(text_with(**options)), "every option")
+
+
+def file_with(folder: Path, **options: Any) -> Path:
+    """Return a file of `text_with`."""
+    path = folder / "every.toml"
+    path.write_text(text_with(**options), encoding="utf-8")
+    return path

@@ -1,0 +1,260 @@
+import numpy as np
+import pytest
+from area_values import annealing_values, forward_values, level_values, plain_level
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from strategies import schedules
+
+from bayes_cpt.laws.areas import AreaForm, annealing_area
+from bayes_cpt.laws.phase_areas import continual_areas, pretraining_areas
+from bayes_cpt.laws.ranges import MomentumRange, PowerRange
+from bayes_cpt.study.schedules import Schedule, constant, cosine, linear, warmup_stable_decay
+
+MOMENTA = st.floats(0.9, 0.9999)
+PEAK = 2e-3
+BASE = linear(20, 0, PEAK) + constant(60, PEAK) + linear(40, PEAK, 1e-3)
+RUN = linear(30, 1e-3, 5e-4) + constant(30, 5e-4)
+
+
+def test_rewarming_gives_a_negative_area() -> None:
+    areas = continual_areas(
+        linear(100, 0, 2e-3) + linear(400, 2e-3, 0.0), linear(50, 0, 2e-3), np.arange(51)
+    )
+    area = annealing_values(areas, 0.999)[1]
+    assert area[0] == pytest.approx(0.0, abs=1e-14)
+    assert np.all(area[1:] < 0)
+
+
+def relative_error(
+    schedule: Schedule, momenta: NDArray[np.float64], momentum_range: MomentumRange
+) -> float:
+    """Return the series' largest error over the steps and momenta, against the recursion."""
+    rates = schedule.learning_rates()
+    steps = np.unique(np.geomspace(1, rates.size, 60).astype(int))
+    base, form = constant(10, 5e-3), AreaForm(momentum_range)
+    found = annealing_values(continual_areas(base, schedule, steps, form), momenta, form)[1]
+    exact = np.array([annealing_area(rates, m, base.final)[steps - 1] for m in momenta])
+    error = np.abs(found - exact).max()
+    # Where the rate never changes there is nothing to be relative to, and the error is that of an exact 0.
+    return float(error / (np.abs(exact).max() or 1.0))
+
+
+@settings(max_examples=40)
+@given(schedules(max_steps=2500), st.lists(MOMENTA, min_size=1, max_size=5))
+@example(constant(30, 5e-3), [0.95])
+def test_series_meets_its_stated_error(schedule: Schedule, momenta: list[float]) -> None:
+    every = np.array([0.9, 0.99, 0.9999, *momenta])
+    assert relative_error(schedule, every, MomentumRange()) < 1e-8
+
+
+@pytest.mark.parametrize(
+    "momentum_range",
+    [MomentumRange(), MomentumRange(0.1, 0.9999), MomentumRange(0.95, 0.99999)],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        cosine(100_000, 1e-3, warmup_steps=2000),
+        linear(100, 0, 1e-3) + constant(50_000, 1e-3) + constant(49_900, 1e-4),
+        warmup_stable_decay(20_000, 2e-3, decay_steps=4000, warmup_steps=300),
+    ],
+    ids=["cosine", "drop", "wsd"],
+)
+def test_series_of_long_schedules(schedule: Schedule, momentum_range: MomentumRange) -> None:
+    low, high = momentum_range.low, momentum_range.high
+    momenta = -np.expm1(np.linspace(np.log1p(-low), np.log1p(-high), 9)[1:-1])
+    # Relative to each momentum's own curve, which is stricter than what is stated.
+    for momentum in (low, *momenta, high):
+        assert relative_error(schedule, np.array([momentum]), momentum_range) < 1e-9
+
+
+def test_pretraining_counts_warmup_forward_only() -> None:
+    schedule = linear(50, 0, 2e-3) + linear(100, 2e-3, 0)
+    areas = pretraining_areas(schedule, [0, 25, 50, 60, 150])
+    rates = schedule.learning_rates()
+    np.testing.assert_allclose(
+        forward_values(areas.log_forward, AreaForm(), 1.0)[1:],
+        np.cumsum(rates)[areas.steps[1:] - 1],
+    )
+    decay = annealing_area(rates[50:], 0.99, 2e-3)
+    before, after = annealing_values(areas, 0.99)
+    np.testing.assert_allclose(before, [0, 0, 0, decay[9], decay[99]], atol=1e-13)
+    np.testing.assert_allclose(after, 0.0, atol=1e-25)
+    assert not areas.forward_cpt.any()
+    assert not areas.paced_steps.any()
+    assert areas.learning_rates == pytest.approx([rates[0], 1e-3, 2e-3, 1.8e-3, 0.0])
+
+
+def test_pretraining_without_warmup_starts_unannealed() -> None:
+    areas = pretraining_areas(constant(10, 1e-3), np.arange(11))
+    np.testing.assert_allclose(annealing_values(areas, 0.999)[0], 0.0, atol=1e-14)
+
+
+def test_a_counted_warmup_lets_the_level_rise_from_0() -> None:
+    """S2_pt then counts from the reference rate: it is what the level lacks of it."""
+    form = AreaForm(reference_rate=3e-3, count_warmup=True)
+    schedule = linear(50, 0, PEAK) + constant(400, PEAK) + linear(100, PEAK, 0)
+    steps = np.array([0, 20, 50, 300, 550])
+    areas = pretraining_areas(schedule, steps, form)
+    assert set(areas.start_pt.tolist()) == {3e-3}
+    rates = schedule.learning_rates()
+    for momentum in (0.9, 0.99):
+        expected = [plain_level(rates[:step], momentum, 0.0, 0.0, 3e-3) for step in steps]
+        found = level_values(areas.level_pt, form, momentum)
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-14)
+    # The end of the warm-up is behind: both ways the level is that of the rates since.
+    late = pretraining_areas(schedule, steps, AreaForm())
+    np.testing.assert_allclose(
+        level_values(late.level_pt, form, 0.9)[3:], level_values(areas.level_pt, form, 0.9)[3:],
+        rtol=1e-7,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("clock", [0.0, 0.7, 1.0])
+@pytest.mark.parametrize("count_warmup", [False, True])
+def test_a_run_that_carries_the_memory_goes_on_as_pretraining(
+    count_warmup: bool, clock: float
+) -> None:
+    form = AreaForm(
+        powers=PowerRange(0.1, 1.6),
+        reference_rate=PEAK,
+        memory_clock=clock,
+        count_warmup=count_warmup,
+        carry_memory=True,
+    )
+    areas = continual_areas(BASE, RUN, np.arange(61), form)
+    whole = pretraining_areas(BASE + RUN, BASE.steps + np.arange(61), form)
+    np.testing.assert_allclose(areas.level_cpt, whole.level_pt, atol=1e-17)
+    np.testing.assert_allclose(areas.log_forward, whole.log_forward, rtol=1e-12, atol=1e-13)
+    np.testing.assert_array_equal(areas.start_pt, whole.start_pt)
+    np.testing.assert_array_equal(areas.learning_rates, whole.learning_rates)
+    # What PT did before the transfer is the level there.
+    before = pretraining_areas(BASE, [BASE.steps], form).level_pt
+    np.testing.assert_allclose(areas.level_pt, np.repeat(before, 61, axis=0), atol=1e-17)
+
+
+def test_without_it_the_level_starts_at_the_last_learning_rate() -> None:
+    areas = continual_areas(BASE, RUN, np.arange(61))
+    whole = pretraining_areas(BASE + RUN, BASE.steps + np.arange(61))
+    momentum = 0.97
+    before, after = annealing_values(areas, momentum)
+    carried_over = annealing_values(whole, momentum)[0] - before - after
+    # The memory m of Eq. 1 at the transfer, step by step, which fades from there.
+    memory, last = 0.0, PEAK
+    for rate in BASE.learning_rates()[20:]:
+        memory, last = momentum * memory + (last - rate), rate
+    decay = memory * momentum * (1 - momentum ** np.arange(61)) / (1 - momentum)
+    np.testing.assert_allclose(carried_over, decay, rtol=1e-8, atol=1e-13)
+    np.testing.assert_allclose(areas.log_forward, whole.log_forward, rtol=1e-12)
+    np.testing.assert_array_equal(areas.learning_rates, whole.learning_rates)
+
+
+@settings(max_examples=30)
+@given(
+    schedules(60, 3), schedules(60, 3), st.floats(0, 1.2), st.floats(0.1, 1.6), st.floats(0, 1.5),
+    st.booleans(), st.booleans(),
+)  # fmt: skip
+def test_areas_are_those_of_plain_loops(
+    base: Schedule,
+    run: Schedule,
+    clock: float,
+    power: float,
+    shift_power: float,
+    count_warmup: bool,
+    carry_memory: bool,
+) -> None:
+    form = AreaForm(
+        powers=PowerRange(power, power),
+        reference_rate=1e-3,
+        memory_clock=clock,
+        count_warmup=count_warmup,
+        carry_memory=carry_memory,
+        shift_power=shift_power,
+    )
+    last = run.steps
+    areas = continual_areas(base, run, [0, last], form)
+    before, rates = base.learning_rates(), run.learning_rates()
+    warmup = 0 if count_warmup else base.warmup_steps
+    first = 0.0 if count_warmup else float(before[max(warmup - 1, 0)])
+    for momentum in (0.9, 0.995):
+        at_base = plain_level(before[warmup:], momentum, first, clock, 1e-3)
+        start = at_base if carry_memory else float(before[-1])
+        end = plain_level(rates, momentum, start, clock, 1e-3)
+        size = max(base.peak, run.peak)
+        np.testing.assert_allclose(
+            level_values(areas.level_pt, form, momentum), at_base, rtol=0, atol=1e-8 * size
+        )
+        np.testing.assert_allclose(
+            level_values(areas.level_cpt, form, momentum), [start, end], rtol=0, atol=1e-8 * size
+        )
+    forward = [sum(before**power), sum(before**power) + sum(rates**power)]
+    np.testing.assert_allclose(forward_values(areas.log_forward, form, power), forward, rtol=1e-10)
+    shift = sum(1e-3 * (rates / 1e-3) ** shift_power)
+    np.testing.assert_allclose(areas.forward_cpt, [0.0, shift], rtol=1e-10)
+    np.testing.assert_allclose(areas.paced_steps, [0, sum((rates / 1e-3) ** clock)], rtol=1e-10)
+    np.testing.assert_allclose(areas.start_pt, 1e-3 if count_warmup else first)
+    np.testing.assert_allclose(areas.start_cpt, before[-1])
+
+
+def test_unknown_base_is_taken_as_annealed() -> None:
+    run = linear(30, 0, 1e-3)
+    areas = continual_areas(None, run, [0, 30])
+    assert areas.learning_rates.tolist() == [0.0, 1e-3]
+    before, after = annealing_values(areas, 0.99)
+    np.testing.assert_allclose(before, 0.0, atol=1e-25)
+    expected = annealing_area(run.learning_rates(), 0.99, 0.0)[-1]
+    assert after[1] == pytest.approx(expected)
+    forward = forward_values(areas.log_forward, AreaForm(), 1.0)
+    assert forward[0] < 1e-25
+    assert forward[1] == pytest.approx(run.learning_rates().sum())
+
+
+@pytest.mark.parametrize("clock", [0.0, 0.7, 1.0])
+def test_what_is_left_of_an_unknown_base_fades_with_the_paced_steps(clock: float) -> None:
+    """The level is linear in where it starts: that from 0 and ``eta_0·lambda^paced`` make it up."""
+    form = AreaForm(reference_rate=PEAK, memory_clock=clock)
+    steps = np.arange(61)
+    unknown, known = (continual_areas(base, RUN, steps, form) for base in (None, constant(9, 7e-4)))
+    for momentum in (0.93, 0.999):
+        found = level_values(unknown.level_cpt, form, momentum)
+        found = found + 7e-4 * momentum**unknown.paced_steps
+        wanted = level_values(known.level_cpt, form, momentum)
+        np.testing.assert_allclose(found, wanted, rtol=1e-8)
+
+
+@pytest.mark.parametrize("step", [-1, 31])
+def test_steps_outside_the_schedule(step: int) -> None:
+    with pytest.raises(ValueError, match="the schedule has steps 0 to 30"):
+        continual_areas(None, linear(30, 0, 1e-3), [step])
+
+
+def test_steps_may_come_in_any_order_and_more_than_once() -> None:
+    base = linear(20, 0.0, 2e-3) + constant(60, 2e-3)
+    run = warmup_stable_decay(300, 1e-3, decay_steps=100, warmup_steps=20, start=2e-3)
+    wanted = np.array([300, 0, 17, 300, 250, 1])
+    areas = continual_areas(base, run, wanted)
+    whole = continual_areas(base, run, np.arange(301))
+    for momentum in (0.95, 0.999):
+        expected = level_values(whole.level_cpt, AreaForm(), momentum)[wanted]
+        found = level_values(areas.level_cpt, AreaForm(), momentum)
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_a_base_serves_other_ranges_in_turn() -> None:
+    wanted = annealing_area(BASE.learning_rates()[20:], 0.97, 2e-3)[-1]
+    for momentum_range in (MomentumRange(0.9, 0.99), MomentumRange(0.95, 0.999)) * 2:
+        form = AreaForm(momentum_range)
+        areas = continual_areas(BASE, constant(30, 1e-3), [30], form)
+        found = annealing_values(areas, 0.97, form)[0]
+        np.testing.assert_allclose(found, wanted, rtol=1e-8)
+
+
+def test_levels_of_many_momenta_at_once() -> None:
+    areas = pretraining_areas(cosine(100, 1e-3), [10, 50, 100])
+    momenta = np.array([[0.95, 0.99], [0.999, 0.9995]])
+    values = level_values(areas.level_pt, AreaForm(), momenta)
+    assert values.shape == (2, 2, 3)
+    alone = level_values(areas.level_pt, AreaForm(), 0.999)
+    np.testing.assert_allclose(values[1, 0], alone, rtol=1e-12)

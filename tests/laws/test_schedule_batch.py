@@ -1,0 +1,176 @@
+"""Ends of many schedules at once against `bayes_cpt.laws.phase_areas`, which runs along every one."""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from area_values import forward_values, level_values
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from bayes_cpt.laws.areas import AreaForm, annealing_area, forward_area
+from bayes_cpt.laws.phase_areas import continual_areas, transfer_state
+from bayes_cpt.laws.ranges import MomentumRange, PowerRange
+from bayes_cpt.laws.schedule_batch import DECAYS, Ends, ScheduleBatch
+from bayes_cpt.study.schedules import constant, linear
+
+PEAK = 2e-3
+CLOSE = 1e-8
+BASE = linear(50, 0.0, PEAK) + constant(1000, PEAK) + linear(300, PEAK, 0.5 * PEAK)
+
+
+def random_batch(count: int, seed: int = 0, longest: int = 3000) -> ScheduleBatch:
+    """Return schedules of all shapes and lengths, with and without warm-up, plateau and decay."""
+    generator = np.random.default_rng(seed)
+    steps = generator.integers(1, longest, count)
+    warmup = (steps * generator.choice([0.0, 0.02, 0.3, 1.0], count)).astype(np.int64)
+    decay = ((steps - warmup) * generator.choice([0.0, 0.2, 1.0], count)).astype(np.int64)
+    peak = PEAK * generator.uniform(0.01, 2.0, count)
+    shape = generator.integers(0, len(DECAYS), count)
+    to_0 = (generator.uniform(size=count) < 0.3) & (shape != DECAYS.index("exponential"))
+    return ScheduleBatch(
+        initial=np.array([0.0, 0.3 * PEAK, PEAK])[generator.integers(0, 3, count)],
+        peak=peak,
+        final=np.where(to_0, 0.0, peak * generator.choice([1e-3, 0.1, 1.0], count)),
+        warmup_steps=warmup,
+        decay_steps=decay,
+        steps=steps,
+        shape=shape,
+    )
+
+
+def decays(steps: int, final: float, shape: str) -> ScheduleBatch:
+    """Return one schedule that decays from its first step."""
+    return ScheduleBatch(
+        initial=np.array([PEAK]),
+        peak=np.array([PEAK]),
+        final=np.array([final]),
+        warmup_steps=np.array([0]),
+        decay_steps=np.array([steps]),
+        steps=np.array([steps]),
+        shape=np.array([DECAYS.index(shape)]),
+    )
+
+
+def own_ends(batch: ScheduleBatch, form: AreaForm) -> Ends:
+    """Return the ends of schedules that nothing came before, from a level at their initial rate."""
+    nodes = form.momenta.interval.nodes
+    levels = np.repeat(batch.initial[:, None], nodes, axis=1)
+    return batch.ends(form, levels, np.zeros((batch.steps.size, form.powers.interval.nodes)))
+
+
+def annealing(batch: ScheduleBatch, momentum: float) -> NDArray[np.float64]:
+    """Return S2 after the last step of each schedule."""
+    form = AreaForm(MomentumRange(momentum, momentum))
+    level = level_values(own_ends(batch, form).level, form, momentum)
+    return np.asarray((batch.initial - level) / (1.0 - momentum))
+
+
+def scale(batch: ScheduleBatch, momentum: float) -> NDArray[np.float64]:
+    """Return the size that S2 may have: what errors are measured against."""
+    memory = np.minimum(1.0 / (1.0 - momentum), batch.steps)
+    return np.maximum(batch.initial, batch.peak) * memory
+
+
+@pytest.mark.parametrize("power", [0.1, 0.65, 1.0, 1.6])
+def test_forward_areas_are_the_sums_of_the_schedules(power: float) -> None:
+    batch, form = random_batch(300), AreaForm(powers=PowerRange(power, power), shift_power=power)
+    ends = own_ends(batch, form)
+    wanted = [
+        forward_area(batch.schedule(i).learning_rates(), power)[-1] for i in range(batch.steps.size)
+    ]
+    found = forward_values(ends.log_forward, form, power)
+    np.testing.assert_allclose(found, wanted, rtol=1e-11)
+    np.testing.assert_allclose(ends.forward, wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("momentum", [0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999])
+def test_annealing_areas_are_those_of_the_recursion(momentum: float) -> None:
+    batch = random_batch(300, seed=1)
+    wanted = [
+        annealing_area(batch.schedule(i).learning_rates(), momentum, float(batch.initial[i]))[-1]
+        for i in range(batch.steps.size)
+    ]
+    errors = np.abs(annealing(batch, momentum) - wanted)
+    assert (errors <= CLOSE * scale(batch, momentum)).all()
+
+
+def test_last_rates_are_those_of_the_schedules() -> None:
+    batch = random_batch(100, seed=2)
+    wanted = [batch.schedule(i).final for i in range(batch.steps.size)]
+    np.testing.assert_allclose(batch.last_rate, wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("carry_memory", "count_warmup", "clock", "shift_power"),
+    [*product([False, True], [False, True], [0.0, 0.7], [1.0]), (True, True, 1.0, 0.0),
+     (False, True, 1.3, 0.6)],
+)  # fmt: skip
+def test_ends_are_those_of_whole_runs(
+    carry_memory: bool, count_warmup: bool, clock: float, shift_power: float
+) -> None:
+    """On a base that is annealed half-way, at every momentum and forward power."""
+    form = AreaForm(
+        momenta=MomentumRange(0.5, 0.9999),
+        powers=PowerRange(0.1, 1.6),
+        reference_rate=0.7 * PEAK,
+        memory_clock=clock,
+        count_warmup=count_warmup,
+        carry_memory=carry_memory,
+        shift_power=shift_power,
+    )
+    count = 60
+    batch = replace(random_batch(count, seed=3), initial=np.full(count, BASE.final))
+    state = transfer_state(BASE, form)
+    levels, forward = (
+        np.repeat(own[None], count, axis=0) for own in (state.initial_levels(form), state.forward)
+    )
+    ends = batch.ends(form, levels, forward)
+    for i in range(count):
+        schedule = batch.schedule(i)
+        areas = continual_areas(BASE, schedule, [schedule.steps], form)
+        np.testing.assert_allclose(ends.forward[i], areas.forward_cpt[0], rtol=1e-9)
+        np.testing.assert_allclose(ends.paced_steps[i], areas.paced_steps[0], rtol=1e-9)
+        for power in (0.1, 0.65, 1.0, 1.6):
+            found, wanted = (
+                forward_values(own, form, power)[0]
+                for own in (ends.log_forward[[i]], areas.log_forward)
+            )
+            assert found == pytest.approx(wanted, rel=1e-9)
+        # Relative to what the level runs through: near 0 it is a difference of such numbers.
+        size = max(BASE.peak, schedule.peak)
+        momenta = np.array([0.5, 0.9, 0.993, 0.9999])
+        found, wanted = (
+            level_values(own, form, momenta) for own in (ends.level[[i]], areas.level_cpt)
+        )
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9 * size)
+
+
+@given(st.integers(1, 50), st.floats(0.2, 0.999), st.sampled_from(DECAYS))
+def test_short_decays(steps: int, momentum: float, shape: str) -> None:
+    batch = decays(steps, 0.07 * PEAK, shape)
+    rates = batch.schedule(0).learning_rates()
+    assert own_ends(batch, AreaForm()).forward[0] == pytest.approx(rates.sum(), rel=1e-12)
+    wanted = annealing_area(rates, momentum, PEAK)[-1]
+    assert annealing(batch, momentum)[0] == pytest.approx(wanted, rel=1e-9)
+
+
+def test_an_exponential_decay_at_the_pace_of_the_memory() -> None:
+    steps, momentum = 40, 0.9
+    batch = decays(steps, PEAK * momentum**steps, "exponential")
+    # Each step adds as much of its own rate as is left of all before: closed form.
+    level = PEAK * momentum**steps * (1.0 + steps * (1.0 - momentum))
+    wanted = (PEAK - level) / (1.0 - momentum)
+    assert annealing(batch, momentum)[0] == pytest.approx(wanted, rel=1e-9)
+
+
+def test_areas_are_linear_in_the_learning_rate() -> None:
+    batch = random_batch(50, seed=4)
+    larger = replace(
+        batch, initial=3.0 * batch.initial, peak=3.0 * batch.peak, final=3.0 * batch.final
+    )
+    once, thrice = (own_ends(own, AreaForm()).forward for own in (batch, larger))
+    np.testing.assert_allclose(thrice, 3.0 * once)
+    np.testing.assert_allclose(annealing(larger, 0.995), 3.0 * annealing(batch, 0.995), atol=1e-12)

@@ -1,0 +1,84 @@
+"""Misfits as functions of the configuration: the kernel they have, and the runs they belong to."""
+
+import numpy as np
+import pytest
+from scipy.special import gamma, kv
+from synthetic import lab
+
+from bayes_cpt.model.discrepancy import (
+    LENGTH,
+    Configuration,
+    SharedMisfit,
+    likeness,
+    variance_of_sum,
+)
+from bayes_cpt.model.points import reference_of
+from bayes_cpt.model.residuals import unit_ramps
+
+PLACES = np.random.default_rng(1).normal(size=(30, 6)) * 0.4
+
+
+def test_the_kernel_is_a_matern_process_of_five_halves() -> None:
+    apart = np.linalg.norm(PLACES[:, None] - PLACES, axis=2) + np.eye(30)
+    scaled = np.sqrt(5.0) * apart / LENGTH
+    wanted = 2.0**-1.5 / gamma(2.5) * scaled**2.5 * kv(2.5, scaled)
+    np.fill_diagonal(wanted, 1.0)
+    np.testing.assert_allclose(likeness(PLACES, PLACES), wanted, rtol=1e-10)
+
+
+def test_draws_have_the_kernel_and_the_correlation_of_the_losses() -> None:
+    shared = SharedMisfit(draws=4000, correlation=0.7, domains=2)
+    waves = shared.waves(PLACES)
+    # As far as 128 waves tell: what is far apart is alike by chance a little.
+    assert np.abs(waves @ waves.T - likeness(PLACES, PLACES)).mean() < 0.05
+    np.testing.assert_allclose((waves**2).sum(axis=1), 1.0, rtol=1e-5)
+    drawn = shared.innovations(PLACES, 2)
+    assert drawn.shape == (2, 30, 4000, 2)
+    np.testing.assert_allclose(drawn.var(axis=2), 1.0, atol=0.15)
+    between = np.corrcoef(drawn[0, :, :, 0])
+    assert np.abs(between - waves @ waves.T).max() < 0.08
+    alike = [np.corrcoef(*drawn[:, row, :, 0])[0, 1] for row in range(30)]
+    np.testing.assert_allclose(alike, 0.7, atol=0.05)
+    knots = [np.corrcoef(drawn[0, row].T)[0, 1] for row in range(30)]
+    np.testing.assert_allclose(knots, 0.0, atol=0.08)
+
+
+def test_what_adds_up_at_some_steps_is_what_innovations_add_up_to() -> None:
+    shared = SharedMisfit(draws=50, correlation=0.7, domains=2)
+    steps = np.array([500.0, 3000.0, 3100.0, 12_000.0])
+    ramps = unit_ramps(steps, 6.0, 0.6)
+    place = np.arange(30) % 4
+    found = shared.along(ramps).at(PLACES, place)
+    wanted = np.einsum("rk,drnk->drn", ramps[place], shared.innovations(PLACES, ramps.shape[1]))
+    np.testing.assert_allclose(found, wanted, atol=1e-4)
+    # Memory along a run, 0.6 for an e-fold of steps, as the residual model has it.
+    many = SharedMisfit(draws=4000, correlation=0.7, domains=2).along(ramps)
+    values = many.at(np.repeat(PLACES[:1], 4, axis=0), np.arange(4))[0]
+    np.testing.assert_allclose(values.var(axis=1), (ramps**2).sum(axis=1), rtol=0.1)
+    assert np.corrcoef(values)[1, 3] == pytest.approx(
+        (ramps[1] @ ramps[3]) / np.linalg.norm(ramps[1]) / np.linalg.norm(ramps[3]), abs=0.05
+    )
+
+
+def test_near_runs_are_more_alike_than_far_ones() -> None:
+    study = lab()
+
+    def features(name: str) -> np.ndarray:
+        run = study.run(name)
+        base = study.base(str(run.base)).schedule
+        return Configuration.of(base, run.schedule, run.replay or 0.0).features(reference_of(study))
+
+    cosine = features("r25_cos")
+    np.testing.assert_allclose(likeness(cosine, cosine), 1.0)
+    alike = [
+        float(likeness(cosine, features(n))[0, 0]) for n in ("r50_cos", "r25_lin05", "r00_cos")
+    ]
+    assert 0.97 > alike[0] > max(alike[1:])
+    assert likeness(features("r00_const"), features("r75_wsd"))[0, 0] < 0.3
+
+
+def test_the_variance_of_a_sum_of_losses_is_the_quadratic_form() -> None:
+    sizes, weights = np.array([0.02, 0.03]), np.array([1.5, -0.5])
+    covariance = np.outer(sizes, sizes) * np.array([[1.0, 0.7], [0.7, 1.0]])
+    found = float(variance_of_sum(sizes, 0.7, weights))
+    assert found == pytest.approx(float(weights @ covariance @ weights))

@@ -1,0 +1,91 @@
+"""The law in JavaScript: written from the terms, and refused where the page does not know what it takes."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import sympy
+from scripts import in_node, needs_node
+
+from bayes_cpt.laws.term import Parameter
+from bayes_cpt.model.compiled.symbolic import Exp, Expm1, Log, Log1p, Sqrt
+from bayes_cpt.model.spec import LawTable, read_spec
+from bayes_cpt.planner.javascript import INPUTS, UnknownToThePageError, law_code, shown
+
+X, Y = sympy.Symbol("x", real=True), sympy.Symbol("y", positive=True)
+EXPRESSIONS = [
+    Exp(-X * Log(Y)) + Expm1(X) / Log1p(Y),
+    sympy.Piecewise((Sqrt(Y), X > 0), (Y**3 / 7, True)) - X**-2,
+    sympy.Abs(X) * sympy.Float(0.1) + sympy.Rational(1, 3),
+]
+
+
+@needs_node
+def test_expressions_come_to_the_same_in_javascript(tmp_path: Any) -> None:
+    import math
+
+    places = [(-1.3, 0.4), (0.7, 2.5)]
+    lines = ", ".join(shown(own) for own in EXPRESSIONS)
+    found = in_node(
+        f"const at = (x, y) => [{lines}];", "given.map((own) => at(...own))", places, tmp_path
+    )
+    functions = {
+        "Exp": math.exp, "Log": math.log, "Expm1": math.expm1, "Log1p": math.log1p, "Sqrt": math.sqrt,
+    }  # fmt: skip
+    for (x, y), values in zip(places, found, strict=True):
+        wanted = [sympy.lambdify((X, Y), own, [functions, "math"])(x, y) for own in EXPRESSIONS]
+        assert values == pytest.approx(wanted, rel=1e-13)
+
+
+def test_what_javascript_has_no_word_for_is_an_error() -> None:
+    with pytest.raises(TypeError, match="sin"):
+        shown(sympy.sin(X))
+    with pytest.raises(TypeError, match="power"):
+        shown(Y**X)
+
+
+def test_the_code_takes_only_what_the_page_gives() -> None:
+    spec = read_spec("cpt-replay")
+    for role in ("general", "target"):
+        code = law_code(spec, role, "law")
+        assert set(code.parameters) <= set(spec.priors)
+        assert {"annealing_gain", "shift_size", "fluctuation_cpt"} <= set(code.parameters)
+        read = set(code.source.replace("(", " ").replace(";", " ").split())
+        assert {f"points.{own}" for own in INPUTS} & read
+
+
+@dataclass(frozen=True)
+class Weekday:
+    """A term that takes of a run what the page does not know."""
+
+    name: str = "weekday"
+
+    def parameters(self) -> dict[str, Parameter]:
+        return {"adaptation_share": Parameter("stands for one")}
+
+    def coefficients(self, parameters: Any, reference: Any, xp: Any) -> dict[str, Any]:
+        return {"D": parameters["adaptation_share"]}
+
+    def loss(self, points: Any, coefficients: Any, xp: Any) -> Any:
+        return coefficients["D"] * points.weekday
+
+
+def test_a_term_that_the_page_does_not_know_is_refused_in_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    build = LawTable.build
+
+    def with_weekday(table: LawTable, roles: Any, reference: Any) -> Any:
+        from dataclasses import replace
+
+        law = build(table, roles, reference)
+        return replace(law, terms=(*law.terms, Weekday()))
+
+    spec = read_spec("cpt-replay")
+    monkeypatch.setattr(LawTable, "build", with_weekday)
+    with pytest.raises(UnknownToThePageError) as caught:
+        law_code(spec, "general", "law")
+    (problem,) = caught.value.problems
+    assert problem.place == "model cpt-replay"
+    assert "weekday" in problem.problem
+    assert "predict" in problem.fix

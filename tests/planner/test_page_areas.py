@@ -1,0 +1,77 @@
+"""The areas of the page are those of `bayes_cpt.laws.areas`, in every form that a law may have."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scripts import in_node, needs_node
+
+from bayes_cpt.laws.areas import AreaForm, continual_areas, transfer_state
+from bayes_cpt.laws.ranges import MomentumRange, PowerRange
+from bayes_cpt.planner.page import Planner
+from bayes_cpt.study.schedules import constant, cosine, linear
+
+BASE = linear(30, 0.0, 2e-3) + constant(300, 2e-3) + linear(70, 2e-3, 2e-4)
+# As the page has them: to the peak, at it, and down to 0.
+SEGMENTS = [
+    ("linear", 40, 2e-4, 1.5e-3),
+    ("constant", 110, 1.5e-3, 1.5e-3),
+    ("cosine", 250, 1.5e-3, 0.0),
+]
+RUN = linear(40, 2e-4, 1.5e-3) + constant(110, 1.5e-3) + cosine(250, 1.5e-3)
+STEPS = [1, 2, 39, 40, 41, 149, 200, 399, 400]
+FORMS = {
+    "printed": AreaForm(MomentumRange(0.9, 0.99)),
+    "clock": AreaForm(MomentumRange(0.5, 0.999), reference_rate=2e-3, memory_clock=0.7),
+    "powers": AreaForm(
+        MomentumRange(0.9, 0.99), PowerRange(0.3, 1.2), reference_rate=2e-3, shift_power=0.4
+    ),
+    "carried": AreaForm(
+        MomentumRange(0.9, 0.99), reference_rate=2e-3, carry_memory=True, count_warmup=True
+    ),
+}
+EXPRESSION = """(() => {
+  const { areas, initial, before } = given;
+  const parts = given.segments.map(([shape, steps, start, end]) => ({ shape, steps, start, end }));
+  const rates = ratesOf(parts), grid = Float64Array.from(given.steps), paces = pacesOf(rates, areas);
+  return {
+    rates,
+    level: levelsAtNodes(rates, paces, areas.level.momenta, initial, grid),
+    forward: logForwardAtNodes(rates, areas, before, grid),
+    shift: shiftAreas(rates, areas, grid),
+    paced: summed(paces, grid),
+  };
+})()"""
+
+
+@needs_node
+@pytest.mark.parametrize("name", FORMS)
+def test_areas_are_those_of_the_laws(name: str, planner: Planner, tmp_path: Path) -> None:
+    form = FORMS[name]
+    state = transfer_state(BASE, form)
+    given: dict[str, Any] = {
+        "segments": SEGMENTS,
+        "steps": STEPS,
+        "initial": state.initial_levels(form).tolist(),
+        "before": state.forward.tolist(),
+        "areas": {
+            "reference_rate": form.reference_rate,
+            "memory_clock": form.memory_clock,
+            "shift_power": form.shift_power,
+            "smallest": 1e-30,
+            "level": {"momenta": form.momenta.node_momenta().tolist()},
+            "forward": {"powers": form.powers.interval.at_nodes().tolist()},
+        },
+    }
+    found = in_node(planner.script(), EXPRESSION, given, tmp_path)
+    wanted = continual_areas(BASE, RUN, STEPS, form)
+    np.testing.assert_allclose(found["rates"], RUN.learning_rates(), rtol=0, atol=1e-18)
+    for key, series, interval in (
+        ("level", wanted.level_cpt, form.momenta.interval),
+        ("forward", wanted.log_forward, form.powers.interval),
+    ):
+        at_nodes = np.reshape(found[key], (interval.nodes, len(STEPS)))
+        np.testing.assert_allclose(interval.series(at_nodes.T), series, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found["shift"], wanted.forward_cpt, rtol=1e-12)
+    np.testing.assert_allclose(found["paced"], wanted.paced_steps, rtol=1e-12)

@@ -1,0 +1,233 @@
+"""The page's numbers are those of Python: of the same draws, for settings that nobody chose."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from open_weights import open_study
+from planned import CANDIDATES, DRAWS, OBJECTIVE, SEED, random_settings
+from scripts import in_node, needs_node
+from synthetic import lab, lab_posterior, prior_as_posterior
+
+from bayes_cpt.decisions import risk
+from bayes_cpt.decisions.objective import Objective, read_objective
+from bayes_cpt.decisions.search.candidates import Candidates
+from bayes_cpt.decisions.search.evaluate import FinalLosses
+from bayes_cpt.decisions.search.search_space import SearchSpace
+from bayes_cpt.decisions.space import Space
+from bayes_cpt.decisions.valuation import Valuation
+from bayes_cpt.errors import SpecError
+from bayes_cpt.forecast.bands import bands
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.laws.schedule_batch import DECAYS, ScheduleBatch
+from bayes_cpt.planner.alternatives import Alternatives
+from bayes_cpt.planner.controls import Controls
+from bayes_cpt.planner.page import Planner
+from bayes_cpt.study.ranges import outside_range
+from bayes_cpt.study.readers.folder import read_plan
+
+COMPUTED = """(() => {
+  const planner = opened(given.data);
+  return given.settings.map((setting) => {
+    const found = outcome(planner, setting, {});
+    const { grid } = found.run;
+    return { ...found, run: undefined, grid, plan: planText(planner, setting) };
+  });
+})()"""
+COUNT = 12
+CLOSE = 1e-6
+
+
+def computed(
+    planner: Planner, settings: list[dict[str, Any]], folder: Path
+) -> list[dict[str, Any]]:
+    """Return what the page computes of settings."""
+    given = {"data": planner.data, "settings": settings}
+    found: list[dict[str, Any]] = in_node(planner.script(), COMPUTED, given, folder)
+    return found
+
+
+def plan_of(found: list[dict[str, Any]], folder: Path) -> Path:
+    """Return the plans of all settings as one file."""
+    path = folder / "plan.toml"
+    texts = [own["plan"].replace("runs.planned", f"runs.r{i}") for i, own in enumerate(found)]
+    path.write_text("\n".join(texts))
+    return path
+
+
+def assert_bands_are_those_of_predict(
+    posterior: Posterior, planner: Planner, settings: list[dict[str, Any]], folder: Path
+) -> list[dict[str, Any]]:
+    """Hand the plans to what `predict` calls, and compare its bands with the page's."""
+    found = computed(planner, settings, folder)
+    plan, seed = plan_of(found, folder), planner.data["about"]["seed"]
+    for kind in ("new_run", "expected"):
+        table = bands(posterior, plan, kind, draws=DRAWS, seed=seed, cores=1)
+        for i, (setting, own) in enumerate(zip(settings, found, strict=True)):
+            if setting["kind"] != kind:
+                continue
+            for place, domain in enumerate(posterior.frame.domains):
+                rows = table[(table["run"] == f"r{i}") & (table["domain"] == domain)]
+                assert rows["step"].tolist() == own["grid"]
+                outer_low, _, median, _, outer_high = own["bands"][place]
+                for name, values in (
+                    ("lower", outer_low),
+                    ("median", median),
+                    ("upper", outer_high),
+                ):
+                    np.testing.assert_allclose(values, rows[name], rtol=0, atol=CLOSE)
+                last = rows.iloc[-1]
+                for name, value in own["summaries"][place].items():
+                    assert value == pytest.approx(last[name], rel=0, abs=CLOSE)
+    return found
+
+
+@needs_node
+def test_bands_and_plans_are_those_of_predict(planner: Planner, tmp_path: Path) -> None:
+    settings = random_settings(planner, COUNT, seed=0)
+    found = assert_bands_are_those_of_predict(lab_posterior(), planner, settings, tmp_path)
+    plan = read_plan(plan_of(found, tmp_path), lab())
+    for i, own in enumerate(found):
+        assert own["outside"] == outside_range(lab(), plan, plan.run(f"r{i}"))
+
+
+def candidates_of(planner: Planner, settings: list[dict[str, Any]]) -> Candidates:
+    """Return settings as the search of `decide` has them, whose areas are in closed form."""
+    bases = Controls.of(lab()).bases
+    table = pd.DataFrame(settings)
+    initial = np.array([bases[own].schedule.final for own in table["base"]])
+    peak, steps = table["peak"].to_numpy(), table["steps"].to_numpy()
+    warmup = np.minimum(np.round(table["warmup"].to_numpy() * steps), steps - 1)
+    warmup = np.where(initial == peak, 0, warmup).astype(np.int64)
+    schedules = ScheduleBatch(
+        initial=initial,
+        peak=peak,
+        final=table["final"].to_numpy() * peak,
+        warmup_steps=warmup,
+        decay_steps=np.round(table["decay"].to_numpy() * (steps - warmup)).astype(np.int64),
+        steps=steps,
+        shape=np.array([DECAYS.index(own) for own in table["shape"]]),
+    )
+    nowhere = np.zeros((len(settings), 0))
+    replay = table["replay"].to_numpy()
+    cells = np.zeros(len(settings), dtype=np.int64)
+    return Candidates(bases, table["base"].to_numpy(), replay, schedules, nowhere, cells)
+
+
+@needs_node
+def test_regret_and_constraints_are_those_of_decide(planner: Planner, tmp_path: Path) -> None:
+    posterior = lab_posterior()
+    settings = random_settings(planner, COUNT, seed=1)
+    found = computed(planner, settings, tmp_path)
+    model, controls = FinalLosses.of(posterior, DRAWS), Controls.of(lab())
+    valuation = Valuation.of(model, OBJECTIVE, SearchSpace.of(Space(), lab()))
+    candidates = candidates_of(planner, settings)
+    layout, rows = model.layout(candidates), np.arange(COUNT)
+    losses = layout.losses(rows)
+    breaches = valuation.breaches(candidates, losses, layout.noise(rows))
+    for i, (setting, own) in enumerate(zip(settings, found, strict=True)):
+        np.testing.assert_allclose(own["means"], losses[:, i].mean(axis=1), rtol=0, atol=CLOSE)
+        np.testing.assert_allclose(own["breaches"], breaches[:, i], rtol=0, atol=CLOSE)
+        weight = setting["weight"]
+        values = weight * losses[0, i] + (1 - weight) * losses[1, i]
+        if i % 4 == 0:
+            others = Alternatives.of(model, controls, setting["steps"], CANDIDATES, SEED)
+            best = np.minimum(others.lowest(weight), values)
+            wanted = risk.expected_regret(values[:, None], best)[0]
+            assert own["regret"] == pytest.approx(wanted, rel=0, abs=CLOSE)
+            means = others.losses.mean(axis=2)
+            lowest = (weight * means[0] + (1 - weight) * means[1])[others.front()].min()
+            left = max(wanted - (values.mean() - lowest), 0.0)
+            assert own["unavoidable"] == pytest.approx(left, rel=0, abs=CLOSE)
+
+
+@needs_node
+@pytest.mark.parametrize("model", ["cpt", "cpt-replay-printed"])
+def test_other_models_have_their_own_law_in_the_page(model: str, tmp_path: Path) -> None:
+    study = lab() if model != "cpt" else lab().subset(["r25_cos", "r25_lin05", "r25_a0_rewarm"])
+    posterior = prior_as_posterior(study, model)
+    page = Planner.of(posterior, read_objective("balanced"), draws=DRAWS, candidates=CANDIDATES)
+    settings = random_settings(page, 4, seed=2)
+    assert_bands_are_those_of_predict(posterior, page, settings, tmp_path)
+
+
+@needs_node
+def test_an_open_weights_base_has_a_page(tmp_path: Path) -> None:
+    posterior = prior_as_posterior(open_study())
+    page = Planner.of(posterior, read_objective("balanced"), draws=DRAWS, candidates=CANDIDATES)
+    settings = random_settings(page, 4, seed=4)
+    assert_bands_are_those_of_predict(posterior, page, settings, tmp_path)
+
+
+@needs_node
+def test_the_best_of_the_front_keeps_the_constraints_where_it_can(
+    planner: Planner, tmp_path: Path
+) -> None:
+    (setting,) = random_settings(planner, 1, seed=5)
+    free = {**setting, "constraints": []}
+    strict = {**setting, "constraints": [{**setting["constraints"][0], "rise": 0.02}]}
+    expression = """(() => {
+      const planner = opened(given.data);
+      return given.settings.map((own) => {
+        const best = bestOfFront(planner, own, (found) => found);
+        return { ...best, breaches: outcome(planner, best.setting, {}).breaches };
+      });
+    })()"""
+    given = {"data": planner.data, "settings": [free, strict]}
+    best, kept = in_node(planner.script(), expression, given, tmp_path)
+    front = planner.data["alternatives"][planner.data["lengths"].index(setting["steps"])]["front"]
+    weight = setting["weight"]
+    values = weight * np.array(front["general"]) + (1 - weight) * np.array(front["target"])
+    assert best["value"] == pytest.approx(values.min(), rel=0, abs=1e-4)
+    assert best["excess"] == 0
+    assert kept["value"] >= best["value"]
+    assert kept["excess"] == pytest.approx(max(kept["breaches"][0] - 0.2, 0.0))
+
+
+def test_the_page_is_one_file_that_asks_for_nothing(planner: Planner) -> None:
+    html = planner.html()
+    assert html.startswith("<!DOCTYPE html>")
+    assert "default-src 'none'" in html
+    for forbidden in ("src=", "@import", "url(", "fetch(", "XMLHttpRequest", "import("):
+        assert forbidden not in html
+    addresses = {word for word in html.split('"') if word.startswith(("http:", "https:"))}
+    # The name of a language, which no browser looks up.
+    assert addresses == {"http://www.w3.org/2000/svg"}
+
+
+def test_names_of_a_study_do_not_become_markup(planner: Planner) -> None:
+    data = planner.data | {"domains": ["<b>x</b>", "</script><script>alert(1)</script>"]}
+    html = Planner(data, planner.codes).html()
+    assert "<b>x</b>" not in html
+    assert "alert(1)</script>" not in html
+
+
+def test_an_untrustworthy_fit_says_so(planner: Planner) -> None:
+    data = planner.data | {
+        "about": planner.data["about"] | {"problems": ["R-hat of memory is 1.2"]}
+    }
+    assert "Do not trust these numbers" in Planner(data, planner.codes).html()
+    assert "Do not trust these numbers" not in planner.html()
+
+
+@pytest.mark.parametrize(
+    ("model", "objective", "said"),
+    [
+        ("pretrain", read_objective("balanced"), "no CPT phase"),
+        (
+            "cpt-replay",
+            Objective.model_validate(
+                {
+                    "weights": {"far": 1.0},
+                    "mixtures": {"far": {"general": -0.5, "target": 1.5}},
+                }
+            ),
+            "negative weight",
+        ),
+    ],
+)
+def test_what_cannot_be_balanced_is_refused(model: str, objective: Objective, said: str) -> None:
+    with pytest.raises(SpecError, match=said):
+        Planner.of(lab_posterior(model), objective, draws=DRAWS, candidates=CANDIDATES)

@@ -1,0 +1,46 @@
+"""What a study's runs have in common, and what a law misses, in words."""
+
+import pytest
+from designs import full, one_rate
+from synthetic import lab
+
+from bayes_cpt.inference.law_checks import DRIFT, FACTOR, RUN, SIZE, LawCheck
+from bayes_cpt.report.law_words import alarm_text, resting, rests_on, undivided
+
+
+def test_what_no_two_runs_differ_in_is_named_by_phase() -> None:
+    assert undivided(lab(), continual=True) == [
+        "No two PT runs differ in: peak learning rate.",
+        "No two CPT runs differ in: length.",
+    ]
+    assert undivided(lab(), continual=False) == ["No two PT runs differ in: peak learning rate."]
+    alone = lab().subset(["pt_trunk"])
+    assert undivided(alone, continual=False) == [
+        "There is one PT run: nothing can be compared with it."
+    ]
+
+
+def test_conclusions_rest_on_what_is_the_same_in_all_runs() -> None:
+    assert rests_on(lab(), continual=True) == "one PT peak learning rate (0.002)"
+    assert rests_on(one_rate(), continual=True) == (
+        "one PT peak learning rate (0.002) and one CPT peak learning rate (0.002)"
+    )
+    some = full().subset(["pt_stable", "quarter", "half"])
+    assert "one base (stable)" in rests_on(some, continual=True)
+    assert "one CPT schedule family (decay throughout)" in resting(some, continual=True)
+
+
+@pytest.mark.parametrize(
+    ("check", "told"),
+    [
+        ((RUN, "long", "pt", 0.03, 0.01, 3.0), "Run long on g lies 0.03 nats above the law, 3.0"),
+        ((DRIFT, "long", "pt", -0.03, 0.01, -3.0), "Run long on g falls by 0.03 nats"),
+        ((FACTOR, "base", "cpt", 0.2, 0.0, 0.0), "CPT runs on g goes with their base, over 0.2"),
+        ((SIZE, "offset_pt", "", 0.156, 0.005, 0.0), "0.16 nats where the prior's median is 0.005"),
+    ],
+)
+def test_every_alarm_has_its_sentence(
+    check: tuple[str, str, str, float, float, float], told: str
+) -> None:
+    kind, subject, phase, value, usual, score = check
+    assert told in alarm_text(LawCheck(kind, subject, phase, "g", value, usual, score, 1e-5, True))

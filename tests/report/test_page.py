@@ -1,0 +1,194 @@
+"""The page of a report: whole, by itself, and about the fit."""
+
+import base64
+import json
+import re
+from functools import cache
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from synthetic import lab_posterior
+
+from bayes_cpt.report.equation import equation
+from bayes_cpt.report.page.calibration import Calibration, ValidationError
+from bayes_cpt.report.page.report import Report, report
+from bayes_cpt.validate.scores import score_points
+
+VOID = {"meta", "img", "br", "link"}
+
+
+class Outline(HTMLParser):
+    """What a page holds: its tags, in order, and whether each is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.attributes: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes.append((tag, dict(attrs)))
+        if tag not in VOID and not tag.startswith("mspace"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.text.append(data)
+
+
+def outline(html: str) -> Outline:
+    parser = Outline()
+    parser.feed(html)
+    assert parser.open == []
+    return parser
+
+
+def held_out_folder(folder: Path, study: str) -> Path:
+    """Return a folder as `bayes-cpt validate forecast` writes it, of forecasts that are calibrated."""
+    generator = np.random.default_rng(3)
+    rows = []
+    for run in ("a", "b", "c"):
+        points = pd.DataFrame(
+            {
+                "run": run,
+                "domain": np.repeat(["general", "kernel"], 20),
+                "step": np.tile(np.arange(1, 21), 2),
+                "loss": generator.normal(3.0, 0.1, 40),
+                "share": np.tile(np.linspace(0.05, 1, 20), 2),
+                "ratio": 1.0,
+                "seen": 0.0,
+                "method": "bayes_cpt",
+                "fold": run,
+            }
+        )
+        draws = generator.normal(3.0, 0.1, (400, 40))
+        rows.append(score_points(points, draws))
+    folder.mkdir()
+    pd.concat(rows).to_csv(folder / "points.csv", index=False)
+    settings = {"model": "cpt-replay", "study": study, "seed": 0}
+    (folder / "settings.json").write_text(json.dumps(settings))
+    return folder
+
+
+@cache
+def made() -> tuple[Report, str]:
+    found = report(lab_posterior(), draws=60, command="bayes-cpt report FIT -o report.html")
+    return found, found.html()
+
+
+def test_the_page_is_whole_and_needs_nothing_else() -> None:
+    _, html = made()
+    page = outline(html)
+    assert len(html.encode()) < 5_000_000
+    for _, attributes in page.attributes:
+        for name in ("src", "href"):
+            value = attributes.get(name)
+            assert value is None or value.startswith(("data:image/svg+xml", "#"))
+    assert "<script" not in html
+    assert not re.search(r"url\(|@import", html)
+
+
+def test_the_verdict_comes_first() -> None:
+    found, html = made()
+    texts = [text.strip() for text in outline(html).text if text.strip()]
+    assert found.decision is not None
+    verdict = found.decision.verdict()
+    places = [texts.index(line) for line in verdict]
+    assert places == sorted(places)
+    assert places[-1] < texts.index("Choices by the objective balanced")
+
+
+def test_the_page_states_the_fit_and_how_to_do_it_again() -> None:
+    found, html = made()
+    attributes = found.posterior.tree.attrs
+    for text in (
+        attributes["study_digest"],
+        "bayes-cpt fit STUDY --model cpt-replay --seed 1 -o FIT",
+        "bayes-cpt report FIT -o report.html",
+        "@inproceedings{wang2025learning",
+        "Not looked at on this study",
+    ):
+        assert text in html
+    formulas = sum(" = " in line for line in equation(found.posterior.frame))
+    assert html.count("<math display=") == formulas
+    for name, prior in found.posterior.frame.spec.priors.items():
+        if name in found.posterior.frame.parameters():
+            assert prior.reason.split(":")[0].split("'")[0][:40] in html.replace("&#39;", "'")
+
+
+def test_every_figure_has_words_and_every_region_a_name() -> None:
+    _, html = made()
+    page = outline(html)
+    images = [attributes for tag, attributes in page.attributes if tag == "img"]
+    assert len(images) >= 6
+    for attributes in images:
+        assert attributes["alt"]
+        source = str(attributes["src"]).split(",", 1)[1]
+        assert base64.b64decode(source).startswith(b"<?xml")
+    scrolled = [own for _, own in page.attributes if "scroll" in str(own.get("class"))]
+    assert scrolled
+    assert all(own.get("tabindex") == "0" and own.get("aria-label") for own in scrolled)
+    levels = [int(tag[1]) for tag, _ in page.attributes if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    names = [own["id"] for _, own in page.attributes if "id" in own]
+    assert len(names) == len(set(names))
+    targets = {own["href"] for tag, own in page.attributes if tag == "a"}
+    assert targets <= {f"#{name}" for name in names}
+
+
+def test_names_are_escaped() -> None:
+    posterior = lab_posterior()
+    study = posterior.study
+    described = object.__new__(type(study))
+    described.__dict__.update(study.__dict__ | {"description": "<script>alert(1)</script>"})
+    other = type(posterior)(posterior.tree, described, posterior.frame)
+    html = Report(other, None, None, None, 0.9, 0, "").html()
+    assert "<script" not in html
+    assert "&lt;script&gt;" in html
+
+
+def test_calibration_is_that_of_the_folder(tmp_path: Path) -> None:
+    posterior = lab_posterior()
+    folder = held_out_folder(tmp_path / "validation", posterior.tree.attrs["study_digest"])
+    calibration = Calibration.read(folder, posterior)
+    points = pd.read_csv(folder / "points.csv")
+    (score,) = calibration.scores()
+    assert score["coverage_90"] == pytest.approx(points["covered_90"].mean())
+    assert score["points"] == 120
+    assert calibration.caution == ""
+    cells = calibration.table().cells.iloc[0]
+    assert cells["In 90 %"].startswith(f"{100 * points['covered_90'].mean():.0f} ± ")
+    html = Report(posterior, None, None, calibration, 0.9, 0, "").html()
+    assert "Forecasts of points that no fit saw" in html
+    assert "Not looked at on this study" not in html
+
+
+def test_a_validation_of_another_study_is_said_to_be_one(tmp_path: Path) -> None:
+    folder = held_out_folder(tmp_path / "validation", "another")
+    caution = Calibration.read(folder, lab_posterior()).caution
+    assert caution == "The validation is of another study."
+
+
+def test_a_folder_without_a_validation_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="this is not what bayes-cpt validate forecast"):
+        Calibration.read(tmp_path, lab_posterior())
+
+
+def test_a_fit_that_falls_short_says_so_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    posterior = lab_posterior()
+    monkeypatch.setitem(posterior.tree.attrs, "problems", json.dumps(["R-hat of memory is 1.2"]))
+    html = Report(posterior, None, None, None, 0.9, 0, "").html()
+    assert "Not to be trusted" in html.split("<main>")[0]
+    assert "The posterior falls short: R-hat of memory is 1.2." in html

@@ -1,0 +1,97 @@
+"""JavaScript of the package run outside it: by Node alone, and by a browser without a window."""
+
+import html
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NODE = shutil.which("node") or shutil.which("nodejs")
+BROWSER = next(
+    (
+        path
+        for name in ("chromium", "chromium-browser", "google-chrome")
+        if (path := shutil.which(name))
+    ),
+    None,
+)
+# The file axe.min.js of the npm package axe-core, where somebody has it.
+AXE = os.environ.get("AXE_CORE")
+needs_node = pytest.mark.skipif(NODE is None, reason="there is no Node.js to run JavaScript with")
+needs_browser = pytest.mark.skipif(
+    BROWSER is None, reason="there is no Chromium to open a page with"
+)
+needs_axe = pytest.mark.skipif(AXE is None, reason="AXE_CORE does not name the file axe.min.js")
+# No window, and nothing asked of any network.
+QUIET = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+# Virtual milliseconds that a page is given.
+PATIENCE = 10_000
+# With virtual time the browser draws no frames that anything could wait for.
+FRAMES = "<script>globalThis.requestAnimationFrame = (go) => setTimeout(go, 16);</script>"
+RESULT = re.compile(r'<pre id="test-result">(.*?)</pre>', re.DOTALL)
+
+
+def in_node(script: str, expression: str, given: Any, folder: Path) -> Any:
+    """Return what an expression comes to after a script, with `given` as a JSON value of that name."""
+    tail = (
+        'const given = JSON.parse(require("fs").readFileSync(0, "utf8"));\n'
+        f"const answer = {expression};\n"
+        "const plain = (_, own) => (ArrayBuffer.isView(own) ? Array.from(own) : own);\n"
+        "console.log(JSON.stringify(answer, plain));\n"
+    )
+    file = folder / "script.cjs"
+    file.write_text(f"{script}\n{tail}", encoding="utf-8")
+    done = subprocess.run(
+        [str(NODE), str(file)], input=json.dumps(given), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
+
+def in_browser(page: str, script: str, folder: Path, *options: str, virtual: bool = True) -> Any:
+    """Return what a script resolves to in a page, which runs once the page stands.
+
+    Parameters
+    ----------
+    page : str
+        HTML.
+    script : str
+        Body of an async function that returns what JSON can say.
+    folder : Path
+        For the page and the browser's own files.
+    options : str
+        Of the browser.
+    virtual : bool
+        Whether time passes as fast as the page allows. Else it is real, and the script must not wait.
+    """
+    tail = (
+        "<script>const failures = [];"
+        'addEventListener("error", (event) => failures.push(event.message));'
+        "const pause = (time) => new Promise((go) => setTimeout(go, time));"
+        f"(async () => {{ {script} }})().catch((error) => ({{ failure: String(error) }}))"
+        '.then((answer) => { const at = document.createElement("pre"); at.id = "test-result";'
+        "at.textContent = JSON.stringify({ answer, failures }); document.body.append(at); });</script>"
+    )
+    file = folder / "page.html"
+    head = f"<head>{FRAMES}" if virtual else "<head>"
+    whole = page.replace("<head>", head, 1).replace("</body>", f"{tail}</body>")
+    file.write_text(whole, encoding="utf-8")
+    time = (f"--virtual-time-budget={PATIENCE}",) if virtual else ()
+    command = [
+        str(BROWSER), *QUIET, f"--user-data-dir={folder / 'browser'}", *options,
+        *time, "--dump-dom", file.as_uri(),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    found = RESULT.search(done.stdout)
+    assert found, done.stderr[-2000:]
+    result = json.loads(html.unescape(found[1]))
+    assert result["failures"] == []
+    return result["answer"]
