@@ -25,6 +25,8 @@ VIEWS = {
     "RunValues.plot": "bayes_cpt.plots.next_run.next_run",
     "ScheduleChoice.words": "bayes_cpt.report.schedule_words.words",
     "ScheduleChoice.plot": "bayes_cpt.plots.free_schedule.free_schedule",
+    "Comparison.words": "bayes_cpt.report.comparison_words.words",
+    "Comparison.plot": "bayes_cpt.plots.comparison.comparison",
     "Survey.words": "bayes_cpt.report.landmark_words.words",
 }
 
@@ -35,13 +37,14 @@ def view(result: object, name: str, *arguments: Any, **options: Any) -> Any:
     Parameters
     ----------
     result : object
-        Of a type in `VIEWS`; what makes the view gets it first.
+        Of a type in `VIEWS`, or of one made from it; what makes the view gets it first.
     name : str
         Of the view, as in `VIEWS`.
     *arguments, **options
         As what makes the view takes them.
     """
-    module, function = VIEWS[f"{type(result).__name__}.{name}"].rsplit(".", 1)
+    places = [f"{kind.__name__}.{name}" for kind in type(result).__mro__]
+    module, function = next(VIEWS[place] for place in places if place in VIEWS).rsplit(".", 1)
     return getattr(import_module(module), function)(result, *arguments, **options)
 
 

@@ -74,6 +74,9 @@ def summary(
     losses of the runs, leans on the prior. A .csv file and --json hold everything however much is printed;
     a .tex or .md file holds coefficients, or what is asked for.
 
+    Of a stack (bayes-cpt compare) effects are those of the whole; coefficients and parameters, which its
+    laws do not share, are shown law by law with their weights.
+
     \b
     Example:
     bayes-cpt summary fit.nc
@@ -213,9 +216,16 @@ def _show_tables(
     interval: float,
     kinds: list[str],
 ) -> None:
-    """Print every quantity of some kinds, with the printed equation."""
+    """Print every quantity of some kinds, with the printed equation; of a stack law by law."""
+    from bayes_cpt.inference.posterior import StackedPosterior
     from bayes_cpt.report.equation import equation
 
+    if isinstance(posterior, StackedPosterior):
+        for law, weight in zip(posterior.laws, posterior.weights, strict=True) if kinds else ():
+            name = law.frame.spec.name
+            written.heading(f"{name}, {100 * weight:.0f} % of the draws")
+            _show_tables(written, law, table[table["law"] == name], interval, kinds)
+        return
     for kind in kinds:
         rows = table[table["kind"] == kind]
         written.heading(f"{kind.capitalize()}s, with central {100 * interval:g} % intervals")

@@ -89,7 +89,7 @@ def sbc(
         whole, held_out = _with_plan(simulated, plan)
     if output is not None:
         make_folder(output)
-    described = settings(spec, seed, design=whole.digest(), ranked=RANKED)
+    described = settings([spec], seed, design=whole.digest(), ranked=RANKED)
     pool = Pool(jobs, dask)
     replicate = ModelReplicates(spec, whole, held_out, RANKED, pool.cores(simulations))
     records = Records.open(output, described, calibration.TABLES)

@@ -13,7 +13,8 @@ from bayes_cpt.decisions.frontier import Front
 from bayes_cpt.decisions.measures import RiskMeasure
 from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.search.candidates import Candidates
-from bayes_cpt.decisions.search.evaluate import DRAWS, FinalLosses
+from bayes_cpt.decisions.search.evaluate import DRAWS
+from bayes_cpt.decisions.search.pooled import final_losses
 from bayes_cpt.decisions.search.search import Search, Trait, search
 from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.slices import Slice
@@ -201,7 +202,7 @@ def decide(
         raise ValueError(f"kind is {kind!r}: give expected or new_run")
     goal, limits = read_objective(objective), read_space(space)
     trait = Trait(RiskMeasure.parse(risk), kind == "new_run", tolerance, seed)
-    model = FinalLosses.of(posterior, draws, seed)
+    model = final_losses(posterior, draws, seed)
     whole = SearchSpace.of(limits, posterior.study)
     valuation = Valuation.of(model, goal, whole)
     if trait.measure.run is not None:

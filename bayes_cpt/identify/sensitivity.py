@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from bayes_cpt.forecast.derived import derived_quantities
 from bayes_cpt.forecast.predict import planned_curves
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.inference.stacked import one_law
 from bayes_cpt.model.log_densities import log_likelihoods, log_priors
 from bayes_cpt.model.setup import fitted_setup
 from bayes_cpt.model.simulate import expected_loss
@@ -63,6 +64,7 @@ def sensitivity(
     """
     import pandas as pd
 
+    one_law(posterior, "what leans on the prior")
     parameters = posterior.parameters(draws)
     chains = posterior.tree["posterior"].sizes["chain"]
     asked = _quantities(posterior, parameters, plan)

@@ -317,9 +317,10 @@ def _response[Value: (float, str)](
 ) -> Response:
     import xarray as xr
 
-    sample = LawSample.of(posterior, draws)
     trials = [trial_of(value) for value in values]
-    losses = sample.losses(trials, [[0, trial.schedule.steps] for trial in trials])
+    steps = [[0, trial.schedule.steps] for trial in trials]
+    samples = LawSample.of_laws(posterior, draws)
+    losses = np.concatenate([sample.losses(trials, steps) for sample in samples])
     dims = ("draw", "value", "domain")
     ends = xr.Dataset(
         {
@@ -328,7 +329,7 @@ def _response[Value: (float, str)](
             "outside": ("value", np.array(["; ".join(note) for note in notes], dtype=object)),
         },
         coords={
-            "draw": np.arange(sample.draws),
+            "draw": np.arange(len(losses)),
             "value": values,
             "domain": list(posterior.frame.domains),
         },

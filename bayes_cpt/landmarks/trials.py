@@ -231,6 +231,23 @@ class LawSample:
         return cls(frame, frame.law.coefficients(posterior.parameters(draws), np))
 
     @classmethod
+    def of_laws(cls, posterior: Posterior, draws: int) -> list[Self]:
+        """Return the coefficients of each law behind the draws (see `Posterior.shares`).
+
+        Parameters
+        ----------
+        posterior : Posterior
+        draws : int
+            In all.
+
+        Raises
+        ------
+        StudyError
+            As `of`.
+        """
+        return [cls.of(law, count or draws) for law, count in posterior.shares(draws)]
+
+    @classmethod
     def of_prior(cls, frame: Frame, draws: int, seed: int = 0) -> Self:
         """Return the coefficients in draws of the prior, to see what the data add.
 

@@ -17,6 +17,7 @@ from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.inference.stacked import one_law
 from bayes_cpt.laws.schedule_batch import ScheduleBatch
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE, Run
@@ -293,6 +294,7 @@ def choose_schedule(
 
     if criterion not in get_args(Criterion.__value__):
         raise ValueError(f"criterion is {criterion!r}: give one of {', '.join(CRITERIA)}")
+    one_law(posterior, "a free schedule")
     goal = read_objective(objective)
     model = FinalLosses.of(posterior, draws)
     highest = max(run.schedule.peak for run in posterior.study.runs) if cap is None else cap
