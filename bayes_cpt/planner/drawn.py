@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.laws.chebyshev import Interval
-from bayes_cpt.model.discrepancy import OWN_SHARE
+from bayes_cpt.model.misfit.discrepancy import OWN_SHARE
 from bayes_cpt.model.residuals import (
     KNOTS_CPT,
     ONSET_SHARE,

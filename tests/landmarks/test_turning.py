@@ -172,7 +172,7 @@ def test_far_ahead_the_losses_are_those_of_the_law_at_such_a_length(course: Any)
     horizon = 24_000
     steps, changes = _changes(sample, trial, course, horizon)
     place = int(np.searchsorted(steps, 2.5 * horizon))
-    length = int(round(steps[place]))
+    length = round(steps[place])
     assert length > 2 * horizon
     schedule = held(run.schedule, length) if course == "held" else run.schedule.stretched(length)
     ends = sample.losses([trial.with_schedule(schedule)], [[0, length]])[:, 0]
