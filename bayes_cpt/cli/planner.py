@@ -78,9 +78,15 @@ def planner(
         partial.write_text(html, encoding="utf-8")
     show_verdict(written, posterior)
     lengths = page.data["lengths"]
-    written.text(f"Planner of {posterior.study.name}: runs of {lengths[0]} to {lengths[-1]} steps", "bold")
+    written.text(
+        f"Planner of {posterior.study.name}: runs of {lengths[0]} to {lengths[-1]} steps", "bold"
+    )
     written.text("Open it in a browser; it needs no network.")
     file.say(written)
     about = about_fit(fit, posterior)
-    content = {"output": str(output), "bytes": len(html.encode()), "draws": page.data["law"]["draws"]}
+    content = {
+        "output": str(output),
+        "bytes": len(html.encode()),
+        "draws": page.data["law"]["draws"],
+    }
     return finish(written, posterior, about | content | {"interval": interval, "seed": seed})
