@@ -6,14 +6,18 @@ from typing import Any
 import numpy as np
 
 from bayes_cpt.decisions.search.search_space import SearchSpace
-from bayes_cpt.decisions.space import Quantity, Space
+from bayes_cpt.decisions.space import DecayShape, Quantity, Space
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.study.ranges import SLACK, outside_base
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.study import Study
 
 # Shapes of the decay, and their names in the page. An exponential one cannot end at 0.
-SHAPES = {"cosine": "cosine", "linear": "linear", "one_minus_sqrt": "1 − square root"}
+SHAPES: dict[DecayShape, str] = {
+    "cosine": "cosine",
+    "linear": "linear",
+    "one_minus_sqrt": "1 − square root",
+}
 # Lengths that people train for, as multiples of powers of ten.
 ROUND = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 # Of the median CPT run of a study, and of the longest.
@@ -90,7 +94,7 @@ class Controls:
             decay_shape=tuple(SHAPES),
             decay_share=WHOLE,
             relative_final=WHOLE,
-            steps=length,
+            steps=Quantity(values=(float(length),)),
         )
 
     def ranges(self) -> dict[str, dict[str, float]]:
