@@ -96,7 +96,7 @@ class Interval:
 
 
 def _angles(nodes: int) -> FloatArray:
-    return (np.arange(nodes) + 0.5) * (np.pi / nodes)
+    return np.asarray((np.arange(nodes) + 0.5) * (np.pi / nodes), dtype=np.float64)
 
 
 @lru_cache(maxsize=32)

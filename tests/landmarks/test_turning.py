@@ -9,8 +9,9 @@ from synthetic import lab_posterior, practice
 
 from bayes_cpt.errors import StudyError
 from bayes_cpt.landmarks import turning_length
+from bayes_cpt.landmarks.reshape import held
 from bayes_cpt.landmarks.trials import LawSample, Trial
-from bayes_cpt.landmarks.turning import _changes, first_return, held
+from bayes_cpt.landmarks.turning import _changes, first_return
 from bayes_cpt.study.schedules import Schedule, constant, cosine
 
 # Between two lengths that are evaluated the answer is interpolated.
