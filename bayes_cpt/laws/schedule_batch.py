@@ -1,8 +1,8 @@
 """Areas at the last step of many schedules of one form at once (docs/law.md, "Areas").
 
 `bayes_cpt.laws.phase_areas` runs along one schedule of any form and is the definition; a search over
-schedules wants the end of 100,000 that are held and then decay. Here warm-up and decay are summed at few steps
-(`bayes_cpt.laws.panels`).
+schedules wants the end of 100,000 that are held and then decay. Here warm-up and decay are summed at few
+steps (`bayes_cpt.laws.panels`).
 """
 
 from concurrent.futures import ThreadPoolExecutor
