@@ -75,7 +75,8 @@ def test_residuals_of_a_lone_base_are_those_of_pretraining() -> None:
     assert astuple(setup.frame.reference) == pytest.approx(astuple(REFERENCE), rel=1e-14)
     np.testing.assert_array_equal(points.loss[rows], [3.45, 4.35])
     area = ANNEALED.learning_rates().sum()
-    forward = np.exp(points.log_forward_area({"rho": np.float64(1.0)}, np))
+    own = {"rho": np.float64(1.0), "lambda": np.float64(0.99)}
+    forward = np.exp(points.log_forward_area(own, np))
     np.testing.assert_allclose(forward[rows], area, rtol=1e-12)
     np.testing.assert_array_equal(design.pretraining[rows], 1.0)
     np.testing.assert_array_equal(design.floating[rows], 1.0)
