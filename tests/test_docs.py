@@ -99,7 +99,7 @@ def test_equations_are_numbered_without_gaps() -> None:
 def test_the_page_of_the_law_names_every_key_of_a_law() -> None:
     text = (ROOT / "docs" / "law.md").read_text(encoding="utf-8")
     keys = set(LawTable.model_fields) - {"terms", "base_offset", "replay_gain", "unknown_base"}
-    assert keys <= set(re.findall(r"`(\w+)(?: = \w+)?`", text))
+    assert keys <= set(re.findall(r"`(\w+)(?: = \"?\w+\"?)?`", text))
     areas = text.split("## Areas")[1].split("\n## ")[0]
     rows = {
         line.split("`")[1].split(" ")[0] for line in areas.splitlines() if line.startswith("| `")

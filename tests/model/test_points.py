@@ -137,7 +137,7 @@ def test_areas_of_the_points_are_the_recursions_of_law_section_2(momentum: float
     forward = forward_area(COSINE.learning_rates())
     cpt = [0, 0, 0, forward[499], forward[9], forward[499], REWARMED.learning_rates().sum()]
     np.testing.assert_allclose(points.forward_cpt, cpt, rtol=1e-12)
-    coefficients = {"lambda": np.float64(momentum)}
+    coefficients = {"lambda": np.float64(momentum), "C1": np.ones(7)}
     np.testing.assert_allclose(
         np.exp(points.log_forward_area(coefficients, np)),
         np.add([trunk[399], whole, whole, whole, whole, whole, base], cpt),
@@ -155,14 +155,15 @@ def test_areas_of_the_points_are_the_recursions_of_law_section_2(momentum: float
 def test_two_paces_share_the_gain_and_come_to_the_same_in_the_end() -> None:
     points = curves_of().points
     given = {"lambda": 0.98, "lambda_slow": 0.998, "slow_share": 0.3}
-    both = {name: np.float64(value) for name, value in given.items()}
+    both: dict[str, Any] = {name: np.float64(value) for name, value in given.items()}
+    both["C1"] = np.ones(7)
     term = Annealing(slow=True)
     rates = COSINE.learning_rates()
     fast, slow = (annealing_area(rates, both[own], PEAK) for own in ("lambda", "lambda_slow"))
     expected = 0.7 * fast / 50 + 0.3 * slow / 500
     found = term.areas(points, both, np)[1] / 50
     np.testing.assert_allclose(found[3:6], expected[[499, 9, 499]], rtol=1e-7, atol=1e-10)
-    printed = Annealing().areas(points, {"lambda": both["lambda"]}, np)[1]
+    printed = Annealing().areas(points, {"lambda": both["lambda"], "C1": both["C1"]}, np)[1]
     alone = term.areas(points, both | {"slow_share": np.float64(0.0)}, np)[1]
     np.testing.assert_allclose(alone, printed, rtol=1e-13)
     # Long after its last fall a schedule has gained what it fell by, at either pace.
@@ -174,7 +175,7 @@ def test_two_paces_share_the_gain_and_come_to_the_same_in_the_end() -> None:
 
 def test_carried_memory_adds_the_decay_of_the_base_anneal() -> None:
     momentum = 0.99
-    own = {"lambda": np.float64(momentum)}
+    own = {"lambda": np.float64(momentum), "C1": np.ones(7)}
     without = Annealing().areas(curves_of().points, own, np)[1]
     carried = Annealing(carried=True).areas(curves_of(carry_memory=True).points, own, np)[1]
     rates = ANNEALED.learning_rates()[100:]

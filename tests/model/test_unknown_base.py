@@ -99,7 +99,7 @@ def test_curves_start_at_the_measured_losses_of_the_base() -> None:
 
 @pytest.mark.parametrize("spec", [SPEC, spec_with()], ids=["shipped", "options"])
 def test_the_law_is_that_of_a_known_base_of_the_same_forward_area(spec: ModelSpec) -> None:
-    """And of the same last learning rate; its C1·S2_pt is a part of L0, what came before forgotten."""
+    """And of the same last learning rate, of no memory; its C1·S2_pt is a part of L0."""
     law_table = spec.law.model_copy(update={"carry_memory": False})
     spec = spec.model_copy(update={"law": law_table})
     frame = build_setup(spec, open_study()).frame
