@@ -110,7 +110,7 @@ class PopulationDensity:
     def start(self) -> Floats:
         """The model's own prior, and studies that differ by half as much as it allows."""
         size = self.directions.shape[2]
-        return np.r_[np.zeros(size), np.full(size, np.log(0.5))]
+        return np.asarray(np.r_[np.zeros(size), np.full(size, np.log(0.5))])
 
     def log_density(self, position: Floats) -> tuple[float, Floats]:
         """Return the log density, but for a constant, and its gradient.
