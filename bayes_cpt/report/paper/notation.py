@@ -24,7 +24,7 @@ GREEK = {
     "zeta": "ζ",
 }
 # Where words go on after a formula.
-WORDS = re.compile(r", (?=[a-z] (?:the|a)\b)")
+WORDS = re.compile(r", (?=[a-z])")
 # Python keeps this word for itself.
 LAMBDA = "lambda_"
 PRECEDENCE = {ast.Add: 1, ast.Sub: 1, ast.Mult: 2, ast.Div: 2, ast.USub: 3, ast.Pow: 4}
