@@ -193,7 +193,7 @@ class _Learning:
         from bayes_cpt.validate.records import Records
 
         digests = {study.name: study.digest() for study in self.studies}
-        described = settings(self.spec, self.seed, wider=self.wider, draws=self.draws)
+        described = settings([self.spec], self.seed, wider=self.wider, draws=self.draws)
         records = Records.open(self.folder, described | {"studies": digests}, TABLES)
         with self.written.progress() as tell:
             evidence = fit_studies(
@@ -245,7 +245,9 @@ class _Learning:
 
         def kept(case: "Case", found: "Learnt") -> Records:
             folder = None if self.folder is None else self.folder / found.spec.name
-            described = settings(found.spec, self.seed, study=case.study.digest(), draws=self.draws)
+            described = settings(
+                [found.spec], self.seed, study=case.study.digest(), draws=self.draws
+            )
             return Records.open(folder, described, TABLES)
 
         with self.written.progress() as tell:
@@ -268,14 +270,12 @@ def _problems(
     skipped: dict[str, tuple[str, ...]], population: "Population", below: dict[str, float]
 ) -> list[str]:
     from bayes_cpt.history.learnt import MOST_BELOW_ZERO
-    from bayes_cpt.history.population import HIGHEST_RHAT
 
     found = [
         f"the fit of {name} falls short of its diagnostics and is left out: {said[0]}"
         for name, said in skipped.items()
     ]
-    if population.rhat > HIGHEST_RHAT:
-        found.append(f"R-hat of the population is {population.rhat:.3f}, above {HIGHEST_RHAT:g}")
+    found += [f"of the population {problem}" for problem in population.problems]
     found += [
         f"{100 * share:.1f} % of the prior curves of {name} reach below 0 nats/token, and at most "
         f"{100 * MOST_BELOW_ZERO:g} % should"

@@ -117,6 +117,9 @@ class Quantity(Strict):
         return np.asarray(low + (high - low) * place)
 
 
+type DecayShape = Literal["linear", "cosine", "one_minus_sqrt", "exponential"]
+
+
 class Space(Strict):
     """The configurations to choose from. What is left out has the default in brackets.
 
@@ -161,9 +164,7 @@ class Space(Strict):
     relative_peak: Quantity | None = None
     warmup_steps: Quantity | None = None
     warmup_share: Quantity | None = None
-    decay_shape: tuple[Literal["linear", "cosine", "one_minus_sqrt", "exponential"], ...] = (
-        "cosine",
-    )
+    decay_shape: tuple[DecayShape, ...] = ("cosine",)
     decay_share: Quantity = Quantity(values=(1.0,))
     final: Quantity | None = None
     relative_final: Quantity | None = None

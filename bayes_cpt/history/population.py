@@ -5,21 +5,19 @@ study's value is ``Normal(mean, spread)``, with ``mean ~ Normal(0, 1)``, the mod
 ``spread ~ HalfNormal(1)``: studies differ by about as much as that prior says, or less. What a study says
 is ``y ~ Normal(R theta, 1)`` (see `bayes_cpt.history.evidence`), with all of theta at once: a parameter
 that a study does not determine is not counted as one it has, and what it determines jointly stays joint.
+The values of theta are integrated out: ``y ~ Normal(R mean, R diag(spread^2) R' + 1)``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.errors import BayesCPTError, Problem
 from bayes_cpt.history.evidence import Evidence, Label
-
-if TYPE_CHECKING:
-    import pymc as pm
+from bayes_cpt.inference.sampling import Sample, sample
+from bayes_cpt.inference.whitening import Metric
 
 type Floats = NDArray[np.float64]
 
@@ -28,13 +26,12 @@ SPREAD_SCALE = 1.0
 # A parameter is learnt from studies that take at least this share of the broad prior's variance, from so
 # many of them.
 TELLING, FEWEST = 0.5, 3
-DRAWS, TUNE, CHAINS = 800, 600, 4
 # Draws of a further study's value for each draw of mean and spread.
 REPEATS = 5
 # The prior is the normal distribution with this central interval of the predictive one.
 MASS = 0.9
-# Of so many parameters the largest is above 1.01 by chance.
-HIGHEST_RHAT = 1.02
+# Beyond it the exponential of a spread would overflow.
+LARGEST_LOG = 50.0
 
 
 class PopulationError(BayesCPTError):
@@ -58,8 +55,8 @@ class Population:
     telling : dict of (str, str) to tuple of str
         The studies that determine each parameter.
     studies : tuple of str
-    rhat : float
-        The largest of all.
+    problems : tuple of str
+        What its draws lack of the diagnostics contract.
     """
 
     labels: tuple[Label, ...]
@@ -67,7 +64,7 @@ class Population:
     spread: Floats
     telling: dict[Label, tuple[str, ...]]
     studies: tuple[str, ...]
-    rhat: float
+    problems: tuple[str, ...] = ()
 
     @property
     def learnt(self) -> tuple[Label, ...]:
@@ -95,30 +92,76 @@ class Population:
         return float(middle), float((upper - lower) / (2.0 * ndtri(0.5 + MASS / 2)))
 
 
-def population_model(directions: Floats, values: Floats) -> "pm.Model":
-    """Return the `pymc.Model` of a population, its data under these names.
+@dataclass(frozen=True, eq=False)
+class PopulationDensity:
+    """The log density of a population's mean and log spread, to be sampled.
 
     Parameters
     ----------
     directions : ndarray, shape (studies, labels, labels)
         In sds of the model's own prior; rows of 0 say nothing.
-    values : ndarray, shape (studies, labels)
+    said : ndarray, shape (studies, labels)
     """
-    import pymc as pm
 
-    studies, _, size = directions.shape
-    with pm.Model() as model:
-        rows, said = pm.Data("directions", directions), pm.Data("values", values)
-        mean = pm.Normal("mean", 0.0, 1.0, shape=size)
-        spread = pm.HalfNormal("spread", SPREAD_SCALE, shape=size)
-        departure = pm.Normal("departure", 0.0, 1.0, shape=(studies, size))
-        theta = mean + spread * departure
-        pm.Normal("study", (rows * theta[:, None, :]).sum(axis=2), 1.0, observed=said)
-    return model
+    directions: Floats
+    said: Floats
+
+    @property
+    def start(self) -> Floats:
+        """The model's own prior, and studies that differ by half as much as it allows."""
+        size = self.directions.shape[2]
+        return np.concatenate([np.zeros(size), np.full(size, np.log(0.5))])
+
+    def log_density(self, position: Floats) -> tuple[float, Floats]:
+        """Return the log density, but for a constant, and its gradient.
+
+        Parameters
+        ----------
+        position : ndarray, shape (2 labels,)
+            Means, then logarithms of spreads.
+        """
+        size = self.directions.shape[2]
+        mean, log_spread = position[:size], position[size:]
+        spread = np.exp(np.clip(log_spread, -LARGEST_LOG, LARGEST_LOG))
+        scaled = self.directions * spread
+        covariance = scaled @ np.swapaxes(scaled, 1, 2) + np.eye(scaled.shape[1])
+        left = (self.said - self.directions @ mean)[..., None]
+        solved = np.linalg.solve(covariance, np.concatenate([left, self.directions], axis=2))
+        forces, spanned = solved[..., 0], solved[..., 1:]
+        pulls = np.einsum("sik,si->sk", self.directions, forces)
+        shares = np.einsum("sik,sik->sk", self.directions, spanned)
+        told = -0.5 * (np.linalg.slogdet(covariance)[1].sum() + np.sum(left[..., 0] * forces))
+        prior = -0.5 * np.sum(mean**2) + np.sum(-0.5 * (spread / SPREAD_SCALE) ** 2 + log_spread)
+        slope = np.sum(pulls**2 - shares, axis=0) * spread**2 - (spread / SPREAD_SCALE) ** 2 + 1.0
+        return float(told + prior), np.r_[pulls.sum(axis=0) - mean, slope]
+
+    def in_metric(self, metric: Metric) -> Callable[[Floats], tuple[float, Floats]]:
+        """Return the function of white coordinates: log density and gradient.
+
+        Parameters
+        ----------
+        metric : Metric
+        """
+
+        def white_density(white: Floats) -> tuple[float, Floats]:
+            density, gradient = self.log_density(metric.center + metric.factor @ white)
+            return density, metric.factor.T @ gradient
+
+        return white_density
+
+    def values(self, positions: Floats) -> dict[str, Floats]:
+        """Return mean and spread at positions.
+
+        Parameters
+        ----------
+        positions : ndarray, shape (..., 2 labels)
+        """
+        size = self.directions.shape[2]
+        return {"mean": positions[..., :size], "spread": np.exp(positions[..., size:])}
 
 
 class Hierarchy:
-    """The hierarchical model of some studies, compiled once: for all of them, and without each.
+    """The hierarchical model of some studies: of all of them, and without each.
 
     Parameters
     ----------
@@ -144,12 +187,6 @@ class Hierarchy:
         self._directions = np.stack([r for r, _ in informed]) / wider
         self._values = np.stack([y for _, y in informed])
 
-    @cached_property
-    def _compiled(self) -> Any:
-        import nutpie
-
-        return nutpie.compile_pymc_model(population_model(self._directions, self._values))
-
     def learn(self, seed: int = 0, without: str | None = None) -> Population:
         """Return the population of all studies, or of all but one.
 
@@ -161,46 +198,23 @@ class Hierarchy:
         """
         kept = [own for own in self.evidence if own.study != without]
         counted = np.array([float(own.study != without) for own in self.evidence])
-        mean, spread = self._draws(counted, seed)
+        drawn = self._sampled(counted, seed)
+        mean, spread = (_flat(drawn.values[name]) for name in ("mean", "spread"))
         telling = {
             label: tuple(own.study for own in kept if own.contraction.get(label, 0.0) >= TELLING)
             for label in self.labels
         }
         names = tuple(own.study for own in kept)
-        rhat = max(_largest_rhat(mean), _largest_rhat(spread))
-        return Population(self.labels, _flat(mean), _flat(spread), telling, names, rhat)
+        problems = drawn.diagnostics.problems
+        return Population(self.labels, mean, spread, telling, names, problems)
 
-    def _draws(self, counted: Floats, seed: int) -> tuple[Floats, Floats]:
+    def _sampled(self, counted: Floats, seed: int) -> Sample:
         """Return draws of mean and spread, shape (chains, draws, labels), of the studies that count 1."""
-        import nutpie
-
-        compiled = self._compiled.with_data(
-            directions=self._directions * counted[:, None, None],
-            values=self._values * counted[:, None],
+        density = PopulationDensity(
+            self._directions * counted[:, None, None], self._values * counted[:, None]
         )
-        trace: Any = nutpie.sample(
-            compiled,
-            draws=DRAWS,
-            tune=TUNE,
-            chains=CHAINS,
-            cores=1,
-            seed=seed,
-            target_accept=0.9,
-            progress_bar=False,
-            save_warmup=False,
-        )
-        mean, spread = (
-            trace.posterior[name].transpose("chain", "draw", ...).to_numpy()
-            for name in ("mean", "spread")
-        )
-        return mean, spread
+        return sample(density, seed, cores=1)
 
 
 def _flat(values: Floats) -> Floats:
     return values.reshape(-1, values.shape[-1])
-
-
-def _largest_rhat(values: Floats) -> float:
-    from bayes_cpt.inference.sampling import convergence
-
-    return max(float(convergence(values[..., i])[0]) for i in range(values.shape[-1]))

@@ -5,10 +5,10 @@ From the repository's root; a second, from the errors that `testbench.alike_erro
     PYTHONPATH=research python -m testbench.alike research/testbench/errors.csv
 
 The errors of a set of runs are taken for normal: their variance is that of law, misfit and fluctuation
-as the fit states it; the misfit of two runs correlates by `bayes_cpt.model.discrepancy.likeness` and by
-what an e-fold of steps carries over, but for a share of it that is each run's own; that of the two losses
-of a run by a constant. Printed: the likelihood of each length, share and correlation, and how probable each
-is under a flat prior over those listed.
+as the fit states it. The misfit of two runs correlates by
+`bayes_cpt.model.misfit.discrepancy.likeness` and by what an e-fold of steps carries over, but for a share
+of it that is each run's own; that of the two losses of a run by a constant. Printed: the likelihood of each
+length, share and correlation, and how probable each is under a flat prior over those listed.
 
 Of ``cpt-lab-strong`` nothing is taken: its errors are those of the coefficients, for a run at replay 0
 that is left out leaves the law to the only other one (they are in the file, and ``--all`` takes them).
@@ -24,7 +24,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayes_cpt import bundled_study, read_study
-from bayes_cpt.model.discrepancy import Configuration, likeness
+from bayes_cpt.model.misfit.discrepancy import Configuration, likeness
 from bayes_cpt.model.points import reference_of
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.study import Study

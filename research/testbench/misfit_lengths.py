@@ -24,7 +24,7 @@ from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.inference.posterior import Posterior, load
-from bayes_cpt.model.discrepancy import LENGTH, SharedMisfit
+from bayes_cpt.model.misfit.discrepancy import LENGTH, SharedMisfit
 from testbench.report import markdown_table
 
 FACTORS = (1 / 3, 0.5, 1.0, 2.0, 3.0)

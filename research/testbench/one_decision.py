@@ -19,7 +19,7 @@ from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.sampling import Diagnostics, Effort, sample
 from bayes_cpt.landmarks.trials import LawSample
 from bayes_cpt.model.build import model_of
-from bayes_cpt.model.discrepancy import ErrorCorrelation, SharedMisfit
+from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation, SharedMisfit
 from bayes_cpt.model.setup import Frame, build_setup
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.runs import Base, Run

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.model.discrepancy import (
+from bayes_cpt.model.misfit.discrepancy import (
     LENGTH,
     OWN_SHARE,
     Configuration,

@@ -1,21 +1,16 @@
-"""`bayes-cpt learn-priors`: from study folders to a model, without sampling."""
+"""`bayes-cpt learn-priors`: from study folders to a model, without sampling the fits."""
 
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from command_line import Call
-from numpy.typing import NDArray
 from synthetic import lab, prior_as_posterior
 
-from bayes_cpt.history.population import Hierarchy
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.writer import write_study
-
-type Floats = NDArray[np.float64]
 
 NAMES = ("first", "second", "third")
 
@@ -43,14 +38,7 @@ def fitted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(f"{study.name} {spec.name}")
         return prior_as_posterior(study, spec, draws=100)
 
-    def drawn(hierarchy: Hierarchy, counted: Floats, seed: int) -> tuple[Floats, Floats]:
-        generator = np.random.default_rng(seed)
-        shape = (4, 50, len(hierarchy.labels))
-        return 0.1 * generator.standard_normal(shape), generator.uniform(0.2, 0.4, shape)
-
     monkeypatch.setattr("bayes_cpt.inference.fitting.fit", fit)
-    # tests/history samples populations.
-    monkeypatch.setattr(Hierarchy, "_draws", drawn)
     return found
 
 

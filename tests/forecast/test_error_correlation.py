@@ -9,7 +9,7 @@ from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.forecast.error_correlation import FLUCTUATION, MISFIT, error_correlation
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.discrepancy import ErrorCorrelation
+from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation
 from bayes_cpt.model.setup import fitted_setup
 from bayes_cpt.model.simulate import simulate
 

@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 from figures import check_figure, legend_texts
 from synthetic import lab_posterior
@@ -18,7 +20,8 @@ def test_schedules_and_gains_are_drawn() -> None:
     np.testing.assert_allclose(np.asarray(last.lines[0].get_ydata()), alone)
     assert np.asarray(last.lines[0].get_xdata())[0] == 500
     gains = 1000.0 * choice.gains(choice.criterion, "wsd", "annealing")
-    bars = figure.axes[3].patches[: len(figure.axes[3].patches) // 2]
+    patches: list[Any] = list(figure.axes[3].patches)
+    bars = patches[: len(patches) // 2]
     assert bars[0].get_x() <= gains.min()
     assert sum(bar.get_height() for bar in bars) == gains.size
     assert "best WSD" in legend_texts(figure)

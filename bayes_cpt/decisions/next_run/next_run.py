@@ -2,7 +2,7 @@
 
 For every draw of the posterior the curve that a candidate run would show is simulated, fluctuation and
 misfit included, at about 24 checkpoints on both validation sets. What the law misses of the run it misses
-of like configurations too (`bayes_cpt.model.discrepancy`). From the curves and the losses of the
+of like configurations too (`bayes_cpt.model.misfit.discrepancy`). From the curves and the losses of the
 configurations that may be chosen, `bayes_cpt.decisions.next_run.sample_information` estimates by regression
 
 - the expected value of sample information (EVSI): by how much the expected regret of the decision falls;
@@ -38,7 +38,8 @@ from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.forecast.derived import derived_quantities
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.discrepancy import OWN_SHARE, correlated
+from bayes_cpt.inference.stacked import one_law
+from bayes_cpt.model.misfit.discrepancy import OWN_SHARE, correlated
 from bayes_cpt.model.points import Curve
 from bayes_cpt.model.simulate import Innovations, simulate
 from bayes_cpt.study.ranges import outside_range
@@ -98,6 +99,7 @@ def next_run(
     >>> values = next_run(bayes_cpt.load("fit.nc"), "balanced")  # doctest: +SKIP
     >>> print(*values.verdict(), sep="\n")                      # doctest: +SKIP
     """
+    one_law(posterior, "the worth of a next run")
     goal, limits = read_objective(objective), read_space(space)
     model = FinalLosses.of(posterior, draws, seed)
     affordable = _affordable(posterior, runs, steps)

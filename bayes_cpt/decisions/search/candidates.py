@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.laws.schedule_batch import DECAYS, ScheduleBatch
-from bayes_cpt.model.discrepancy import Configuration
+from bayes_cpt.model.misfit.discrepancy import Configuration
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
 

@@ -14,7 +14,7 @@ from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.forecast.error_correlation import error_correlation
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.trials import LawSample, base_losses
-from bayes_cpt.model.discrepancy import Configuration, ErrorCorrelation, SharedMisfit
+from bayes_cpt.model.misfit.discrepancy import Configuration, ErrorCorrelation, SharedMisfit
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
 

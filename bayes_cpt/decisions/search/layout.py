@@ -19,8 +19,8 @@ from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.laws.law import gather
 from bayes_cpt.laws.phase_areas import transfer_state
 from bayes_cpt.laws.schedule_batch import Ends
-from bayes_cpt.model.base_level import kept_level, unmeasured_level
-from bayes_cpt.model.discrepancy import (
+from bayes_cpt.model.misfit.base_level import kept_level, unmeasured_level
+from bayes_cpt.model.misfit.discrepancy import (
     OWN_SHARE,
     Combined,
     ErrorCorrelation,
@@ -293,8 +293,8 @@ class Layout:
     def missed(self, rows: Ints, dtype: Any = np.float64) -> Floats:
         """Return draws of what the law misses of some candidates, shape (domains, candidates, draws).
 
-        A function of the configuration in each draw (see `bayes_cpt.model.discrepancy`), whose mean over
-        draws is 0: the law's own losses are expected, free of the Monte Carlo error of what is drawn here.
+        A function of the configuration in each draw (see `bayes_cpt.model.misfit.discrepancy`), whose mean
+        over draws is 0: the law's own losses are expected, free of the Monte Carlo error of what is drawn.
 
         Parameters
         ----------

@@ -32,7 +32,7 @@ def curves() -> Curves:
     def steps(run: Run, _: str) -> list[int]:
         return [PRETRAINING.steps] if run.phase == "pt" else [1, 3000]
 
-    return lab_posterior().frame.curves(plan, steps, runs, marginals().momentum_range)
+    return lab_posterior().frame.curves(plan, steps, runs, marginals().form)
 
 
 def marginals() -> Marginals:

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import gamma, kv
 from synthetic import lab
 
-from bayes_cpt.model.discrepancy import (
+from bayes_cpt.model.misfit.discrepancy import (
     LENGTH,
     Configuration,
     SharedMisfit,
