@@ -139,7 +139,7 @@ def _statement(text: str, remarks: Sequence[str]) -> Statement:
 
 
 def _tree(text: str) -> ast.expr:
-    text = re.sub(r"\bsum of (\S+)", r"sum(\1)", text)
+    text = re.sub(r"\bsum (?:of )?(\S+)", r"sum(\1)", text)
     text = re.sub(r"(?<=[a-z]) (?=[a-z])", "_", text)
     text = re.sub(r"\blambda(?=\b|_)", LAMBDA, text).replace(f"{LAMBDA}_", LAMBDA)
     return ast.parse(text.replace("·", "*").replace("^", "**"), mode="eval").body
