@@ -24,7 +24,7 @@ GREEK = {
     "zeta": "ζ",
 }
 # Where words go on after a formula.
-WORDS = re.compile(r", (?=[a-z] (?:the|a)\b)")
+WORDS = re.compile(r", (?=[a-z])")
 # Python keeps this word for itself.
 LAMBDA = "lambda_"
 PRECEDENCE = {ast.Add: 1, ast.Sub: 1, ast.Mult: 2, ast.Div: 2, ast.USub: 3, ast.Pow: 4}
@@ -139,7 +139,7 @@ def _statement(text: str, remarks: Sequence[str]) -> Statement:
 
 
 def _tree(text: str) -> ast.expr:
-    text = re.sub(r"\bsum of (\S+)", r"sum(\1)", text)
+    text = re.sub(r"\bsum (?:of )?(\S+)", r"sum(\1)", text)
     text = re.sub(r"(?<=[a-z]) (?=[a-z])", "_", text)
     text = re.sub(r"\blambda(?=\b|_)", LAMBDA, text).replace(f"{LAMBDA}_", LAMBDA)
     return ast.parse(text.replace("·", "*").replace("^", "**"), mode="eval").body
