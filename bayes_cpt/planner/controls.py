@@ -82,15 +82,17 @@ class Controls:
         length : int
             Steps.
         """
-        return Space(
-            bases=tuple(base.name for base in self.bases),
-            replay=self.replay,
-            peak=Quantity(low=self.peaks[0], high=self.peaks[-1], scale="log"),
-            warmup_share=SAFE_WARMUP,
-            decay_shape=tuple(SHAPES),
-            decay_share=WHOLE,
-            relative_final=WHOLE,
-            steps=length,
+        return Space.model_validate(
+            {
+                "bases": tuple(base.name for base in self.bases),
+                "replay": self.replay,
+                "peak": Quantity(low=self.peaks[0], high=self.peaks[-1], scale="log"),
+                "warmup_share": SAFE_WARMUP,
+                "decay_shape": tuple(SHAPES),
+                "decay_share": WHOLE,
+                "relative_final": WHOLE,
+                "steps": length,
+            }
         )
 
     def ranges(self) -> dict[str, dict[str, float]]:
