@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bayes_cpt.decisions.search.search_space import REPLAY, SearchSpace
+from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.space import Quantity, Space
 from bayes_cpt.study.ranges import SLACK, outside_base
 from bayes_cpt.study.runs import Base
@@ -18,6 +18,8 @@ ROUND = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 # Of the median CPT run of a study, and of the longest.
 SHORTEST, LONGEST = 0.2, 4.0
 PEAKS = 81
+# What the sliders reach.
+REPLAY = Quantity(low=0.0, high=0.8, scale="linear")
 WARMUP = Quantity(low=0.0, high=0.2, scale="linear")
 # The law knows no instability: without this it would jump to the peak, which nobody does.
 SAFE_WARMUP = Quantity(low=0.01, high=0.2, scale="linear")
