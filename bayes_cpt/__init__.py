@@ -11,6 +11,7 @@ From a study to an answer:
     predict, table                        draws of the loss curves of a plan, and their bands as a table
     bands                                 that table at once, of any number of runs
     decide                                what to train: replay, peak, schedule, base; and how sure that is
+    compare                               which law predicts runs that no fit saw; a stack of laws
     next_run                              the short run that would sharpen the decision most
     landmarks                             package: survey, turning_length, critical_point, ...
     plots                                 package: one function per figure, each returns a Matplotlib Figure
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from bayes_cpt.study.runs import Base, Run
     from bayes_cpt.study.study import Study
     from bayes_cpt.study.writer import write_study
+    from bayes_cpt.validate.comparison.comparison import compare
 
 # Names are looked up when they are first used: importing the package imports nothing else. A function here
 # must not have the name of a room: importing that room would put the room in the function's place.
@@ -67,6 +69,7 @@ _HOMES = {
     "bands": "bayes_cpt.forecast.bands",
     "build_model": "bayes_cpt.model.build",
     "bundled_study": "bayes_cpt.bundled",
+    "compare": "bayes_cpt.validate.comparison.comparison",
     "decide": "bayes_cpt.decisions.decision",
     "fit": "bayes_cpt.inference.fitting",
     "load": "bayes_cpt.inference.posterior",
@@ -89,6 +92,7 @@ __all__ = [
     "bands",
     "build_model",
     "bundled_study",
+    "compare",
     "decide",
     "fit",
     "landmarks",

@@ -6,7 +6,10 @@ imported at the call: this is the one way in which a room reaches another that c
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # By the type of a result and the name of its method.
 VIEWS = {
@@ -22,6 +25,8 @@ VIEWS = {
     "RunValues.plot": "bayes_cpt.plots.next_run.next_run",
     "ScheduleChoice.words": "bayes_cpt.report.schedule_words.words",
     "ScheduleChoice.plot": "bayes_cpt.plots.free_schedule.free_schedule",
+    "Comparison.words": "bayes_cpt.report.comparison_words.words",
+    "Comparison.plot": "bayes_cpt.plots.comparison.comparison",
     "Survey.words": "bayes_cpt.report.landmark_words.words",
 }
 
@@ -32,11 +37,44 @@ def view(result: object, name: str, *arguments: Any, **options: Any) -> Any:
     Parameters
     ----------
     result : object
-        Of a type in `VIEWS`; what makes the view gets it first.
+        Of a type in `VIEWS`, or of one made from it; what makes the view gets it first.
     name : str
         Of the view, as in `VIEWS`.
     *arguments, **options
         As what makes the view takes them.
     """
-    module, function = VIEWS[f"{type(result).__name__}.{name}"].rsplit(".", 1)
+    places = [f"{kind.__name__}.{name}" for kind in type(result).__mro__]
+    module, function = next(VIEWS[place] for place in places if place in VIEWS).rsplit(".", 1)
     return getattr(import_module(module), function)(result, *arguments, **options)
+
+
+class Worded:
+    """A result that says in words what to do, how sure that is and what would change it."""
+
+    def verdict(self, interval: float = 0.9) -> list[str]:
+        """Return what to do, how sure that is and what would change it, a short line each.
+
+        Parameters
+        ----------
+        interval : float
+            Mass of the intervals.
+        """
+        return list(view(self, "words", interval).verdict)
+
+    def sentences(self, interval: float = 0.9) -> list[str]:
+        """Return what to do and why, one paragraph per question, each with its probability.
+
+        Parameters
+        ----------
+        interval : float
+            Mass of the intervals.
+        """
+        return list(view(self, "words", interval).paragraphs)
+
+
+class Drawn(Worded):
+    """A result that has a figure too."""
+
+    def plot(self) -> "Figure":
+        """Return the figure of the result: of `bayes_cpt.plots`, the one that `VIEWS` names."""
+        return cast("Figure", view(self, "plot"))

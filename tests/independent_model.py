@@ -185,7 +185,7 @@ def reference_points(study: Study, law: dict[str, Any]) -> dict[str, float]:
 def settings_of(study: Study, path: Path) -> dict[str, Any]:
     """Return the options of law and residuals, and the reference points of the study."""
     table = tomllib.loads(path.read_text())
-    named = PRINTED | table["law"] | table["residuals"]
+    named: dict[str, Any] = PRINTED | table["law"] | table["residuals"]
     return named | reference_points(study, named)
 
 

@@ -13,6 +13,7 @@ import typer
 from typer.main import get_command
 
 from bayes_cpt.cli.check import check
+from bayes_cpt.cli.compare import compare
 from bayes_cpt.cli.console import Output
 from bayes_cpt.cli.decide import decide
 from bayes_cpt.cli.demo import demo
@@ -61,7 +62,8 @@ def _help(docstring: str | None) -> str:
 app.command(name="import", help=_help(import_logs.__doc__))(import_logs)
 _MAKING = (init, check, fit, summary, predict)
 _USING = (
-    decide, planner, next_run, schedule, landmarks, report, prior, learn_priors, export, watch, demo,
+    decide, planner, next_run, schedule, landmarks, compare, report, prior, learn_priors, export,
+    watch, demo,
 )  # fmt: skip
 for _verb in (*_MAKING, *_USING):
     app.command(help=_help(_verb.__doc__))(_verb)
@@ -101,6 +103,7 @@ bayes-cpt export hf plan.toml --run long --fit fit.nc -o arguments.json
 bayes-cpt watch fit.nc --run long --plan plan.toml out/long/trainer_state.json
 bayes-cpt landmarks fit.nc --plan plan.toml -o landmarks
 bayes-cpt validate forecast data/cpt-lab -o validation
+bayes-cpt compare data/cpt-lab --models cpt-replay,cpt-replay-printed -o comparison
 bayes-cpt report fit.nc -o report.html
 bayes-cpt learn-priors studies/a studies/b studies/c -o ours.toml
 

@@ -17,8 +17,6 @@ from bayes_cpt.errors import StudyWarning
 
 # Where nobody sees the width, lines are as long as their content.
 UNSEEN_WIDTH = 400
-# Decimals beyond which a number is told by its digits.
-MOST_PLACES = 7
 # Seconds of a stage after which its quarters are told.
 WORTH_A_LINE = 5.0
 
@@ -145,23 +143,6 @@ def number(value: float | None, digits: int = 4) -> str:
     if value is None or math.isnan(value):
         return "-"
     return f"{value:.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
-
-
-def supported(value: float, spread: float, *, sign: bool = False) -> str:
-    """Return a number with the digits that its standard deviation supports: to the second digit of that.
-
-    Examples
-    --------
-    >>> supported(0.99741, 0.0019), supported(336.2, 579.0), supported(-0.1071, 0.019, sign=True)
-    ('0.9974', '340', '-0.107')
-    """
-    if not math.isfinite(value) or not math.isfinite(spread) or spread <= 0:
-        return number(value)
-    places = 1 - math.floor(math.log10(spread))
-    if places > MOST_PLACES:
-        return number(value, 2)
-    rounded = round(value, places)
-    return f"{rounded:{'+' if sign else ''}.{max(places, 0)}f}"
 
 
 @contextmanager

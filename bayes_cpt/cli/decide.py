@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.answers import Answer, Section, footnote, marked, share
 from bayes_cpt.cli.console import Output, columns, number
-from bayes_cpt.cli.frame import OutputFile
+from bayes_cpt.cli.frame import Answer, OutputFile, Section, footnote, marked, share
 from bayes_cpt.cli.options import FitFile, Interval, Json, Objective, Quiet, Seed, Verbose
 from bayes_cpt.cli.targets import Results, check_new_folder, check_target
 from bayes_cpt.report.paper.tables import SUFFIXES, WRITERS

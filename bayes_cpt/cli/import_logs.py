@@ -1,27 +1,16 @@
 """`bayes-cpt import`: a run from its trainer's log into a study, and again when the log has grown."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from bayes_cpt.cli.console import Output
-from bayes_cpt.cli.log_options import (
-    DropNan,
-    LogKind,
-    Losses,
-    Overlap,
-    PerStep,
-    Rate,
-    Step,
-    StepUnit,
-    Unit,
-    given,
-    pairs,
-)
+from bayes_cpt.cli.log_options import LogKind, given, reads_logs
 from bayes_cpt.cli.options import Json, Quiet
 
 
+@reads_logs()
 def import_logs(
     kind: LogKind,
     paths: Annotated[
@@ -57,10 +46,6 @@ def import_logs(
             metavar="SHARE", help="Share of general data in the batches.", show_default=False
         ),
     ] = None,
-    model_size: Annotated[
-        float | None,
-        typer.Option(metavar="N", help="Non-embedding parameters, millions.", show_default=False),
-    ] = None,
     total_steps: Annotated[
         int | None,
         typer.Option(
@@ -77,20 +62,14 @@ def import_logs(
             show_default=False,
         ),
     ] = None,
-    loss: Losses = None,
-    rate: Rate = None,
-    step: Step = None,
     row_run: Annotated[
         str | None,
         typer.Option(
             metavar="NAME", help="Of tables of several runs: the one meant.", show_default=False
         ),
     ] = None,
-    step_unit: StepUnit = None,
-    per_step: PerStep = None,
-    unit: Unit = None,
-    overlap: Overlap = None,
-    drop_nan: DropNan = False,
+    *,
+    reading: dict[str, Any],
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
@@ -117,21 +96,12 @@ def import_logs(
         phase=phase,
         base=base,
         replay=replay,
-        model_size=model_size,
         total_steps=total_steps,
         start=start,
-        losses=pairs("--loss", loss),
-        rate=rate,
-        step=step,
         row_run=row_run,
-        step_unit=step_unit,
-        per_step=per_step,
-        loss_unit=unit,
-        overlap=overlap,
-        drop_nan=drop_nan,
     )
     with written.cautions():
-        done = import_run(study, run, {"kind": kind, "paths": tuple(paths), **options})
+        done = import_run(study, run, {"kind": kind, "paths": tuple(paths), **options, **reading})
     for note in done.notes:
         written.text(f"Note: {note}")
     written.text(

@@ -3,25 +3,12 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bayes_cpt.cli.console import Output
-from bayes_cpt.cli.log_options import (
-    DropNan,
-    Losses,
-    OptionError,
-    Overlap,
-    PerStep,
-    Rate,
-    Step,
-    StepUnit,
-    Unit,
-    given,
-    pairs,
-    shares,
-)
+from bayes_cpt.cli.log_options import OptionError, given, pairs, reads_logs, shares
 from bayes_cpt.cli.options import Json, Quiet
 from bayes_cpt.errors import Problem
 
@@ -30,6 +17,7 @@ if TYPE_CHECKING:
     from bayes_cpt.study.logs.starting import Answers
 
 
+@reads_logs()
 def init(
     study: Annotated[
         Path, typer.Argument(metavar="STUDY", help="Folder to write.", show_default=False)
@@ -79,18 +67,8 @@ def init(
             show_default=False,
         ),
     ] = None,
-    model_size: Annotated[
-        float | None,
-        typer.Option(metavar="N", help="Non-embedding parameters, millions.", show_default=False),
-    ] = None,
-    loss: Losses = None,
-    rate: Rate = None,
-    step: Step = None,
-    step_unit: StepUnit = None,
-    per_step: PerStep = None,
-    unit: Unit = None,
-    overlap: Overlap = None,
-    drop_nan: DropNan = False,
+    *,
+    reading: dict[str, Any],
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
@@ -114,19 +92,8 @@ def init(
 
     written = Output(quiet, json)
     told = _answers(answers, logs or [], kind)
-    options = given(
-        losses=pairs("--loss", loss),
-        rate=rate,
-        step=step,
-        step_unit=step_unit,
-        per_step=per_step,
-        loss_unit=unit,
-        overlap=overlap,
-        drop_nan=drop_nan,
-        model_size=model_size,
-    )
     for name, recipe in told.recipes.items():
-        told.recipes[name] = recipe.changed(options)
+        told.recipes[name] = recipe.changed(reading)
     for name, share in shares("--replay", pairs("--replay", replay)).items():
         told.recipes[name] = _named(told, "--replay", name).changed({"replay": share})
     for name in pt or ():

@@ -193,7 +193,7 @@ class _Learning:
         from bayes_cpt.validate.records import Records
 
         digests = {study.name: study.digest() for study in self.studies}
-        described = settings(self.spec, self.seed, wider=self.wider, draws=self.draws)
+        described = settings([self.spec], self.seed, wider=self.wider, draws=self.draws)
         records = Records.open(self.folder, described | {"studies": digests}, TABLES)
         with self.written.progress() as tell:
             evidence = fit_studies(
@@ -245,7 +245,9 @@ class _Learning:
 
         def kept(case: "Case", found: "Learnt") -> Records:
             folder = None if self.folder is None else self.folder / found.spec.name
-            described = settings(found.spec, self.seed, study=case.study.digest(), draws=self.draws)
+            described = settings(
+                [found.spec], self.seed, study=case.study.digest(), draws=self.draws
+            )
             return Records.open(folder, described, TABLES)
 
         with self.written.progress() as tell:

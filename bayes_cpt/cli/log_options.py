@@ -1,6 +1,8 @@
 """Options of verbs that read logs: what a log cannot tell of itself, worded once."""
 
-from collections.abc import Iterable
+import inspect
+from collections.abc import Callable, Iterable
+from functools import wraps
 from typing import Annotated, Any
 
 import typer
@@ -16,62 +18,75 @@ LogKind = Annotated[
         show_default=False,
     ),
 ]
-Losses = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--loss",
-        metavar="SERIES=SET",
-        help="A validation loss of the log and the validation set it is of; repeat for each "
-        r"\[default: by the names].",
-        show_default=False,
-    ),
-]
-Rate = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SERIES", help=r"The learning rate \[default: by its name].", show_default=False
-    ),
-]
-Step = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COLUMN",
-        help=r"Of tables: the column of the steps \[default: by its name].",
-        show_default=False,
-    ),
-]
-StepUnit = Annotated[
-    str | None,
-    typer.Option(
-        metavar="UNIT",
-        help="What the log counts: steps, tokens or samples; the last two with --per-step.",
-        show_default=False,
-    ),
-]
-PerStep = Annotated[
-    float | None,
-    typer.Option(metavar="N", help="Tokens or samples of an optimiser step.", show_default=False),
-]
-Unit = Annotated[
-    str | None,
-    typer.Option(
-        metavar="UNIT",
-        help=r"Of the losses: nats, bits (per token) or perplexity \[default: by the names, else nats].",
-        show_default=False,
-    ),
-]
-Overlap = Annotated[
-    str | None,
-    typer.Option(
-        metavar="WHICH",
-        help="Which of two numbers of one step counts where a restarted job logged it again and "
-        r"differently: first or last \[default: refuse].",
-        show_default=False,
-    ),
-]
-DropNan = Annotated[
-    bool, typer.Option("--drop-nan", help="Leave out losses that are no numbers, and say so.")
-]
+# How a log is read: option by option its name in Python and its type. Any of them may be left out.
+READING: dict[str, Any] = {
+    "loss": Annotated[
+        list[str] | None,
+        typer.Option(
+            "--loss",
+            metavar="SERIES=SET",
+            help="A validation loss of the log and the validation set it is of; repeat for each "
+            r"\[default: by the names].",
+            show_default=False,
+        ),
+    ],
+    "rate": Annotated[
+        str | None,
+        typer.Option(
+            metavar="SERIES", help=r"The learning rate \[default: by its name].", show_default=False
+        ),
+    ],
+    "step": Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help=r"Of tables: the column of the steps \[default: by its name].",
+            show_default=False,
+        ),
+    ],
+    "step_unit": Annotated[
+        str | None,
+        typer.Option(
+            metavar="UNIT",
+            help="What the log counts: steps, tokens or samples; the last two with --per-step.",
+            show_default=False,
+        ),
+    ],
+    "per_step": Annotated[
+        float | None,
+        typer.Option(
+            metavar="N", help="Tokens or samples of an optimiser step.", show_default=False
+        ),
+    ],
+    "unit": Annotated[
+        str | None,
+        typer.Option(
+            metavar="UNIT",
+            help="Of the losses: nats, bits (per token) or perplexity "
+            r"\[default: by the names, else nats].",
+            show_default=False,
+        ),
+    ],
+    "overlap": Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHICH",
+            help="Which of two numbers of one step counts where a restarted job logged it again and "
+            r"differently: first or last \[default: refuse].",
+            show_default=False,
+        ),
+    ],
+    "drop_nan": Annotated[
+        bool, typer.Option("--drop-nan", help="Leave out losses that are no numbers, and say so.")
+    ],
+    "model_size": Annotated[
+        float | None,
+        typer.Option(metavar="N", help="Non-embedding parameters, millions.", show_default=False),
+    ],
+}
+
+# What they are where they are left out, unless None.
+NOT_GIVEN = {"drop_nan": False}
 
 
 class OptionError(BayesCPTError):
@@ -124,3 +139,45 @@ def given(**values: Any) -> dict[str, Any]:
         for name, value in values.items()
         if value is not None and value is not False and value != {}
     }
+
+
+def reads_logs(*names: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Return what gives a verb options of `READING`, before its last two, ``quiet`` and ``json``.
+
+    The verb's argument ``reading`` gets those that were given, by the names that a
+    `bayes_cpt.study.logs.recipe.Recipe` has for them.
+
+    Parameters
+    ----------
+    *names : str
+        Of the options; all unless given.
+    """
+
+    def decorate(verb: Callable[..., int]) -> Callable[..., int]:
+        signature = inspect.signature(verb)
+        own = [each for name, each in signature.parameters.items() if name != "reading"]
+        options = [_option(name) for name in names or READING]
+        ordered = [*own[:-2], *options, *own[-2:]]
+
+        @wraps(verb)
+        def command(**values: Any) -> int:
+            asked = {option.name: values.pop(option.name) for option in options}
+            asked["losses"] = pairs("--loss", asked.pop("loss"))
+            asked["loss_unit"] = asked.pop("unit")
+            return verb(**values, reading=given(**asked))
+
+        # Typer reads what to ask for from both.
+        command.__signature__ = signature.replace(parameters=ordered)  # type: ignore[attr-defined]
+        command.__annotations__ = {each.name: each.annotation for each in ordered}
+        return command
+
+    return decorate
+
+
+def _option(name: str) -> inspect.Parameter:
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        default=NOT_GIVEN.get(name),
+        annotation=READING[name],
+    )

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayes_cpt.cli.answers import Answer, Section, footnote, marked, share
 from bayes_cpt.cli.console import Output, columns
+from bayes_cpt.cli.frame import Answer, Section, footnote, marked, share
 from bayes_cpt.cli.options import FitFile, Interval, Json, Objective, Quiet, Seed, Verbose
 from bayes_cpt.cli.targets import Results, check_new_folder
 

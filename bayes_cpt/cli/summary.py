@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.console import Output, columns, number, supported
+from bayes_cpt.cli.console import Output, columns, number
 from bayes_cpt.cli.determined import show_effects, show_undetermined
 from bayes_cpt.cli.fit import weakly_determined
 from bayes_cpt.cli.frame import OutputFile, about_fit, finish, show_verdict
@@ -73,6 +73,9 @@ def summary(
     quantity moves with and which run would tell. With --sensitivity which of all that, and of the last
     losses of the runs, leans on the prior. A .csv file and --json hold everything however much is printed;
     a .tex or .md file holds coefficients, or what is asked for.
+
+    Of a stack (bayes-cpt compare) effects are those of the whole; coefficients and parameters, which its
+    laws do not share, are shown law by law with their weights.
 
     \b
     Example:
@@ -198,6 +201,8 @@ def _show_effects(
 
 
 def _estimate(row: "pd.Series") -> str:
+    from bayes_cpt.report.numbers import supported
+
     mean, lower, upper = (
         supported(row[name], row["sd"], sign=True) for name in ("mean", "lower", "upper")
     )
@@ -211,9 +216,16 @@ def _show_tables(
     interval: float,
     kinds: list[str],
 ) -> None:
-    """Print every quantity of some kinds, with the printed equation."""
+    """Print every quantity of some kinds, with the printed equation; of a stack law by law."""
+    from bayes_cpt.inference.posterior import StackedPosterior
     from bayes_cpt.report.equation import equation
 
+    if isinstance(posterior, StackedPosterior):
+        for law, weight in zip(posterior.laws, posterior.weights, strict=True) if kinds else ():
+            name = law.frame.spec.name
+            written.heading(f"{name}, {100 * weight:.0f} % of the draws")
+            _show_tables(written, law, table[table["law"] == name], interval, kinds)
+        return
     for kind in kinds:
         rows = table[table["kind"] == kind]
         written.heading(f"{kind.capitalize()}s, with central {100 * interval:g} % intervals")
@@ -229,6 +241,8 @@ def _show_tables(
 
 
 def _quantities(rows: "pd.DataFrame") -> Any:
+    from bayes_cpt.report.numbers import supported
+
     headers = ("quantity", "on", "mean", "sd", "lower", "upper", "ESS\nbulk", "ESS\ntail")
     table = columns(*headers, "R-hat", "con-\ntraction", numbers=8)
     weak = set(weakly_determined(rows).index)

@@ -1,5 +1,6 @@
 """What the sub-commands of `bayes-cpt validate` share: options, and what marks their results."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -45,11 +46,8 @@ Folder = Annotated[
 ]
 
 
-def settings(spec: "ModelSpec", seed: int, **others: Any) -> dict[str, Any]:
+def settings(specs: "Sequence[ModelSpec]", seed: int, **others: Any) -> dict[str, Any]:
     """Return all that results depend on: results with other settings must not be mixed with them."""
-    import hashlib
-    from importlib.metadata import version
+    from bayes_cpt.validate.records import described
 
-    described = hashlib.sha256(spec.model_dump_json().encode()).hexdigest()[:12]
-    own = {"model": spec.name, "specification": described, "seed": seed}
-    return own | others | {"bayes-cpt": version("bayes-cpt")}
+    return described(specs) | {"seed": seed} | others

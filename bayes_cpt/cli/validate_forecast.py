@@ -11,9 +11,8 @@ import typer
 
 from bayes_cpt.cli.console import Output, columns
 from bayes_cpt.cli.options import Json, Quiet, Seed, StudyFolder
-from bayes_cpt.cli.targets import make_folder, save_figure, writing
+from bayes_cpt.cli.targets import Results, make_folder
 from bayes_cpt.cli.validate import Dask, Folder, Jobs, Model, settings
-from bayes_cpt.files import replacing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +24,8 @@ if TYPE_CHECKING:
 SCORES = ("in 50/\n80/90 %", "±", "CRPS", "mean\nerror", "bias", "90 %\nwidth")
 
 
-def _shares(text: str) -> tuple[float, ...]:
+def read_shares(text: str) -> tuple[float, ...]:
+    """Return the shares of a list such as 0.25,0.5; none of the word none."""
     if text == "none":
         return ()
     try:
@@ -93,6 +93,7 @@ def forecast(
     Leaves each run out in turn and predicts it from the others; then fits all runs, one of them only up to
     a share of its steps, and predicts its tail. Says how many points lie in the bands, the CRPS, the mean
     error and the bias of the median, and the width of the 90 % bands: per run, validation set and horizon.
+    With --model stack.nc, of bayes-cpt compare, each law is fitted anew and has its weight in the forecast.
     Every refit takes as long as a fit. Numbers do not depend on --jobs and --dask.
 
     FOLDER gets points.csv (every point, with its PIT), refits.csv, scores.csv, horizons.csv and figures
@@ -108,29 +109,33 @@ def forecast(
     1  done, but a refit falls short of its diagnostics
     2  bad input: what is wrong, where, and the fix are on stderr
     """
-    from bayes_cpt.model.spec import read_spec
     from bayes_cpt.study.readers.folder import read_study
     from bayes_cpt.validate.parallel import Pool
 
     written = Output(quiet, json)
-    shares, spec = _shares(tails), read_spec(model)
+    shares, (specs, weights) = read_shares(tails), _laws(model)
+    spec = specs[0]
     with written.cautions():
         found = read_study(study)
         other = read_study(held_out) if held_out else None
     folds = _folds(found, other, spec, runs.split(",") if runs else None, whole, shares)
     if output is not None:
         make_folder(output)
-    described = settings(spec, seed, study=found.digest(), draws=draws)
+    described = settings(specs, seed, study=found.digest(), draws=draws)
+    if len(specs) > 1:
+        described["weights"] = [round(weight, 6) for weight in weights]
     pool = Pool(jobs, dask)
-    points, refits = _score(written, folds, spec, pool, seed, draws, baseline, output, described)
+    ours = _method(specs, weights)
+    points, refits = _score(written, folds, ours, pool, seed, draws, baseline, output, described)
     content: dict[str, Any] = {
         "study": found.name,
-        "model": spec.name,
+        "model": described["model"],
         "seed": seed,
         "trustworthy": bool(refits["trustworthy"].astype(bool).all()),
         "refits": refits.to_dict("records"),
     }
-    written.text(f"Forecasts of what the fit never saw: {spec.name} on {found.name}", "bold")
+    name = described["model"] if len(specs) == 1 else f"a stack of {described['model']}"
+    written.text(f"Forecasts of what the fit never saw: {name} on {found.name}", "bold")
     _show_refits(written, refits)
     if len(points):
         content |= _show_and_write(written, points, output)
@@ -174,7 +179,7 @@ def _folds(
 def _score(
     written: Output,
     folds: "list[Fold]",
-    spec: "ModelSpec",
+    ours: Any,
     pool: Any,
     seed: int,
     draws: int | None,
@@ -189,10 +194,35 @@ def _score(
         {held_out.PAPER: held_out.paper_answer} if baseline else {}
     )
     cores = pool.cores(len(folds) * (1 + baseline))
-    methods[held_out.OURS] = partial(held_out.package_method, spec=spec, draws=draws, cores=cores)
+    methods[held_out.OURS] = partial(ours, draws=draws, cores=cores)
     records = Records.open(output, described, held_out.TABLES)
     with written.progress() as tell:
-        return held_out.score_folds(folds, methods, seed, pool=pool, records=records, progress=tell)
+        points, refits = held_out.score_folds(
+            folds, methods, seed, pool=pool, records=records, progress=tell
+        )
+    return points, refits
+
+
+def _method(specs: "list[ModelSpec]", weights: tuple[float, ...]) -> Any:
+    """Return what answers by a law, or by a stack of some."""
+    from bayes_cpt.validate import held_out
+
+    if len(specs) == 1:
+        return partial(held_out.package_method, spec=specs[0])
+    return partial(held_out.stack_method, specs=specs, weights=weights)
+
+
+def _laws(model: str) -> "tuple[list[ModelSpec], tuple[float, ...]]":
+    """Return the laws of a model, or of the file of a stack, with their weights."""
+    from bayes_cpt.inference.posterior import StackedPosterior, load
+    from bayes_cpt.model.spec import read_spec
+
+    if Path(model).suffix != ".nc":
+        return [read_spec(model)], (1.0,)
+    posterior = load(model)
+    if not isinstance(posterior, StackedPosterior):
+        return [posterior.frame.spec], (1.0,)
+    return [law.frame.spec for law in posterior.laws], posterior.weights
 
 
 def _show_refits(written: Output, refits: "pd.DataFrame") -> None:
@@ -273,14 +303,12 @@ def _write(
 ) -> dict[str, str]:
     from bayes_cpt import plots
 
-    tables = {"scores.csv": scores, "horizons.csv": horizons}
-    for name, table in tables.items():
-        with writing(output / name), replacing(output / name) as partial_file:
-            table.to_csv(partial_file, index=False)
-    figures = {"coverage-runs.png": ("share", points[points["seen"] == 0])}
-    figures["coverage-tails.png"] = ("ratio", points[points["seen"] > 0])
-    drawn = {name: part for name, part in figures.items() if len(part[1])}
-    for name, (axis, rows) in drawn.items():
-        save_figure(plots.coverage(rows, axis), output / name)  # type: ignore[arg-type]
-    names = ("points.csv", "refits.csv", *tables, *drawn)
+    results = Results(output)
+    results.tables({"scores": scores, "horizons": horizons})
+    whole, tails = points[points["seen"] == 0], points[points["seen"] > 0]
+    if len(whole):
+        results.figure("runs", plots.coverage(whole, "share"), "coverage-runs.png")
+    if len(tails):
+        results.figure("tails", plots.coverage(tails, "ratio"), "coverage-tails.png")
+    names = ("points.csv", "refits.csv", *(path.name for path in results.paths.values()))
     return {name: str(output / name) for name in names}

@@ -7,9 +7,8 @@ import typer
 
 from bayes_cpt.cli.console import Output, columns
 from bayes_cpt.cli.options import Json, Quiet, Seed
-from bayes_cpt.cli.targets import make_folder, save_figure, writing
+from bayes_cpt.cli.targets import Results, make_folder
 from bayes_cpt.cli.validate import Dask, Folder, Jobs, Model, settings
-from bayes_cpt.files import replacing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,7 +89,7 @@ def sbc(
         whole, held_out = _with_plan(simulated, plan)
     if output is not None:
         make_folder(output)
-    described = settings(spec, seed, design=whole.digest(), ranked=RANKED)
+    described = settings([spec], seed, design=whole.digest(), ranked=RANKED)
     pool = Pool(jobs, dask)
     replicate = ModelReplicates(spec, whole, held_out, RANKED, pool.cores(simulations))
     records = Records.open(output, described, calibration.TABLES)
@@ -178,10 +177,9 @@ def _write(ranks: "pd.DataFrame", verdict: "Verdict", output: Path) -> dict[str,
     from bayes_cpt import plots
     from bayes_cpt.validate.calibration import quantity_ranks
 
-    names = ["ranks.csv", "verdict.csv"]
-    with writing(output / "verdict.csv"), replacing(output / "verdict.csv") as partial:
-        verdict.quantities.to_csv(partial, index=False)
+    results = Results(output)
+    results.tables({"verdict": verdict.quantities})
     if len(verdict.quantities):
-        save_figure(plots.calibration(quantity_ranks(ranks)), output / "ranks.png")
-        names.append("ranks.png")
+        results.figure("ranks", plots.calibration(quantity_ranks(ranks)), "ranks.png")
+    names = ["ranks.csv", *(path.name for path in results.paths.values())]
     return {name: str(output / name) for name in names}

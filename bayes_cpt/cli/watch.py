@@ -10,7 +10,7 @@ import typer
 
 from bayes_cpt.cli.console import Output, columns
 from bayes_cpt.cli.frame import show_verdict
-from bayes_cpt.cli.log_options import Losses, PerStep, Step, StepUnit, Unit, given, pairs
+from bayes_cpt.cli.log_options import reads_logs
 from bayes_cpt.cli.options import FitFile, Interval, Quiet
 from bayes_cpt.cli.targets import check_folder, writing
 
@@ -24,6 +24,7 @@ OFF_TRACK = 3
 PLOT_WIDTH = 60
 
 
+@reads_logs("loss", "step", "step_unit", "per_step", "unit")
 def watch(
     fit: FitFile,
     log: Annotated[
@@ -61,12 +62,9 @@ def watch(
     start: Annotated[
         int, typer.Option(metavar="STEP", help="Step of the log at which the run begins.")
     ] = 0,
-    loss: Losses = None,
-    step: Step = None,
-    step_unit: StepUnit = None,
-    per_step: PerStep = None,
-    unit: Unit = None,
     interval: Interval = 0.9,
+    *,
+    reading: dict[str, Any],
     quiet: Quiet = False,
     json: Annotated[
         bool, typer.Option("--json", help="Print a line of JSON per look that told anything new.")
@@ -105,10 +103,8 @@ def watch(
     with written.cautions():
         planned = None if plan is None else read_plan(plan, posterior.study)
         watcher = Watcher(posterior, run, planned, level=level, interval=interval)
-        options = given(
-            losses=pairs("--loss", loss), step_unit=step_unit, per_step=per_step, loss_unit=unit
-        )
-        follower = following(log, kind, Layout(step), start=start, **options)
+        layout = Layout(reading.pop("step", None))
+        follower = following(log, kind, layout, start=start, **reading)
         _take_up(watcher, follower, kept)
         if not once:
             show_verdict(written, posterior)

@@ -13,7 +13,8 @@ from bayes_cpt.decisions.frontier import Front
 from bayes_cpt.decisions.measures import RiskMeasure
 from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.search.candidates import Candidates
-from bayes_cpt.decisions.search.evaluate import DRAWS, FinalLosses
+from bayes_cpt.decisions.search.evaluate import DRAWS
+from bayes_cpt.decisions.search.pooled import final_losses
 from bayes_cpt.decisions.search.search import Search, Trait, search
 from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.slices import Slice
@@ -22,11 +23,10 @@ from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.study import Study
-from bayes_cpt.views import view
+from bayes_cpt.views import Drawn, view
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
 type Ints = NDArray[np.int64]
 
@@ -37,7 +37,7 @@ RECOMMENDED = "recommended"
 
 
 @dataclass(frozen=True, eq=False)
-class Decision:
+class Decision(Drawn):
     """What to train, and how sure that is.
 
     Parameters
@@ -140,30 +140,6 @@ class Decision:
         """
         return cast("pd.DataFrame", view(self, "front_table", interval))
 
-    def verdict(self, interval: float = 0.9) -> list[str]:
-        """Return what to do, how sure that is and what would change it, a short line each.
-
-        Parameters
-        ----------
-        interval : float
-            Mass of the intervals.
-        """
-        return list(view(self, "words", interval).verdict)
-
-    def sentences(self, interval: float = 0.9) -> list[str]:
-        """Return what to do and why, one paragraph per question, each with its probability.
-
-        Parameters
-        ----------
-        interval : float
-            Mass of the intervals.
-        """
-        return list(view(self, "words", interval).paragraphs)
-
-    def plot(self) -> "Figure":
-        """Return a figure of the decision (see `bayes_cpt.plots.decision`)."""
-        return cast("Figure", view(self, "plot"))
-
 
 def decide(
     posterior: Posterior,
@@ -226,7 +202,7 @@ def decide(
         raise ValueError(f"kind is {kind!r}: give expected or new_run")
     goal, limits = read_objective(objective), read_space(space)
     trait = Trait(RiskMeasure.parse(risk), kind == "new_run", tolerance, seed)
-    model = FinalLosses.of(posterior, draws, seed)
+    model = final_losses(posterior, draws, seed)
     whole = SearchSpace.of(limits, posterior.study)
     valuation = Valuation.of(model, goal, whole)
     if trait.measure.run is not None:

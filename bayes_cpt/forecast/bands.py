@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.forecast.marginals import SUMMARY, Marginals
+from bayes_cpt.forecast.marginals import SUMMARY, Marginals, summary
 from bayes_cpt.forecast.plans import (
     DRAWS,
     Kind,
@@ -80,12 +80,16 @@ def bands(
     check_kind(kind)
     check_interval(interval)
     prepared = prepare(posterior, plan, at=at, known=kind == "known_run")
-    marginals = Marginals(posterior, posterior.parameters(draws), kind, seed, interval)
-    marginals.prepare()
+    laws = [
+        Marginals(law, law.parameters(count), kind, seed, interval)
+        for law, count in posterior.shares(draws)
+    ]
+    for marginals in laws:
+        marginals.prepare()
 
     def summarised(runs: list[Run]) -> "pd.DataFrame":
-        curves = prepared.curves(posterior.frame, runs, marginals.form)
-        return _table(posterior, prepared.study, curves, marginals.summary(curves), kind)
+        curves = [prepared.curves(law.posterior.frame, runs, law.form) for law in laws]
+        return _table(posterior, prepared.study, curves[0], summary(laws, curves), kind)
 
     # The threads of a matrix product would wait for those of the chunks.
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cores or cpu_count()) as pool:
@@ -104,7 +108,7 @@ def _chunks(posterior: Posterior, prepared: Prepared) -> Iterator[list[Run]]:
 
 
 def _table(
-    posterior: Posterior, plan: Study, curves: Curves, summary: Floats, kind: str
+    posterior: Posterior, plan: Study, curves: Curves, summarised: Floats, kind: str
 ) -> "pd.DataFrame":
     import pandas as pd
 
@@ -114,7 +118,7 @@ def _table(
         name: "; ".join(outside_range(posterior.study, plan, plan.run(name)))
         for name in dict.fromkeys(names)
     }
-    columns = dict(zip(SUMMARY, summary.T, strict=True))
+    columns = dict(zip(SUMMARY, summarised.T, strict=True))
     return pd.DataFrame(
         {
             "run": np.array(names, dtype=object)[index],

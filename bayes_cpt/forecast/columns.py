@@ -113,11 +113,23 @@ class Columns:
         return cls(int(points.domain_index[rows][0]), (before, after), log_area, **columns)
 
     def learning_rate_levels(self, coefficients: Any, xp: Any) -> tuple[Floats, Floats]:
-        """Return the levels of PT and CPT in each draw."""
+        """Return the levels of PT and CPT in each draw.
+
+        Parameters
+        ----------
+        coefficients, xp
+            Not used: the draws are those that the columns were made for.
+        """
         return self.levels
 
     def log_forward_area(self, coefficients: Any, xp: Any) -> Floats:
-        """Return the log of S1 in each draw."""
+        """Return the log of S1 in each draw.
+
+        Parameters
+        ----------
+        coefficients, xp
+            Not used: the draws are those that the columns were made for.
+        """
         return self.log_area
 
     def losses(self, law: Law, coefficients: dict[str, Any], offset: Any) -> Floats:

@@ -5,27 +5,34 @@ and how its last loss differs when one thing about the run is another. All are o
 nats/token, and need no measured loss.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.laws import Reference
+from bayes_cpt.forecast.typical_runs import (
+    ANNEALED,
+    STABLE,
+    annealed,
+    approach,
+    base_schedule,
+    plan_of,
+    start_rate,
+)
 from bayes_cpt.laws.law import gather
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.unknown_base import unknown_base
 from bayes_cpt.study.ranges import peak_level
-from bayes_cpt.study.runs import Base, Run
-from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
+from bayes_cpt.study.runs import Run
+from bayes_cpt.study.schedules import Schedule, constant
 from bayes_cpt.study.study import Study
 
 type Floats = NDArray[np.float64]
 
-STABLE, ANNEALED = "stable", "annealed"
 # Runs that a study could be given, in words.
 AT_REPLAY = "a CPT run at replay {:g}"
 DECAYING = "a CPT run that decays to learning rate 0"
@@ -37,10 +44,7 @@ LONG_PURE = f"{LONG}, at replay 0"
 PT_STEADY = "a PT run at a constant learning rate"
 PT_ANNEALED = "a PT run that anneals to learning rate 0"
 PT_LONG = "a PT run 4 times as long"
-# Shares of a run's steps: its way from the base's learning rate to its own, and a base's anneal.
-APPROACH, ANNEAL = 0.05, 0.2
 LONGER = 4
-ANY_LOSS = 3.0
 # How far apart runs must lie to show what a difference between them does.
 REPLAY_APART, RATES_APART, POTENTIALS_APART, LENGTHS_APART = 0.1, 1.5, 0.5, 2.0
 
@@ -73,7 +77,13 @@ class Typical:
 
     @classmethod
     def of(cls, study: Study) -> "Typical":
-        """Return the medians over the runs of a study."""
+        """Return the medians over the runs of a study.
+
+        Parameters
+        ----------
+        study : Study
+            With CPT runs, or PT runs alone.
+        """
         runs = study.continual_runs or study.pretraining_runs
         return cls(
             steps=int(np.median([run.schedule.steps for run in runs])),
@@ -163,7 +173,13 @@ MEANINGS = {effect.name: effect.meaning for effect in CONTINUAL_EFFECTS + PRETRA
 
 
 def effects_of(frame: Frame) -> tuple[Effect, ...]:
-    """Return the effects that a law knows."""
+    """Return the effects that a law knows.
+
+    Parameters
+    ----------
+    frame : Frame
+        Of a fit.
+    """
     if not frame.spec.law.continual:
         return PRETRAINING_EFFECTS
     law = frame.spec.law
@@ -175,6 +191,13 @@ def tried(frame: Frame, study: Study) -> dict[str, bool]:
     """Return for each effect whether a study's runs differ in what it is about.
 
     Where they do not, the law's form alone says what the effect is, however sure it sounds.
+
+    Parameters
+    ----------
+    frame : Frame
+        Of a fit.
+    study : Study
+        What was fitted.
     """
     if not frame.spec.law.continual:
         runs = study.pretraining_runs
@@ -249,7 +272,17 @@ def _effect_curves(frame: Frame, typical: Typical) -> Curves:
 
 
 def last_points(frame: Frame, plan: Study, runs: Iterable[Run] | None = None) -> Curves:
-    """Return the curves of a plan's runs at their last steps alone, a point per validation set each."""
+    """Return the curves of a plan's runs at their last steps alone, a point per validation set each.
+
+    Parameters
+    ----------
+    frame : Frame
+        Of a fit.
+    plan : Study
+        The runs and their bases.
+    runs : iterable of Run, optional
+        Some of the plan's runs; all unless given.
+    """
     return frame.curves(plan, lambda run, _: [run.schedule.steps], runs)
 
 
@@ -257,6 +290,15 @@ def start_loss(frame: Frame, parameters: dict[str, Floats], curves: Curves) -> F
     """Return the loss that each curve starts from, shape (draws, curves), nats/token.
 
     The base's measured loss where the law starts from it, else the law's.
+
+    Parameters
+    ----------
+    frame : Frame
+        Of a fit.
+    parameters : dict of str to ndarray, shape (draws, ...)
+        All parameters.
+    curves : Curves
+        Of CPT runs.
     """
     bases = curves.bases
     coefficients = frame.law.coefficients(parameters, np)
@@ -267,7 +309,15 @@ def start_loss(frame: Frame, parameters: dict[str, Floats], curves: Curves) -> F
 
 
 def effect_runs(frame: Frame, typical: Typical) -> Study:
-    """Return the runs that the effects compare."""
+    """Return the runs that the effects compare.
+
+    Parameters
+    ----------
+    frame : Frame
+        Of a fit.
+    typical : Typical
+        What the runs have in common.
+    """
     base = base_schedule(frame.reference)
     if not frame.spec.law.continual:
         runs = {
@@ -291,65 +341,3 @@ def effect_runs(frame: Frame, typical: Typical) -> Study:
             "long": (approach(LONGER * n, rate, peak, decays=True), STABLE, replay),
         },
     )
-
-
-def start_rate(frame: Frame) -> float:
-    """Return the learning rate that typical CPT runs start from: 0 where that of the base is unknown."""
-    return 0.0 if frame.spec.law.unknown_base else frame.reference.learning_rate
-
-
-def base_schedule(reference: Reference) -> Schedule:
-    """Return a PT schedule of the reference forward area at the reference learning rate."""
-    steps = max(1, round(reference.forward_pt / reference.learning_rate))
-    return constant(steps, reference.learning_rate)
-
-
-def annealed(base: Schedule) -> Schedule:
-    """Return a constant schedule whose last fifth falls to 0."""
-    fall = max(1, round(ANNEAL * base.steps))
-    tail = linear(fall, base.peak, 0.0)
-    return constant(base.steps - fall, base.peak) + tail if fall < base.steps else tail
-
-
-def approach(steps: int, start: float, peak: float, *, decays: bool) -> Schedule:
-    """Return a CPT schedule that goes from the base's rate to its own peak, then stays or decays."""
-    first = 0 if start == peak or steps < 2 else max(1, round(APPROACH * steps))
-    rest = cosine(steps - first, peak) if decays else constant(steps - first, peak)
-    return linear(first, start, peak) + rest if first else rest
-
-
-def plan_of(
-    frame: Frame,
-    runs: Mapping[str, tuple[Schedule, str | None, float]],
-    *,
-    measured: bool = False,
-) -> Study:
-    """Return a plan of runs given as schedule, base (None for a PT run) and replay, by name.
-
-    Parameters
-    ----------
-    frame : Frame
-    runs : mapping
-    measured : bool
-        Whether the bases count as measured: with a loss that stands for any.
-    """
-    import pandas as pd
-
-    if frame.spec.law.unknown_base:
-        bases = (Base(STABLE, known=False), Base(ANNEALED, known=False))
-    else:
-        base = base_schedule(frame.reference)
-        bases = (Base(STABLE, base.steps, base), Base(ANNEALED, base.steps, annealed(base)))
-    built = tuple(
-        Run(name, "pt", schedule) if own is None else Run(name, "cpt", schedule, own, replay)
-        for name, (schedule, own, replay) in runs.items()
-    )
-    rows = [
-        (run.name, 0, domain, ANY_LOSS)
-        for run in built
-        for domain in frame.domains
-        if measured and run.phase == "cpt"
-    ]
-    losses = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
-    target = frame.domains[1] if len(frame.domains) > 1 else None
-    return Study("typical runs", frame.domains[0], target, bases, built, losses, is_plan=True)

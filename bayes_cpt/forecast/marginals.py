@@ -5,11 +5,11 @@ neighbours tell in a known one. So mean and sd of the mixture over draws are had
 quantiles every draw is paired with one standard normal number.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import NormalDist
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,14 @@ BLOCK = 1000
 
 
 def paired_normals(draws: int, seed: int) -> Floats:
-    """Return a standard normal number for each draw: the middles of equal masses, in random order."""
+    """Return a standard normal number for each draw: the middles of equal masses, in random order.
+
+    Parameters
+    ----------
+    draws : int
+    seed : int
+        Of the order.
+    """
     normal = NormalDist()
     middles = np.array([normal.inv_cdf((i + 0.5) / draws) for i in range(draws)])
     return np.random.default_rng(seed).permutation(middles)
@@ -62,7 +69,13 @@ class LawDraws:
     bases: Bases
 
     def take(self, draws: Any) -> Self:
-        """Return the law in some of the draws."""
+        """Return the law in some of the draws.
+
+        Parameters
+        ----------
+        draws : slice or ndarray of int
+            Which of them.
+        """
         parameters, coefficients = (
             {name: value[draws] for name, value in values.items()}
             for values in (self.parameters, self.coefficients)
@@ -76,7 +89,17 @@ class LawDraws:
         return int(self.bases.level.shape[1])
 
     def losses(self, curves: Curves, curve: int, rows: Any) -> Floats:
-        """Return the law's losses at points of a curve, shape (points, draws)."""
+        """Return the law's losses at points of a curve, shape (points, draws).
+
+        Parameters
+        ----------
+        curves : Curves
+            What is forecast.
+        curve : int
+            Which of them.
+        rows : slice or ndarray of int
+            Which points of all curves, all of them of this curve.
+        """
         points, bases, law = curves.points, curves.bases, self.frame.law
         at = Columns.of(points, rows, self.bases)
         base = Columns.of(bases, np.array([curve]), self.bases)
@@ -88,7 +111,19 @@ class LawDraws:
         return np.broadcast_to(loss, (rows.size, self.draws))
 
     def noise(self, curves: Curves, curve: int, rows: Any, design: ResidualDesign) -> Floats:
-        """Return the sd of a new run's loss about the law's at points of a curve, (points, draws)."""
+        """Return the sd of a new run's loss about the law's at points of a curve, (points, draws).
+
+        Parameters
+        ----------
+        curves : Curves
+            What is forecast.
+        curve : int
+            Which of them.
+        rows : slice or ndarray of int
+            Which points of all curves, all of them of this curve.
+        design : ResidualDesign
+            Of the points of all curves.
+        """
         at: Any = Columns.of(curves.points, rows, self.bases)
         named = curves.curves[curve]
         pretraining = float(not named.continual)
@@ -106,13 +141,31 @@ class LawDraws:
         return np.broadcast_to(np.sqrt(variance), (rows.size, self.draws))
 
 
+class PointLosses(NamedTuple):
+    """Losses at points in the draws of one law.
+
+    Parameters
+    ----------
+    mean, variance : ndarray, shape (points,)
+    draws : int
+    losses : callable
+        Returns those at a slice of the points, shape (points, draws).
+    """
+
+    mean: Floats
+    variance: Floats
+    draws: int
+    losses: Callable[[slice], Floats]
+
+
 @dataclass(frozen=True, eq=False)
 class Marginals:
-    """Posterior draws, and what summarises the losses in them point by point.
+    """Posterior draws of one law, and what summarises the losses in them point by point.
 
     Parameters
     ----------
     posterior : Posterior
+        Of one law (see `Posterior.shares`).
     parameters : dict of str to ndarray, shape (draws, ...)
     kind, seed, interval
         As in `bayes_cpt.forecast.bands.bands`.
@@ -161,17 +214,12 @@ class Marginals:
         """The standard normal number of each draw."""
         return paired_normals(self.draws, self.seed)
 
-    @property
-    def fractions(self) -> Floats:
-        """The quantiles of `SUMMARY`."""
-        return np.array([0.5, 0.5 - self.interval / 2, 0.5 + self.interval / 2])
-
     def prepare(self) -> None:
         """Compute what all curves share: threads need not wait for each other then."""
         _ = self.blocks, self.sample, self.normals
 
-    def summary(self, curves: Curves) -> Floats:
-        """Return `SUMMARY` at every point of some curves, shape (points, 5).
+    def at(self, curves: Curves) -> list[PointLosses]:
+        """Return the losses at the points of some curves, in parts that together are all of them.
 
         Parameters
         ----------
@@ -179,20 +227,18 @@ class Marginals:
             With areas for `form`.
         """
         if self.kind == "known_run":
-            return self._of_known(curves)
+            return [self._of_known(curves)]
         design = self.posterior.frame.residual_design(curves)
-        found = [self._of_new(curves, curve, design) for curve in range(len(curves.curves))]
-        return np.concatenate(found)
+        return [self._of_new(curves, curve, design) for curve in range(len(curves.curves))]
 
-    def _of_known(self, curves: Curves) -> Floats:
+    def _of_known(self, curves: Curves) -> PointLosses:
         observed = observed_curves(self.posterior, curves)
         mean, variance = known_moments(self.posterior.frame, self.parameters, curves, observed)
-        loss = mean + np.sqrt(variance) * self.normals[:, None]
+        loss = (mean + np.sqrt(variance) * self.normals[:, None]).T
         between = mean.var(axis=0, ddof=1) + variance.mean(axis=0)
-        quantiles = np.quantile(loss, self.fractions, axis=0)
-        return _summary(mean.mean(axis=0), between, quantiles)
+        return PointLosses(mean.mean(axis=0), between, self.draws, lambda rows: loss[rows])
 
-    def _of_new(self, curves: Curves, curve: int, design: ResidualDesign) -> Floats:
+    def _of_new(self, curves: Curves, curve: int, design: ResidualDesign) -> PointLosses:
         rows = np.arange(int(design.first[curve]), int(design.last[curve]))
         law = Skeleton.of(self.sample.losses(curves, curve, rows))
         nodes = self._blocked(lambda own: own.losses(curves, curve, rows[law.rows]))
@@ -211,20 +257,43 @@ class Marginals:
             # A loss is linear in the law's and in the sd: one product gives both at all points.
             weights = np.concatenate([weights, noise.weights], axis=1)
             values = np.concatenate([values, sd * self.normals])
-        quantiles = _quantiles(weights, values, self.fractions)
-        return _summary(law.weights @ mean, variance, quantiles)
+        mean_loss = law.weights @ mean
+        return PointLosses(mean_loss, variance, self.draws, lambda own: weights[own] @ values)
 
 
-def _summary(mean: Floats, variance: Floats, quantiles: Floats) -> Floats:
+def summary(laws: Sequence[Marginals], curves: Sequence[Curves]) -> Floats:
+    """Return `SUMMARY` at every point of some curves over the draws of all laws, shape (points, 5).
+
+    Parameters
+    ----------
+    laws : sequence of Marginals
+    curves : sequence of Curves
+        The same points, as each law takes them.
+    """
+    parts = zip(*(law.at(own) for law, own in zip(laws, curves, strict=True)), strict=True)
+    half = laws[0].interval / 2
+    fractions = np.array([0.5, 0.5 - half, 0.5 + half])
+    return np.concatenate([_summary(part, fractions) for part in parts])
+
+
+def _summary(laws: Sequence[PointLosses], fractions: Floats) -> Floats:
+    shares = np.array([law.draws for law in laws]) / sum(law.draws for law in laws)
+    means = np.stack([law.mean for law in laws])
+    mean = shares @ means
+    variance = shares @ (np.stack([law.variance for law in laws]) + (means - mean) ** 2)
+    quantiles = _quantiles(laws, fractions)
     return np.stack([mean, np.sqrt(np.maximum(variance, 0.0)), *quantiles], axis=1)
 
 
-def _quantiles(weights: Floats, values: Floats, fractions: Floats) -> Floats:
-    """Return quantiles of ``weights @ values``, shape (quantiles, points), some points at a time."""
+def _quantiles(laws: Sequence[PointLosses], fractions: Floats) -> Floats:
+    """Return quantiles of all draws, shape (quantiles, points), some points at a time."""
     from bayes_cpt.forecast.quantiles import fill_quantiles
 
-    found = np.empty((fractions.size, len(weights)))
-    for start in range(0, len(weights), TILE):
+    points = laws[0].mean.size
+    quantiles = np.empty((fractions.size, points))
+    for start in range(0, points, TILE):
         own = slice(start, start + TILE)
-        fill_quantiles(weights[own] @ values, fractions, found[:, own])
-    return found
+        losses = [law.losses(own) for law in laws]
+        pooled = losses[0] if len(losses) == 1 else np.concatenate(losses, axis=1)
+        fill_quantiles(np.ascontiguousarray(pooled), fractions, quantiles[:, own])
+    return quantiles

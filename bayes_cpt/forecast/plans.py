@@ -34,19 +34,36 @@ class PlanError(StudyError):
 
 
 def check_kind(kind: str) -> None:
-    """Raise ValueError unless a kind of forecast is known."""
+    """Raise ValueError unless a kind of forecast is known.
+
+    Parameters
+    ----------
+    kind : str
+        As a user gave it.
+    """
     if kind not in KINDS:
         raise ValueError(f"kind is {kind!r}: give one of {', '.join(KINDS)}")
 
 
 def check_interval(interval: float) -> None:
-    """Raise ValueError unless the mass of an interval lies between 0 and 1."""
+    """Raise ValueError unless the mass of an interval lies between 0 and 1.
+
+    Parameters
+    ----------
+    interval : float
+        Mass, as a user gave it.
+    """
     if not 0 < interval < 1:
         raise ValueError(f"interval is {interval}: give a mass between 0 and 1, as in 0.9")
 
 
 def default_grid(steps: int) -> list[int]:
     """Return about 200 steps of a run of that length, denser early, the last one always.
+
+    Parameters
+    ----------
+    steps : int
+        Length of the run.
 
     Examples
     --------
@@ -76,7 +93,17 @@ class Prepared:
     steps: Mapping[tuple[str, str], Collection[int]]
 
     def curves(self, frame: Frame, runs: Iterable[Run], form: AreaForm | None = None) -> Curves:
-        """Return the curves of some of the runs (see `bayes_cpt.model.points.build_curves`)."""
+        """Return the curves of some of the runs (see `bayes_cpt.model.points.build_curves`).
+
+        Parameters
+        ----------
+        frame : Frame
+            Of a fit.
+        runs : iterable of Run
+            Of the plan.
+        form : AreaForm, optional
+            What the areas of the points must serve; that of the frame unless given.
+        """
         return frame.curves(
             self.study, lambda run, domain: self.steps[run.name, domain], runs, form
         )
@@ -93,6 +120,18 @@ def prepare(
     """Return a plan with its base losses filled in, and where losses are wanted.
 
     Parameters, errors: see `planned_curves`.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    plan : Study, str or Path, optional
+        The runs; those of the fitted study unless given.
+    at : DataFrame, str or Path, optional
+        Where losses are wanted.
+    known : bool
+        Whether the runs must be of the fitted study.
+    runs : collection of str, optional
+        Names of some of the plan's runs; all unless given.
     """
     own = plan is None or known
     target = posterior.study if plan is None else _as_plan(posterior, plan)
@@ -140,6 +179,12 @@ def planned_curves(
 
 def observed_curves(posterior: Posterior, curves: Curves) -> Curves:
     """Return the fitted points of the same curves, in their order.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    curves : Curves
+        Of runs that were fitted.
 
     Raises
     ------
@@ -196,7 +241,16 @@ def _own_runs(posterior: Posterior, target: Study) -> Study:
 
 
 def with_base_losses(study: Study, domains: Iterable[str], plan: Study) -> Study:
-    """Return the plan with losses of its bases at step 0 from the fitted study, where it has none."""
+    """Return the plan with losses of its bases at step 0 from the fitted study, where it has none.
+
+    Parameters
+    ----------
+    study : Study
+        What was fitted.
+    domains : iterable of str
+        Validation sets whose losses are needed.
+    plan : Study
+    """
     import pandas as pd
 
     fitted = {base.name: base for base in study.bases}

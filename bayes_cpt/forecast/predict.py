@@ -21,11 +21,12 @@ from bayes_cpt.forecast.plans import (
     default_grid,
     observed_curves,
     planned_curves,
+    prepare,
     with_base_losses,
 )
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.simulate import expected_loss, simulate
+from bayes_cpt.model.simulate import CurveDraws, expected_loss, simulate
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.study import Study
 
@@ -95,20 +96,33 @@ def predict(
     """
     check_kind(kind)
     found = bands(posterior, plan, kind, at=at, draws=draws, seed=seed, interval=interval)
-    target, curves = planned_curves(posterior, plan, at=at, known=kind == "known_run")
-    parameters = posterior.parameters(draws)
+    prepared = prepare(posterior, plan, at=at, known=kind == "known_run")
     generator = np.random.default_rng(seed)
-    if kind == "expected":
-        expected = expected_loss(posterior.frame, parameters, curves)
-        loss = expected
-    else:
-        observed = observed_curves(posterior, curves) if kind == "known_run" else None
-        alike = error_correlation(posterior) if observed is None else None
-        drawn = simulate(posterior.frame, parameters, curves, observed, generator, alike)
-        expected, loss = drawn.expected, drawn.loss
-    chains = posterior.tree["posterior"].sizes["chain"]
-    dataset = _dataset(posterior, target, curves, expected, loss, chains, kind)
+    drawn = []
+    for law, count in posterior.shares(draws):
+        curves = prepared.curves(law.frame, prepared.runs)
+        drawn.append(_draw(law, law.parameters(count), curves, kind, generator))
+    expected, loss = (
+        np.concatenate([getattr(own, name) for own in drawn]) for name in ("expected", "loss")
+    )
+    dataset = _dataset(posterior, prepared.study, curves, expected, loss, kind)
     return _with_bands(dataset, found)
+
+
+def _draw(
+    law: Posterior,
+    parameters: dict[str, Floats],
+    curves: Curves,
+    kind: Kind,
+    generator: np.random.Generator,
+) -> CurveDraws:
+    """Return curves in draws of one law."""
+    if kind == "expected":
+        expected = expected_loss(law.frame, parameters, curves)
+        return CurveDraws(expected, expected)
+    observed = observed_curves(law, curves) if kind == "known_run" else None
+    alike = error_correlation(law) if observed is None else None
+    return simulate(law.frame, parameters, curves, observed, generator, alike)
 
 
 def draws_at(curves: "xr.DataArray", points: "pd.DataFrame") -> Floats:
@@ -204,7 +218,6 @@ def _dataset(
     curves: Curves,
     expected: Floats,
     loss: Floats,
-    chains: int,
     kind: str,
 ) -> "xr.Dataset":
     import xarray as xr
@@ -228,6 +241,7 @@ def _dataset(
         inside = steps <= run.schedule.steps
         rate[inside] = run.schedule.learning_rates()[steps[inside] - 1]
     dims = ("chain", "draw", "run", "domain", "step")
+    chains = posterior.chains
     split = (chains, loss.shape[0] // chains, *shape[1:])
     notes = [outside_range(posterior.study, target, run) for run in planned]
     return xr.Dataset(

@@ -84,6 +84,12 @@ def stages(run: Run, steps: NDArray[np.int64]) -> NDArray[np.object_]:
     The re-warm-up is a rise of the learning rate at the start, whatever its length; the start of a run
     without one is its first twentieth. Then come the plateau, while the learning rate is above 0.9 of its
     peak, the decay, and its end, below a fifth of the peak.
+
+    Parameters
+    ----------
+    run : Run
+    steps : ndarray of int, shape (points,)
+        From 1 to the run's last.
     """
     rate = run.schedule.learning_rates()[np.asarray(steps) - 1] / run.schedule.peak
     found = np.full(len(steps), "decay", dtype=object)

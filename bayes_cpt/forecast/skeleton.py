@@ -43,6 +43,10 @@ class Skeleton:
         """Return the skeleton of points from their values in some draws, shape (points, draws).
 
         All points are their own skeleton where a value is not finite.
+
+        Parameters
+        ----------
+        sample : ndarray, shape (points, draws)
         """
         from scipy.linalg import qr, solve_triangular
 

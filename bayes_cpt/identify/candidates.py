@@ -3,7 +3,6 @@
 import numpy as np
 
 from bayes_cpt.forecast.derived import (
-    ANNEALED,
     AT_REPLAY,
     DECAYING,
     LONG,
@@ -14,9 +13,12 @@ from bayes_cpt.forecast.derived import (
     PT_STEADY,
     REWARMED,
     SLOWER,
-    STABLE,
     STEADY,
     Typical,
+)
+from bayes_cpt.forecast.typical_runs import (
+    ANNEALED,
+    STABLE,
     annealed,
     approach,
     base_schedule,

@@ -1,14 +1,19 @@
 """What a fit leaves undetermined: what rests on the prior, what it moves with, and which run would tell."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.forecast.derived import derived_quantities, tried
+from bayes_cpt.forecast.derived import derived_quantities, effects_of, tried
 from bayes_cpt.identify.identify import IDENTIFIED, expected, partners
 from bayes_cpt.identify.information import FreeParameters
-from bayes_cpt.inference.posterior import PRIOR_DRAWS, Posterior, contraction
+from bayes_cpt.inference.posterior import (
+    PRIOR_DRAWS,
+    Posterior,
+    StackedPosterior,
+    contraction,
+)
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.priors.draws import draw_priors
 
@@ -39,9 +44,13 @@ def determination(posterior: Posterior, interval: float = 0.9) -> "pd.DataFrame"
         validation set. Columns quantity, domain, kind, mean, sd, lower, upper, contraction (see
         `bayes_cpt.inference.posterior.contraction`), identified, tried, moves_with (rank correlations above
         0.7 in the posterior), advice and with_advice, as in `bayes_cpt.identify.identify.identifiability`;
-        what further runs would tell is computed around the posterior.
+        what further runs would tell is computed around the posterior. Of a stack the effects alone, over
+        the draws of all laws, with the advice that its heaviest law gives.
     """
     import pandas as pd
+
+    if isinstance(posterior, StackedPosterior):
+        return _of_stack(posterior, interval)
 
     frame, study = posterior.frame, posterior.study
     free = FreeParameters(frame)
@@ -55,32 +64,68 @@ def determination(posterior: Posterior, interval: float = 0.9) -> "pd.DataFrame"
     labels = [label for label in draws if label in advised.index]
     ranks = np.argsort(np.argsort(np.stack([draws[label] for label in labels]), axis=1), axis=1)
     alike = np.atleast_2d(np.corrcoef(ranks))
-    tails = [0.5 - interval / 2, 0.5 + interval / 2]
     differ = tried(frame, study)
     rows = []
     for index, label in enumerate(labels):
         kind, quantity, domain = label
-        kept = contraction(priors[label], draws[label])
         own = differ[quantity] if kind == "effect" else True
-        lower, upper = np.quantile(draws[label], tails)
-        settled = own and kept >= IDENTIFIED
+        estimate = _estimate(draws[label], priors[label], interval)
+        settled = own and estimate["identified"]
         rows.append(
             {
                 "quantity": quantity,
                 "domain": domain,
                 "kind": kind,
-                "mean": float(draws[label].mean()),
-                "sd": float(draws[label].std(ddof=1)),
-                "lower": float(lower),
-                "upper": float(upper),
-                "contraction": kept,
-                "identified": kept >= IDENTIFIED,
+                **estimate,
                 "tried": own,
                 "moves_with": partners(alike[index], labels, index),
                 "advice": "" if settled else str(advised.loc[label, "advice"]),
                 "with_advice": float(advised.loc[label, "with_advice"]),
             }
         )
+    return pd.DataFrame(rows)
+
+
+def _estimate(draws: Floats, prior: Floats, interval: float) -> dict[str, Any]:
+    kept = contraction(prior, draws)
+    lower, upper = np.quantile(draws, [0.5 - interval / 2, 0.5 + interval / 2])
+    return {
+        "mean": float(draws.mean()),
+        "sd": float(draws.std(ddof=1)),
+        "lower": float(lower),
+        "upper": float(upper),
+        "contraction": kept,
+        "identified": kept >= IDENTIFIED,
+    }
+
+
+def _of_stack(posterior: StackedPosterior, interval: float) -> "pd.DataFrame":
+    import pandas as pd
+
+    heaviest = posterior.laws[int(np.argmax(posterior.weights))]
+    advised = determination(heaviest, interval)
+    study, domains = posterior.study, posterior.frame.domains
+    drawn = [
+        derived_quantities(law.frame, study, law.parameters(count))
+        for law, count in posterior.shares()
+    ]
+    before = [
+        derived_quantities(law.frame, study, draw_priors(law.frame, count or PRIOR_DRAWS, SEED))
+        for law, count in posterior.shares(PRIOR_DRAWS)
+    ]
+    trials = {effect.name: effect.trial for effect in effects_of(heaviest.frame)}
+    rows = []
+    for row in advised[advised["kind"] == "effect"].to_dict("records"):
+        name, place = row["quantity"], domains.index(row["domain"])
+        if all(name in own for own in drawn):
+            draws, prior = (
+                np.concatenate([own[name][:, place] for own in parts]) for parts in (drawn, before)
+            )
+            estimate = _estimate(draws, prior, interval)
+            settled = estimate["identified"] and row["tried"]
+            # What the heaviest law has settled, another may leave open.
+            advice = "" if settled else row["advice"] or trials[name]
+            rows.append(row | estimate | {"moves_with": [], "advice": advice})
     return pd.DataFrame(rows)
 
 
@@ -94,13 +139,13 @@ def _quantities(posterior: Posterior, parameters: dict[str, Floats]) -> dict[Lab
             "parameter": {name: parameters[name] for name in frame.law.parameters()},
             "effect": derived_quantities(frame, posterior.study, parameters),
         }
-    found = {}
+    by_label = {}
     for kind, quantities in asked.items():
         for name, value in quantities.items():
             members = frame.domains if kind == "effect" else posterior.members(name)
             for i, member in enumerate(members):
-                found[kind, name, member] = value[:, i] if value.ndim == 2 else value
-    return found
+                by_label[kind, name, member] = value[:, i] if value.ndim == 2 else value
+    return by_label
 
 
 def _fitted(posterior: Posterior) -> Curves:

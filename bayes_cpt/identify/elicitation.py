@@ -91,12 +91,12 @@ def elicit(frame: Frame, plan: Study, statements: Sequence[Statement]) -> Elicit
     spec, changed = _respecified(free, priors, statements)
     told = [free.priors, FreeParameters(replace(frame, spec=spec)).priors]
     rows = [
-        _row(statement, [own[label].quantiles(statement.tails) for own in told], label[1])
+        _row(statement, [stated[label].quantiles(statement.tails) for stated in told], label[1])
         for label, statement in direct
     ]
-    draws = [free.assembled(columns_of(own, uniform_draws(len(own)))) for own in told]
+    draws = [free.assembled(columns_of(stated, uniform_draws(len(stated)))) for stated in told]
     rows += [
-        _row(change.statement, [change.interval(own) for own in draws], change.domain)
+        _row(change.statement, [change.interval(stated) for stated in draws], change.domain)
         for change in derived
     ]
     return Elicited(spec, changed, pd.DataFrame(rows))
@@ -142,18 +142,18 @@ def _labels(free: FreeParameters, statement: Statement) -> list[Label]:
     if statement.on is not None and names[name].dims is None:
         raise SpecError([Problem(place, "all validation sets share it", "leave on out")])
     domain = None if statement.on is None else _domain(free.frame, statement.on, place)
-    found = [label for label in free.labels if label[0] == name and domain in (None, label[1])]
-    if not found:
+    labels = [label for label in free.labels if label[0] == name and domain in (None, label[1])]
+    if not labels:
         problem = f"{name} is not sampled there"
         raise SpecError([Problem(place, problem, "state it where the model has it, and not fixed")])
-    return found
+    return labels
 
 
 def _domain(frame: Frame, name: str | None, place: str) -> str:
     roles = dict(zip(frame.roles, frame.domains, strict=True))
-    found = roles.get(str(name), str(name))
-    if found in frame.domains:
-        return found
+    domain = roles.get(str(name), str(name))
+    if domain in frame.domains:
+        return domain
     problem = f"there is no validation set {name!r}"
     fix = f"name one of {', '.join((*frame.domains, *frame.roles))}"
     raise SpecError([Problem(place, problem, fix)])
@@ -177,18 +177,18 @@ def _respecified(
     moved = {label for label, prior in priors.items() if _differ(prior, free.priors[label])}
     replaced = {}
     for name in dict.fromkeys(label[0] for label in free.labels if label in moved):
-        own = frame.spec.priors[name]
+        before = frame.spec.priors[name]
         of_it = [s.reason for s in statements if s.parameter == name]
         about = of_it or [s.reason for s in statements if s.parameter is None]
-        reason = " ".join(dict.fromkeys([own.reason, "Elicited:", *about]))
+        reason = " ".join(dict.fromkeys([before.reason, "Elicited:", *about]))
         if (name, "all") in priors:
             replaced[name] = Prior(reason=reason, every=priors[name, "all"])
             continue
         roles = {
-            role: priors[name, domain] if (name, domain) in moved else own.of(role)
+            role: priors[name, domain] if (name, domain) in moved else before.of(role)
             for role, domain in zip(frame.roles, frame.domains, strict=True)
         }
-        roles = {role: roles.get(role, own.of(role)) for role in ROLES}
+        roles = {role: roles.get(role, before.of(role)) for role in ROLES}
         alike = roles["general"] == roles["target"]
         replaced[name] = (
             Prior(reason=reason, every=roles["general"]) if alike else Prior(reason=reason, **roles)
@@ -253,9 +253,9 @@ def prior_lines(parameter: str, prior: Prior) -> list[str]:
     """
     lines = [f"[priors.{parameter}]", f"reason = {toml_value(prior.reason)}"]
     for role in ("every", *ROLES):
-        own = getattr(prior, role)
-        if own is not None:
-            keys = own.model_dump(exclude_none=True).items()
+        family = getattr(prior, role)
+        if family is not None:
+            keys = family.model_dump(exclude_none=True).items()
             inner = ", ".join(f"{key} = {toml_value(value)}" for key, value in keys)
             lines.append(f"{role} = {{ {inner} }}")
     return lines

@@ -66,8 +66,8 @@ def identifiability(study: Study, spec: ModelSpec) -> "pd.DataFrame":
     generator = np.random.default_rng(SEED)
     places = SPREAD * generator.standard_normal((PLACES, len(free.labels)))
     places[0] = 0.0
-    found = expected(free, study, setup.curves, places)
-    return found.assign(advice=found["advice"].where(~found["identified"] | ~found["tried"], ""))
+    table = expected(free, study, setup.curves, places)
+    return table.assign(advice=table["advice"].where(~table["identified"] | ~table["tried"], ""))
 
 
 def expected(
@@ -98,28 +98,28 @@ def expected(
 
     directions = quantity_directions(free, study, places, coefficients=coefficients)
     candidates = candidate_runs(free.frame, Typical.of(study))
-    found: dict[str, list[Floats]] = {"kept": [], "added": [], "alike": [], "sd": []}
+    at_places: dict[str, list[Floats]] = {"kept": [], "added": [], "alike": [], "sd": []}
     for index, place in enumerate(places):
         slopes = np.stack([slope[index] for slope in directions.values()])
         told = np.eye(place.size) + np.sum(list(information(free, curves, place).values()), axis=0)
         more = information(free, candidates, place).values()
         covariance = covariance_left(slopes, told)
         sd = np.sqrt(np.diag(covariance))
-        found["sd"].append(sd)
-        found["alike"].append(ratio(covariance, sd[:, None] * sd, where_none=0.0))
-        found["kept"].append(contractions(slopes, told))
-        found["added"].append(np.stack([contractions(slopes, told + one) for one in more]))
-    medians = {name: np.median(np.stack(values), axis=0) for name, values in found.items()}
+        at_places["sd"].append(sd)
+        at_places["alike"].append(ratio(covariance, sd[:, None] * sd, where_none=0.0))
+        at_places["kept"].append(contractions(slopes, told))
+        at_places["added"].append(np.stack([contractions(slopes, told + one) for one in more]))
+    medians = {name: np.median(np.stack(values), axis=0) for name, values in at_places.items()}
     names = list(dict.fromkeys(curve.run for curve in candidates.curves))
     differ = tried(free.frame, study)
     trials = {effect.name: effect.trial for effect in effects_of(free.frame)}
     rows = []
     for index, (kind, quantity, domain) in enumerate(directions):
         kept = float(medians["kept"][index])
-        own = differ.get(quantity, True) if kind == "effect" else True
+        is_tried = differ.get(quantity, True) if kind == "effect" else True
         added = dict(zip(names, medians["added"][:, index], strict=True))
         best = max(added, key=lambda name: added[name])
-        advice = best if own or kept < IDENTIFIED else trials[quantity]
+        advice = best if is_tried or kept < IDENTIFIED else trials[quantity]
         rows.append(
             {
                 "quantity": quantity,
@@ -128,7 +128,7 @@ def expected(
                 "contraction": kept,
                 "sd": float(medians["sd"][index]),
                 "identified": kept >= IDENTIFIED,
-                "tried": own,
+                "tried": is_tried,
                 "moves_with": partners(medians["alike"][index], list(directions), index),
                 "advice": advice,
                 "with_advice": float(added[advice]),
@@ -156,7 +156,7 @@ def quantity_directions(
     """
     size = places.shape[1]
     law = free.frame.law
-    found = {
+    directions = {
         ("parameter", name, member): np.tile(np.eye(size)[i], (len(places), 1))
         for i, (name, member) in enumerate(free.labels)
         if name in law.parameters()
@@ -177,8 +177,8 @@ def quantity_directions(
             members = free.frame.domains if value.ndim == 2 else ("all",)
             for i, member in enumerate(members):
                 if slopes[..., i].any():
-                    found[kind, name, member] = slopes[..., i]
-    return found
+                    directions[kind, name, member] = slopes[..., i]
+    return directions
 
 
 def contractions(slopes: Floats, told: Floats) -> Floats:
@@ -224,24 +224,24 @@ def covariance_left(slopes: Floats, told: Floats) -> Floats:
 
 
 def partners(
-    own: Floats, labels: list[tuple[str, str, str]], index: int
+    correlations: Floats, labels: list[tuple[str, str, str]], index: int
 ) -> list[tuple[str, str, float]]:
     """Return the quantities of the same kind that one correlates with strongly, strongest first.
 
     Parameters
     ----------
-    own : ndarray, shape (quantities, quantities)
+    correlations : ndarray, shape (quantities, quantities)
         Correlations of the quantities.
     labels : list of tuple of str
         Kind, name and validation set of each.
     index : int
         Of the one.
     """
-    order = np.argsort(-np.abs(own))
-    found = []
+    order = np.argsort(-np.abs(correlations))
+    strongest = []
     for other in order:
         kind, name, member = labels[other]
-        strong = abs(own[other]) > STRONG_CORRELATION
+        strong = abs(correlations[other]) > STRONG_CORRELATION
         if other != index and kind == labels[index][0] and strong:
-            found.append((name, member, float(own[other])))
-    return found[:PARTNERS]
+            strongest.append((name, member, float(correlations[other])))
+    return strongest[:PARTNERS]

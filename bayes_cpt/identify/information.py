@@ -50,13 +50,13 @@ class FreeParameters:
     def priors(self) -> dict[tuple[str, str], Distribution]:
         """The prior of each, by parameter and validation set (``all`` where it is shared)."""
         roles = dict(zip(self.frame.domains, self.frame.roles, strict=True))
-        found: dict[tuple[str, str], Distribution] = {}
+        by_label: dict[tuple[str, str], Distribution] = {}
         for name, info in self.frame.parameters().items():
             for member in self.frame.coords()[info.dims] if info.dims else ("all",):
                 prior = self.frame.spec.priors[name].of(roles.get(member))
                 if not isinstance(prior, Fixed):
-                    found[name, member] = prior
-        return found
+                    by_label[name, member] = prior
+        return by_label
 
     @property
     def labels(self) -> list[tuple[str, str]]:
@@ -88,15 +88,15 @@ class FreeParameters:
         """
         draws = len(next(iter(columns.values())))
         roles = dict(zip(self.frame.domains, self.frame.roles, strict=True))
-        found = {}
+        parameters = {}
         for name, info in self.frame.parameters().items():
             filled = []
             for member in self.frame.coords()[info.dims] if info.dims else ("all",):
                 prior = self.frame.spec.priors[name].of(roles.get(member))
                 fixed = np.full(draws, prior.value) if isinstance(prior, Fixed) else None
                 filled.append(columns[name, member] if fixed is None else fixed)
-            found[name] = np.stack(filled, axis=1) if info.dims else filled[0]
-        return found
+            parameters[name] = np.stack(filled, axis=1) if info.dims else filled[0]
+        return parameters
 
     def places(self, values: dict[str, Floats]) -> Floats:
         """Return places, shape (draws, free), from parameters of shape (draws, ...).
@@ -110,9 +110,9 @@ class FreeParameters:
         columns = []
         for (name, member), prior in self.priors.items():
             dims = self.frame.parameters()[name].dims
-            own = values[name][:, coords[dims].index(member)] if dims else values[name]
+            member_values = values[name][:, coords[dims].index(member)] if dims else values[name]
             center, spread = prior.center, prior.spread
-            columns.append((prior.to_scale(own) - center) / spread)
+            columns.append((prior.to_scale(member_values) - center) / spread)
         return np.stack(columns, axis=1)
 
 
@@ -146,14 +146,14 @@ def information(free: FreeParameters, curves: Curves, place: Floats) -> dict[str
         coefficients = frame.law.coefficients(here, np)
     design = frame.residual_design(curves)
     scales = frame.residual_scales(curves.points, design.pretraining, here, coefficients, np)
-    found: dict[str, Floats] = {}
+    by_run: dict[str, Floats] = {}
     for index, curve in enumerate(curves.curves):
         first, last = int(design.first[index]), int(design.last[index])
         count = min(POINTS_PER_CURVE, last - first)
         rows = np.unique(np.linspace(first, last - 1, count).astype(np.int64))
         told = _told(slopes[rows], _covariance(rows, curves, design, scales))
-        found[curve.run] = found.get(curve.run, 0.0) + told
-    return found
+        by_run[curve.run] = by_run.get(curve.run, 0.0) + told
+    return by_run
 
 
 def finite(slopes: Floats) -> Floats:
@@ -192,7 +192,7 @@ def _covariance(
 
     def placed(along: tuple[slice | None, ...]) -> Placed:
         return Placed(
-            Scales(*(np.broadcast_to(own, (1, count))[0, rows][along] for own in sizes)),
+            Scales(*(np.broadcast_to(size, (1, count))[0, rows][along] for size in sizes)),
             curves.points.steps[rows][along],
             design.floating[rows][along],
             # Points that are measured leave nothing to extrapolate.

@@ -86,7 +86,7 @@ def relevant(
     before = [change.values(free.assembled(columns)) for change in changes]
     # Half a turn of a quasi-random sequence is as good as another draw.
     anew = dict(zip(priors, (uniform + 0.5).T % 1.0, strict=True))
-    found = []
+    moving = []
     for label in labels:
         drawn = columns | {label: priors[label].quantiles(anew[label])}
         after = [change.values(free.assembled(drawn)) for change in changes]
@@ -94,9 +94,9 @@ def relevant(
             low, high = np.quantile(other - one, change.statement.tails)
             lower, upper = change.statement.interval
             if high - low > LEAST_SHARE * (upper - lower):
-                found.append(label)
+                moving.append(label)
                 break
-    return found
+    return moving
 
 
 def nearest(
@@ -136,11 +136,11 @@ def nearest(
         return [change.values(parameters) for change in changes]
 
     def missed(values: list[Floats]) -> Floats:
-        found = [
-            np.quantile(own, change.statement.tails)
-            for own, change in zip(values, changes, strict=True)
+        reached = [
+            np.quantile(drawn_values, change.statement.tails)
+            for drawn_values, change in zip(values, changes, strict=True)
         ]
-        return np.asarray((np.concatenate(found) - wanted) / widths)
+        return np.asarray((np.concatenate(reached) - wanted) / widths)
 
     unknown = np.zeros(2 * size)
     values = drawn(unknown)
@@ -152,8 +152,8 @@ def nearest(
         scores = _scores([places[label] for label in moving], unknown)
         slopes = np.concatenate(
             [
-                _slopes(own, c.statement.tails, scores)
-                for own, c in zip(values, changes, strict=True)
+                _slopes(of_change, c.statement.tails, scores)
+                for of_change, c in zip(values, changes, strict=True)
             ]
         )
         slopes /= widths[:, None]
@@ -195,13 +195,13 @@ def _slopes(values: Floats, tails: tuple[float, float], scores: Floats) -> Float
     The mass below a value changes by the mean score of the draws below it, and its quantile by that over
     the density there.
     """
-    found = []
+    slopes = []
     for tail in tails:
         near = np.quantile(values, [max(tail - NEAR, 0.001), tail, min(tail + NEAR, 0.999)])
         share = min(tail + NEAR, 0.999) - max(tail - NEAR, 0.001)
         below = np.mean(scores * (values <= near[1])[:, None], axis=0)
-        found.append(-below * (near[2] - near[0]) / share)
-    return np.stack(found)
+        slopes.append(-below * (near[2] - near[0]) / share)
+    return np.stack(slopes)
 
 
 def _moved(prior: Distribution, shift: float, factor: float) -> tuple[float, float]:
@@ -219,8 +219,8 @@ def _inside(prior: Distribution, center: float) -> float:
 
 def _give_up(free: FreeParameters, changes: list[Change], values: list[Floats]) -> None:
     problems = []
-    for change, own in zip(changes, values, strict=True):
-        low, high = np.quantile(own, change.statement.tails)
+    for change, drawn in zip(changes, values, strict=True):
+        low, high = np.quantile(drawn, change.statement.tails)
         problems.append(
             Problem(
                 f"statement: {change.statement.words}",

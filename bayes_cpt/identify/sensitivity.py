@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from bayes_cpt.forecast.derived import derived_quantities
 from bayes_cpt.forecast.predict import planned_curves
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.inference.stacked import one_law
 from bayes_cpt.model.log_densities import log_likelihoods, log_priors
 from bayes_cpt.model.setup import fitted_setup
 from bayes_cpt.model.simulate import expected_loss
@@ -63,6 +64,7 @@ def sensitivity(
     """
     import pandas as pd
 
+    one_law(posterior, "what leans on the prior")
     parameters = posterior.parameters(draws)
     chains = posterior.tree["posterior"].sizes["chain"]
     asked = _quantities(posterior, parameters, plan)
@@ -126,7 +128,7 @@ def _quantities(
 ) -> dict[tuple[str, str, str], Floats]:
     """Return draws of everything asked about, by kind, quantity and validation set."""
     frame = posterior.frame
-    found: dict[tuple[str, str, str], Floats] = {}
+    quantities: dict[tuple[str, str, str], Floats] = {}
     for kind, values in (
         ("parameter", parameters),
         ("coefficient", frame.law.coefficients(parameters, np)),
@@ -135,14 +137,14 @@ def _quantities(
         for name, value in values.items():
             members = posterior.members(name) if kind != "effect" else frame.domains
             for i, member in enumerate(members):
-                found[kind, name, member] = value[:, i] if value.ndim == 2 else value
+                quantities[kind, name, member] = value[:, i] if value.ndim == 2 else value
     at = _last_steps(posterior, plan)
     _, curves = planned_curves(posterior, plan, at=at)
     losses = expected_loss(frame, parameters, curves)
     for i, curve in enumerate(curves.curves):
-        found["last loss", curve.run, curve.domain] = losses[:, i]
+        quantities["last loss", curve.run, curve.domain] = losses[:, i]
     # A fixed value, or a coefficient that the law does not use, is as it is.
-    return {key: value for key, value in found.items() if np.ptp(value) > 0}
+    return {key: value for key, value in quantities.items() if np.ptp(value) > 0}
 
 
 def _last_steps(posterior: Posterior, plan: "Study | str | Path | None") -> "pd.DataFrame":
@@ -206,8 +208,8 @@ def _diagnosis(prior: float, likelihood: float, prior_noise: float, data_noise: 
 def _strongest(moved: dict[str, Floats]) -> list[str]:
     """Return the priors that move each quantity most when they are scaled alone."""
     names, values = list(moved), np.stack(list(moved.values()), axis=1)
-    found = []
-    for own in values:
-        order = np.argsort(own)[::-1][:NAMED]
-        found.append(", ".join(names[i] for i in order if own[i] >= THRESHOLD / 2))
-    return found
+    named = []
+    for distances in values:
+        order = np.argsort(distances)[::-1][:NAMED]
+        named.append(", ".join(names[i] for i in order if distances[i] >= THRESHOLD / 2))
+    return named

@@ -128,10 +128,10 @@ def read_statements(path: str | Path) -> tuple[str, tuple[Statement, ...]]:
     place = Path(path)
     table = read_toml(place, SpecError)
     try:
-        found = _Statements.model_validate(table)
+        checked = _Statements.model_validate(table)
     except ValidationError as error:
         raise SpecError([_problem(detail, place) for detail in error.errors()]) from None
-    return found.name, found.statements
+    return checked.name, checked.statements
 
 
 def _problem(detail: Any, place: Path) -> Problem:

@@ -50,7 +50,17 @@ def separate_paces(position, paces, offset):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, error_model="numpy")
 def join_paces(position, paces, offset):  # type: ignore[no-untyped-def]
-    """Turn the two paces into mean and ratio, in place: what `separate_paces` undoes."""
+    """Turn the two paces into mean and ratio, in place: what `separate_paces` undoes.
+
+    Parameters
+    ----------
+    position : ndarray, shape (dimensions,)
+        Unconstrained values of all sampled numbers.
+    paces : ndarray of int, shape (3,)
+        Where those of `bayes_cpt.model.compiled.kernels.PACES` stand in it, -1 where they are not sampled.
+    offset : float
+        Unconstrained slow memory less unconstrained memory where the two are equal.
+    """
     if _sampled(paces, position.size):
         ratio = position[paces[1]] - position[paces[0]] - offset
         position[paces[0]] += _log_mean(_share(position, paces), ratio)

@@ -97,7 +97,13 @@ class Density:
         return float(scales[0] - scales[1])
 
     def in_metric(self, metric: Metric) -> Callable[[Floats], tuple[float, Floats]]:
-        """Return the function of white coordinates: log density and gradient."""
+        """Return the function of white coordinates: log density and gradient.
+
+        Parameters
+        ----------
+        metric : Metric
+            White coordinates; the function takes some, shape (dimensions,).
+        """
         center, factor = np.ascontiguousarray(metric.center), np.ascontiguousarray(metric.factor)
         priors, paces, offset = self.priors, self.paces, self._pace_offset
         likelihood, (loss, *data) = self.likelihood, self.arrays
@@ -117,7 +123,13 @@ class Density:
         return log_density
 
     def unconstrained(self, positions: Floats) -> Floats:
-        """Return each number's unconstrained value at a sampler's positions, shape (..., dimensions)."""
+        """Return each number's unconstrained value at a sampler's positions, shape (..., dimensions).
+
+        Parameters
+        ----------
+        positions : ndarray, shape (..., dimensions)
+            Annealing paces as mean and ratio.
+        """
         separated = np.array(positions, dtype=np.float64, order="C")
         for position in separated.reshape(-1, self.places.size):
             separate_paces(position, self.paces, self._pace_offset)
@@ -127,6 +139,11 @@ class Density:
         """Return the free variables at a sampler's positions of shape (..., dimensions).
 
         Each has the shape (..., members) of its coordinate, or (...) where it is shared.
+
+        Parameters
+        ----------
+        positions : ndarray, shape (..., dimensions)
+            Annealing paces as mean and ratio.
         """
         kind, _, _, lower, upper = self.priors
         values = self.unconstrained(positions)
@@ -145,6 +162,10 @@ class Density:
 
 def density_of(model: "pm.Model") -> Density:
     """Return the log density of a model that `bayes_cpt.model.build.build_model` made.
+
+    Parameters
+    ----------
+    model : pymc.Model
 
     Raises
     ------
@@ -238,6 +259,27 @@ def prior_density(  # type: ignore[no-untyped-def]
     A bounded log-normal is sampled as the logit of where it lies between its bounds; every other prior is
     normal in what is sampled.
 
+    Parameters
+    ----------
+    white : ndarray, shape (dimensions,)
+        Where to evaluate.
+    metric_center : ndarray, shape (dimensions,)
+        Where white coordinates of 0 lie.
+    factor : ndarray, shape (dimensions, dimensions)
+        What a unit step of each white coordinate does.
+    kind : ndarray of int, shape (dimensions,)
+        `NORMAL`, `LOG_NORMAL`, `LOGIT_NORMAL` or `BOUNDED`.
+    center, spread, lower, upper : ndarray, shape (dimensions,)
+        Of the priors, on the scale on which they are normal; bounds on that of the values.
+    paces : ndarray of int, shape (3,)
+        Where the annealing paces stand among the sampled numbers.
+    offset : float
+        Unconstrained slow memory less unconstrained memory where the two are equal.
+    places : ndarray of int, shape (dimensions,)
+        Where the sampled numbers stand among all values of the law.
+    template : ndarray, shape (values,)
+        All values of the law, the fixed ones filled in.
+
     Returns
     -------
     total : float
@@ -280,7 +322,23 @@ def prior_density(  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)
 def white_gradient(slopes, places, position, slope, gradient, factor, paces, offset):  # type: ignore[no-untyped-def]
-    """Return the gradient by white coordinates: of the priors, and of the likelihood of all curves."""
+    """Return the gradient by white coordinates: of the priors, and of the likelihood of all curves.
+
+    Parameters
+    ----------
+    slopes : ndarray, shape (curves, values)
+        Of each curve's log likelihood by the values of the law.
+    places : ndarray of int, shape (dimensions,)
+        Where the sampled numbers stand among these.
+    position, slope, gradient : ndarray, shape (dimensions,)
+        What `prior_density` returns; the last is overwritten.
+    factor : ndarray, shape (dimensions, dimensions)
+        What a unit step of each white coordinate does.
+    paces : ndarray of int, shape (3,)
+        Where the annealing paces stand among the sampled numbers.
+    offset : float
+        Unconstrained slow memory less unconstrained memory where the two are equal.
+    """
     size = position.size
     for a in range(size):
         along = 0.0

@@ -26,8 +26,14 @@ if TYPE_CHECKING:
     import xarray as xr
 
 FORMAT = 1
+# A file that holds fits of several laws; versions that know no stacks must refuse it.
+STACK_FORMAT = 2
 GROUPS = ("posterior", "sample_stats", "study")
 STUDY_FILES = ("study.toml", "losses.csv", "lr.csv")
+# Attribute of a stack, and how its children are called, which hold a fit each.
+WEIGHTS, LAW = "weights", "law_"
+# Weights are written with all their digits.
+ROUNDING = 1e-9
 # A fit is megabytes; a file that claims more is made to fill the memory.
 LARGEST = 4 * 2**30
 
@@ -36,8 +42,20 @@ class FitFileError(BayesCPTError, ValueError):
     """A file that is not a fit, or a fit that this version cannot read."""
 
 
-def read_fit(path: str | Path) -> "tuple[xr.DataTree, Study, Frame]":
-    """Return the draws, the study and the frame that a fit's file holds.
+type Law = "tuple[xr.DataTree, Study, Frame]"
+
+
+def read_fit(path: str | Path) -> "tuple[xr.DataTree, list[Law]]":
+    """Return what a fit's file holds: draws, study and frame of each law in it; one, unless it is a stack.
+
+    Parameters
+    ----------
+    path : path
+
+    Parameters
+    ----------
+    path : str or Path
+        A netCDF file.
 
     Raises
     ------
@@ -47,28 +65,61 @@ def read_fit(path: str | Path) -> "tuple[xr.DataTree, Study, Frame]":
     source = Path(path)
     tree = _tree(source)
     try:
-        if missing := [name for name in GROUPS if name not in tree.children]:
-            raise ValueError(f"it has no {missing[0]}")
-        spec = parse_spec(_table(tree, "spec"), str(source))
-        reference = Reference(**_table(tree, "reference"))
-        domains, roles = _texts(tree, "domains"), _texts(tree, "roles")
-        if not all(_positive(value) for value in vars(reference).values()):
-            raise ValueError("the reference is not four positive numbers")
-        if roles != ROLES[: len(domains)] or len(set(domains)) != len(roles) or not domains:
-            raise ValueError("validation sets and roles do not belong together")
-        study = _study(tree, source)
-        frame = Frame(spec, domains, roles, reference, last_pretraining_step(study))
-        _check_draws(tree, frame)
-        _texts(tree, "problems")
-        int(tree.attrs["seed"])
-        if domains != (study.general, study.target)[: len(domains)]:
-            raise ValueError("its study has other validation sets")
+        laws = [_law(part, source) for part in _parts(tree)]
     # The study's files are written to a temporary folder, which may be full.
     except (BayesCPTError, OSError):
         raise
     # Whatever else a damaged or forged file makes the libraries say.
     except Exception as error:
         raise _damaged(source, error) from None
+    return tree, laws
+
+
+def is_stack(tree: "xr.DataTree") -> bool:
+    """Return whether a tree is that of a stack of laws (see `bayes_cpt.inference.stacked`).
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+    """
+    return WEIGHTS in tree.attrs
+
+
+def _parts(tree: "xr.DataTree") -> "list[xr.DataTree]":
+    """Return the trees of single laws in a file."""
+    if not is_stack(tree):
+        return [tree]
+    weights = json.loads(tree.attrs[WEIGHTS])
+    if not weights or not all(_positive(weight) for weight in weights):
+        raise ValueError("the weights of its laws are not positive numbers")
+    if abs(sum(weights) - 1.0) > ROUNDING:
+        raise ValueError("the weights of its laws do not add up to 1")
+    names = [f"{LAW}{index}" for index in range(len(weights))]
+    if set(names) != set(tree.children):
+        raise ValueError("it has not as many laws as weights")
+    _texts(tree, "problems")
+    int(tree.attrs["seed"])
+    return [tree.children[name] for name in names]
+
+
+def _law(tree: "xr.DataTree", source: Path) -> Law:
+    """Return draws, study and frame of the fit of one law."""
+    if missing := [name for name in GROUPS if name not in tree.children]:
+        raise ValueError(f"it has no {missing[0]}")
+    spec = parse_spec(_table(tree, "spec"), str(source))
+    reference = Reference(**_table(tree, "reference"))
+    domains, roles = _texts(tree, "domains"), _texts(tree, "roles")
+    if not all(_positive(value) for value in vars(reference).values()):
+        raise ValueError("the reference is not four positive numbers")
+    if roles != ROLES[: len(domains)] or len(set(domains)) != len(roles) or not domains:
+        raise ValueError("validation sets and roles do not belong together")
+    study = _study(tree, source)
+    frame = Frame(spec, domains, roles, reference, last_pretraining_step(study))
+    _check_draws(tree, frame)
+    _texts(tree, "problems")
+    int(tree.attrs["seed"])
+    if domains != (study.general, study.target)[: len(domains)]:
+        raise ValueError("its study has other validation sets")
     return tree, study, frame
 
 
@@ -86,9 +137,10 @@ def _tree(source: Path) -> "xr.DataTree":
     if isinstance(opened, FitFileError):
         raise opened
     format_number = int(opened.attrs["bayes_cpt_format"])
-    if format_number > FORMAT:
+    newest = max(FORMAT, STACK_FORMAT)
+    if format_number > newest:
         raise FitFileError(
-            f"{source}: the fit has format {format_number}, and this version reads up to {FORMAT}. "
+            f"{source}: the fit has format {format_number}, and this version reads up to {newest}. "
             "Upgrade bayes-cpt."
         )
     return opened

@@ -1,19 +1,20 @@
 """The posterior of a study: draws, specification and study in one object and one file."""
 
 import json
-import tempfile
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.files import replacing
-from bayes_cpt.inference.fit_files import FORMAT, FitFileError, read_fit
+from bayes_cpt.inference.fit_files import FORMAT, WEIGHTS, FitFileError, is_stack, read_fit
 from bayes_cpt.inference.law_checks import LawChecks
-from bayes_cpt.laws.law import SHARED
+from bayes_cpt.inference.mixing import apportioned, stack_error, stack_name
+from bayes_cpt.inference.trees import build_tree, contraction, mixing, moments, study_group
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.study import Study
@@ -27,6 +28,7 @@ __all__ = [
     "FORMAT",
     "FitFileError",
     "Posterior",
+    "StackedPosterior",
     "build_tree",
     "contraction",
     "load",
@@ -93,6 +95,24 @@ class Posterior:
         """The seed of the fit."""
         return int(self.tree.attrs["seed"])
 
+    @property
+    def chains(self) -> int:
+        """How many chains its draws come in."""
+        return int(self.tree["posterior"].sizes["chain"])
+
+    def shares(self, draws: int | None = None) -> "tuple[tuple[Posterior, int | None], ...]":
+        """Return the posterior of each law behind the draws, and how many of them are its.
+
+        What turns draws into losses does so law by law and puts the draws together: a fit of one law has
+        one share, that of all (`StackedPosterior` has others).
+
+        Parameters
+        ----------
+        draws : int, optional
+            As in `parameters`.
+        """
+        return ((self, draws),)
+
     def parameters(self, draws: int | None = None) -> dict[str, Floats]:
         """Return sampled (and fixed) parameters, shape (draws, ...), chains one after the other.
 
@@ -138,8 +158,8 @@ class Posterior:
                     continue
                 rows.append(
                     {"quantity": name, "domain": member, "kind": kind}
-                    | _moments(draws, interval)
-                    | _convergence(draws)
+                    | moments(draws, interval)
+                    | mixing(draws)
                     | {"contraction": contraction(priors[name][..., i], draws)}
                 )
         return pd.DataFrame(rows)
@@ -153,18 +173,40 @@ class Posterior:
         return {name: v if v.ndim == 2 else v[:, None] for name, v in found.items()}
 
     def prior_draws(self, quantity: str, domain: str) -> Floats:
-        """Return prior draws of a quantity of `summary`, shape (draws,)."""
+        """Return prior draws of a quantity of `summary`, shape (draws,).
+
+        Parameters
+        ----------
+        quantity : str
+            Of the table's column of that name.
+        domain : str
+            A validation set, or ``"all"`` where they share the quantity.
+        """
         members = self.members(quantity)
         return self._prior_quantities[quantity][:, members.index(domain)]
 
     def draws(self, quantity: str, domain: str) -> Floats:
-        """Return posterior draws of a quantity of `summary`, shape (chains, draws)."""
+        """Return posterior draws of a quantity of `summary`, shape (chains, draws).
+
+        Parameters
+        ----------
+        quantity : str
+            Of the table's column of that name.
+        domain : str
+            A validation set, or ``"all"`` where they share the quantity.
+        """
         values = self.tree["posterior"][quantity].to_numpy()
         members = self.members(quantity)
         return np.asarray(values if values.ndim == 2 else values[..., members.index(domain)])
 
     def members(self, quantity: str) -> tuple[str, ...]:
-        """Return the validation sets of a quantity of `summary`, ``("all",)`` where they share it."""
+        """Return the validation sets of a quantity of `summary`, ``("all",)`` where they share it.
+
+        Parameters
+        ----------
+        quantity : str
+            Of the table's column of that name.
+        """
         posterior = self.tree["posterior"].to_dataset()
         along = [str(name) for name in posterior[quantity].dims[2:]]
         return tuple(str(name) for name in posterior[along[0]].to_numpy()) if along else ("all",)
@@ -178,7 +220,15 @@ class Posterior:
         return found
 
     def predict(self, plan: "Study | str | Path | None" = None, **options: Any) -> "xr.Dataset":
-        """Return predictive curves of a plan (see `bayes_cpt.forecast.predict.predict`)."""
+        """Return predictive curves of a plan (see `bayes_cpt.forecast.predict.predict`).
+
+        Parameters
+        ----------
+        plan : Study, str or Path, optional
+            Runs to predict; the fitted ones unless given.
+        **options
+            As `bayes_cpt.forecast.predict.predict` takes them.
+        """
         return cast("xr.Dataset", view(self, "predict", plan, **options))
 
     def report(self, path: "str | Path | None" = None, **options: Any) -> Any:
@@ -213,110 +263,142 @@ class Posterior:
             partial.write_bytes(content)
 
 
+@dataclass(frozen=True, eq=False)
+class StackedPosterior(Posterior):
+    """Draws of losses from several laws; `tree`, `study` and `frame` are as in `Posterior`.
+
+    Parameters
+    ----------
+    laws : tuple of Posterior
+        Fits of the same study, each of one law.
+    weights : tuple of float
+        The share of the draws of each, above 0; they add up to 1.
+
+    Notes
+    -----
+    `frame` is that of the law with the largest weight: validation sets, reference and phase, which all
+    share. Its name is that of the whole stack.
+    """
+
+    laws: tuple[Posterior, ...]
+    weights: tuple[float, ...]
+
+    @classmethod
+    def of_tree(cls, tree: "xr.DataTree", laws: Sequence[Posterior]) -> Self:
+        """Return the stack of a tree whose laws have been read.
+
+        Parameters
+        ----------
+        tree : xarray.DataTree
+            Attributes hold weights, seed and problems; the children are the trees of the laws.
+        laws : sequence of Posterior
+        """
+        weights = tuple(json.loads(tree.attrs[WEIGHTS]))
+        heaviest = laws[int(np.argmax(weights))]
+        named = heaviest.frame.spec.model_copy(
+            update={"name": stack_name([law.frame.spec.name for law in laws], weights)}
+        )
+        frame = replace(heaviest.frame, spec=named)
+        return cls(tree, heaviest.study, frame, tuple(laws), weights)
+
+    @property
+    def law_fits(self) -> bool:
+        """Whether no check of any of the laws alarms."""
+        return all(law.law_fits for law in self.laws)
+
+    @property
+    def chains(self) -> int:
+        """One: the chains of different laws have nothing to do with each other."""
+        return 1
+
+    def shares(self, draws: int | None = None) -> tuple[tuple[Posterior, int | None], ...]:
+        """Return the posterior of each law, and how many of the draws are its, by weight.
+
+        Parameters
+        ----------
+        draws : int, optional
+            In all, and no more than there are; as many as the weights allow unless given.
+        """
+        sizes = [law.tree["posterior"].sizes for law in self.laws]
+        most = min(size["draw"] / weight for size, weight in zip(sizes, self.weights, strict=True))
+        chains = max(size["chain"] for size in sizes)
+        wanted = most if draws is None else min(most, max(draws // chains, 1))
+        counts = apportioned(np.array(self.weights), int(wanted))
+        parts = zip(self.laws, sizes, counts, strict=True)
+        return tuple((law, int(count) * size["chain"]) for law, size, count in parts if count)
+
+    def summary(self, interval: float = 0.9) -> "pd.DataFrame":
+        """Return `Posterior.summary` of each law, with the columns law and weight before the others.
+
+        Parameters
+        ----------
+        interval : float
+            Mass of the central credible interval.
+        """
+        import pandas as pd
+
+        tables = []
+        for law, weight in zip(self.laws, self.weights, strict=True):
+            table = law.summary(interval)
+            table.insert(0, "weight", weight)
+            table.insert(0, "law", law.frame.spec.name)
+            tables.append(table)
+        return pd.concat(tables, ignore_index=True)
+
+    def parameters(self, draws: int | None = None) -> dict[str, Floats]:
+        """Raise `StackError`: laws have different parameters.
+
+        Parameters
+        ----------
+        draws : int, optional
+        """
+        raise stack_error(self.study.name, self._names, "its parameters")
+
+    def draws(self, quantity: str, domain: str) -> Floats:
+        """Raise `StackError`: laws have different parameters.
+
+        Parameters
+        ----------
+        quantity, domain : str
+        """
+        raise stack_error(self.study.name, self._names, f"the draws of {quantity}")
+
+    def prior_draws(self, quantity: str, domain: str) -> Floats:
+        """Raise `StackError`: laws have different parameters.
+
+        Parameters
+        ----------
+        quantity, domain : str
+        """
+        raise stack_error(self.study.name, self._names, f"the prior of {quantity}")
+
+    def members(self, quantity: str) -> tuple[str, ...]:
+        """Raise `StackError`: laws have different parameters.
+
+        Parameters
+        ----------
+        quantity : str
+        """
+        raise stack_error(self.study.name, self._names, f"the validation sets of {quantity}")
+
+    @property
+    def _names(self) -> list[str]:
+        return [law.frame.spec.name for law in self.laws]
+
+
 def load(path: str | Path) -> Posterior:
-    """Read a fit that `Posterior.save` wrote. Nothing in the file is executed.
+    """Read a fit that `Posterior.save` wrote, of one law or a stack. Nothing in the file is executed.
+
+    Parameters
+    ----------
+    path : str or Path
+        A netCDF file.
 
     Raises
     ------
     FitFileError
         If there is no such file, or it is not a fit.
     """
-    return Posterior(*read_fit(path))
-
-
-def study_group(study: Study) -> "xr.Dataset":
-    """Return the files of a study as text variables, to be kept inside a fit."""
-    import xarray as xr
-
-    from bayes_cpt.study.writer import write_study
-
-    with tempfile.TemporaryDirectory() as folder:
-        write_study(study, Path(folder) / "study")
-        files = sorted((Path(folder) / "study").iterdir())
-        texts = {file.name: file.read_text(encoding="utf-8") for file in files}
-    return xr.Dataset({name: ((), text) for name, text in texts.items()})
-
-
-def build_tree(
-    frame: Frame,
-    study: Study,
-    values: dict[str, Floats],
-    statistics: dict[str, Any],
-    attributes: dict[str, Any],
-    groups: "dict[str, xr.Dataset] | None" = None,
-) -> "xr.DataTree":
-    """Return the data tree of a fit.
-
-    Parameters
-    ----------
-    frame : Frame
-    study : Study
-        What was fitted; kept inside the tree.
-    values : dict of str to ndarray, shape (chains, draws, ...)
-        All parameters.
-    statistics : dict of str to ndarray, shape (chains, draws)
-        Of the sampler.
-    attributes : dict
-        Of the whole tree.
-    groups : dict of str to Dataset, optional
-        Further groups (see `bayes_cpt.inference.groups.arviz_groups`).
-    """
-    import xarray as xr
-
-    chains, draws = next(iter(statistics.values())).shape
-    coords: dict[str, Any] = {"chain": np.arange(chains), "draw": np.arange(draws)}
-    for name, members in frame.coords().items():
-        coords[name] = list(members)
-    variables: dict[str, Any] = {}
-    for name, info in frame.parameters().items():
-        dims = ("chain", "draw", info.dims) if info.dims else ("chain", "draw")
-        variables[name] = (dims, values[name], {"units": info.unit, "long_name": info.meaning})
-    for name, value in frame.law.coefficients(values, np).items():
-        dims = ("chain", "draw") if name in SHARED else ("chain", "draw", "domain")
-        variables[name] = (dims, value)
-    stats = {name: (("chain", "draw"), value) for name, value in statistics.items()}
-    return xr.DataTree.from_dict(
-        {
-            "/": xr.Dataset(attrs=attributes),
-            "posterior": xr.Dataset(variables, coords=coords),
-            "sample_stats": xr.Dataset(
-                stats, coords={key: coords[key] for key in ("chain", "draw")}
-            ),
-            **(groups or {}),
-            "study": study_group(study),
-        }
-    )
-
-
-def contraction(prior: Floats, posterior: Floats) -> float:
-    """Return 1 - (prior mass between the posterior's quartiles / 0.5)^2.
-
-    Near 1 the data determine a quantity, near 0 the prior does. Counted in prior mass it is the same for
-    a quantity and any rising function of it.
-
-    Examples
-    --------
-    >>> wide = np.linspace(-1.0, 1.0, 2001)
-    >>> round(contraction(wide, wide), 2), round(contraction(wide, 0.1 * wide), 2)
-    (0.0, 0.99)
-    """
-    quartiles = np.quantile(posterior, [0.25, 0.75])
-    below = np.searchsorted(np.sort(prior), quartiles) / prior.size
-    return float(1.0 - ((below[1] - below[0]) / 0.5) ** 2)
-
-
-def _moments(draws: Floats, interval: float) -> dict[str, float]:
-    lower, upper = np.quantile(draws, [0.5 - interval / 2, 0.5 + interval / 2])
-    return {
-        "mean": float(draws.mean()),
-        "sd": float(draws.std(ddof=1)),
-        "lower": float(lower),
-        "upper": float(upper),
-    }
-
-
-def _convergence(draws: Floats) -> dict[str, float]:
-    from bayes_cpt.inference.sampling import convergence
-
-    rhat, bulk, tail = convergence(draws)
-    return {"ess_bulk": float(bulk), "ess_tail": float(tail), "r_hat": float(rhat)}
+    tree, laws = read_fit(path)
+    posteriors = [Posterior(*law) for law in laws]
+    return StackedPosterior.of_tree(tree, posteriors) if is_stack(tree) else posteriors[0]

@@ -119,7 +119,12 @@ class Samplable(Whitened, Protocol):
     """A log density that knows what its positions stand for."""
 
     def values(self, positions: Floats) -> dict[str, Floats]:
-        """Return named values of positions of shape (..., dimensions)."""
+        """Return named values of positions of shape (..., dimensions).
+
+        Parameters
+        ----------
+        positions : ndarray, shape (..., dimensions)
+        """
 
 
 def sample(
@@ -329,7 +334,15 @@ def _nutpie_model(density: Samplable, metric: Metric) -> Any:
 
 
 def diagnose(values: dict[str, Floats], statistics: dict[str, NDArray[Any]]) -> Diagnostics:
-    """Return the diagnostics of draws of shape (chains, draws, ...)."""
+    """Return the diagnostics of draws of shape (chains, draws, ...).
+
+    Parameters
+    ----------
+    values : dict of str to ndarray, shape (chains, draws, ...)
+        Of every variable.
+    statistics : dict of str to ndarray, shape (chains, draws)
+        At least ``diverging`` and ``reached_max_treedepth``.
+    """
     rhat, bulk, tail = {}, {}, {}
     problems = []
     for name, value in values.items():
@@ -350,7 +363,12 @@ def diagnose(values: dict[str, Floats], statistics: dict[str, NDArray[Any]]) -> 
 
 
 def convergence(value: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return R-hat, bulk ESS and tail ESS of draws of shape (chains, draws, ...), shape (...)."""
+    """Return R-hat, bulk ESS and tail ESS of draws of shape (chains, draws, ...), shape (...).
+
+    Parameters
+    ----------
+    value : ndarray, shape (chains, draws, ...)
+    """
     from arviz_stats.base import array_stats
 
     axes = {"chain_axis": 0, "draw_axis": 1}

@@ -52,7 +52,13 @@ class Whitened(Protocol):
         """Where to look first, shape (dimensions,)."""
 
     def in_metric(self, metric: Metric) -> Evaluate:
-        """Return the function of white coordinates: log density and gradient."""
+        """Return the function of white coordinates: log density and gradient.
+
+        Parameters
+        ----------
+        metric : Metric
+            White coordinates; the function takes some, shape (dimensions,).
+        """
 
 
 def laplace(model: Whitened, seed: int) -> Metric:
@@ -135,7 +141,13 @@ def _curvature_metric(density: Any, metric: Metric, mode: Floats) -> Metric:
 
 
 def empirical_metric(positions: Floats) -> Metric:
-    """Return the metric of draws, shape (draws, dimensions), shrunk towards their variances."""
+    """Return the metric of draws, shape (draws, dimensions), shrunk towards their variances.
+
+    Parameters
+    ----------
+    positions : ndarray, shape (draws, dimensions)
+        Draws, in the coordinates of a density.
+    """
     count, size = positions.shape
     covariance = np.cov(positions, rowvar=False)
     weight = count / (count + 5.0 * size)

@@ -56,6 +56,11 @@ class CriticalPoint:
     def table(self, interval: float = 0.9) -> "pd.DataFrame":
         """Return one row per replay ratio.
 
+        Parameters
+        ----------
+        interval : float
+            Mass of the intervals.
+
         Returns
         -------
         DataFrame
@@ -145,25 +150,28 @@ def critical_point(
     limit more slowly than the power: with the coefficients of Fig. 3 from 8,994 to 11,211 PT steps.
     `turning_length` tells.
     """
-    sample = LawSample.of(posterior, draws)
-    prior = LawSample.of_prior(posterior.frame, PRIOR_DRAWS)
+    samples = LawSample.of_laws(posterior, draws)
+    priors = [
+        LawSample.of_prior(law.frame, count or PRIOR_DRAWS)
+        for law, count in posterior.shares(PRIOR_DRAWS)
+    ]
     runs = posterior.study.continual_runs
     ratios = sorted({run.replay or 0.0 for run in runs}) if replays is None else list(replays)
-    study, frame = posterior.study, posterior.frame
-    return CriticalPoint(_points(sample, ratios), _points(prior, ratios), study, frame)
+    name, frame = posterior.frame.spec.name, posterior.frame
+    points, before = (_points(own, ratios, name) for own in (samples, priors))
+    return CriticalPoint(points, before, posterior.study, frame)
 
 
-def _points(sample: LawSample, replays: list[float]) -> "xr.Dataset":
-    """Return the critical point in every draw of a sample, as `CriticalPoint.draws` holds it."""
+def _points(samples: Sequence[LawSample], replays: list[float], model: str) -> "xr.Dataset":
+    """Return the critical point in every draw of some samples, as `CriticalPoint.draws` holds it."""
     import xarray as xr
 
-    rise = np.stack([_rise(sample, replay) for replay in replays], axis=1)
-    size, alpha = (sample.coefficients[name][:, :1] for name in ("A", "alpha"))
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        area = np.exp((np.log(size) - np.log(rise)) / alpha)
-    area = np.where(rise > 0, area, np.inf)
-    dims, rate = ("draw", "replay"), sample.frame.reference.learning_rate
-    power = sample.coefficients.get("rho", np.ones(sample.draws))
+    parts = [_of_law(sample, replays) for sample in samples]
+    rise, area = (np.concatenate(own) for own in zip(*parts, strict=True))
+    dims, rate = ("draw", "replay"), samples[0].frame.reference.learning_rate
+    power = np.concatenate(
+        [sample.coefficients.get("rho", np.ones(sample.draws)) for sample in samples]
+    )
     return xr.Dataset(
         {
             "rise": (dims, rise, {"units": "nats/token"}),
@@ -171,9 +179,18 @@ def _points(sample: LawSample, replays: list[float]) -> "xr.Dataset":
             "power": (("draw",), power),
             "steps": (dims, area / rate ** power[:, None], {"units": "steps"}),
         },
-        coords={"draw": np.arange(sample.draws), "replay": replays},
-        attrs={"learning_rate": rate, "model": sample.frame.spec.name},
+        coords={"draw": np.arange(len(rise)), "replay": replays},
+        attrs={"learning_rate": rate, "model": model},
     )
+
+
+def _of_law(sample: LawSample, replays: list[float]) -> tuple[Floats, Floats]:
+    """Return rise and forward area of the critical point under one law, shape (draws, replays) each."""
+    rise = np.stack([_rise(sample, replay) for replay in replays], axis=1)
+    size, alpha = (sample.coefficients[name][:, :1] for name in ("A", "alpha"))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        area = np.exp((np.log(size) - np.log(rise)) / alpha)
+    return rise, np.where(rise > 0, area, np.inf)
 
 
 def _rise(sample: LawSample, replay: float) -> Floats:

@@ -1,16 +1,16 @@
 """What a loss curve is made of: the shares of the law's terms, step by step."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.forecast.predict import planned_curves
+from bayes_cpt.forecast.plans import prepare
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws import Annealing
-from bayes_cpt.laws.law import gather
+from bayes_cpt.laws.law import Law, gather
 from bayes_cpt.model.points import Curves
 from bayes_cpt.study.study import Study
 
@@ -52,10 +52,47 @@ def decompose(
     PlanError, StudyError
         Naming what cannot be decomposed.
     """
-    target, curves = planned_curves(posterior, plan, runs=runs)
-    law, points = posterior.frame.law, curves.points
-    coefficients = law.coefficients(posterior.parameters(draws), np)
-    gathered = gather(points, coefficients)
+    target, curves, values = of_laws(posterior, plan, runs, draws, _parts)
+    parted = curve_dataset(posterior, target, curves, values)
+    return parted.assign_attrs(parts=[name for name in values if name != "expected"])
+
+
+def of_laws(
+    posterior: Posterior,
+    plan: "Study | str | Path | None",
+    runs: Collection[str] | None,
+    draws: int,
+    values_of: Callable[[Law, Curves, dict[str, Floats]], dict[str, Floats]],
+) -> tuple[Study, Curves, dict[str, Floats]]:
+    """Return a plan, its curves, and values at their points in the draws of all laws (`Posterior.shares`).
+
+    Parameters
+    ----------
+    posterior, plan, runs, draws
+        As in `decompose`.
+    values_of : callable
+        Returns values by name, shape (draws, points) or (points,), from a law, curves and coefficients.
+        What one law has no value of is 0 in its draws.
+    """
+    prepared = prepare(posterior, plan, runs=runs)
+    parts = []
+    for law, count in posterior.shares(draws):
+        curves = prepared.curves(law.frame, prepared.runs)
+        coefficients = law.frame.law.coefficients(law.parameters(count), np)
+        values = values_of(law.frame.law, curves, coefficients)
+        shape = values["expected"].shape
+        parts.append({name: np.broadcast_to(value, shape) for name, value in values.items()})
+    names = dict.fromkeys(name for part in parts for name in part)
+    pooled = {
+        name: np.concatenate([part.get(name, np.zeros_like(part["expected"])) for part in parts])
+        for name in names
+    }
+    return prepared.study, curves, pooled
+
+
+def _parts(law: Law, curves: Curves, coefficients: dict[str, Floats]) -> dict[str, Floats]:
+    """Return the parts of `decompose` and what they add up to."""
+    points, gathered = curves.points, gather(curves.points, coefficients)
     parts = {}
     for term in law.terms:
         if isinstance(term, Annealing):
@@ -63,10 +100,8 @@ def decompose(
         else:
             parts[term.name] = term.loss(points, gathered, np)
     parts["base_offset"] = law.offset_loss(points, curves.bases, coefficients, np)
-    expected = law.curve_loss(points, curves.bases, coefficients, np)
-
-    parted = curve_dataset(posterior, target, curves, {**parts, "expected": expected})
-    return parted.assign_attrs(parts=list(parts))
+    parts["expected"] = law.curve_loss(points, curves.bases, coefficients, np)
+    return parts
 
 
 def curve_dataset(
@@ -81,7 +116,7 @@ def curve_dataset(
         The plan that the curves are of.
     curves : Curves
     values : dict of str to ndarray, shape (draws, points)
-        nats/token; what is 0 in every draw may be of shape (points,).
+        nats/token.
 
     Returns
     -------
@@ -91,7 +126,7 @@ def curve_dataset(
     import xarray as xr
 
     points = curves.points
-    draws = max(loss.shape[0] for loss in values.values() if loss.ndim == 2)
+    draws = len(next(iter(values.values())))
     names = list(dict.fromkeys(curve.run for curve in curves.curves))
     domains = list(posterior.frame.domains)
     steps = np.unique(points.steps).astype(np.int64)

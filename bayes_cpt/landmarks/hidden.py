@@ -5,16 +5,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bayes_cpt.forecast.predict import planned_curves
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.landmarks.decomposition import curve_dataset
-from bayes_cpt.laws.law import gather
-from bayes_cpt.model.points import Points
+from bayes_cpt.landmarks.decomposition import curve_dataset, of_laws
+from bayes_cpt.laws.law import Law, gather
+from bayes_cpt.model.points import Curves, Points
 from bayes_cpt.study.study import Study
 
 if TYPE_CHECKING:
     import xarray as xr
+
+type Floats = NDArray[np.float64]
 
 DRAWS = 500
 # Terms that a run on general data has too.
@@ -47,19 +49,22 @@ def hidden_curves(
     PlanError, StudyError
         Naming what cannot be computed.
     """
-    target, curves = planned_curves(posterior, plan, runs=runs)
-    law, points = posterior.frame.law, curves.points
-    coefficients = law.coefficients(posterior.parameters(draws), np)
+    target, curves, values = of_laws(posterior, plan, runs, draws, _hidden)
+    return curve_dataset(posterior, target, curves, values)
+
+
+def _hidden(law: Law, curves: Curves, coefficients: dict[str, Floats]) -> dict[str, Floats]:
+    points = curves.points
     general, limit = _on_general_data(points), at_limit(points)
 
-    def loss(where: Points, names: list[str]) -> np.ndarray:
+    def loss(where: Points, names: list[str]) -> Floats:
         gathered = gather(where, coefficients)
         terms = [term for term in law.terms if term.name in names]
         return np.asarray(sum(term.loss(where, gathered, np) for term in terms))
 
     transfer = [term.name for term in law.terms if term.name not in PRETRAINING_TERMS]
     lasting = list(PRETRAINING_TERMS)
-    values = {
+    return {
         "expected": law.curve_loss(points, curves.bases, coefficients, np),
         "never_left": loss(general, lasting)
         + law.offset_loss(points, curves.bases, coefficients, np),
@@ -67,11 +72,16 @@ def hidden_curves(
         + loss(limit, transfer)
         + law.offset_loss(limit, curves.bases, coefficients, np),
     }
-    return curve_dataset(posterior, target, curves, values)
 
 
 def at_limit(points: Points) -> Points:
-    """Return points after endless CPT: what the transfer adds to the loss has reached its limit."""
+    """Return points after endless CPT: what the transfer adds to the loss has reached its limit.
+
+    Parameters
+    ----------
+    points : Points
+        Of CPT runs.
+    """
 
     def endless(name: str, values: np.ndarray) -> np.ndarray:
         grows = name in ("forward_cpt", "cpt_steps")

@@ -55,6 +55,11 @@ class Response:
     def table(self, interval: float = 0.9) -> "pd.DataFrame":
         """Return one row per validation set and value.
 
+        Parameters
+        ----------
+        interval : float
+            Mass of the intervals.
+
         Returns
         -------
         DataFrame
@@ -119,7 +124,13 @@ class Response:
         return np.asarray(balance * values[..., 0] + (1.0 - balance) * values[..., 1])
 
     def best(self, objective: Floats) -> Floats:
-        """Return the probability that each value has the lowest objective, shape (values,)."""
+        """Return the probability that each value has the lowest objective, shape (values,).
+
+        Parameters
+        ----------
+        objective : ndarray, shape (draws, values)
+            What to make small, nats/token.
+        """
         lowest = np.argmin(objective, axis=1)
         return np.asarray(np.bincount(lowest, minlength=objective.shape[1]) / objective.shape[0])
 
@@ -271,6 +282,14 @@ def main_run(
 ) -> tuple[Study, Run]:
     """Return a plan and the CPT run to vary: the one named, else the first that ends below its peak.
 
+    Parameters
+    ----------
+    posterior : Posterior
+    plan : Study, str or Path, optional
+        The fitted study unless given.
+    run : str or None
+        Name of a run of the plan.
+
     Raises
     ------
     PlanError, StudyError
@@ -298,9 +317,10 @@ def _response[Value: (float, str)](
 ) -> Response:
     import xarray as xr
 
-    sample = LawSample.of(posterior, draws)
     trials = [trial_of(value) for value in values]
-    losses = sample.losses(trials, [[0, trial.schedule.steps] for trial in trials])
+    steps = [[0, trial.schedule.steps] for trial in trials]
+    samples = LawSample.of_laws(posterior, draws)
+    losses = np.concatenate([sample.losses(trials, steps) for sample in samples])
     dims = ("draw", "value", "domain")
     ends = xr.Dataset(
         {
@@ -309,7 +329,7 @@ def _response[Value: (float, str)](
             "outside": ("value", np.array(["; ".join(note) for note in notes], dtype=object)),
         },
         coords={
-            "draw": np.arange(sample.draws),
+            "draw": np.arange(len(losses)),
             "value": values,
             "domain": list(posterior.frame.domains),
         },

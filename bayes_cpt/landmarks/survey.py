@@ -18,7 +18,7 @@ from bayes_cpt.landmarks.trials import as_study, fitted_base
 from bayes_cpt.landmarks.turning import TurningLength, turning_length
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
-from bayes_cpt.views import view
+from bayes_cpt.views import Worded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +48,18 @@ class Choices:
 
     @classmethod
     def of(cls, posterior: Posterior, target: Study, run: Run, draws: int) -> Self:
-        """Return them for a run of a plan."""
+        """Return them for a run of a plan.
+
+        Parameters
+        ----------
+        posterior : Posterior
+        target : Study
+            The plan.
+        run : Run
+            Of the plan.
+        draws : int
+            Posterior draws to use.
+        """
         runs = (*posterior.study.continual_runs, *target.continual_runs)
         replays = sorted({other.replay or 0.0 for other in runs})
         direct, rewarmed = (
@@ -66,7 +77,7 @@ class Choices:
 
 
 @dataclass(frozen=True, eq=False)
-class Survey:
+class Survey(Worded):
     """The landmarks of a plan; the responses are those of one of its runs.
 
     Parameters
@@ -98,6 +109,11 @@ class Survey:
 
     def tables(self, interval: float = 0.9) -> "dict[str, pd.DataFrame]":
         """Return all tables, by name.
+
+        Parameters
+        ----------
+        interval : float
+            Mass of the intervals.
 
         Returns
         -------
@@ -131,26 +147,6 @@ class Survey:
         replay, critical = self.run.replay or 0.0, self.choices.critical
         posterior, prior = (critical.past(self.base, by_prior=alone) for alone in (False, True))
         return float(posterior.sel(replay=replay)), float(prior.sel(replay=replay))
-
-    def verdict(self, interval: float = 0.9) -> list[str]:
-        """Return what to start from and whether general loss comes back, a short line each.
-
-        Parameters
-        ----------
-        interval : float
-            Mass of the intervals.
-        """
-        return list(view(self, "words", interval).verdict)
-
-    def sentences(self, interval: float = 0.9) -> list[str]:
-        """Return what it comes to, in sentences to act on, each with its probability.
-
-        Parameters
-        ----------
-        interval : float
-            Mass of the intervals.
-        """
-        return list(view(self, "words", interval).paragraphs)
 
 
 def survey(

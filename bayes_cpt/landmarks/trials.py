@@ -52,6 +52,13 @@ class Trial:
     def of(cls, posterior: Posterior, plan: Study, run: Run) -> Self:
         """Return a run of a plan as a trial.
 
+        Parameters
+        ----------
+        posterior : Posterior
+        plan : Study
+        run : Run
+            A CPT run of the plan.
+
         Raises
         ------
         StudyError
@@ -71,7 +78,13 @@ class Trial:
         return self.pretraining.final if self.pretraining else 0.0
 
     def with_schedule(self, schedule: Schedule) -> Self:
-        """Return the trial with another CPT schedule."""
+        """Return the trial with another CPT schedule.
+
+        Parameters
+        ----------
+        schedule : Schedule
+            Of CPT.
+        """
         return replace(self, schedule=schedule)
 
 
@@ -124,7 +137,13 @@ def read_target(
 
 
 def as_study(posterior: Posterior, plan: "Study | str | Path | None") -> Study:
-    """Return a plan, read if it is a path; the fitted study where there is none."""
+    """Return a plan, read if it is a path; the fitted study where there is none.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    plan : Study, str, Path or None
+    """
     if plan is None or isinstance(plan, Study):
         return plan or posterior.study
     from bayes_cpt.study.readers.folder import read_plan
@@ -133,7 +152,15 @@ def as_study(posterior: Posterior, plan: "Study | str | Path | None") -> Study:
 
 
 def base_losses(posterior: Posterior, plan: Study, base: Base) -> tuple[float | None, ...]:
-    """Return the measured losses of a base, where the plan has none those of the same base in the study."""
+    """Return the measured losses of a base, where the plan has none those of the same base in the study.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    plan : Study
+    base : Base
+        Of the plan.
+    """
     losses = [plan.base_loss(base.name, domain) for domain in posterior.frame.domains]
     study = posterior.study
     if any(other.name == base.name and other.schedule == base.schedule for other in study.bases):
@@ -144,6 +171,13 @@ def base_losses(posterior: Posterior, plan: Study, base: Base) -> tuple[float | 
 
 def fitted_base(posterior: Posterior, plan: Study, run: Run) -> Base:
     """Return the base of a CPT run, which the fit must be about.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    plan : Study
+    run : Run
+        Of the plan.
 
     Raises
     ------
@@ -181,6 +215,12 @@ class LawSample:
     def of(cls, posterior: Posterior, draws: int) -> Self:
         """Return the coefficients in about as many draws, spread evenly over the chains.
 
+        Parameters
+        ----------
+        posterior : Posterior
+        draws : int
+            About how many.
+
         Raises
         ------
         StudyError
@@ -189,6 +229,23 @@ class LawSample:
         frame = posterior.frame
         cls._check(frame)
         return cls(frame, frame.law.coefficients(posterior.parameters(draws), np))
+
+    @classmethod
+    def of_laws(cls, posterior: Posterior, draws: int) -> list[Self]:
+        """Return the coefficients of each law behind the draws (see `Posterior.shares`).
+
+        Parameters
+        ----------
+        posterior : Posterior
+        draws : int
+            In all.
+
+        Raises
+        ------
+        StudyError
+            As `of`.
+        """
+        return [cls.of(law, count or draws) for law, count in posterior.shares(draws)]
 
     @classmethod
     def of_prior(cls, frame: Frame, draws: int, seed: int = 0) -> Self:
@@ -250,13 +307,28 @@ class LawSample:
         return self.losses_at(*self.points(trials, steps))
 
     def losses_at(self, points: Points, bases: Points) -> Floats:
-        """Return the losses at points laid out as by `points` (see `losses`)."""
+        """Return the losses at points laid out as by `points` (see `losses`).
+
+        Parameters
+        ----------
+        points : Points
+            Where losses are wanted.
+        bases : Points
+            The base of each curve, at its last step.
+        """
         loss = self.frame.law.curve_loss(points, bases, self.coefficients, np)
         trials = int(points.curve_index.max() + 1) // len(self.frame.domains)
         return np.asarray(loss).reshape(self.draws, trials, len(self.frame.domains), -1)
 
     def points(self, trials: Sequence[Trial], steps: Sequence[ArrayLike]) -> tuple[Points, Points]:
-        """Return the points of `losses`, trial by trial and domain by domain, and a base per curve."""
+        """Return the points of `losses`, trial by trial and domain by domain, and a base per curve.
+
+        Parameters
+        ----------
+        trials : sequence of Trial
+        steps : sequence of array_like
+            Steps of each trial.
+        """
         columns: list[dict[str, Floats]] = []
         bases: list[dict[str, Floats]] = []
         for trial, wanted in zip(trials, steps, strict=True):

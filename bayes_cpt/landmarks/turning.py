@@ -163,21 +163,14 @@ def turning_length(
 
     if not all(0.0 <= balance <= 1.0 for balance in balances):
         raise ValueError(f"balances are {list(balances)}: give weights of the general loss, 0 to 1")
-    sample = LawSample.of(posterior, draws)
+    samples = LawSample.of_laws(posterior, draws)
     target, chosen = read_target(posterior, plan, runs)
     longest = max(run.schedule.steps for run in posterior.study.continual_runs)
     last = horizon or HORIZON * max(longest, *(run.schedule.steps for run in chosen))
     weights = np.array([[balance, 1.0 - balance] for balance in balances])
-    lengths = np.empty((sample.draws, len(chosen), len(courses), len(balances)))
-    change = np.empty((sample.draws, len(chosen), len(balances)))
-    for i, run in enumerate(chosen):
-        trial = Trial.of(posterior, target, run)
-        ends = sample.losses([trial], [[0, run.schedule.steps]])[:, 0]
-        change[:, i] = (ends[..., 1] - ends[..., 0]) @ weights.T
-        for j, course in enumerate(courses):
-            steps, changes = _changes(sample, trial, course, last)
-            for k, pair in enumerate(weights):
-                lengths[:, i, j, k] = first_return(steps, np.tensordot(changes, pair, (1, 0)))
+    trials = [Trial.of(posterior, target, run) for run in chosen]
+    parts = [_of_law(sample, trials, courses, last, weights) for sample in samples]
+    lengths, change = (np.concatenate(own) for own in zip(*parts, strict=True))
     notes = ["; ".join(outside_range(posterior.study, target, run)) for run in chosen]
     turning = xr.Dataset(
         {
@@ -187,7 +180,7 @@ def turning_length(
             "outside": ("run", np.array(notes, dtype=object)),
         },
         coords={
-            "draw": np.arange(sample.draws),
+            "draw": np.arange(len(lengths)),
             "run": [run.name for run in chosen],
             "course": list(courses),
             "balance": list(balances),
@@ -195,6 +188,26 @@ def turning_length(
         attrs={"horizon": last, "plan": target.name, "model": posterior.frame.spec.name},
     )
     return TurningLength(turning, longest)
+
+
+def _of_law(
+    sample: LawSample,
+    trials: Sequence[Trial],
+    courses: Sequence[Course],
+    horizon: int,
+    weights: Floats,
+) -> tuple[Floats, Floats]:
+    """Return turning lengths, (draws, runs, courses, balances), and changes, (draws, runs, balances)."""
+    lengths = np.empty((sample.draws, len(trials), len(courses), len(weights)))
+    change = np.empty((sample.draws, len(trials), len(weights)))
+    for i, trial in enumerate(trials):
+        ends = sample.losses([trial], [[0, trial.schedule.steps]])[:, 0]
+        change[:, i] = (ends[..., 1] - ends[..., 0]) @ weights.T
+        for j, course in enumerate(courses):
+            steps, changes = _changes(sample, trial, course, horizon)
+            for k, pair in enumerate(weights):
+                lengths[:, i, j, k] = first_return(steps, np.tensordot(changes, pair, (1, 0)))
+    return lengths, change
 
 
 def first_return(steps: Floats, changes: Floats) -> Floats:

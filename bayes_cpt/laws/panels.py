@@ -11,7 +11,7 @@ import numpy as np
 
 from bayes_cpt.study.segments import FloatArray
 
-NODES = 10
+NODES = 8
 # Panels have as many steps as a power of 2: each from the shortest to the longest.
 SHORTEST, LONGEST = 16, 4096
 

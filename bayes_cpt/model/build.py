@@ -5,8 +5,7 @@ likelihood of their residuals (`bayes_cpt.model.compiled.operation`), whose code
 of the law. All data enter as `pymc.Data`: another study of the same form needs no new compilation.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from string import ascii_letters
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import pytensor.tensor as pt
 from numpy.typing import NDArray
 
 from bayes_cpt.model.compiled.operation import LawLogLikelihood
+from bayes_cpt.model.compiled.packing import packed
 from bayes_cpt.model.elements import elements
 from bayes_cpt.model.likelihood_data import likelihood_data
 from bayes_cpt.model.priors.families import Distribution
@@ -64,16 +64,19 @@ def model_of(setup: Setup) -> pm.Model:
     frame = setup.frame
     arrays = likelihood_data(setup)
     measured = arrays.pop(LOSS)
+    numbers, places = packed(arrays)
     with pm.Model(coords=frame.coords()) as model:
         values = pt.concatenate([pt.atleast_1d(part) for part in _parameters(frame)])
-        data = [pm.Data(name, array) for name, array in arrays.items()]
         pm.CustomDist(
             LOSS,
             values,
-            *data,
+            pm.Data("study_numbers", numbers),
+            pm.Data("study_places", places),
+            # Says how many points a draw has.
+            pm.Data("step", setup.curves.points.steps),
             logp=_log_likelihoods(frame),
             random=_random(setup),
-            signature=_signature(arrays),
+            signature="(values),(numbers),(places),(points)->(points)",
             observed=pm.Data("measured_loss", measured),
             class_name="Curves",
         )
@@ -107,8 +110,8 @@ def _parameter(name: str, priors: Sequence[Distribution], dims: str | None) -> l
 def _log_likelihoods(frame: Frame) -> Callable[..., Any]:
     operation = LawLogLikelihood(frame.spec, frame.roles)
 
-    def log_likelihoods(loss: Any, values: Any, *arrays: Any) -> Any:
-        return operation(loss, values, *arrays)[0]
+    def log_likelihoods(loss: Any, values: Any, numbers: Any, places: Any, _: Any) -> Any:
+        return operation(loss, values, numbers, places)[0]
 
     return log_likelihoods
 
@@ -126,15 +129,3 @@ def _random(setup: Setup) -> Callable[..., Any]:
         return simulate(frame, drawn, setup.curves, None, rng).loss[0]
 
     return draw
-
-
-def _signature(arrays: Mapping[str, NDArray[Any]]) -> str:
-    """Return the signature of a distribution of points that takes a vector of values and these arrays."""
-    letters = iter(ascii_letters)
-    cores = [["values"]]
-    for name, array in arrays.items():
-        core = [next(letters) for _ in range(array.ndim)]
-        if name.startswith("point_"):
-            core[0] = "points"
-        cores.append(core)
-    return ",".join(f"({','.join(core)})" for core in cores) + "->(points)"

@@ -5,10 +5,16 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.model.compiled.packing import packed
 from bayes_cpt.model.elements import elements
 from bayes_cpt.model.likelihood_data import likelihood_data
+from bayes_cpt.model.points import Curves
 from bayes_cpt.model.priors.families import Fixed
 from bayes_cpt.model.setup import Frame, Setup
+from bayes_cpt.model.simulate import _Part as Part
+from bayes_cpt.model.simulate import _scales as scales_of
+from bayes_cpt.model.simulate import _white as white_columns
+from bayes_cpt.model.simulate import expected_loss, innovation
 
 type Floats = NDArray[np.float64]
 
@@ -58,6 +64,7 @@ def log_likelihoods(setup: Setup, parameters: Mapping[str, Floats]) -> Floats:
     law = compiled_law(setup.frame.spec, setup.frame.roles)
     arrays = likelihood_data(setup)
     loss = arrays.pop("loss")
+    data = packed(arrays)
     values = np.stack(
         [
             np.reshape(parameters[element.name], (-1, 1))[:, 0]
@@ -67,4 +74,39 @@ def log_likelihoods(setup: Setup, parameters: Mapping[str, Floats]) -> Floats:
         ],
         axis=1,
     )
-    return np.stack([law.log_likelihoods(loss, row, *arrays.values())[0] for row in values])
+    return np.stack([law.log_likelihoods(loss, row, *data)[0] for row in values])
+
+
+def log_densities(
+    frame: Frame, parameters: dict[str, Floats], curves: Curves, last_step: float | None = None
+) -> Floats:
+    """Return the log density of each measured curve, all its points together, shape (draws, curves).
+
+    That of `log_likelihoods`, and beyond the studied steps also of the law's extrapolation.
+
+    Parameters
+    ----------
+    frame, parameters, curves
+        As in `bayes_cpt.model.simulate.residual_products`.
+    last_step : float, optional
+        As far as the misfit is laid out; the last of these curves unless given.
+    """
+    design = frame.residual_design(curves, last_step)
+    scales = scales_of(frame, parameters, curves, design)
+    residual = curves.points.loss - expected_loss(frame, parameters, curves)
+    found = np.empty((len(residual), len(curves.curves)))
+    for curve in range(len(curves.curves)):
+        rows = slice(int(design.first[curve]), int(design.last[curve]))
+        part, steps = Part.of(design, scales, rows), curves.points.steps[rows]
+        beyond = scales.extrapolation[:, rows] * design.beyond[rows]
+        every = np.concatenate([residual[:, rows, None], part.columns, beyond[..., None]], axis=2)
+        white = white_columns(every, part, steps)
+        columns, target = white[..., 1:], white[..., 0]
+        across = columns.transpose(0, 2, 1)
+        precision, projection = across @ columns, across @ target[..., None]
+        precision += np.eye(columns.shape[2])
+        explained = (projection * np.linalg.solve(precision, projection)).sum(axis=(1, 2))
+        squares = (target**2).sum(axis=1) - explained + np.linalg.slogdet(precision)[1]
+        widths = np.log(innovation(part, steps) * part.fluctuation).sum(axis=1)
+        found[:, curve] = -0.5 * (squares + steps.size * np.log(2.0 * np.pi)) - widths
+    return found

@@ -74,7 +74,15 @@ class Points:
     form: AreaForm
 
     def learning_rate_levels(self, coefficients: Mapping[str, Any], xp: Any) -> tuple[Any, Any]:
-        """Return the levels of PT and CPT at coefficients of shape (...), each (..., points)."""
+        """Return the levels of PT and CPT at coefficients of shape (...), each (..., points).
+
+        Parameters
+        ----------
+        coefficients : mapping
+            lambda, and lambda_slow and slow_share where the law has them.
+        xp : module
+            `numpy` or `pytensor.tensor`.
+        """
         basis = self.form.level_basis(coefficients, xp)
         return (
             xp.maximum(basis @ self.level_pt.T, SMALLEST),
@@ -82,7 +90,15 @@ class Points:
         )
 
     def log_forward_area(self, coefficients: Mapping[str, Any], xp: Any) -> Any:
-        """Return the log of S1 at coefficients of shape (...), (..., points)."""
+        """Return the log of S1 at coefficients of shape (...), (..., points).
+
+        Parameters
+        ----------
+        coefficients : mapping
+            With rho where the law has it.
+        xp : module
+            `numpy` or `pytensor.tensor`.
+        """
         if "rho" not in coefficients and self.form.powers.interval.nodes == 1:
             return self.log_forward[:, 0]
         return self.form.forward_basis(coefficients, xp) @ self.log_forward.T
@@ -93,7 +109,12 @@ class Points:
         return {name: getattr(self, name) for name in names}
 
     def map(self, function: Callable[[str, Any], Any]) -> Self:
-        """Return the points with every array replaced by ``function(name, array)``."""
+        """Return the points with every array replaced by ``function(name, array)``.
+
+        Parameters
+        ----------
+        function : callable
+        """
         changed: dict[str, Any] = {n: function(n, value) for n, value in self.arrays().items()}
         return replace(self, **changed)
 
@@ -136,8 +157,14 @@ class Curves:
 def reference_of(study: Study, law: LawTable | None = None) -> Reference:
     """Return the reference points of a study under a law (see `Reference`): medians over bases and runs.
 
-    The law is as printed unless given.
+    Parameters
+    ----------
+    study : Study
+    law : LawTable, optional
+        As printed unless given.
 
+    Notes
+    -----
     The reference learning rate is the highest PT peak; where rho is free the geometric median of the
     peaks, at which level, slope and rho are nearly apart.
     """
@@ -159,7 +186,12 @@ def reference_of(study: Study, law: LawTable | None = None) -> Reference:
 
 
 def last_pretraining_step(study: Study) -> float:
-    """Return the last step at which a study measured a PT run; inf where it measured none."""
+    """Return the last step at which a study measured a PT run; inf where it measured none.
+
+    Parameters
+    ----------
+    study : Study
+    """
     names = [run.name for run in study.pretraining_runs]
     steps = study.losses.loc[study.losses["run"].isin(names), "step"]
     return float(steps.max()) if len(steps) else float("inf")
@@ -171,6 +203,13 @@ def first_step(study: Study, run: Run, residuals: ResidualTable) -> float:
     That is the run's own warm-up and the share `skip_pretraining` of the run; and, one step for all of
     the study, `skip_warmups` times its longest warm-up, but no more than the share `skip_longest` of its
     longest run.
+
+    Parameters
+    ----------
+    study : Study
+    run : Run
+        Of PT.
+    residuals : ResidualTable
     """
     schedules = [run.schedule, *(other.schedule for other in study.pretraining_runs)]
     warmups = residuals.skip_warmups * max(schedule.warmup_steps for schedule in schedules)
@@ -180,7 +219,15 @@ def first_step(study: Study, run: Run, residuals: ResidualTable) -> float:
 
 
 def observed_steps(study: Study, run: Run, domain: str, residuals: ResidualTable) -> list[int]:
-    """Return the measured steps of a curve that enter a fit: in CPT not step 0, in PT see `first_step`."""
+    """Return the measured steps of a curve that enter a fit: in CPT not step 0, in PT see `first_step`.
+
+    Parameters
+    ----------
+    study : Study
+    run : Run
+    domain : str
+    residuals : ResidualTable
+    """
     steps, _ = study.curve(run.name, domain)
     first = first_step(study, run, residuals) if run.phase == "pt" else 0.0
     return [int(step) for step in steps[steps > first]]

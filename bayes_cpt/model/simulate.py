@@ -233,9 +233,21 @@ def _white(columns: Floats, seen: _Part, steps: Floats) -> Floats:
     scaled = columns / seen.fluctuation[..., None]
     gap = np.diff(steps, prepend=0.0 if seen.anchored else -np.inf)
     correlation = np.exp(-gap / seen.memory)[..., None]
-    innovation = np.sqrt(-np.expm1(-2.0 * gap / seen.memory))[..., None]
+    added = innovation(seen, steps)[..., None]
     before = np.concatenate([np.zeros_like(scaled[:, :1]), scaled[:, :-1]], axis=1)
-    return np.asarray((scaled - correlation * before) / innovation)
+    return np.asarray((scaled - correlation * before) / added)
+
+
+def innovation(seen: _Part, steps: Floats) -> Floats:
+    """Return the sd of what a unit fluctuation adds at each point, shape (draws, points).
+
+    Parameters
+    ----------
+    seen : _Part
+    steps : ndarray, shape (points,)
+    """
+    gap = np.diff(steps, prepend=0.0 if seen.anchored else -np.inf)
+    return np.asarray(np.sqrt(-np.expm1(-2.0 * gap / seen.memory)))
 
 
 def residual_products(

@@ -7,6 +7,7 @@ import numpy as np
 
 from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.space import Quantity, Space
+from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.study.ranges import SLACK, outside_base
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.study import Study
@@ -24,6 +25,8 @@ WARMUP = Quantity(low=0.0, high=0.2, scale="linear")
 # The law knows no instability: without this it would jump to the peak, which nobody does.
 SAFE_WARMUP = Quantity(low=0.01, high=0.2, scale="linear")
 WHOLE = Quantity(low=0.0, high=1.0, scale="linear")
+# Of replay: nobody replays more, unless a run of the study did.
+MOST_REPLAY = 0.8
 STEPS = {"replay": 0.01, "warmup": 0.005, "decay": 0.05, "final": 0.01}
 # Where controls start, beside the first base and the studied runs.
 WARMUP_SHARE, DECAY_SHARE, FINAL_SHARE, REPLAY_RATIO = 0.02, 1.0, 0.1, 0.25
@@ -43,12 +46,15 @@ class Controls:
         Steps of a run, rising.
     peaks : tuple of float
         Raw peak learning rates, rising.
+    replay : Quantity
+        Replay ratios that regret is counted from: near those that were tried. The slider goes beyond.
     """
 
     study: Study
     bases: tuple[Base, ...]
     lengths: tuple[int, ...]
     peaks: tuple[float, ...]
+    replay: Quantity
 
     @classmethod
     def of(cls, study: Study) -> "Controls":
@@ -58,14 +64,20 @@ class Controls:
         ----------
         study : Study
             With CPT runs.
+
+        Raises
+        ------
+        SpecError
+            If no base was measured on both validation sets.
         """
         default = SearchSpace.of(Space(), study)
-        return cls(study, default.bases, lengths(study), _peaks(default))
+        replay = default.quantities["replay"]
+        return cls(study, _measured(study, default.bases), lengths(study), _peaks(default), replay)
 
     def space(self, length: int) -> Space:
         """Return what regret is counted from in runs of one length: what the other controls can say.
 
-        A re-warm-up takes a hundredth of the steps at the least.
+        Replay stays near what was tried, and a re-warm-up takes a hundredth of the steps at the least.
 
         Parameters
         ----------
@@ -74,7 +86,7 @@ class Controls:
         """
         return Space(
             bases=tuple(base.name for base in self.bases),
-            replay=REPLAY,
+            replay=self.replay,
             peak=Quantity(low=self.peaks[0], high=self.peaks[-1], scale="log"),
             warmup_share=SAFE_WARMUP,
             decay_shape=tuple(SHAPES),
@@ -85,7 +97,9 @@ class Controls:
 
     def ranges(self) -> dict[str, dict[str, float]]:
         """Return lowest and highest value and the step of every slider of shares."""
-        shares = {"replay": REPLAY, "warmup": WARMUP, "decay": WHOLE, "final": WHOLE}
+        most = max(MOST_REPLAY, self.replay.highest)
+        replay = Quantity(low=0.0, high=most, scale="linear")
+        shares = {"replay": replay, "warmup": WARMUP, "decay": WHOLE, "final": WHOLE}
         return {
             name: {"min": own.lowest, "max": own.highest, "step": STEPS[name]}
             for name, own in shares.items()
@@ -121,6 +135,23 @@ class Controls:
             "replay": [min(replays), max(replays)],
             "bases": [outside_base(self.study, base) for base in self.bases],
         }
+
+
+def _measured(study: Study, bases: tuple[Base, ...]) -> tuple[Base, ...]:
+    """Return the bases whose losses are known: the page has no band for a level that nobody measured."""
+    domains = [study.general, *([study.target] if study.target else [])]
+    found = tuple(
+        base
+        for base in bases
+        if all(study.base_loss(base.name, domain) is not None for domain in domains)
+    )
+    if not found:
+        problem = (
+            "no base was measured on both validation sets, and the page starts runs at such losses"
+        )
+        fix = "add rows at step 0 of a run from a base, or use bayes-cpt predict and decide"
+        raise SpecError([Problem(f"study {study.name}", problem, fix)])
+    return found
 
 
 def lengths(study: Study) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.laws.chebyshev import Interval
+from bayes_cpt.model.misfit.discrepancy import OWN_SHARE
 from bayes_cpt.model.residuals import (
     KNOTS_CPT,
     ONSET_SHARE,
@@ -94,6 +95,8 @@ def law_draws(
         "normals": packed(normals),
         "reference": vars(frame.reference),
         "areas": area_nodes(model),
+        "correlation": vars(model.correlation),
+        "own_share": OWN_SHARE,
         "misfit": misfit_table(frame, longest),
         "parameters": [
             {name: packed(_own(model, name, place)) for name in code.parameters}

@@ -22,7 +22,7 @@ from bayes_cpt.model.compiled.symbolic import (
     Symbols,
     role_expressions,
 )
-from bayes_cpt.model.residuals import Placed, Scales, predictive_variance
+from bayes_cpt.model.residuals import Placed, Scales, predictive_parts
 from bayes_cpt.model.spec import ModelSpec
 
 # What an expression changes with. What changes with fewer is computed less often.
@@ -43,6 +43,7 @@ INPUTS = {
     "level_cpt": BOTH,
     "log_forward": BOTH,
 }
+OUTPUTS = ("mean", "sd", "fluctuation")
 FUNCTIONS = {
     Exp: "exp",
     Log: "log",
@@ -110,8 +111,8 @@ class LawCode:
     Parameters
     ----------
     source : str
-        Of a function ``name(setting, points, draws, both, found)`` that fills in the mean and the sd of a
-        new run's loss, of every draw at every point.
+        Of a function ``name(setting, points, draws, both, found)`` that fills in mean and sd of a new
+        run's loss and the sd of its fluctuation alone, of every draw at every point.
     parameters : tuple of str
         What of the sampled parameters it reads from `draws`, by the names of the fit.
     """
@@ -138,7 +139,8 @@ def law_code(spec: ModelSpec, role: str, name: str) -> LawCode:
     """
     try:
         symbols, named = role_expressions(spec, role, pretraining=False)
-        outputs = [_mean(named), Sqrt(_variance(named))]
+        fluctuation, law = _variances(named)
+        outputs = [_mean(named), Sqrt(fluctuation + law), Sqrt(fluctuation)]
         known = INPUTS | {str(own): DRAW for own in symbols.values()}
         known |= {f"reference_{own}": SETTING for own in REFERENCE}
         free = {str(own) for output in outputs for own in output.free_symbols}
@@ -157,7 +159,8 @@ def _mean(named: Mapping[str, Any]) -> Any:
     return named["law"] + sympy.Symbol("base_offset", real=True) * named["kept"]
 
 
-def _variance(named: Mapping[str, Any]) -> Any:
+def _variances(named: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return the variances of a new run's fluctuation and of the law's errors."""
     sizes = {own: named[own] for own in ("fluctuation", "memory", "misfit", "offset")}
     # Only PT is extrapolated beyond the last step that was measured.
     at = Placed(
@@ -166,8 +169,9 @@ def _variance(named: Mapping[str, Any]) -> Any:
         sympy.Symbol("floating", real=True),
         sympy.Integer(0),
     )
-    variance = predictive_variance(at, sympy.Symbol("misfit_variance", real=True), Symbols)
-    return sympy.sympify(variance)
+    misfit = sympy.Symbol("misfit_variance", real=True)
+    fluctuation, law = predictive_parts(at, at, misfit, Symbols)
+    return sympy.sympify(fluctuation), sympy.sympify(law)
 
 
 @dataclass
@@ -182,15 +186,14 @@ class _Loops:
     _levels: dict[Any, int] = field(default_factory=dict)
 
     def function(self, name: str, outputs: list[Any]) -> str:
-        """Return the source of a function of two outputs, mean and sd."""
+        """Return the source of a function of three outputs: mean, sd, and sd of the fluctuation."""
         shared, results = sympy.cse(outputs, symbols=sympy.numbered_symbols("x"))
         self.bodies = {level: [] for level in (SETTING, DRAW, POINT, BOTH)}
         for symbol, expression in shared:
             level = self._levels[symbol] = self._level(expression)
             whole = expression if level != BOTH else self._hoisted(expression)
             self.bodies[level].append((symbol, whole))
-        mean, sd = (self._hoisted(own) for own in results)
-        return "\n".join(self._lines(name, mean, sd)) + "\n"
+        return "\n".join(self._lines(name, [self._hoisted(own) for own in results])) + "\n"
 
     def _level(self, expression: Any) -> int:
         level = SETTING
@@ -221,13 +224,13 @@ class _Loops:
             self.bodies[level].append((symbol, expression))
         return self._names[expression]
 
-    def _lines(self, name: str, mean: Any, sd: Any) -> Iterable[str]:
+    def _lines(self, name: str, results: list[Any]) -> Iterable[str]:
         setting, draw, point, both = (self.bodies[own] for own in (SETTING, DRAW, POINT, BOTH))
-        inner = [*(own for _, own in both), mean, sd]
+        inner = [*(own for _, own in both), *results]
         outer = [own for _, own in (*setting, *draw, *point)]
         kept = sorted(str(own) for own, _ in point if any(own in one.free_symbols for one in inner))
         yield f"function {name}(setting, points, draws, both, found) {{"
-        yield "  const { mean, sd } = found;"
+        yield f"  const {{ {', '.join(OUTPUTS)} }} = found;"
         yield from self._read(SETTING, outer + inner, "  const {} = setting.{};")
         yield from _statements(setting, "  ")
         # What changes with the point alone is computed once for all draws.
@@ -247,8 +250,8 @@ class _Loops:
         yield from self._read(POINT, inner, "      const {} = {}s[i];")
         yield from self._read(BOTH, inner, "      const {} = {}s[k];")
         yield from _statements(both, "      ")
-        yield f"      mean[k] = {shown(mean)};"
-        yield f"      sd[k] = {shown(sd)};"
+        for own, result in zip(OUTPUTS, results, strict=True):
+            yield f"      {own}[k] = {shown(result)};"
         yield "    }"
         yield "  }"
         yield "}"

@@ -22,6 +22,7 @@ from bayes_cpt.planner.controls import SHAPES, Controls
 from bayes_cpt.planner.drawn import base_states, law_draws
 from bayes_cpt.planner.javascript import LawCode, law_code
 from bayes_cpt.report.equation import equation
+from bayes_cpt.study.runs import Base
 from bayes_cpt.study.writer import toml_value
 
 DRAWS = 200
@@ -111,7 +112,7 @@ class Planner:
             "shapes": SHAPES,
             "ranges": controls.ranges(),
             "studied": controls.studied(),
-            "reference": valuation.reference and controls.bases.index(valuation.reference),
+            "reference": _place(valuation.reference, controls),
             "start": {
                 **controls.start(),
                 "weight": _weight(valuation, objective),
@@ -198,6 +199,17 @@ def _about(posterior: Posterior, fit: str, interval: float, seed: int) -> dict[s
         "digest": str(posterior.tree.attrs["study_digest"]),
         "version": bayes_cpt.__version__,
     }
+
+
+def _place(reference: Base | None, controls: Controls) -> int | None:
+    """Return where among the page's bases the one stands that rises are counted from."""
+    if reference is None:
+        return None
+    if reference not in controls.bases:
+        problem = f"rises are counted from the base {reference.name}, which the page does not offer"
+        fix = f"name one of {', '.join(base.name for base in controls.bases)} as reference"
+        raise SpecError([Problem("objective, key reference", problem, fix)])
+    return controls.bases.index(reference)
 
 
 def _weight(valuation: Valuation, objective: Objective) -> float:

@@ -1,6 +1,7 @@
 """Figures: one file each, each a function that returns a Matplotlib Figure."""
 
 from bayes_cpt.plots.calibration import calibration
+from bayes_cpt.plots.comparison import comparison
 from bayes_cpt.plots.coverage import coverage
 from bayes_cpt.plots.critical_point import critical_point
 from bayes_cpt.plots.decision import decision
@@ -21,6 +22,7 @@ from bayes_cpt.plots.turning_length import turning_length
 
 __all__ = [
     "calibration",
+    "comparison",
     "coverage",
     "critical_point",
     "decision",

@@ -54,24 +54,24 @@ def calibration(ranks: "pd.DataFrame", draws: int = RANKED) -> "Figure":
     if count < 2:
         raise ValueError(f"there are {count} simulations with ranks: give at least two")
     values, verdicts = transforms(ranks, draws), judge(ranks, draws)["verdict"]
-    own = ecdf_bands(count, 1.0 - FALSE_ALARM)
+    alone = ecdf_bands(count, 1.0 - FALSE_ALARM)
     together = ecdf_bands(count, family_mass(ranks.shape[1]))
     columns = min(COLUMNS, ranks.shape[1])
     rows = math.ceil(ranks.shape[1] / columns)
     figure = new_figure(max(7.0, SIZE[0] * columns), max(2.6, SIZE[1] * rows + 1.0))
     (part,) = panels.halves(figure, 1)
     grid = part.add_gridspec(rows, columns)
-    curves = [ecdf(values[name]) - own[0] for name in values]
+    curves = [ecdf(values[name]) - alone[0] for name in values]
     height = 1.08 * max(
-        abs(curve).max() for curve in (*curves, *(b - own[0] for b in together[1:]))
+        abs(curve).max() for curve in (*curves, *(b - alone[0] for b in together[1:]))
     )
     for i, (name, curve) in enumerate(zip(values, curves, strict=True)):
         axes = part.add_subplot(grid[divmod(i, columns)])
-        for points, lower, upper in (together, own):
+        for points, lower, upper in (together, alone):
             axes.fill_between(
                 points, lower - points, upper - points, color=GREY, alpha=WIDE_BAND, linewidth=0.0
             )
-        axes.step(own[0], curve, where="post", color=SHADES[verdicts[i]], linewidth=1.0)
+        axes.step(alone[0], curve, where="post", color=SHADES[verdicts[i]], linewidth=1.0)
         dress(axes, grid=False, ticks=3)
         axes.set_xlim(0, 1)
         axes.set_ylim(-height, height)

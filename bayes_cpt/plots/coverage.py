@@ -93,8 +93,8 @@ def _block(
     for k, method in enumerate(methods):
         for j, place in enumerate(bins):
             axes = part.add_subplot(grid[1 + k, j])
-            own = rows[(rows["method"] == method) & (rows["bin"] == place)]
-            heights.append(_histogram(axes, own, colour(k)))
+            scored = rows[(rows["method"] == method) & (rows["bin"] == place)]
+            heights.append(_histogram(axes, scored, colour(k)))
             histograms.append(axes)
             if j == 0:
                 axes.set_ylabel(f"{method}\ndensity of PIT", fontsize=SMALL)
@@ -121,12 +121,12 @@ def _coverage(axes: "Axes", rows: "pd.DataFrame", methods: list[str], bins: list
         )
     lines = [(method, mass) for method in methods for mass in MASSES]
     for number, (method, mass) in enumerate(lines):
-        own = rows[rows["method"] == method]
+        scored = rows[rows["method"] == method]
         # Side by side, so that intervals do not hide each other.
         shift = SPREAD * (number / (len(lines) - 1) - 0.5)
         places, shares, errors = [], [], []
         for j, place in enumerate(bins):
-            here = own[own["bin"] == place]
+            here = scored[scored["bin"] == place]
             if len(here):
                 share, half = 100 * here[f"covered_{mass}"].mean(), 100 * _half_interval(here, mass)
                 places.append(j + shift)

@@ -21,12 +21,12 @@ MARGIN = 3.0
 
 
 @styled
-def critical_point(found: CriticalPoint) -> "Figure":
+def critical_point(result: CriticalPoint) -> "Figure":
     """Return a figure of the critical point, in PT steps, per replay ratio.
 
     Parameters
     ----------
-    found : CriticalPoint
+    result : CriticalPoint
 
     Returns
     -------
@@ -35,12 +35,12 @@ def critical_point(found: CriticalPoint) -> "Figure":
         lines are the known bases of the study: at replay ratios whose point lies left of a line, the
         general loss of that base does not all come back.
     """
-    draws = found.draws
+    draws = result.draws
     replays = draws["replay"].to_numpy()
     rate = float(draws.attrs["learning_rate"])
     bases = {
         base.name: float(base.schedule.learning_rates().sum()) / rate
-        for base in found.study.bases
+        for base in result.study.bases
         if base.schedule is not None
     }
     steps = draws["steps"].to_numpy()
@@ -50,8 +50,8 @@ def critical_point(found: CriticalPoint) -> "Figure":
     figure = new_figure(6.2, 0.34 * replays.size + 1.9)
     axes = figure.add_subplot()
     axes.set_xscale("log")
-    for place, own in enumerate(steps.T):
-        _interval(axes, own, place, low, high)
+    for place, base_steps in enumerate(steps.T):
+        _interval(axes, base_steps, place, low, high)
     for area in bases.values():
         axes.axvline(area, color=INK, linewidth=0.8, linestyle=":", zorder=1)
     first, last = min(bases, key=lambda name: bases[name]), max(bases, key=lambda name: bases[name])

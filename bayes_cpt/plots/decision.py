@@ -66,8 +66,8 @@ def decision(decision: "Decision") -> "Figure":
         throughout.
     """
     searched = sorted(decision.space.searched, key=_place)[:MOST]
-    slices = sorted(decision.slices, key=lambda own: _place(own.name))
-    shown = [own for own in slices if np.issubdtype(own.values.dtype, np.number)][:SLICES]
+    slices = sorted(decision.slices, key=lambda across: _place(across.name))
+    shown = [across for across in slices if np.issubdtype(across.values.dtype, np.number)][:SLICES]
     rows = 2 if searched else 1
     figure = new_figure(SIZE[0] * (MOST if searched else 2), SIZE[1] * rows + 1.0)
     objective, trait = decision.valuation.objective, decision.trait
@@ -82,8 +82,8 @@ def decision(decision: "Decision") -> "Figure":
     ratios = [2.0, *[1.0] * len(shown)]
     lower = parts[-1].subplots(1, len(ratios), squeeze=False, width_ratios=ratios)[0]
     _front(lower[0], decision)
-    for axes, own in zip(lower[1:], shown, strict=True):
-        _slice(axes, decision, own)
+    for axes, across in zip(lower[1:], shown, strict=True):
+        _slice(axes, decision, across)
         axes.sharey(lower[1])
         axes.tick_params(labelleft=axes is lower[1])
     if shown:
@@ -120,8 +120,10 @@ def _optimum(axes: "Axes", decision: "Decision", name: str) -> None:
 def _shares(axes: "Axes", values: Any, chosen: Any, listed: Any) -> None:
     """Draw a bar for each listed value, the recommended one marked."""
     places = np.arange(listed.size)
-    axes.barh(places, [np.mean(values == own) for own in listed], color=OPTIMUM, alpha=2 * BAND)
-    names = [own if isinstance(own, str) else f"{own:g}" for own in listed.tolist()]
+    axes.barh(
+        places, [np.mean(values == choice) for choice in listed], color=OPTIMUM, alpha=2 * BAND
+    )
+    names = [choice if isinstance(choice, str) else f"{choice:g}" for choice in listed.tolist()]
     axes.set_yticks(places, names)
     axes.plot(0.03, np.flatnonzero(listed == chosen)[0], "*", color=INK, markersize=9)
     axes.set_xlim(0, 1)
@@ -135,14 +137,14 @@ def _front(axes: "Axes", decision: "Decision") -> None:
     """Draw the front of expected losses, and the contenders."""
     front, domains = decision.front, decision.valuation.model.domains
     ends = [0.5 - MASS / 2, 0.5 + MASS / 2]
-    (left, right), (lower, upper) = (np.quantile(own, ends, axis=1) for own in front.losses)
+    (left, right), (lower, upper) = (np.quantile(losses, ends, axis=1) for losses in front.losses)
     x, y = front.losses.mean(axis=2)
     axes.hlines(y, left, right, color=FRONT, alpha=WIDE_BAND * 2, linewidth=1.0)
     axes.vlines(x, lower, upper, color=FRONT, alpha=WIDE_BAND * 2, linewidth=1.0)
     axes.plot(x, y, color=FRONT, marker="o", markersize=2.5)
-    own = decision.contenders.losses.mean(axis=2)
-    axes.plot(*own[:, 1:], "o", color=INK, markersize=4, markerfacecolor="white", zorder=4)
-    axes.plot(*own[:, :1], "*", color=INK, markersize=11, zorder=5)
+    losses = decision.contenders.losses.mean(axis=2)
+    axes.plot(*losses[:, 1:], "o", color=INK, markersize=4, markerfacecolor="white", zorder=4)
+    axes.plot(*losses[:, :1], "*", color=INK, markersize=11, zorder=5)
     dress(axes, ticks=6)
     axes.set_xlabel(f"loss on {domains[0]} (nats/token)", color=colour(0))
     axes.set_ylabel(f"loss on {domains[1]} (nats/token)", color=colour(1))
@@ -158,11 +160,11 @@ def _front(axes: "Axes", decision: "Decision") -> None:
         )
 
 
-def _slice(axes: "Axes", decision: "Decision", own: "Slice") -> None:
+def _slice(axes: "Axes", decision: "Decision", across: "Slice") -> None:
     """Draw what it costs to leave the recommendation in one quantity."""
-    values = own.values.astype(np.float64)
-    costs = own.costs.T.astype(np.float64)
-    is_range = _is_range(decision, own.name)
+    values = across.values.astype(np.float64)
+    costs = across.costs.T.astype(np.float64)
+    is_range = _is_range(decision, across.name)
     for mass, width in zip((0.9, 0.5), (1.2, 3.2), strict=True):
         if is_range:
             panels.band(axes, values, costs, mass, color=OPTIMUM)
@@ -171,20 +173,20 @@ def _slice(axes: "Axes", decision: "Decision", own: "Slice") -> None:
             axes.vlines(values, *ends, color=OPTIMUM, linewidth=width)
     dots: dict[str, Any] = {"marker": "o", "markersize": 4, "linestyle": ""}
     axes.plot(values, costs.mean(axis=0), color=OPTIMUM, **({} if is_range else dots))
-    if not own.allowed.all():
-        broken = np.where(own.allowed, np.nan, 0.0)
+    if not across.allowed.all():
+        broken = np.where(across.allowed, np.nan, 0.0)
         axes.plot(values, broken, color=PALETTE[1], linewidth=3.0, solid_capstyle="butt")
     axes.axhline(decision.trait.tolerance, color=GREY, linestyle=":", linewidth=1.0)
     axes.axvline(
-        float(decision.contenders.candidates.column(own.name)[0]),
+        float(decision.contenders.candidates.column(across.name)[0]),
         color=INK,
         linestyle="--",
         linewidth=1.0,
     )
     dress(axes, ticks=5)
-    axes.set_xlabel(LABELS[own.name])
+    axes.set_xlabel(LABELS[across.name])
     low, high = float(values.min()), float(values.max())
-    _horizontal(axes, low, high, _is_logarithmic(decision, own.name))
+    _horizontal(axes, low, high, _is_logarithmic(decision, across.name))
 
 
 def _is_range(decision: "Decision", name: str) -> bool:
@@ -217,20 +219,20 @@ def _horizontal(axes: "Axes", low: float, high: float, logarithmic: bool) -> Non
 
 
 def _entries(decision: "Decision", optimum: bool, slices: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    entries: dict[str, Any] = {
         "recommended": panels.line(INK, marker="*", markersize=9, linestyle="--"),
         "front of expected losses, 90 %": panels.line(FRONT, marker="o", markersize=3),
     }
     if len(decision.contenders) > 1:
-        found["runners-up"] = panels.line(
+        entries["runners-up"] = panels.line(
             INK, marker="o", markersize=4, markerfacecolor="white", linestyle=""
         )
     if optimum:
-        found["each draw's own best"] = panels.patch(OPTIMUM, 2 * BAND)
-        found[f"within {decision.trait.tolerance:g} nats of the best"] = panels.patch(PALE, BAND)
+        entries["each draw's own best"] = panels.patch(OPTIMUM, 2 * BAND)
+        entries[f"within {decision.trait.tolerance:g} nats of the best"] = panels.patch(PALE, BAND)
     if slices:
-        found["mean cost, 50 and 90 %"] = panels.line(OPTIMUM)
-        found[f"{decision.trait.tolerance:g} nats"] = panels.line(GREY, linestyle=":")
-        if any(not own.allowed.all() for own in decision.slices):
-            found["breaks a constraint"] = panels.line(PALETTE[1], linewidth=3.0)
-    return found
+        entries["mean cost, 50 and 90 %"] = panels.line(OPTIMUM)
+        entries[f"{decision.trait.tolerance:g} nats"] = panels.line(GREY, linestyle=":")
+        if any(not across.allowed.all() for across in decision.slices):
+            entries["breaks a constraint"] = panels.line(PALETTE[1], linewidth=3.0)
+    return entries

@@ -61,9 +61,9 @@ def fitted(
     columns = min(COLUMNS, len(shown))
     for i, domain in enumerate(domains):
         for j, (panel, run) in enumerate(zip(axes[i], shown, strict=True)):
-            own = bands.sel(run=run.name, domain=domain).stack(sample=("chain", "draw"))
-            loss = own["loss"].transpose("sample", "step").to_numpy()
-            expected = own["expected"].transpose("sample", "step").to_numpy()
+            curve_draws = bands.sel(run=run.name, domain=domain).stack(sample=("chain", "draw"))
+            loss = curve_draws["loss"].transpose("sample", "step").to_numpy()
+            expected = curve_draws["expected"].transpose("sample", "step").to_numpy()
             kept = np.isfinite(loss[0])
             panels.band(panel, steps[kept], loss[:, kept], MASS, color=colour(i))
             panels.band(panel, steps[kept], expected[:, kept], MASS, color=colour(i), alpha=BAND)

@@ -89,8 +89,8 @@ def forecast(
     lines = max(len(note) for note in notes)
     for k, name in enumerate(names):
         row, column = divmod(k, columns)
-        own = samples.sel(run=name)
-        rate = own["learning_rate"].to_numpy()
+        run_curves = samples.sel(run=name)
+        rate = run_curves["learning_rate"].to_numpy()
         kept = np.isfinite(rate)
         last = int(steps[kept][-1])
         for i, domain in enumerate(domains):
@@ -99,7 +99,7 @@ def forecast(
             )
             shared.setdefault(domain, axes)
             dress(axes, ticks=6)
-            loss = own["loss"].sel(domain=domain).transpose("sample", "step").to_numpy()
+            loss = run_curves["loss"].sel(domain=domain).transpose("sample", "step").to_numpy()
             there = np.isfinite(loss[0])
             for mass in (0.9, 0.5):
                 panels.band(axes, steps[there], loss[:, there], mass, color=colour(i))
@@ -115,7 +115,7 @@ def forecast(
         strip = figure.add_subplot(grid[row * (len(domains) + 1) + len(domains), column])
         dress(strip, grid=False)
         strip.fill_between(steps[kept], rate[kept], color=PALE, linewidth=0.0)
-        panels.step_axis(strip, last, panels.step_label(str(own["phase"].item())))
+        panels.step_axis(strip, last, panels.step_label(str(run_curves["phase"].item())))
         top = float(np.nanmax(dataset["learning_rate"]))
         strip.set_ylim(0, 1.1 * top)
         strip.set_yticks([0, top], ["0", f"{top:.3g}"])
@@ -136,9 +136,9 @@ def forecast(
     return figure
 
 
-def _notes(own: "xr.Dataset") -> list[str]:
+def _notes(run_curves: "xr.Dataset") -> list[str]:
     """Return replay and base of a run, and where it leaves what was fitted."""
-    notes = panels.origin(float(own["replay"]), str(own["base"].item()))
-    if outside := str(own["outside"].item()):
+    notes = panels.origin(float(run_curves["replay"]), str(run_curves["base"].item()))
+    if outside := str(run_curves["outside"].item()):
         notes += textwrap.wrap(f"extrapolates: {outside}", NOTE_WIDTH)
     return notes

@@ -93,11 +93,11 @@ def _last(axes: "Axes", choice: ScheduleChoice) -> None:
 def _gains(axes: "Axes", choice: ScheduleChoice, against: str) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    own = {term: 1000.0 * choice.gains(choice.criterion, against, term) for term in TERMS}
-    every = np.concatenate(list(own.values()))
+    by_term = {term: 1000.0 * choice.gains(choice.criterion, against, term) for term in TERMS}
+    every = np.concatenate(list(by_term.values()))
     low, high = float(every.min()), float(every.max())
     edges = np.linspace(low, high, BINS + 1) if high > low else np.array([low - 0.1, low + 0.1])
-    for term, gains in own.items():
+    for term, gains in by_term.items():
         axes.hist(gains, edges.tolist(), color=TERM_SHADES[term], alpha=0.5, linewidth=0.0)
     if low < 0 < high or min(abs(low), abs(high)) < high - low:
         axes.axvline(0.0, color=INK, linewidth=0.8)

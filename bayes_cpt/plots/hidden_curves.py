@@ -21,12 +21,12 @@ CURVES = {
 
 
 @styled
-def hidden_curves(found: "xr.Dataset", run: str | None = None) -> "Figure":
+def hidden_curves(curves: "xr.Dataset", run: str | None = None) -> "Figure":
     """Return a figure of a run's curve and the two hidden curves, one panel per validation set.
 
     Parameters
     ----------
-    found : xarray.Dataset
+    curves : xarray.Dataset
         From `bayes_cpt.landmarks.hidden_curves`.
     run : str, optional
         The first one unless given.
@@ -36,13 +36,13 @@ def hidden_curves(found: "xr.Dataset", run: str | None = None) -> "Figure":
     matplotlib.figure.Figure
         Medians with 90 % bands of the law's curves.
     """
-    name = run or str(found["run"].to_numpy()[0])
-    own = found.sel(run=name)
-    domains = [str(domain) for domain in own["domain"].to_numpy()]
+    name = run or str(curves["run"].to_numpy()[0])
+    one_run = curves.sel(run=name)
+    domains = [str(domain) for domain in one_run["domain"].to_numpy()]
     figure = new_figure(SIZE[0] * len(domains), SIZE[1] + 0.6)
     figure.suptitle(f"{name} between its hidden curves", fontsize="large", fontweight="bold")
     for i, axes in enumerate(figure.subplots(1, len(domains), squeeze=False)[0]):
-        here = own.sel(domain=domains[i]).dropna("step")
+        here = one_run.sel(domain=domains[i]).dropna("step")
         steps = here["step"].to_numpy()
         axes.set_title(f"validation set: {domains[i]}", color=colour(i), fontweight="bold")
         for key, (_, shade, dashes) in CURVES.items():

@@ -27,12 +27,12 @@ DECADES, LEAST_SHARE = 1e6, 0.1
 
 
 @styled
-def next_run(found: RunValues) -> "Figure":
+def next_run(result: RunValues) -> "Figure":
     """Return a figure of the values of the runs, and of what they tell.
 
     Parameters
     ----------
-    found : RunValues
+    result : RunValues
 
     Returns
     -------
@@ -42,13 +42,13 @@ def next_run(found: RunValues) -> "Figure":
         each quantity that a run takes away; effects of a typical run are shown where there are any, else
         coefficients.
     """
-    names = found.order[:MOST]
+    names = result.order[:MOST]
     figure = new_figure(WIDTH, ROW * max(len(names), FEWEST) + HEAD)
-    shown = f" The best {len(names)} of {len(found.order)}" if len(found.order) > MOST else ""
+    shown = f" The best {len(names)} of {len(result.order)}" if len(result.order) > MOST else ""
     figure.suptitle(f"Which run next?{shown}", fontsize="large", fontweight="bold")
     left, right = figure.subplots(1, 2, width_ratios=(1.0, 1.15))
-    _values(left, found, names)
-    _told(figure, right, found, names)
+    _values(left, result, names)
+    _told(figure, right, result, names)
     panels.legend(
         figure,
         {
@@ -62,15 +62,15 @@ def next_run(found: RunValues) -> "Figure":
     return figure
 
 
-def _values(axes: "Axes", found: RunValues, names: list[str]) -> None:
+def _values(axes: "Axes", result: RunValues, names: list[str]) -> None:
     """Draw the value of each run beside its price, and what share of the price it is."""
     places = np.arange(len(names))[::-1]
-    costs = np.array([found.affordable.cost(found.affordable.plan.run(name)) for name in names])
+    costs = np.array([result.affordable.cost(result.affordable.plan.run(name)) for name in names])
     scale = 1000.0 / costs
-    value = scale * np.array([found.values[name].value for name in names])
-    error = scale * np.array([found.values[name].error for name in names])
-    hurdle = scale * np.array([found.hurdle(name) for name in names])
-    perfect = scale * found.perfect[0]
+    value = scale * np.array([result.values[name].value for name in names])
+    error = scale * np.array([result.values[name].error for name in names])
+    hurdle = scale * np.array([result.hurdle(name) for name in names])
+    perfect = scale * result.perfect[0]
     low, high = _ends(value, np.concatenate([value, hurdle, perfect]))
     axes.set_xscale("log")
     ends = np.clip([value - ERRORS * error, value + ERRORS * error], low, high)
@@ -80,9 +80,9 @@ def _values(axes: "Axes", found: RunValues, names: list[str]) -> None:
         np.maximum(hurdle, low), places, "|", color=PALETTE[1], markersize=8, markeredgewidth=1.6
     )
     axes.plot(np.maximum(perfect, low), places, "--", color=GREY, linewidth=0.9)
-    for place, own, price in zip(places, value, hurdle, strict=True):
+    for place, worth, price in zip(places, value, hurdle, strict=True):
         axes.annotate(
-            _share(own, price),
+            _share(worth, price),
             (1.0, place),
             xycoords=("axes fraction", "data"),
             xytext=(4, 0),
@@ -116,17 +116,17 @@ def _share(value: float, price: float) -> str:
     return f"{share:.0f} %" if share >= 10.0 else f"{share:.1f} %"
 
 
-def _told(figure: "Figure", axes: "Axes", found: RunValues, names: list[str]) -> None:
-    effects = [i for i, (name, _) in enumerate(found.quantities) if name in MEANINGS]
-    columns = np.array(effects or range(len(found.quantities)))
-    shares = np.stack([found.told[name].share for name in names])
+def _told(figure: "Figure", axes: "Axes", result: RunValues, names: list[str]) -> None:
+    effects = [i for i, (name, _) in enumerate(result.quantities) if name in MEANINGS]
+    columns = np.array(effects or range(len(result.quantities)))
+    shares = np.stack([result.told[name].share for name in names])
     order = np.argsort(-shares[:, columns].max(axis=0), kind="stable")[:QUANTITIES]
     columns = columns[np.sort(order)]
     picture = axes.pcolormesh(
         100.0 * np.clip(shares[:, columns], 0.0, 1.0)[::-1], cmap="Blues", vmin=0.0
     )
     labels = [
-        f"{found.quantities[i][0].replace('_', ' ')}, {found.quantities[i][1]}" for i in columns
+        f"{result.quantities[i][0].replace('_', ' ')}, {result.quantities[i][1]}" for i in columns
     ]
     axes.set_xticks(np.arange(len(labels)) + 0.5, labels, rotation=90, fontsize=SMALL)
     axes.set_yticks([])

@@ -59,7 +59,7 @@ def blocks(
     columns = min(columns, panels)
     rows = math.ceil(panels / columns)
     figure = new_figure(size[0] * columns * len(domains), size[1] * rows + 0.7)
-    found = []
+    every = []
     for index, (part, domain) in enumerate(zip(halves(figure, len(domains)), domains, strict=True)):
         grid = part.add_gridspec(rows, columns)
         axes: list[Axes] = []
@@ -68,25 +68,50 @@ def blocks(
             dress(axes[-1])
         head(part, domain, index)
         part.supylabel(LOSS, fontsize="medium")
-        found.append(axes)
-    return figure, found
+        every.append(axes)
+    return figure, every
 
 
 def halves(figure: "Figure", count: int) -> list["SubFigure"]:
-    """Return a figure's parts, side by side."""
-    found = figure.subfigures(1, count, wspace=0.02, squeeze=False)
-    return [found[0, i] for i in range(count)]
+    """Return a figure's parts, side by side.
+
+    Parameters
+    ----------
+    figure : Figure
+    count : int
+        How many parts.
+    """
+    parts = figure.subfigures(1, count, wspace=0.02, squeeze=False)
+    return [parts[0, i] for i in range(count)]
 
 
 def head(part: "SubFigure", domain: str, index: int) -> None:
-    """Write the name of a block's validation set over it, in its colour."""
+    """Write the name of a block's validation set over it, in its colour.
+
+    Parameters
+    ----------
+    part : SubFigure
+    domain : str
+        Name of the validation set.
+    index : int
+        Its place in the fit.
+    """
     part.suptitle(
         f"validation set: {domain}", color=colour(index), fontsize=LARGE, fontweight="bold"
     )
 
 
 def step_axis(axes: "Axes", steps: int, label: str = "") -> None:
-    """Make the horizontal axis the square root of the step, from the transfer to the last step."""
+    """Make the horizontal axis the square root of the step, from the transfer to the last step.
+
+    Parameters
+    ----------
+    axes : Axes
+    steps : int
+        The last step.
+    label : str
+        Of the axis.
+    """
     axes.set_xscale(
         "function", functions=(lambda x: np.sign(x) * np.sqrt(np.abs(x)), lambda x: x * np.abs(x))
     )
@@ -112,7 +137,18 @@ def _short(step: int) -> str:
 def band(
     axes: "Axes", steps: ArrayLike, draws: Floats, mass: float, **options: Any
 ) -> tuple[Floats, Floats]:
-    """Shade the central interval of draws of shape (draws, steps), and return its edges."""
+    """Shade the central interval of draws of shape (draws, steps), and return its edges.
+
+    Parameters
+    ----------
+    axes : Axes
+    steps : array_like, shape (steps,)
+    draws : ndarray, shape (draws, steps)
+    mass : float
+        Of the interval.
+    **options
+        Of Matplotlib's ``fill_between``.
+    """
     lower, upper = np.quantile(draws, [0.5 - mass / 2, 0.5 + mass / 2], axis=0)
     options = {"linewidth": 0.0, "alpha": BAND if mass < 0.8 else WIDE_BAND} | options
     axes.fill_between(steps, lower, upper, **options)
@@ -120,7 +156,17 @@ def band(
 
 
 def dots(axes: "Axes", steps: ArrayLike, losses: ArrayLike, **options: Any) -> None:
-    """Draw measured losses."""
+    """Draw measured losses.
+
+    Parameters
+    ----------
+    axes : Axes
+    steps : array_like, shape (points,)
+    losses : array_like, shape (points,)
+        Nats/token.
+    **options
+        Of Matplotlib's ``plot``.
+    """
     style: dict[str, Any] = {
         "s": 7.0,
         "color": INK,
@@ -132,21 +178,46 @@ def dots(axes: "Axes", steps: ArrayLike, losses: ArrayLike, **options: Any) -> N
 
 
 def widen(axes: "Axes", span: float) -> None:
-    """Let the vertical axis cover at least `span`, so that noise is not blown up."""
+    """Let the vertical axis cover at least `span`, so that noise is not blown up.
+
+    Parameters
+    ----------
+    axes : Axes
+    span : float
+        Nats/token.
+    """
     low, high = axes.get_ylim()
     if high - low < span:
         axes.set_ylim((low + high - span) / 2, (low + high + span) / 2)
 
 
 def title(axes: "Axes", run: str, notes: Sequence[str]) -> None:
-    """Write a run's name over its panel, and small lines between the two."""
+    """Write a run's name over its panel, and small lines between the two.
+
+    Parameters
+    ----------
+    axes : Axes
+    run : str
+        Its name.
+    notes : sequence of str
+        One for each small line.
+    """
     axes.set_title(run, loc="left", fontweight="bold", pad=4 + 9.5 * len(notes))
     if notes:
         note(axes, "\n".join(notes))
 
 
 def note(axes: "Axes", text: str, color: str = GREY) -> None:
-    """Write small lines just over a panel."""
+    """Write small lines just over a panel.
+
+    Parameters
+    ----------
+    axes : Axes
+    text : str
+        The lines.
+    color : str
+        As Matplotlib takes it.
+    """
     axes.annotate(
         text,
         xy=(0, 1),
@@ -161,17 +232,38 @@ def note(axes: "Axes", text: str, color: str = GREY) -> None:
 
 
 def origin(replay: float | None, base: str | None) -> list[str]:
-    """Return in words where a CPT run starts and what it trains on; nothing for a PT run."""
+    """Return in words where a CPT run starts and what it trains on; nothing for a PT run.
+
+    Parameters
+    ----------
+    replay : float or None
+        Share of general data; None in PT.
+    base : str or None
+        Name of the base; None in PT.
+    """
     return [f"replay {replay:g}, from {base}"] if base else []
 
 
 def step_label(phase: str) -> str:
-    """Return the name of the step axis of a phase."""
+    """Return the name of the step axis of a phase.
+
+    Parameters
+    ----------
+    phase : str
+        ``"pt"`` or ``"cpt"``.
+    """
     return "CPT step" if phase == "cpt" else "PT step"
 
 
 def legend(figure: "Figure", entries: dict[str, Any]) -> None:
-    """Put one legend under all panels, in as many rows as it needs."""
+    """Put one legend under all panels, in as many rows as it needs.
+
+    Parameters
+    ----------
+    figure : Figure
+    entries : dict of str to artist
+        Marks by what they stand for.
+    """
     widths = [MARK_WIDTH + LETTER_WIDTH * len(text) for text in entries]
     columns = len(entries)
     while (
@@ -184,14 +276,30 @@ def legend(figure: "Figure", entries: dict[str, Any]) -> None:
 
 
 def patch(shade: str, alpha: float) -> Any:
-    """Return a legend mark for a band."""
+    """Return a legend mark for a band.
+
+    Parameters
+    ----------
+    shade : str
+        Colour.
+    alpha : float
+        Opacity.
+    """
     from matplotlib.patches import Patch
 
     return Patch(facecolor=shade, alpha=alpha, linewidth=0.0)
 
 
 def line(shade: str, **options: Any) -> Any:
-    """Return a legend mark for a line, or with ``marker`` for dots."""
+    """Return a legend mark for a line, or with ``marker`` for dots.
+
+    Parameters
+    ----------
+    shade : str
+        Colour.
+    **options
+        Of Matplotlib's ``Line2D``.
+    """
     from matplotlib.lines import Line2D
 
     return Line2D([], [], color=shade, **options)

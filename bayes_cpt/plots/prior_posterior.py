@@ -56,15 +56,15 @@ def prior_posterior(
     summary = summary[summary["kind"] == kind.removesuffix("s")]
     domains = posterior.frame.domains
     shown = [summary[summary["domain"] == domain] for domain in domains]
-    shortest = int(np.argmin([len(own) for own in shown]))
+    shortest = int(np.argmin([len(quantities) for quantities in shown]))
     shown[shortest] = pd.concat([shown[shortest], summary[summary["domain"] == "all"]])
-    rows = math.ceil(max(len(own) for own in shown) / COLUMNS)
+    rows = math.ceil(max(len(quantities) for quantities in shown) / COLUMNS)
     figure = new_figure(SIZE[0] * COLUMNS * len(domains), SIZE[1] * rows + 0.8)
     parts = panels.halves(figure, len(domains))
-    for i, (part, domain, own) in enumerate(zip(parts, domains, shown, strict=True)):
+    for i, (part, domain, quantities) in enumerate(zip(parts, domains, shown, strict=True)):
         panels.head(part, domain, i)
         grid = part.add_gridspec(rows, COLUMNS)
-        for k, row in enumerate(own.itertuples(index=False)):
+        for k, row in enumerate(quantities.itertuples(index=False)):
             axes = part.add_subplot(grid[divmod(k, COLUMNS)])
             shade = colour(i) if row.domain == domain else INK
             share = _densities(axes, posterior, str(row.quantity), str(row.domain), shade)
@@ -151,6 +151,11 @@ def _horizontal(axes: "Axes", low: float, high: float, logarithmic: bool) -> Non
 
 def density(draws: Floats, grid: Floats) -> Floats:
     """Return a kernel density of draws on a grid; its width does not mind far tails.
+
+    Parameters
+    ----------
+    draws : ndarray, shape (draws,)
+    grid : ndarray, shape (points,)
 
     Examples
     --------

@@ -76,10 +76,10 @@ def prior_predictive(
         i, j = frame.domains.index(curve.domain), names.index(curve.run)
         panel, run = axes[i][j], shown[j]
         rows = np.flatnonzero(curves.points.curve_index == index)
-        steps, own = curves.points.steps[rows], losses[:, rows]
-        lower, upper = panels.band(panel, steps, own, 0.9, color=colour(i))
-        panels.band(panel, steps, own, 0.5, color=colour(i), alpha=1.5 * WIDE_BAND)
-        panel.plot(steps, own[:CURVES].T, color=colour(i), linewidth=0.5, alpha=0.6)
+        steps, run_losses = curves.points.steps[rows], losses[:, rows]
+        lower, upper = panels.band(panel, steps, run_losses, 0.9, color=colour(i))
+        panels.band(panel, steps, run_losses, 0.5, color=colour(i), alpha=1.5 * WIDE_BAND)
+        panel.plot(steps, run_losses[:CURVES].T, color=colour(i), linewidth=0.5, alpha=0.6)
         measured = study.curve(run.name, curve.domain)
         panels.dots(panel, *measured, s=4.0)
         _limits(panel, lower, upper, measured[1])

@@ -47,9 +47,9 @@ def residuals(posterior: Posterior, study: Study | None = None) -> "Figure":
     figure = new_figure(WIDTH * len(domains), 2.0 * HEIGHT + 0.4)
     grid = figure.subplots(2, len(domains), squeeze=False, sharey="row")
     for i, domain in enumerate(domains):
-        own = table[table["domain"] == domain]
-        _draw_runs(grid[0, i], own, widths[widths["domain"] == domain], i)
-        _draw_stages(grid[1, i], own, i)
+        measured = table[table["domain"] == domain]
+        _draw_runs(grid[0, i], measured, widths[widths["domain"] == domain], i)
+        _draw_stages(grid[1, i], measured, i)
         grid[0, i].set_title(f"validation set: {domain}", color=colour(i), fontweight="bold")
     grid[0, 0].set_ylabel("measured less expected\n(nats/token)")
     grid[1, 0].set_ylabel("mean over runs\n(nats/token)")
@@ -68,12 +68,12 @@ def residuals(posterior: Posterior, study: Study | None = None) -> "Figure":
 def _widths(posterior: Posterior, study: Study | None, table: "pd.DataFrame") -> "pd.DataFrame":
     """Return half the width of the 90 % band of a new run at each point."""
     points = table[["run", "domain", "step"]]
-    found = bands(posterior, study, at=points, interval=MASS, draws=DRAWS)
-    return found.assign(half=0.5 * (found["upper"] - found["lower"]))
+    run_bands = bands(posterior, study, at=points, interval=MASS, draws=DRAWS)
+    return run_bands.assign(half=0.5 * (run_bands["upper"] - run_bands["lower"]))
 
 
-def _draw_runs(axes: "Axes", own: "pd.DataFrame", widths: "pd.DataFrame", index: int) -> None:
-    for _, run in own.groupby("run", sort=False):
+def _draw_runs(axes: "Axes", measured: "pd.DataFrame", widths: "pd.DataFrame", index: int) -> None:
+    for _, run in measured.groupby("run", sort=False):
         axes.plot(run["step"], run["residual"], color=colour(index), linewidth=0.8, alpha=0.6)
     ordered = widths.sort_values("step")
     # Widest and narrowest of the runs at hand over a tenth of a decade.
@@ -88,11 +88,11 @@ def _draw_runs(axes: "Axes", own: "pd.DataFrame", widths: "pd.DataFrame", index:
     dress(axes)
 
 
-def _draw_stages(axes: "Axes", own: "pd.DataFrame", index: int) -> None:
-    inside = own["ratio"] <= SLACK
-    parts = [(systematic(own[inside]), colour(index))]
+def _draw_stages(axes: "Axes", measured: "pd.DataFrame", index: int) -> None:
+    inside = measured["ratio"] <= SLACK
+    parts = [(systematic(measured[inside]), colour(index))]
     if not inside.all():
-        parts.append((systematic(own[~inside]), BEYOND))
+        parts.append((systematic(measured[~inside]), BEYOND))
     for side, (table, shade) in enumerate(parts):
         places = [
             STAGES.index(stage) + 0.16 * (side - 0.5 * (len(parts) - 1)) for stage in table["stage"]

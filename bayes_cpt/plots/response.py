@@ -49,7 +49,7 @@ def response(*responses: Response) -> "Figure":
         base, before the run; what was not studied is shaded.
     """
     first = responses[0].draws
-    widest = max(responses, key=lambda own: own.draws.sizes["value"])
+    widest = max(responses, key=lambda each: each.draws.sizes["value"])
     choice, run = first.attrs["choice"], first.attrs["run"]
     domains = [str(domain) for domain in first["domain"].to_numpy()]
     count = first.sizes["value"]
@@ -63,8 +63,8 @@ def response(*responses: Response) -> "Figure":
             _bases(axes, responses[0], domain, i)
             axes.tick_params(labelleft=i == 0)
             continue
-        for k, own in enumerate(responses):
-            _curve(axes, own, domain, PALETTE[2 + k] if len(responses) > 1 else colour(i))
+        for k, each in enumerate(responses):
+            _curve(axes, each, domain, PALETTE[2 + k] if len(responses) > 1 else colour(i))
         start = widest.draws["start"].sel(domain=domain).median("draw")
         axes.plot(start["value"], start, color=INK, linestyle="--", linewidth=0.9)
         _unstudied(axes, widest)
@@ -78,17 +78,17 @@ def response(*responses: Response) -> "Figure":
     return figure
 
 
-def _curve(axes: "Axes", own: Response, domain: str, shade: str) -> None:
-    values = own.draws["value"].to_numpy()
-    loss = own.draws["loss"].sel(domain=domain).to_numpy()
+def _curve(axes: "Axes", response: Response, domain: str, shade: str) -> None:
+    values = response.draws["value"].to_numpy()
+    loss = response.draws["loss"].sel(domain=domain).to_numpy()
     for mass in MASSES:
         panels.band(axes, values, loss, mass, color=shade)
     axes.plot(values, np.median(loss, axis=0), color=shade, marker="o", markersize=2.5)
 
 
-def _bases(axes: "Axes", own: Response, domain: str, index: int) -> None:
-    loss = own.draws["loss"].sel(domain=domain).to_numpy()
-    start = own.draws["start"].sel(domain=domain).median("draw").to_numpy()
+def _bases(axes: "Axes", response: Response, domain: str, index: int) -> None:
+    loss = response.draws["loss"].sel(domain=domain).to_numpy()
+    start = response.draws["start"].sel(domain=domain).median("draw").to_numpy()
     places = np.arange(loss.shape[1])[::-1]
     for mass, width in zip(MASSES, (1.2, 3.2), strict=True):
         edges = np.quantile(loss, [0.5 - mass / 2, 0.5 + mass / 2], axis=0)
@@ -96,24 +96,24 @@ def _bases(axes: "Axes", own: Response, domain: str, index: int) -> None:
     axes.plot(np.median(loss, axis=0), places, "o", color=colour(index), markersize=4)
     axes.plot(start, places, "o", color=INK, markersize=4, markerfacecolor="none")
     dress(axes, grid=False)
-    axes.set_yticks(places, own.draws["value"].to_numpy().tolist())
+    axes.set_yticks(places, response.draws["value"].to_numpy().tolist())
     axes.set_ylim(-0.6, places[0] + 0.6)
     axes.set_xlabel(LOSS)
 
 
-def _unstudied(axes: "Axes", own: Response) -> None:
+def _unstudied(axes: "Axes", response: Response) -> None:
     """Shade the values that lie outside what was fitted, half-way to the next one inside."""
-    values = own.draws["value"].to_numpy()
-    outside = own.draws["outside"].to_numpy() != ""
+    values = response.draws["value"].to_numpy()
+    outside = response.draws["outside"].to_numpy() != ""
     edges = np.concatenate([[values[0]], 0.5 * (values[1:] + values[:-1]), [values[-1]]])
     for k in np.flatnonzero(outside):
         axes.axvspan(edges[k], edges[k + 1], color=GREY, alpha=0.12, linewidth=0.0, zorder=0)
 
 
-def _rates(axes: "Axes", own: Response) -> None:
+def _rates(axes: "Axes", response: Response) -> None:
     from matplotlib.ticker import NullFormatter, NullLocator
 
-    values = own.draws["value"].to_numpy()
+    values = response.draws["value"].to_numpy()
     axes.set_xscale("log")
     kept = [values[-1]]
     for value in values[::-1]:
@@ -128,24 +128,26 @@ def _entries(responses: tuple[Response, ...]) -> dict[str, object]:
     first = responses[0].draws
     base = first.attrs["choice"] == "base"
     start = {"marker": "o", "markerfacecolor": "none", "linestyle": ""} if base else {}
-    found: dict[str, object] = {}
+    entries: dict[str, object] = {}
     if len(responses) > 1:
-        for k, own in enumerate(responses):
-            name = "re-warmed to the run's peak" if own.draws.attrs["rewarmed"] else "not re-warmed"
-            found[f"last loss, {name}"] = panels.line(PALETTE[2 + k])
+        for k, each in enumerate(responses):
+            name = (
+                "re-warmed to the run's peak" if each.draws.attrs["rewarmed"] else "not re-warmed"
+            )
+            entries[f"last loss, {name}"] = panels.line(PALETTE[2 + k])
     else:
-        found["last loss, median"] = panels.line(GREY, marker="o", markersize=3)
-    found["of the base"] = panels.line(INK, **(start or {"linestyle": "--"}))
+        entries["last loss, median"] = panels.line(GREY, marker="o", markersize=3)
+    entries["of the base"] = panels.line(INK, **(start or {"linestyle": "--"}))
     if base:
-        found |= {
+        entries |= {
             "50 %": panels.line(GREY, linewidth=3.2),
             "90 %": panels.line(GREY, linewidth=1.2),
         }
     else:
-        found |= {
+        entries |= {
             "50 % band": panels.patch(GREY, 2 * BAND),
             "90 % band": panels.patch(GREY, 2 * WIDE_BAND),
         }
-    if not base and any((own.draws["outside"] != "").any() for own in responses):
-        found["not studied"] = panels.patch(GREY, 0.12)
-    return found
+    if not base and any((each.draws["outside"] != "").any() for each in responses):
+        entries["not studied"] = panels.patch(GREY, 0.12)
+    return entries

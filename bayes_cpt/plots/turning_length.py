@@ -20,12 +20,12 @@ FIRST = 1.0
 
 
 @styled
-def turning_length(found: TurningLength) -> "Figure":
+def turning_length(result: TurningLength) -> "Figure":
     """Return a figure of the posterior of turning lengths, one row per run, course and balance.
 
     Parameters
     ----------
-    found : TurningLength
+    result : TurningLength
 
     Returns
     -------
@@ -36,7 +36,7 @@ def turning_length(found: TurningLength) -> "Figure":
         back at the planned length, which is a thin line. Steps beyond the longest run that was fitted are
         shaded.
     """
-    draws = found.draws
+    draws = result.draws
     names = [str(run) for run in draws["run"].to_numpy()]
     courses = [str(course) for course in draws["course"].to_numpy()]
     balances = draws["balance"].to_numpy().tolist()
@@ -51,7 +51,7 @@ def turning_length(found: TurningLength) -> "Figure":
         for balance in balances
     ]
     for run, axes in enumerate(grid):
-        _panel(axes, found, run, horizon)
+        _panel(axes, result, run, horizon)
         axes.set_yticks(range(rows)[::-1], labels)
         axes.set_title(names[run], loc="left", fontweight="bold")
         axes.set_title("back at planned length", loc="right", fontsize=SMALL, color=GREY)
@@ -72,12 +72,12 @@ def _loss_name(balance: float) -> str:
     return "general" if balance == 1.0 else f"{balance:g} general"
 
 
-def _panel(axes: "Axes", found: TurningLength, run: int, horizon: float) -> None:
-    draws = found.draws
+def _panel(axes: "Axes", result: TurningLength, run: int, horizon: float) -> None:
+    draws = result.draws
     lengths = draws["length"].to_numpy()[:, run]
     planned = float(draws["steps"][run])
     axes.set_xscale("log")
-    axes.axvspan(found.longest, horizon, color=GREY, alpha=0.12, linewidth=0.0, zorder=0)
+    axes.axvspan(result.longest, horizon, color=GREY, alpha=0.12, linewidth=0.0, zorder=0)
     axes.axvline(planned, color=INK, linewidth=0.8, linestyle=":")
     courses, balances = lengths.shape[1:]
     for row, (course, balance) in enumerate(np.ndindex(courses, balances)):

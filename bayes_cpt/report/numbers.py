@@ -13,6 +13,8 @@ SURE = 0.9
 MANY = 1e6
 # Decimals of nats at the most: a single run moves by more than their last.
 DECIMALS = 4
+# Decimals of quantities of any unit, beyond which a number is told by its digits.
+MOST_DECIMALS = 7
 
 
 @dataclass(frozen=True)
@@ -111,9 +113,13 @@ def decimals(spread: float) -> int:
     """
     if not spread > 0 or not math.isfinite(spread):
         return DECIMALS - 1
+    return min(max(_places(spread), 0), DECIMALS)
+
+
+def _places(spread: float) -> int:
+    """Return the decimals that a spread supports; below 0 where it does not even support the ones."""
     place = math.floor(math.log10(spread))
-    places = -place + (spread / 10.0**place < 3.0)
-    return min(max(places, 0), DECIMALS)
+    return -place + (spread / 10.0**place < 3.0)
 
 
 def fixed(value: float, spread: float) -> str:
@@ -150,6 +156,32 @@ def with_error(value: float, error: float) -> str:
     if not float(text.replace("−", "-")):
         return f"under {10.0 ** -decimals(error):g}"
     return f"{text} ± {last}" if float(last) else text
+
+
+def supported(value: float, spread: float, *, sign: bool = False) -> str:
+    """Return a quantity of any unit with the digits that its standard deviation supports.
+
+    Parameters
+    ----------
+    value : float
+    spread : float
+        Standard deviation. Where it is none, there are four digits; so there are where the first that it
+        supports is far behind the point.
+    sign : bool
+        Whether a sign stands before what is above 0 too.
+
+    Examples
+    --------
+    >>> supported(0.99741, 0.0019), supported(336.2, 579.0), supported(-0.1071, 0.019, sign=True)
+    ('0.9974', '300', '−0.107')
+    """
+    plus = "+" if sign else ""
+    if not spread > 0 or not math.isfinite(spread) or _places(spread) > MOST_DECIMALS:
+        text = f"{value:{plus}.4g}"
+    else:
+        places = _places(spread)
+        text = f"{round(value, places):{plus}.{max(places, 0)}f}"
+    return text.replace("-", "−", 1) if text.startswith("-") else text
 
 
 def signed(value: float, spread: float = 0.0) -> str:

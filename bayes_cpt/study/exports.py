@@ -50,7 +50,12 @@ class Parts:
 
 
 def parts_of(schedule: Schedule) -> Parts | None:
-    """Return a schedule's parts, None where it has others than warm-up, stable stretch and decay."""
+    """Return a schedule's parts, None where it has others than warm-up, stable stretch and decay.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    """
     segments = list(schedule.segments)
     if not all(isinstance(segment, Segment) for segment in segments):
         return None
@@ -134,7 +139,13 @@ def _huggingface_kind(parts: Parts) -> tuple[str, dict[str, Any]]:
 
 
 def huggingface_rates(arguments: dict[str, Any]) -> FloatArray:
-    """Return the learning rate after each step by transformers' own formulas, shape (max_steps,)."""
+    """Return the learning rate after each step by transformers' own formulas, shape (max_steps,).
+
+    Parameters
+    ----------
+    arguments : dict
+        Of ``TrainingArguments``, as `exports` gives them.
+    """
     steps, warmup = arguments["max_steps"], arguments["warmup_steps"]
     kind, options = arguments["lr_scheduler_type"], arguments.get("lr_scheduler_kwargs", {})
     count = np.arange(1, steps + 1, dtype=np.float64)
@@ -199,7 +210,13 @@ def megatron_arguments(run: Run) -> list[str]:
 
 
 def megatron_rates(values: dict[str, Any]) -> FloatArray:
-    """Return the learning rate after each step by Megatron's own formulas, shape (train-iters,)."""
+    """Return the learning rate after each step by Megatron's own formulas, shape (train-iters,).
+
+    Parameters
+    ----------
+    values : dict
+        Of Megatron's options by name, without dashes in front.
+    """
     count = np.arange(1, values["train-iters"] + 1, dtype=np.float64)
     warmup, steps = values["lr-warmup-iters"], values["lr-decay-iters"]
     highest, lowest, initial = values["lr"], values["min-lr"], values["lr-warmup-init"]

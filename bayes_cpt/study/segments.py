@@ -124,7 +124,13 @@ class Segment:
         return replace(self, steps=steps)
 
     def first(self, steps: int) -> "Segment | LoggedSegment":
-        """Return the first steps of it, to the last digit: as a log unless it is constant."""
+        """Return the first steps of it, to the last digit: as a log unless it is constant.
+
+        Parameters
+        ----------
+        steps : int
+            How many, from 1 to all.
+        """
         if self.shape == "constant":
             return self.stretched(steps)
         rates = self.learning_rates()[:steps]
@@ -184,7 +190,13 @@ class LoggedSegment:
         check.raise_problems()
 
     def first(self, steps: int) -> "LoggedSegment":
-        """Return the first steps of it, every one logged."""
+        """Return the first steps of it, every one logged.
+
+        Parameters
+        ----------
+        steps : int
+            How many, from 1 to all.
+        """
         rates = self.learning_rates()[:steps]
         return replace(
             self,

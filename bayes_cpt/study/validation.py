@@ -330,7 +330,12 @@ def _note_high_losses(cautions: TableCheck, losses: "pd.DataFrame") -> None:
 
 
 def is_one_number(losses: "FloatArray") -> bool:
-    """Return whether losses (nats/token, at least one) are the same but for rounding errors."""
+    """Return whether losses (nats/token, at least one) are the same but for rounding errors.
+
+    Parameters
+    ----------
+    losses : ndarray, shape (points,)
+    """
     return bool(np.ptp(losses) <= SAME_NUMBER)
 
 

@@ -58,7 +58,14 @@ def write_study(
 
 
 def write_rates(runs: Iterable[Run], path: Path) -> None:
-    """Write the learning rates of the runs that have a log, and no file where none has one."""
+    """Write the learning rates of the runs that have a log, and no file where none has one.
+
+    Parameters
+    ----------
+    runs : iterable of Run
+    path : Path
+        The file, lr.csv.
+    """
     logged = [run for run in runs if run.schedule.is_logged]
     if logged:
         _write_table(logged_rates(logged), path)
@@ -152,7 +159,12 @@ def _table_lines(
 
 
 def toml_key(name: str) -> str:
-    """Return a key as TOML writes it."""
+    """Return a key as TOML writes it.
+
+    Parameters
+    ----------
+    name : str
+    """
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_value(name)
 
 
@@ -172,7 +184,12 @@ def toml_value(value: Any) -> str:
 
 
 def logged_rates(runs: Iterable[Run]) -> "pd.DataFrame":
-    """Return the learning rates of the runs as lr.csv has them, interpolated steps left out."""
+    """Return the learning rates of the runs as lr.csv has them, interpolated steps left out.
+
+    Parameters
+    ----------
+    runs : iterable of Run
+    """
     import pandas as pd
 
     frames = []

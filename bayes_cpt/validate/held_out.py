@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -16,10 +17,18 @@ from bayes_cpt.validate.scores import DrawsError, by_horizon, score_points, summ
 if TYPE_CHECKING:
     import pandas as pd
 
+    from bayes_cpt.inference.posterior import Posterior
+    from bayes_cpt.validate.comparison.log_scores import LogScore
+
 type Floats = NDArray[np.float64]
 type Progress = Callable[[str, float], None]
 
 TABLES = ("points", "refits")
+# What a comparison of laws keeps of a fold: quantiles of the draws at each point, from which draws of a
+# mixture can be had, and the log score.
+MIXTURE_TABLES = ("quantiles", "log_scores", "refits")
+# Of the quantiles: middles of equal masses, and decimals of a nat.
+LEVELS, DECIMALS = 100, 6
 OURS, PAPER = "bayes_cpt", "paper"
 
 
@@ -34,11 +43,14 @@ class Answer(NamedTuple):
         Why the fit is not to be trusted; empty where it is.
     attempts : int
         How often it was sampled until its diagnostics held.
+    log_score : callable, optional
+        Returns the `LogScore` of measured losses; None where there is no density.
     """
 
     draws: Floats
     problems: tuple[str, ...] = ()
     attempts: int = 1
+    log_score: "Callable[[pd.DataFrame], LogScore] | None" = None
 
 
 type Method = Callable[[Question, int], Answer]
@@ -64,15 +76,50 @@ def package_method(
     cores : int, optional
         Chains sampled at once.
     """
-    from bayes_cpt.forecast.predict import draws_at
     from bayes_cpt.inference.fitting import fit
 
-    posterior = fit(question.study, spec, seed, draws=draws, cores=cores)
+    return _answer(fit(question.study, spec, seed, draws=draws, cores=cores), question, seed)
+
+
+def stack_method(
+    question: Question,
+    seed: int,
+    *,
+    specs: Sequence[ModelSpec],
+    weights: Sequence[float],
+    draws: int | None = None,
+    cores: int | None = None,
+) -> Answer:
+    """Answer as `package_method` by a stack of laws, each fitted anew, with given weights.
+
+    Parameters
+    ----------
+    question : Question
+    seed : int
+    specs : sequence of ModelSpec
+    weights : sequence of float
+        Of each; they add up to 1.
+    draws, cores
+        As in `package_method`.
+    """
+    from bayes_cpt.inference.fitting import fit
+    from bayes_cpt.inference.stacked import stack
+
+    laws = {spec.name: fit(question.study, spec, seed, draws=draws, cores=cores) for spec in specs}
+    shares = {spec.name: weight for spec, weight in zip(specs, weights, strict=True)}
+    return _answer(stack(laws, shares, seed), question, seed)
+
+
+def _answer(posterior: "Posterior", question: Question, seed: int) -> Answer:
+    from bayes_cpt.forecast.predict import draws_at
+    from bayes_cpt.validate.comparison.log_scores import log_score
+
     kind = "known_run" if question.known else "new_run"
     points = question.points
     forecast = posterior.predict(question.plan, kind=kind, at=points, seed=seed)
     attempts = int(posterior.tree.attrs["attempts"])
-    return Answer(draws_at(forecast["loss"], points), posterior.problems, attempts)
+    scored = partial(log_score, posterior, question)
+    return Answer(draws_at(forecast["loss"], points), posterior.problems, attempts, scored)
 
 
 def paper_answer(question: Question, seed: int) -> Answer:
@@ -95,12 +142,12 @@ class _Task(NamedTuple):
     answer: Method
     fold: Fold
     seed: int
+    tables: tuple[str, ...]
 
 
 class _Outcome(NamedTuple):
     task: str
-    points: "pd.DataFrame | None"
-    refit: "pd.DataFrame"
+    tables: "dict[str, pd.DataFrame]"
 
 
 def score_folds(
@@ -111,7 +158,7 @@ def score_folds(
     pool: Pool | None = None,
     records: Records | None = None,
     progress: Progress | None = None,
-) -> "tuple[pd.DataFrame, pd.DataFrame]":
+) -> "tuple[pd.DataFrame, ...]":
     """Let methods answer the questions of folds, and score the answers.
 
     Parameters
@@ -124,12 +171,14 @@ def score_folds(
     pool : Pool, optional
         Where; on all cores of this machine unless given.
     records : Records, optional
-        What is done already, with the tables "points" and "refits"; it grows.
+        What is done already, with `TABLES` or `MIXTURE_TABLES`; it grows.
     progress : callable, optional
         Called with a stage and the share of it that is done.
 
     Returns
     -------
+    tuple of DataFrame
+        The tables of the records, rows in the order of the tasks; `TABLES` unless others are given:
     points : DataFrame
         `bayes_cpt.validate.scores.score_points` of each point, with method, fold, seen, share and ratio.
     refits : DataFrame
@@ -137,7 +186,14 @@ def score_folds(
     """
     kept = records or Records.open(None, {}, TABLES)
     tasks = [
-        _Task(f"{name}: {fold.label}", name, method, fold, task_seed(seed, fold.label))
+        _Task(
+            f"{name}: {fold.label}",
+            name,
+            method,
+            fold,
+            task_seed(seed, fold.label),
+            tuple(kept.tables),
+        )
         for name, method in methods.items()
         for fold in folds
     ]
@@ -147,10 +203,9 @@ def score_folds(
     stage = f"refitting, {len(tasks)} times"
     report(stage, 1.0 - len(left) / max(1, len(tasks)))
     for number, outcome in enumerate((pool or Pool()).run(_outcome, left), start=1):
-        rows = {} if outcome.points is None else {"points": outcome.points}
-        kept.add(outcome.task, rows | {"refits": outcome.refit})
+        kept.add(outcome.task, outcome.tables)
         report(stage, 1.0 - (len(left) - number) / len(tasks))
-    return _ordered(kept.tables["points"], wanted), _ordered(kept.tables["refits"], wanted)
+    return tuple(_ordered(table, wanted) for table in kept.tables.values())
 
 
 def _outcome(task: _Task) -> _Outcome:
@@ -162,14 +217,16 @@ def _outcome(task: _Task) -> _Outcome:
     fold = task.fold
     labels = {"method": task.method, "fold": fold.label, "seen": fold.seen}
     began = time.perf_counter()
-    points, attempts = None, 0
+    tables: dict[str, pd.DataFrame] = {}
     problems: tuple[str, ...]
+    attempts = 0
     try:
         answer = task.answer(fold.question, task.seed)
-        points, problems = score_points(fold.measured, answer.draws), answer.problems
+        tables, problems = _scored(fold, answer, task.tables), answer.problems
         attempts = answer.attempts
-        for position, (name, value) in enumerate(labels.items()):
-            points.insert(position, name, value)
+        for table in tables.values():
+            for position, (name, value) in enumerate(labels.items()):
+                table.insert(position, name, value)
     except (SamplingError, BaselineError, DrawsError) as error:
         problems = (str(error),)
     refit = labels | {
@@ -178,14 +235,47 @@ def _outcome(task: _Task) -> _Outcome:
         "attempts": attempts,
         "seconds": round(time.perf_counter() - began, 2),
     }
-    return _Outcome(task.label, points, pd.DataFrame([refit]))
+    return _Outcome(task.label, tables | {"refits": pd.DataFrame([refit])})
+
+
+def _scored(fold: Fold, answer: Answer, wanted: Sequence[str]) -> "dict[str, pd.DataFrame]":
+    """Return the tables of an answer that are wanted."""
+    import pandas as pd
+
+    tables = {}
+    # Draws that are not finite are refused here, whatever is kept of them.
+    scored = score_points(fold.measured, answer.draws)
+    if "points" in wanted:
+        tables["points"] = scored
+    if "quantiles" in wanted:
+        levels = np.quantile(answer.draws, (np.arange(LEVELS) + 0.5) / LEVELS, axis=0)
+        tables["quantiles"] = pd.DataFrame(levels.T.round(DECIMALS)).rename(columns=level_name)
+    if "log_scores" in wanted and answer.log_score is not None:
+        tables["log_scores"] = pd.DataFrame([answer.log_score(fold.measured)._asdict()])
+    return tables
+
+
+def level_name(level: int) -> str:
+    """Return the column of a quantile.
+
+    Parameters
+    ----------
+    level : int
+        From 0.
+
+    Examples
+    --------
+    >>> level_name(7)
+    'q07'
+    """
+    return f"q{level:02d}"
 
 
 def _ordered(table: "pd.DataFrame", tasks: Sequence[str]) -> "pd.DataFrame":
     """Return the rows of some tasks in their order, whatever order they were done in."""
     place = table["task"].map({task: number for number, task in enumerate(tasks)})
-    kept = table.assign(place=place)[place.notna()].sort_values("place", kind="stable")
-    return kept.drop(columns=["task", "place"]).reset_index(drop=True)
+    order = place.dropna().sort_values(kind="stable").index
+    return table.loc[order].drop(columns="task").reset_index(drop=True)
 
 
 def score_table(points: "pd.DataFrame") -> "pd.DataFrame":

@@ -1,8 +1,10 @@
 """Results of long loops, saved as they come: a loop that was stopped goes on where it was."""
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,6 +13,8 @@ from bayes_cpt.files import replacing
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from bayes_cpt.model.spec import ModelSpec
 
 SETTINGS = "settings.json"
 TASK = "task"
@@ -109,6 +113,21 @@ class Records:
             if self.folder is not None:
                 with replacing(self.folder / f"{name}.csv") as partial:
                     self.tables[name].to_csv(partial, index=False)
+
+
+def described(specs: "Sequence[ModelSpec]") -> dict[str, Any]:
+    """Return what results depend on of the models, and of this package: for `Records.open`.
+
+    Parameters
+    ----------
+    specs : sequence of ModelSpec
+    """
+    texts = "".join(spec.model_dump_json() for spec in specs)
+    return {
+        "model": ", ".join(spec.name for spec in specs),
+        "specification": hashlib.sha256(texts.encode()).hexdigest()[:12],
+        "bayes-cpt": version("bayes-cpt"),
+    }
 
 
 def in_words(problems: Sequence[str]) -> str:

@@ -333,17 +333,24 @@ def _curves(
     count: int,
     generator: np.random.Generator,
 ) -> Floats:
-    curves = _points(posterior, plan, run, steps)
-    parameters = posterior.parameters()
-    available = len(next(iter(parameters.values())))
-    chosen = generator.permutation(np.resize(generator.permutation(available), count))
-    taken = {name: values[chosen] for name, values in parameters.items()}
-    return simulate(posterior.frame, taken, curves, None, generator).loss
+    laws = [(law, law.parameters(share)) for law, share in posterior.shares()]
+    ends = np.cumsum([len(next(iter(parameters.values()))) for _, parameters in laws])
+    chosen = generator.permutation(np.resize(generator.permutation(ends[-1]), count))
+    places, drawn = [], []
+    for (law, parameters), end in zip(laws, ends, strict=True):
+        first = end - len(next(iter(parameters.values())))
+        own = np.flatnonzero((first <= chosen) & (chosen < end))
+        taken = {name: values[chosen[own] - first] for name, values in parameters.items()}
+        curves = _points(law, plan, run, steps)
+        drawn.append(simulate(law.frame, taken, curves, None, generator).loss)
+        places.append(own)
+    return np.concatenate(drawn)[np.argsort(np.concatenate(places))]
 
 
 def _law(posterior: Posterior, plan: Study, run: Run, steps: Sequence[int]) -> Floats:
     """Return the law's curve, the mean over some draws."""
-    curves = _points(posterior, plan, run, steps)
-    parameters = posterior.parameters(FAULT_DRAWS)
-    found = expected_loss(posterior.frame, parameters, curves)
-    return np.asarray(found.mean(axis=0))
+    expected = [
+        expected_loss(law.frame, law.parameters(share), _points(law, plan, run, steps))
+        for law, share in posterior.shares(FAULT_DRAWS)
+    ]
+    return np.asarray(np.concatenate(expected).mean(axis=0))

@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks.report import cells, comma_separated, markdown
 
 # In the order in which they run: the longest last.
-BENCHMARKS = ("gradient", "decide", "forecast", "latency", "efficiency", "growth")
+BENCHMARKS = ("gradient", "decide", "forecast", "commands", "latency", "efficiency", "growth")
 
 
 def main() -> None:

@@ -8,6 +8,8 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import numba
+import numpy as np
 import pytensor.tensor as pt
 from pytensor.gradient import disconnected_type
 from pytensor.graph.basic import Apply
@@ -15,11 +17,21 @@ from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
 
 from bayes_cpt.model.compiled import likelihood
-from bayes_cpt.model.compiled.likelihood import total_log_likelihood
+from bayes_cpt.model.compiled.likelihood import COMPILED, curve_log_likelihoods
 from bayes_cpt.model.residuals import ResidualDesign, Scales
 
 # PyTensor keeps what it compiled on disk: not beyond a change of this code.
 SOURCE = zlib.crc32(Path(likelihood.__file__).read_bytes())
+
+
+@numba.njit(**COMPILED)
+def total_log_likelihood(*arguments):  # type: ignore[no-untyped-def]
+    """Return the sum of `curve_log_likelihoods` over the curves, and its derivatives."""
+    values, d_residual, d_fluctuation, d_memory, d_misfit, d_offset = curve_log_likelihoods(
+        *arguments
+    )
+    total = np.asarray(values.sum())
+    return total, d_residual, d_fluctuation, d_memory, d_misfit, d_offset
 
 
 class CurveLogLikelihood(Op):  # type: ignore[misc]

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from command_line import Call
 from fuzzing import STATEMENTS
+from synthetic import lab_posterior
 from typer.main import get_command
 
 from bayes_cpt.cli import PROGRAM, app
+from bayes_cpt.inference.stacked import stack
 
 ROOT = Path(__file__).parents[2]
 # Their commands work on folders that the reader has: those of from-logs.md are run, in order, by
@@ -25,7 +27,7 @@ BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 IN_TABLE = re.compile(rf"`({PROGRAM} [^`]*)`")
 
 # Of these only the options are checked: each samples posteriors, for minutes or hours.
-SAMPLING = ("fit", "demo", "validate")
+SAMPLING = ("fit", "demo", "validate", "compare")
 # Fewer configurations than the default: the answer is no worse a command for it.
 SMALLER = {
     "decide": ["--candidates", "64"],
@@ -61,6 +63,9 @@ def folder(fit_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
         (tmp_path / name).symlink_to(ROOT / name)
     shutil.copy(fit_file, tmp_path / "fit.nc")
     (tmp_path / "statements.toml").write_text(STATEMENTS)
+    (tmp_path / "comparison").mkdir()
+    laws = {name: lab_posterior(name) for name in ("cpt-replay", "cpt-replay-printed")}
+    stack(laws, dict.fromkeys(laws, 0.5), seed=0).save(tmp_path / "comparison" / "stack.nc")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -6,7 +6,7 @@ import pyarrow.parquet
 import pytest
 import xarray as xr
 from command_line import Call, check_refusal
-from independent_model import curve_data, law_curve, reference_points, residual_settings
+from independent_model import curve_data, law_curve, settings_of
 from malformed import TABLE, Malformed
 from synthetic import lab, lab_posterior
 
@@ -44,10 +44,10 @@ def test_expected_bands_are_those_of_the_law_coded_a_second_time(
 ) -> None:
     """Mean, sd and quantiles of the curve of `independent_model` over the draws in the file."""
     study, path = lab(), shipped_models()["cpt-replay"]
-    reference = reference_points(study) | residual_settings(path)
+    settings = settings_of(study, path)
     run = study.run("r75_wsd")
     target, at = tmp_path / "expected.csv", tmp_path / "at.csv"
-    arrays = [curve_data(study, run, domain, reference) for domain in (0, 1)]
+    arrays = [curve_data(study, run, domain, settings) for domain in (0, 1)]
     rows = [
         (run.name, int(step), name)
         for name, own in zip(("general", "kernel"), arrays, strict=True)
@@ -67,7 +67,7 @@ def test_expected_bands_are_those_of_the_law_coded_a_second_time(
     found = pd.read_csv(target)
     for name, own in zip(("general", "kernel"), arrays, strict=True):
         each = ({key: value[k] for key, value in draws.items()} for k in range(count))
-        curves = np.stack([np.asarray(law_curve(own, p, reference)) for p in each])
+        curves = np.stack([np.asarray(law_curve(own, p, settings)) for p in each])
         bands = found[found["domain"] == name].sort_values("step")
         expected = {
             "mean": curves.mean(axis=0),

@@ -131,9 +131,10 @@ def test_a_first_reader_gets_four_lines_and_a_small_table(
     for effect in told["determination"]:
         if effect["kind"] != "effect":
             continue
-        # To the second digit of the standard deviation.
-        places = 1 - int(f"{effect['sd']:e}".split("e")[1])
-        shown = f"{effect['mean']:+.{places}f} [{effect['lower']:+.{places}f}, "
+        # To the first digit of the standard deviation, to the second where the first is 1 or 2.
+        digits, place = f"{effect['sd']:e}".split("e")
+        places = (float(digits) < 3.0) - int(place)
+        shown = f"{effect['mean']:+.{places}f} [{effect['lower']:+.{places}f}, ".replace("-", "−")
         cell = rows[COMPARISONS[effect["quantity"]]].split(shown)[1].split("]")[1]
         is_open = not (effect["identified"] and effect["tried"])
         assert cell.lstrip(" ").startswith("*") == is_open

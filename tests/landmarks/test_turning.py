@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,8 @@ from synthetic import lab_posterior, practice
 
 from bayes_cpt.errors import StudyError
 from bayes_cpt.landmarks import turning_length
-from bayes_cpt.landmarks.turning import first_return
+from bayes_cpt.landmarks.trials import LawSample, Trial
+from bayes_cpt.landmarks.turning import _changes, first_return, held
 from bayes_cpt.study.schedules import Schedule, constant, cosine
 
 # Between two lengths that are evaluated the answer is interpolated.
@@ -156,3 +159,21 @@ def test_on_whole_steps_the_first_return_is_found_exactly(rows: list[list[float]
 def test_between_distant_steps_the_return_is_interpolated_in_the_logarithm() -> None:
     found = first_return(np.array([100.0, 10_000.0]), np.array([[1.0, -1.0], [3.0, -1.0]]))
     np.testing.assert_array_equal(found, [1000.0, np.ceil(100.0 * 100.0**0.75)])
+
+
+@pytest.mark.parametrize("course", ["held", "stretched"])
+def test_far_ahead_the_losses_are_those_of_the_law_at_such_a_length(course: Any) -> None:
+    """Also with powers of the learning rate: its areas grow as their own means, not as that of the rate."""
+    posterior = lab_posterior()
+    sample = LawSample.of(posterior, 20)
+    assert "rho" in sample.coefficients
+    run = practice().run("r25_cos_12k")
+    trial = Trial.of(posterior, practice(), run)
+    horizon = 24_000
+    steps, changes = _changes(sample, trial, course, horizon)
+    place = int(np.searchsorted(steps, 2.5 * horizon))
+    length = round(steps[place])
+    assert length > 2 * horizon
+    schedule = held(run.schedule, length) if course == "held" else run.schedule.stretched(length)
+    ends = sample.losses([trial.with_schedule(schedule)], [[0, length]])[:, 0]
+    np.testing.assert_allclose(changes[..., place], ends[..., 1] - ends[..., 0], rtol=0, atol=2e-4)

@@ -67,7 +67,7 @@ def test_with_powers_of_1_and_no_clock_it_is_the_printed_law(shift: str, free: b
 @given(schedules(80, 3), schedules(80, 3))
 def test_it_is_the_printed_law_for_any_schedule(before: Schedule, run: Schedule) -> None:
     # Stepwise losses know no warm-up: the base is held first.
-    base = constant(5, before.segments[0].start) + before
+    base = constant(5, float(before.learning_rates()[0])) + before
     printed = COEFFICIENTS["moderate"][0]
     plan = plan_of(
         (Run("run", "cpt", run, base="base", replay=0.0),), (Base("base", base.steps, base),)

@@ -74,7 +74,7 @@ def test_residuals_of_a_lone_base_are_those_of_pretraining() -> None:
     assert setup.frame.reference == REFERENCE
     np.testing.assert_array_equal(points.loss[rows], [3.45, 4.35])
     area = ANNEALED.learning_rates().sum()
-    forward = np.exp(points.log_forward_area({}, np))
+    forward = np.exp(points.log_forward_area({"rho": np.float64(1.0)}, np))
     np.testing.assert_allclose(forward[rows], area, rtol=1e-12)
     np.testing.assert_array_equal(design.pretraining[rows], 1.0)
     np.testing.assert_array_equal(design.floating[rows], 1.0)

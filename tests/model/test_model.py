@@ -8,10 +8,13 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.traversal import ancestors
 from scipy.stats import norm
 
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.model.build import build_model, model_of
+from bayes_cpt.model.compiled.packing import FORMS, MATRIX, PLACES, matrix, packed, vector
 from bayes_cpt.model.likelihood_data import likelihood_data
 from bayes_cpt.model.log_densities import log_likelihoods
 from bayes_cpt.model.priors.families import Fixed, Normal
@@ -33,8 +36,34 @@ def bundled_model(model: str = "cpt-replay") -> pm.Model:
 
 
 def test_all_data_are_named_data_of_the_model() -> None:
-    names = {variable.name for variable in bundled_model().data_vars}
-    assert names == set(likelihood_data(bundled())) - {"loss"} | {"measured_loss"}
+    """So that another study of the same form needs no compilation: its values are the arrays' own."""
+    held = {variable.name: variable.get_value() for variable in bundled_model().data_vars}
+    arrays = likelihood_data(bundled())
+    assert set(held) == {"measured_loss", "step", "study_numbers", "study_places"}
+    np.testing.assert_array_equal(held["measured_loss"], arrays["loss"])
+    assert held["study_numbers"].size == sum(
+        array.size for array in arrays.values() if array.dtype == np.float64
+    ) - len(arrays["loss"])
+    operation = bundled_model().logp(vars=bundled_model().observed_RVs, sum=False, jacobian=False)
+    data = {node for node in ancestors(operation) if isinstance(node, SharedVariable)}
+    assert len(data) == len(held) - 1, "what the density does not read is the step"
+
+
+def test_what_is_packed_is_unpacked_as_it_was() -> None:
+    arrays = likelihood_data(bundled())
+    arrays.pop("loss")
+    numbers, places = packed(arrays)
+    for index, (name, array) in enumerate(arrays.items()):
+        holder = places if FORMS[name] == PLACES else numbers
+        unpack = matrix if FORMS[name] == MATRIX else vector
+        np.testing.assert_array_equal(unpack(holder, places, index), array)
+
+
+def test_arrays_in_another_order_are_not_packed() -> None:
+    arrays = likelihood_data(bundled())
+    arrays.pop("loss")
+    with pytest.raises(ValueError, match="the arrays are knot_innovation, knot_carried"):
+        packed(dict(reversed(arrays.items())))
 
 
 def test_every_parameter_is_a_variable_of_its_own_name_and_dims() -> None:

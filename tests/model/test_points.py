@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -71,7 +72,7 @@ def test_the_longest_warm_up_of_the_study_leaves_out_a_step_of_every_run() -> No
     rows = [("short", step, "g", 4.0) for step in (10, 30, 350, 600)]
     study = STUDY.with_runs([short], rows)
 
-    def first(run: str, **settings: float) -> float:
+    def first(run: str, **settings: Any) -> float:
         return first_step(study, study.run(run), ResidualTable(**settings))
 
     assert [first(run) for run in ("trunk", "short")] == [100.0, 20.0]
@@ -92,9 +93,9 @@ def test_reference_of_a_law_with_powers_of_its_own() -> None:
     study = replace(
         STUDY.subset(["none"]).with_runs(runs, [(run.name, 1000, "g", 3.0) for run in runs])
     )
-    terms = ("power", "annealing", "shift")
-    printed = reference_of(study, LawTable(terms=terms))
-    free = reference_of(study, LawTable(terms=terms, forward_power=True, shift_power=0.5))
+    law = LawTable(terms=("power", "annealing", "shift"))
+    options = {"forward_power": True, "shift_power": 0.5}
+    printed, free = (reference_of(study, own) for own in (law, law.model_copy(update=options)))
     assert printed.learning_rate == PEAK
     assert free.learning_rate == pytest.approx(0.5 * PEAK)
     assert free.forward_pt == printed.forward_pt

@@ -1,6 +1,6 @@
 """Draws of curves against the dense normal distribution that the residual model stands for."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -8,8 +8,10 @@ import pytest
 from dense_residuals import curve_covariance, walk
 from hand_points import hand_curves
 from numpy.typing import NDArray
+from scipy import stats
 
 from bayes_cpt.laws import Reference
+from bayes_cpt.model.log_densities import log_densities
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.residuals import (
@@ -191,6 +193,33 @@ def test_the_predictive_covariance_is_the_dense_one(curve: int) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-9)
     alone = predictive_variance(placed(slice(None)), (ramps**2).sum(axis=1), np)
     np.testing.assert_allclose(alone, np.diag(wanted), rtol=1e-9)
+
+
+@pytest.mark.parametrize("curve", range(3))
+def test_the_density_of_a_measured_curve_is_the_dense_one(curve: int) -> None:
+    curves, one = seen(), {name: value[:1] for name, value in PARAMETERS.items()}
+    dense = stats.multivariate_normal(
+        cov=covariance(curve, SEEN_STEPS[curve], rates_of(curves, curve))
+    )
+    found = log_densities(FRAME, one, curves)[0, curve]
+    assert found == pytest.approx(dense.logpdf(SEEN_RESIDUALS[curve]), rel=1e-9)
+
+
+def test_the_density_beyond_the_studied_steps_knows_that_the_law_extrapolates() -> None:
+    share, last = 0.3, 950.0
+    residuals_table = FRAME.spec.residuals.model_copy(update={"extrapolation_pt": share})
+    spec = FRAME.spec.model_copy(update={"residuals": residuals_table})
+    frame = replace(FRAME, spec=spec, studied_pt=last)
+    curves, one = seen(), {name: value[:1] for name, value in PARAMETERS.items()}
+    slope = one["reference_slope"][0, 0]
+    beyond = share * slope * np.log(np.maximum(np.array(SEEN_STEPS[1]) / last, 1.0))
+    dense = stats.multivariate_normal(
+        cov=covariance(1, SEEN_STEPS[1], rates_of(curves, 1)) + np.outer(beyond, beyond)
+    )
+    assert beyond[-1] > 0.0
+    found = log_densities(frame, one, curves)[0, 1]
+    assert found == pytest.approx(dense.logpdf(SEEN_RESIDUALS[1]), rel=1e-9)
+    assert found != pytest.approx(log_densities(FRAME, one, curves)[0, 1], rel=1e-6)
 
 
 def test_curves_of_a_new_run_are_independent_of_each_other(new: CurveDraws) -> None:

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scripts import in_node, needs_node
 
-from bayes_cpt.laws.areas import AreaForm, continual_areas, transfer_state
+from bayes_cpt.laws.areas import AreaForm
+from bayes_cpt.laws.phase_areas import continual_areas, transfer_state
 from bayes_cpt.laws.ranges import MomentumRange, PowerRange
 from bayes_cpt.planner.page import Planner
 from bayes_cpt.study.schedules import constant, cosine, linear

@@ -1,5 +1,6 @@
 """The page's numbers are those of Python: of the same draws, for settings that nobody chose."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +190,13 @@ def test_the_best_of_the_front_keeps_the_constraints_where_it_can(
     assert best["excess"] == 0
     assert kept["value"] >= best["value"]
     assert kept["excess"] == pytest.approx(max(kept["breaches"][0] - 0.2, 0.0))
+
+
+def test_a_study_without_measured_bases_is_refused() -> None:
+    unmeasured = replace(lab(), losses=lab().losses.query("step > 0"))
+    unmeasured = unmeasured.subset([run.name for run in unmeasured.continual_runs])
+    with pytest.raises(SpecError, match="no base was measured"):
+        Controls.of(unmeasured)
 
 
 def test_the_page_is_one_file_that_asks_for_nothing(planner: Planner) -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayes_cpt.report.numbers import DECIMALS, Estimate, decimals, fixed, signed
+from bayes_cpt.report.numbers import DECIMALS, Estimate, decimals, fixed, signed, supported
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,23 @@ def test_the_last_digit_is_a_thirtieth_to_a_third_of_the_spread(
 
 def test_zero_has_no_sign() -> None:
     assert signed(-0.0001, 0.05) == signed(0.0001, 0.05) == "0.00"
+
+
+@given(st.floats(1e-3, 10.0), st.floats(-50.0, 50.0))
+def test_tables_and_sentences_round_alike(spread: float, value: float) -> None:
+    if 0 < decimals(spread) < DECIMALS:
+        same = fixed(value, spread)
+        assert supported(value, spread).removeprefix("−") == same.removeprefix("−")
+
+
+@pytest.mark.parametrize(
+    ("value", "spread", "said"),
+    [
+        (1.2346e-9, 4e-11, "1.235e-09"),
+        (-2.5e-4, 3e-5, "−0.00025"),
+        (12_345.0, 579.0, "12300"),
+        (3.0, 0.0, "3"),
+    ],
+)
+def test_quantities_of_any_unit(value: float, spread: float, said: str) -> None:
+    assert supported(value, spread) == said

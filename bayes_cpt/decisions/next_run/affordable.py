@@ -9,7 +9,8 @@ import pandas as pd
 
 from bayes_cpt.checks import is_number
 from bayes_cpt.errors import Problem, SpecError
-from bayes_cpt.forecast.derived import Typical, approach
+from bayes_cpt.forecast.derived import Typical
+from bayes_cpt.forecast.typical_runs import approach
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.unknown_base import fitted_bases
 from bayes_cpt.study.readers.folder import read_plan, run_keys

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,17 +14,16 @@ from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.study.runs import Run
-from bayes_cpt.views import view
+from bayes_cpt.views import Drawn
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
 type Label = tuple[str, str]
 
 
 @dataclass(frozen=True, eq=False)
-class RunValues:
+class RunValues(Drawn):
     """What each of some runs would be worth, and would tell.
 
     Parameters
@@ -195,27 +194,3 @@ class RunValues:
                     }
                 )
         return pd.DataFrame(rows)
-
-    def verdict(self, interval: float = 0.9) -> list[str]:
-        """Return whether to train a run and which, how sure that is and what would change it.
-
-        Parameters
-        ----------
-        interval : float
-            Mass of the intervals.
-        """
-        return list(view(self, "words", interval).verdict)
-
-    def sentences(self, interval: float = 0.9) -> list[str]:
-        """Return which run to train, what it would change and whether it pays, in sentences.
-
-        Parameters
-        ----------
-        interval : float
-            Mass of the intervals.
-        """
-        return list(view(self, "words", interval).paragraphs)
-
-    def plot(self) -> "Figure":
-        """Return a figure of what the runs are worth and tell (see `bayes_cpt.plots.next_run`)."""
-        return cast("Figure", view(self, "plot"))

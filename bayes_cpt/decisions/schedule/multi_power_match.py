@@ -78,7 +78,12 @@ class MultiPowerMatch:
         return cls(nodes, pace, factor, misfit / highest)
 
     def at(self, momenta: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return pace, factor and misfit at momenta of the range, each of their shape."""
+        """Return pace, factor and misfit at momenta of the range, each of their shape.
+
+        Parameters
+        ----------
+        momenta : ndarray
+        """
         place, nodes = np.log(1.0 - momenta), np.log(1.0 - self.momenta)
         return (
             np.exp(np.interp(place, nodes, np.log(self.pace))),

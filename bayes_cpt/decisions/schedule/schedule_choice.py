@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,17 +17,17 @@ from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.inference.stacked import one_law
 from bayes_cpt.laws.schedule_batch import ScheduleBatch
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE, Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study
-from bayes_cpt.views import view
+from bayes_cpt.views import Drawn
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
-    from matplotlib.figure import Figure
 
 type Floats = NDArray[np.floating]
 
@@ -40,7 +40,7 @@ FREE, COSINE, WSD = FAMILIES = ("free", "cosine", "wsd")
 
 
 @dataclass(frozen=True, eq=False)
-class ScheduleChoice:
+class ScheduleChoice(Drawn):
     """Falling schedules of a run beside cosine and WSD, under both terms for what annealing gains.
 
     Parameters
@@ -240,30 +240,6 @@ class ScheduleChoice:
         reference = max(run.schedule.peak for run in self.end.model.study.runs)
         return float(np.median(np.abs(misfit * self.end.sensitivity)) * reference)
 
-    def verdict(self, interval: float = 0.9) -> list[str]:
-        """Return which schedule to train, how sure that is and what would change it.
-
-        Parameters
-        ----------
-        interval : float
-            Mass of the intervals.
-        """
-        return list(view(self, "words", interval).verdict)
-
-    def sentences(self, interval: float = 0.9) -> list[str]:
-        """Return what to do and how far to trust it, in sentences.
-
-        Parameters
-        ----------
-        interval : float
-            Mass of the intervals.
-        """
-        return list(view(self, "words", interval).paragraphs)
-
-    def plot(self) -> "Figure":
-        """Return a figure of the schedules and their gains (see `bayes_cpt.plots.free_schedule`)."""
-        return cast("Figure", view(self, "plot"))
-
 
 def choose_schedule(
     posterior: Posterior,
@@ -318,6 +294,7 @@ def choose_schedule(
 
     if criterion not in get_args(Criterion.__value__):
         raise ValueError(f"criterion is {criterion!r}: give one of {', '.join(CRITERIA)}")
+    one_law(posterior, "a free schedule")
     goal = read_objective(objective)
     model = FinalLosses.of(posterior, draws)
     highest = max(run.schedule.peak for run in posterior.study.runs) if cap is None else cap

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from bayes_cpt.files import replacing
 from bayes_cpt.laws import Reference
 from bayes_cpt.model.compiled import kernels
+from bayes_cpt.model.compiled.packing import unpacking
 from bayes_cpt.model.elements import elements
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.spec import ModelSpec
@@ -41,6 +42,7 @@ import numpy as np
 from bayes_cpt.model.compiled.kernels import learning_rate_levels, log_forward_areas
 from bayes_cpt.model.compiled.likelihood import COMPILED, curve_log_likelihood, workspace
 from bayes_cpt.model.likelihood_data import GIVEN, WIDTH
+from bayes_cpt.model.compiled.packing import SIGNATURE, matrix, vector
 
 PARAMETER_PLACES = np.array({parameters!r})
 SLOPE_OUTPUTS = np.array({outputs!r})
@@ -63,6 +65,7 @@ SOURCE_DIGEST = _source_digest()
 LOADING = threading.Lock()
 COMPILE = "@numba.njit(**COMPILED)\n"
 COMPILE_PARALLEL = "@numba.njit(nogil=True, **COMPILED)\n"
+COMPILE_AT_ONCE = "@numba.njit(SIGNATURE, nogil=True, **COMPILED)\n"
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,8 @@ class CompiledLaw:
     key : str
         Digest of all that the code depends on.
     log_likelihoods : callable
-        `bayes_cpt.model.compiled.kernels.law_log_likelihoods`, compiled with the law.
+        `bayes_cpt.model.compiled.kernels.law_log_likelihoods`, compiled with the law, of measured losses,
+        values, and what `bayes_cpt.model.compiled.packing.packed` makes of the arrays of a study.
     """
 
     key: str
@@ -88,7 +92,7 @@ def compiled_law(spec: ModelSpec, roles: tuple[str, ...]) -> CompiledLaw:
     """
     key = _key(spec, roles)
     module = generated_module(f"bayes_cpt_law_{key}", lambda: _source(spec, roles))
-    return CompiledLaw(key, module.law_log_likelihoods)
+    return CompiledLaw(key, module.packed_log_likelihoods)
 
 
 def cache_folder() -> Path:
@@ -138,11 +142,11 @@ def generated_module(name: str, source: Callable[[], str]) -> ModuleType:
     """
     with LOADING:
         if name not in sys.modules:
-            sys.modules[name] = _loaded(name, source)
+            _load(name, source)
         return sys.modules[name]
 
 
-def _loaded(name: str, source: Callable[[], str]) -> ModuleType:
+def _load(name: str, source: Callable[[], str]) -> None:
     path = cache_folder() / f"{name}.py"
     if not path.is_file():
         with replacing(path) as partial:
@@ -151,8 +155,13 @@ def _loaded(name: str, source: Callable[[], str]) -> ModuleType:
     assert described is not None
     assert described.loader is not None
     module = importlib.util.module_from_spec(described)
-    described.loader.exec_module(module)
-    return module
+    # Known by its name before it runs: what Numba compiles there is kept under that name.
+    sys.modules[name] = module
+    try:
+        described.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
 
 
 def _source(spec: ModelSpec, roles: tuple[str, ...]) -> str:
@@ -170,6 +179,7 @@ def _source(spec: ModelSpec, roles: tuple[str, ...]) -> str:
         evaluate += f"        rows_{k}(parameters, reference, curve, columns, values, slopes)\n"
     pieces = [header, *(COMPILE + part.source for part in parts), COMPILE + evaluate]
     pieces.append(COMPILE_PARALLEL + inspect.getsource(kernels.law_log_likelihoods))
+    pieces.append(COMPILE_AT_ONCE + unpacking())
     return "\n\n".join(pieces)
 
 

@@ -62,8 +62,17 @@ def learning_rate_levels(memory, slow, share, middle, half_width, coefficients, 
     """Fill in the level and its slopes by memory, slow memory and share, shape (4, points).
 
     The level is that of `bayes_cpt.laws.areas.AreaForm.level_basis`, from Chebyshev coefficients, shape
-    (points, nodes), in log(1 - lambda), which is -log of the memory. Without a slow memory, 0, there is
-    no share.
+    (points, nodes), in log(1 - lambda), which is -log of the memory.
+
+    Parameters
+    ----------
+    memory, slow, share : float
+        Memories in steps, and the share of the slow one. Without a slow memory, 0, there is no share.
+    middle, half_width : float
+        Of the interval of the series.
+    coefficients : ndarray, shape (points, nodes)
+    levels : ndarray, shape (4, points)
+        Filled in.
     """
     nodes = coefficients.shape[1]
     waves = np.zeros((4, nodes))
@@ -83,7 +92,17 @@ def learning_rate_levels(memory, slow, share, middle, half_width, coefficients, 
 
 @numba.njit(**COMPILED)
 def log_forward_areas(power, middle, half_width, coefficients, areas):  # type: ignore[no-untyped-def]
-    """Fill in the log of the forward area and its slope by the forward power, shape (2, points)."""
+    """Fill in the log of the forward area and its slope by the forward power, shape (2, points).
+
+    Parameters
+    ----------
+    power : float
+    middle, half_width : float
+        Of the interval of the series.
+    coefficients : ndarray, shape (points, nodes)
+    areas : ndarray, shape (2, points)
+        Filled in.
+    """
     points, nodes = coefficients.shape
     waves = np.empty((2, nodes))
     _waves(power, middle, half_width, waves[0], waves[1])

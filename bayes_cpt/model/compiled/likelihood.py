@@ -388,13 +388,3 @@ def curve_log_likelihoods(  # type: ignore[no-untyped-def]
             slopes[0, own], slopes[1, own], slopes[2, own], slopes[3, own], slopes[4, own],
         )  # fmt: skip
     return value, slopes[0], slopes[1], slopes[2], slopes[3], slopes[4]
-
-
-@numba.njit(**COMPILED)
-def total_log_likelihood(*arguments):  # type: ignore[no-untyped-def]
-    """Return the sum of `curve_log_likelihoods` over the curves, and its derivatives."""
-    values, d_residual, d_fluctuation, d_memory, d_misfit, d_offset = curve_log_likelihoods(
-        *arguments
-    )
-    total = np.asarray(values.sum())
-    return total, d_residual, d_fluctuation, d_memory, d_misfit, d_offset

@@ -24,21 +24,39 @@ function expectedRegret(alternatives, weight, general, target) {
   return sum / counts.length;
 }
 
-/** Probability that a run breaks a constraint: that a loss, or a mixture of both, exceeds a threshold. */
+/** Variance of a weighted sum of errors that correlate (bayes_cpt.model.misfit.discrepancy.variance_of_sum). */
+function varianceOfSum(sizes, weights, correlation) {
+  let sum = 0;
+  let squares = 0;
+  sizes.forEach((size, place) => {
+    sum += weights[place] * size;
+    squares += (weights[place] * size) ** 2;
+  });
+  return correlation * sum ** 2 + (1 - correlation) * squares;
+}
+
+/**
+ * Probability that a run breaks a constraint: that a loss, or a mixture of both, exceeds a threshold. What the
+ * law misses counts in any case, but for a single run's own share of it; the fluctuation in a new run alone.
+ */
 function breach(planner, setting, constraint, ends) {
   const { share, kind } = constraint;
+  const { correlation, own_share } = planner.law;
   const start = constraint.rise === null ? null : planner.bases[planner.reference ?? setting.base].loss;
   let sum = 0;
   for (let draw = 0; draw < planner.law.draws; draw++) {
     let margin = 0;
-    let variance = 0;
     ends.forEach((end, domain) => {
       margin += share[domain] * (end.mean[draw] - (start ? start[domain][draw] : 0));
-      variance += (share[domain] * end.sd[draw]) ** 2;
     });
+    const moving = ends.map((end) => end.fluctuation[draw]);
+    const errors = ends.map((end) => Math.sqrt(Math.max(end.sd[draw] ** 2 - end.fluctuation[draw] ** 2, 0)));
+    const missed = varianceOfSum(errors, share, correlation.misfit);
+    const variance = kind === "new_run"
+      ? missed + varianceOfSum(moving, share, correlation.fluctuation)
+      : (1 - own_share) * missed;
     const room = (constraint.rise ?? constraint.limit) - margin;
-    if (kind === "new_run") sum += normalBelow(room / Math.sqrt(variance));
-    else sum += room > 0 ? 1 : 0;
+    sum += variance > 0 ? normalBelow(room / Math.sqrt(variance)) : Number(room > 0);
   }
   return 1 - sum / planner.law.draws;
 }

@@ -64,7 +64,7 @@ function pointsOf(planner, setting, grid) {
   };
 }
 
-/** Mean and sd of a new run's loss in every draw at every point, draw by draw, per validation set. */
+/** What `LAWS` fill in, in every draw at every point, draw by draw, per validation set. */
 function lossesOf(planner, setting, run) {
   const { law } = planner;
   const base = planner.bases[setting.base];
@@ -75,6 +75,7 @@ function lossesOf(planner, setting, run) {
       points: run.grid.length,
       mean: new Float64Array(size),
       sd: new Float64Array(size),
+      fluctuation: new Float64Array(size),
     };
     const all = {
       ...law.reference,
@@ -121,12 +122,12 @@ function bandsOf(losses, normals, fractions, kind) {
   return bands;
 }
 
-/** Mean and sd of every draw at the last point. */
+/** Mean, sd and sd of the fluctuation of every draw at the last point. */
 function endOf(losses) {
   const { draws, points } = losses;
   const at = (values) =>
     Float64Array.from({ length: draws }, (_, draw) => values[(draw + 1) * points - 1]);
-  return { mean: at(losses.mean), sd: at(losses.sd) };
+  return { mean: at(losses.mean), sd: at(losses.sd), fluctuation: at(losses.fluctuation) };
 }
 
 /** Median, ends of the central interval, mean and sd of what a loss may be. */

@@ -9,6 +9,7 @@ from bayes_cpt.report.rendering import paragraphs
 
 if TYPE_CHECKING:
     from bayes_cpt.inference.posterior import Posterior
+    from bayes_cpt.model.spec import ResidualTable
 
 
 def methods(
@@ -55,9 +56,7 @@ def methods(
             "model": frame.spec.name,
             "summary": frame.spec.summary,
             "versions": versions(posterior),
-            "skipped": f"{100 * residuals.skip_pretraining:g}"
-            if residuals.skip_pretraining
-            else "",
+            "skipped": _skipped(residuals),
             "parameters": sum(not isinstance(own.prior, Fixed) for own in elements(frame)),
             "correlated": residuals.kind == "curve",
             "reached": reached,
@@ -70,6 +69,19 @@ def methods(
             "scores": scores,
         },
     )
+
+
+def _skipped(residuals: "ResidualTable") -> str:
+    """Return what of each pre-training run does not enter the fit."""
+    parts = ["its warm-up"]
+    if residuals.skip_pretraining:
+        parts.append(f"the first {100 * residuals.skip_pretraining:g} % of its steps")
+    if residuals.skip_warmups:
+        parts.append(
+            f"{residuals.skip_warmups:g} times the longest warm-up, but no more than "
+            f"{100 * residuals.skip_longest:g} % of the longest run"
+        )
+    return " or ".join(parts) + (", whichever is longest" if len(parts) > 1 else "")
 
 
 def _runs(posterior: "Posterior") -> str:

@@ -38,7 +38,7 @@ def optimum_sentences(decision: "Decision", interval: float = 0.9) -> list[str]:
 
 
 def _number(row: "pd.Series", what: str, unit: str, interval: float) -> str:
-    median, lower, upper = (quantity_text(row[name], 2) for name in ("median", "lower", "upper"))
+    median, lower, upper = _alike([row[name] for name in ("median", "lower", "upper")])
     ends = {"lowest": row["at_lowest"], "highest": row["at_highest"]}
     end, share = max(ends.items(), key=lambda pair: pair[1])
     edge = (
@@ -50,6 +50,21 @@ def _number(row: "pd.Series", what: str, unit: str, interval: float) -> str:
         f"Optimal {what} {median}{unit} ({100 * interval:g} % credible interval {lower} to "
         f"{upper}{edge})."
     )
+
+
+def _alike(values: list[float]) -> list[str]:
+    """Return values in two digits, all with the decimals of the one that has most.
+
+    Examples
+    --------
+    >>> _alike([0.312, 0.2, 0.414]), _alike([12000.0, 11000.0, 13000.0])
+    (['0.31', '0.20', '0.41'], ['12000', '11000', '13000'])
+    """
+    texts = [quantity_text(value, 2) for value in values]
+    if any("e" in text for text in texts):
+        return texts
+    places = max(len(text.partition(".")[2]) for text in texts)
+    return [f"{float(text):.{places}f}" for text in texts]
 
 
 def _named(rows: "pd.DataFrame", what: str) -> str:

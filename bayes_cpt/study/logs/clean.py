@@ -111,6 +111,13 @@ class Log:
 def clean(raw: RawLog, choices: Choices | None = None) -> Log:
     """Choose, convert and merge what a raw log holds.
 
+    Parameters
+    ----------
+    raw : RawLog
+        All that a reader found.
+    choices : Choices, optional
+        What the log cannot tell; by the names in it unless given.
+
     Raises
     ------
     LogError

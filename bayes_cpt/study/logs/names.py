@@ -19,6 +19,11 @@ UNITS = ("nats", "bits", "perplexity")
 def words(series: str) -> list[str]:
     """Return the words of a name.
 
+    Parameters
+    ----------
+    series : str
+        As a trainer calls what it logs.
+
     Examples
     --------
     >>> words("eval/c4_en-validation/CrossEntropyLoss")
@@ -29,6 +34,11 @@ def words(series: str) -> list[str]:
 
 def measured_unit(series: str) -> str | None:
     """Return the unit that a validation loss's name says it is in, None where it is no loss.
+
+    Parameters
+    ----------
+    series : str
+        As a trainer calls what it logs.
 
     Examples
     --------
@@ -49,6 +59,11 @@ def measured_unit(series: str) -> str | None:
 def domain_of(series: str) -> str:
     """Return the validation set that a loss's name says: what is left of it, or ``val``.
 
+    Parameters
+    ----------
+    series : str
+        As a trainer calls a validation loss.
+
     Examples
     --------
     >>> domain_of("eval_code_loss"), domain_of("val_loss"), domain_of("eval/c4_en-validation/ppl")
@@ -67,6 +82,12 @@ def domain_of(series: str) -> str:
 
 
 def rate_series(names: list[str]) -> str | None:
-    """Return which of some series is the learning rate, None where none is called so."""
+    """Return which of some series is the learning rate, None where none is called so.
+
+    Parameters
+    ----------
+    names : list of str
+        As a trainer calls what it logs.
+    """
     by_case = {name.lower(): name for name in reversed(names)}
     return next((by_case[known] for known in RATE_NAMES if known in by_case), None)

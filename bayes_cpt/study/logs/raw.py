@@ -61,23 +61,53 @@ class RawLog:
         return list(dict.fromkeys(entry.series for entry in self.entries))
 
     def add(self, step: float, series: str, value: float, place: str) -> None:
-        """Note one number."""
+        """Note one number.
+
+        Parameters
+        ----------
+        step : float
+            As the log counts.
+        series : str
+            What the log calls it.
+        value : float
+        place : str
+            Where it stands: file and line.
+        """
         self.entries.append(Entry(float(step), series, float(value), place))
 
     def extend(self, other: "RawLog") -> None:
-        """Add what another log of the same run holds."""
+        """Add what another log of the same run holds.
+
+        Parameters
+        ----------
+        other : RawLog
+            Written later.
+        """
         self.entries += other.entries
         self.facts |= other.facts
         self.notes += [note for note in other.notes if note not in self.notes]
 
 
 def fail(place: str, problem: str, fix: str) -> LogError:
-    """Return the error of one problem."""
+    """Return the error of one problem.
+
+    Parameters
+    ----------
+    place : str
+        File, and line if there are any.
+    problem, fix : str
+        In words.
+    """
     return LogError([Problem(place, problem, fix)])
 
 
 def as_number(value: object) -> float | None:
     """Return a cell or JSON value as a number, None where it is none.
+
+    Parameters
+    ----------
+    value : object
+        Of a log.
 
     Examples
     --------

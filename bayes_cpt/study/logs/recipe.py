@@ -79,6 +79,11 @@ class Recipe:
     def from_toml(cls, table: object) -> Self:
         """Build a recipe from a table of a TOML file.
 
+        Parameters
+        ----------
+        table : object
+            What the file has there: a dict, if it is in order.
+
         Raises
         ------
         StudyError
@@ -117,7 +122,13 @@ class Recipe:
         }
 
     def changed(self, given: Mapping[str, Any]) -> Self:
-        """Return the recipe with what was given in place of what it had."""
+        """Return the recipe with what was given in place of what it had.
+
+        Parameters
+        ----------
+        given : mapping of str to object
+            By field.
+        """
         return replace(self, **given)
 
     def read(self) -> Log:
@@ -147,7 +158,15 @@ def _toml(value: Any) -> str:
 
 
 def toml_text(name: Sequence[str], table: Mapping[str, Any]) -> str:
-    """Return a table of a TOML file."""
+    """Return a table of a TOML file.
+
+    Parameters
+    ----------
+    name : sequence of str
+        Of the table, part by part.
+    table : mapping of str to object
+        What stands in it.
+    """
     head = ".".join(toml_key(part) for part in name)
     lines = [
         f"{toml_key(key)} = {_toml(value)}" for key, value in table.items() if value is not None
@@ -157,6 +176,11 @@ def toml_text(name: Sequence[str], table: Mapping[str, Any]) -> str:
 
 def read_recipes(folder: Path) -> dict[str, Recipe]:
     """Return how the runs of a study were imported, by name; none where it says nothing.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the study.
 
     Raises
     ------
@@ -169,6 +193,13 @@ def read_recipes(folder: Path) -> dict[str, Recipe]:
 
 def recipes_of(tables: Mapping[str, Any], place: str) -> dict[str, Recipe]:
     """Return the recipes of the tables [logs.NAME].
+
+    Parameters
+    ----------
+    tables : mapping of str to object
+        By the names of the runs.
+    place : str
+        The file that they are of.
 
     Raises
     ------
@@ -189,7 +220,13 @@ def recipes_of(tables: Mapping[str, Any], place: str) -> dict[str, Recipe]:
 
 
 def recipes_text(recipes: Mapping[str, Recipe]) -> str:
-    """Return an imports.toml."""
+    """Return an imports.toml.
+
+    Parameters
+    ----------
+    recipes : mapping of str to Recipe
+        By the names of the runs.
+    """
     head = "# How the runs of this study were read from their logs; `bayes-cpt import` keeps it.\n"
     tables = [toml_text([TABLE, name], own.to_toml()) for name, own in recipes.items()]
     return "\n".join([head, *tables])

@@ -51,6 +51,13 @@ class Answers:
     def from_toml(cls, tables: Mapping[str, Any], place: Path) -> "Answers":
         """Build answers from a TOML file; paths of logs are taken from where it lies.
 
+        Parameters
+        ----------
+        tables : mapping of str to object
+            What is in the file.
+        place : Path
+            The file.
+
         Raises
         ------
         StudyError
@@ -83,6 +90,11 @@ class Started:
 
 def run_name(path: str) -> str:
     """Return what a run is called after its log: the folder or file that tells runs apart.
+
+    Parameters
+    ----------
+    path : str
+        Of the log.
 
     Examples
     --------

@@ -17,6 +17,13 @@ def trunks_first(check: Check, entries: Sequence[tuple[str, Any]]) -> list[tuple
     """Return the runs of a study in an order in which a trunk comes before what branches off it.
 
     Runs that branch off each other in a ring are noted and come last, their trunk unknown.
+
+    Parameters
+    ----------
+    check : Check
+        Collects the problems.
+    entries : sequence of (str, object)
+        Names of the runs, and what study.toml says of them.
     """
     left = dict(entries)
     ordered: list[tuple[str, Any]] = []

@@ -200,6 +200,13 @@ def _json_lines(path: Path, log: RawLog) -> Iterator[Row]:
 def flat(row: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     """Return nested tables as one, names joined by slashes.
 
+    Parameters
+    ----------
+    row : mapping of str to object
+        Tables, one in the other.
+    above : str
+        What stands before every name.
+
     Examples
     --------
     >>> flat({"step": 3, "eval": {"loss": 2.5}})
@@ -216,6 +223,10 @@ def flat(row: Mapping[str, Any], above: str = "") -> dict[str, Any]:
 
 def decoded(path: Path) -> str:
     """Return the text of a UTF-8 (or, by its byte-order mark, UTF-16) file.
+
+    Parameters
+    ----------
+    path : Path
 
     Raises
     ------
@@ -273,6 +284,11 @@ def _csv_rows(path: Path, log: RawLog) -> Iterator[Row]:
 
 def number_of(cell: Any) -> float | None:
     """Return a cell as a number, None where it holds none; decimal commas are understood.
+
+    Parameters
+    ----------
+    cell : object
+        Of a table.
 
     Examples
     --------

@@ -82,6 +82,10 @@ def _read_state(file: Path) -> RawLog:
 def read_json(file: Path) -> Any:
     """Return what a JSON file holds.
 
+    Parameters
+    ----------
+    file : Path
+
     Raises
     ------
     LogError

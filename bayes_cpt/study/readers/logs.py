@@ -77,6 +77,11 @@ def _read(kind: str, name: str, layout: Layout | None) -> RawLog:
 def kind_of(path: Path) -> str:
     """Return what kind of log a path is, by its name and what is in it.
 
+    Parameters
+    ----------
+    path : Path
+        A file or a folder.
+
     Raises
     ------
     LogError

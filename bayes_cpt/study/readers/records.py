@@ -21,6 +21,11 @@ class DamagedRecordError(ValueError):
 def fields(message: bytes) -> Iterator[tuple[int, Value]]:
     """Yield the fields of a message: number, and a whole number or bytes as they stand.
 
+    Parameters
+    ----------
+    message : bytes
+        A protocol buffer.
+
     Raises
     ------
     DamagedRecordError
@@ -64,13 +69,27 @@ def _varint(message: bytes, place: int) -> tuple[int, int]:
 
 
 def signed(value: Value) -> int:
-    """Return a varint as the signed number that it stands for."""
+    """Return a varint as the signed number that it stands for.
+
+    Parameters
+    ----------
+    value : int or bytes
+        Of a field.
+    """
     whole = int(value) if isinstance(value, int) else 0
     return whole - (1 << 64) if whole >= 1 << 63 else whole
 
 
 def floats(value: Value, form: str) -> list[float]:
-    """Return the packed numbers of a field: form ``f`` for single, ``d`` for double precision."""
+    """Return the packed numbers of a field: form ``f`` for single, ``d`` for double precision.
+
+    Parameters
+    ----------
+    value : int or bytes
+        Of a field.
+    form : str
+        ``"f"`` or ``"d"``.
+    """
     content = value if isinstance(value, bytes) else b""
     if len(content) % struct.calcsize(form):
         raise DamagedRecordError("a list of numbers is cut off")
@@ -78,7 +97,13 @@ def floats(value: Value, form: str) -> list[float]:
 
 
 def inner(value: Value) -> bytes:
-    """Return a field that holds a message or a text."""
+    """Return a field that holds a message or a text.
+
+    Parameters
+    ----------
+    value : int or bytes
+        Of a field.
+    """
     if isinstance(value, bytes):
         return value
     raise DamagedRecordError("a number stands where a message should")

@@ -83,6 +83,11 @@ def row_word(path: Path) -> str:
 def check_separator(path: Path) -> None:
     """Refuse a table whose cells are separated by anything but commas, as many spreadsheets write it.
 
+    Parameters
+    ----------
+    path : Path
+        A text file.
+
     Raises
     ------
     StudyError

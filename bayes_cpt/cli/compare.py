@@ -1,0 +1,262 @@
+"""`bayes-cpt compare`: which of several laws predicts runs that no fit saw, and a stack of them."""
+
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bayes_cpt.cli.console import Output, columns
+from bayes_cpt.cli.options import Json, Quiet, Seed, StudyFolder
+from bayes_cpt.cli.targets import Results, make_folder, writing
+from bayes_cpt.cli.validate import Dask, Jobs
+from bayes_cpt.cli.validate_forecast import read_shares
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayes_cpt.validate.comparison.comparison import Comparison
+    from bayes_cpt.validate.comparison.curve_loo import CurveLoo
+
+
+def compare(
+    study: StudyFolder,
+    models: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Models to compare, separated by commas: names, or .toml files of your own.",
+            show_default=False,
+        ),
+    ],
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Only the first answer: from one fit of each, no refits."),
+    ] = False,
+    runs: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help=r"Runs to leave out, separated by commas \[default: all that the models predict].",
+            show_default=False,
+        ),
+    ] = None,
+    tails: Annotated[
+        str,
+        typer.Option(
+            metavar="SHARES",
+            help="Predict also what follows these shares of each run's steps; none does not.",
+        ),
+    ] = "0.5",
+    draws: Annotated[
+        int | None,
+        typer.Option(
+            min=100,
+            help=r"Draws kept in each of the four chains of a fit \[default: 1000].",
+            show_default=False,
+        ),
+    ] = None,
+    jobs: Jobs = None,
+    dask: Dask = None,
+    seed: Seed = 0,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FOLDER",
+            help="Folder for the stack, the fits, tables, figure and words. What is done is saved there, "
+            "and a rerun goes on.",
+            show_default=False,
+        ),
+    ] = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
+    r"""Compare laws on a study, and stack them.
+
+    First each law is fitted once, and curves are left out by importance sampling: an answer within
+    minutes, with its diagnostics. Then each run is left out in turn and predicted from the others, and so
+    is the tail of each run: as many fits as there are runs, for each law. Log score, CRPS and coverage,
+    with the standard errors of their differences, each run one observation. The weights of the stack are
+    those that score best on the runs left out.
+
+    FOLDER gets stack.nc, a fit in which every law has its share of the draws, for predict, decide,
+    landmarks, summary, watch and validate forecast --model; NAME.nc, the fit of each law; scores.csv,
+    runs.csv, points.csv, comparison.png and words.txt.
+
+    \b
+    Example:
+    bayes-cpt compare data/cpt-lab --models cpt-replay,cpt-replay-printed --quick -o comparison
+
+    \b
+    Exit codes:
+    0  done
+    1  done, but a fit falls short of its diagnostics, or --quick cannot tell
+    2  bad input: what is wrong, where, and the fix are on stderr
+    """
+    from bayes_cpt.study.readers.folder import read_study
+    from bayes_cpt.validate.comparison.comparison import compare as compare_laws
+    from bayes_cpt.validate.comparison.comparison import comparison_folds, read_models
+
+    written = Output(quiet, json)
+    shares = read_shares(tails)
+    names = [name.strip() for name in models.split(",") if name.strip()]
+    specs = read_models(names)
+    with written.cautions():
+        found = read_study(study)
+    chosen = runs.split(",") if runs else None
+    _check(written, found, list(specs.values()))
+    if not quick:
+        # What cannot be left out is said before the long fits.
+        comparison_folds(found, specs, chosen, shares)
+    if output is not None:
+        make_folder(output)
+    with written.progress() as tell:
+        result = compare_laws(
+            found,
+            list(specs.values()),
+            runs=chosen,
+            tails=shares,
+            quick=quick,
+            draws=draws,
+            seed=seed,
+            jobs=jobs,
+            dask=dask,
+            folder=output,
+            progress=tell,
+            first=None if quick else lambda loo: _first(written, loo),
+        )
+    _show(written, result)
+    files = _write(written, result, output) if output is not None else {}
+    written.result(_content(result, files))
+    return 1 if result.problems else 0
+
+
+def _check(written: Output, study: Any, specs: list[Any]) -> None:
+    """Raise where the study lacks what a law needs: before the long fits."""
+    from bayes_cpt.model.setup import build_setup
+    from bayes_cpt.study.evidence import check_evidence
+
+    with written.cautions():
+        for spec in specs:
+            build_setup(spec, study)
+            check_evidence(study, continual=spec.law.continual)
+
+
+def _first(written: Output, loo: "CurveLoo | str") -> None:
+    """Tell the first answer while the refits run."""
+    if isinstance(loo, str):
+        written.note(f"No answer before the refits: {loo}.")
+        return
+    doubt = "" if loo.holds else ", but Pareto k is too large in some curves to rely on that"
+    written.note(f"By the fits alone {loo.best} predicts best{doubt}. Runs are now left out.")
+
+
+def _show(written: Output, result: "Comparison") -> None:
+    for index, line in enumerate(result.verdict()):
+        written.text(line, "bold" if index == 0 else "")
+    if result.scores is not None:
+        table = result.table()
+        for seen, rows in table.groupby("seen", sort=False):
+            after = float(str(seen))
+            what = f"What follows {100 * after:g} % of a run's steps" if after else "Whole runs"
+            written.heading(f"{what}, which no fit saw")
+            written.table(_scores(rows))
+        written.text(
+            f"\nLog score: nats per run beside {result.scores.best}, more is better; CRPS: nats/token, "
+            "less is better. ± is the standard error, each run one observation."
+        )
+    if not isinstance(result.curve_loo, str):
+        written.heading("Curves left out by importance sampling, without refits")
+        written.table(_loo(result.curve_loo))
+    for problem in result.problems:
+        written.error(f"Not trustworthy: {problem}")
+    written.words(result.sentences())
+
+
+def _scores(rows: "pd.DataFrame") -> Any:
+    headers = (
+        "law",
+        "weight",
+        "log score",
+        "±",
+        "CRPS",
+        "beside",
+        "±",
+        "in 50/\n90 %",
+        "±",
+    )
+    table = columns(*headers, numbers=len(headers) - 1)
+    table.padding = (0, 1, 0, 0)
+    for row in rows.to_dict("records"):
+        weight = row["weight"]
+        table.add_row(
+            row["method"],
+            "" if weight != weight or weight is None else f"{100 * weight:.0f} %",
+            f"{row['log_score_difference']:+.1f}",
+            _error(row["log_score_error"], 1),
+            f"{row['crps']:.4f}",
+            f"{row['crps_difference']:+.4f}",
+            _error(row["crps_error"], 4),
+            f"{100 * row['coverage_50']:.0f}/{100 * row['coverage_90']:.0f}",
+            _error(100 * row["coverage_90_error"], 0),
+        )
+    return table
+
+
+def _loo(loo: "CurveLoo") -> Any:
+    table = columns("law", "log score", "±", "curves with\nlarge Pareto k", numbers=3)
+    for law, gap in loo.differences().items():
+        count = loo.doubtful[law]
+        table.add_row(law, f"{gap.mean:+.1f}", _error(gap.error, 1), f"{count}")
+    return table
+
+
+def _error(value: float, places: int) -> str:
+    return f"{value:.{places}f}" if isfinite(value) else "-"
+
+
+def _write(written: Output, result: "Comparison", folder: Path) -> dict[str, str]:
+    """Write stack, tables, figure and words; the fits are there already."""
+    from bayes_cpt.validate.comparison.comparison import STACK_FILE
+
+    results = Results(folder)
+    if result.stack is not None:
+        path = folder / STACK_FILE
+        with writing(path):
+            result.stack.save(path)
+        results.paths["stack"] = path
+    results.paths |= {law: folder / f"{law}.nc" for law in result.fits}
+    scores = result.scores
+    if scores is not None:
+        tables = {"scores": result.table(), "runs": scores.log_scores}
+        results.tables(tables | {"points": scores.points})
+    if scores is not None or not isinstance(result.curve_loo, str):
+        results.figure("figure", result.plot(), "comparison.png")
+    results.words(["\n".join(result.verdict()), *result.sentences()])
+    return results.shown(written)
+
+
+def _content(result: "Comparison", files: dict[str, str]) -> dict[str, Any]:
+    """Return what machines are told."""
+    loo, scores = result.curve_loo, result.scores
+    first: dict[str, Any] = {"reason": loo}
+    if not isinstance(loo, str):
+        gaps = {law: gap._asdict() for law, gap in loo.differences().items()}
+        first = {"best": loo.best, "differences": gaps, "weights": loo.weights}
+        first |= {"large_pareto_k": loo.doubtful, "highest_k": loo.highest_k}
+    return {
+        "study": result.study.name,
+        "models": list(result.fits),
+        "seed": result.seed,
+        "trustworthy": not result.problems,
+        "problems": list(result.problems),
+        "verdict": result.verdict(),
+        "weights": result.weights,
+        "best": scores.best if scores is not None else None,
+        "scores": [] if scores is None else result.table().to_dict("records"),
+        "without_refits": first,
+        "sentences": result.sentences(),
+        "files": files,
+    }

@@ -1,0 +1,140 @@
+"""Final losses under several laws: the draws of all stand side by side (see `Posterior.shares`)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.decisions.search.candidates import Candidates
+from bayes_cpt.decisions.search.evaluate import DRAWS, FinalLosses
+from bayes_cpt.decisions.search.layout import BaseTable, Layout, Spread
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.study.runs import Base
+
+type Floats = NDArray[np.floating]
+type Ints = NDArray[np.int64]
+
+
+def final_losses(posterior: Posterior, draws: int = DRAWS, seed: int = 0) -> FinalLosses:
+    """Return the final losses that a fit of one law, or a stack, expects.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    draws : int
+        In all.
+    seed : int
+        Of what the laws miss.
+    """
+    laws = [FinalLosses.of(law, count or draws, seed) for law, count in posterior.shares(draws)]
+    return laws[0] if len(laws) == 1 else PooledLosses.of_laws(laws)
+
+
+@dataclass(frozen=True, eq=False)
+class PooledLosses(FinalLosses):
+    """Final losses under several laws; what only one law has is that of the first.
+
+    Parameters
+    ----------
+    laws : tuple of FinalLosses
+    """
+
+    laws: tuple[FinalLosses, ...]
+
+    @classmethod
+    def of_laws(cls, laws: Sequence[FinalLosses]) -> Self:
+        """Return the losses of some laws of one study side by side.
+
+        Parameters
+        ----------
+        laws : sequence of FinalLosses
+        """
+        return cls(**vars(laws[0]), laws=tuple(laws))
+
+    @property
+    def draws(self) -> int:
+        """Number of posterior draws, of all laws together."""
+        return sum(law.draws for law in self.laws)
+
+    def bases(self, bases: tuple[Base, ...]) -> BaseTable:
+        """Return losses and offsets of bases under all laws; what else a table holds is of the first.
+
+        Parameters
+        ----------
+        bases : tuple of Base
+        """
+        tables = [law.bases(bases) for law in self.laws]
+        loss, offset = (
+            _pooled([getattr(own, name) for own in tables]) for name in ("loss", "offset")
+        )
+        return replace(tables[0], loss=loss, offset=offset)
+
+    def layout(self, candidates: Candidates) -> Layout:
+        """Return candidates laid out for every law.
+
+        Parameters
+        ----------
+        candidates : Candidates
+        """
+        layouts = [law.layout(candidates) for law in self.laws]
+        own = {name: getattr(layouts[0], name) for name in Layout.__dataclass_fields__}
+        return PooledLayout(**own, laws=tuple(layouts))
+
+
+@dataclass(frozen=True, eq=False)
+class PooledLayout(Layout):
+    """Candidates laid out for several laws; what only one law has is that of the first.
+
+    Parameters
+    ----------
+    laws : tuple of Layout
+    """
+
+    laws: tuple[Layout, ...]
+
+    def prepare(self) -> None:
+        """Compute what all candidates share."""
+        for law in self.laws:
+            law.prepare()
+
+    def losses(self, rows: Ints, dtype: Any = np.float64) -> Floats:
+        """Return `Layout.losses` in the draws of all laws.
+
+        Parameters
+        ----------
+        rows, dtype
+            As in `Layout.missed`.
+        """
+        return _pooled([law.losses(rows, dtype) for law in self.laws])
+
+    def missed(self, rows: Ints, dtype: Any = np.float64) -> Floats:
+        """Return `Layout.missed` in the draws of all laws.
+
+        Parameters
+        ----------
+        rows, dtype
+            As in `Layout.missed`.
+        """
+        return _pooled([law.missed(rows, dtype) for law in self.laws])
+
+    def spread(self, rows: Ints, dtype: Any = np.float64) -> Spread:
+        """Return `Layout.spread` in the draws of all laws, losses as alike as under the first.
+
+        Parameters
+        ----------
+        rows, dtype
+            As in `Layout.missed`.
+        """
+        parts = [law.spread(rows, dtype) for law in self.laws]
+        law, own, fluctuation = (
+            _pooled([getattr(part, name) for part in parts])
+            for name in ("law", "own", "fluctuation")
+        )
+        return replace(parts[0], law=law, own=own, fluctuation=fluctuation)
+
+
+def _pooled(parts: Sequence[Floats]) -> Floats:
+    """Return arrays of draws, which come last, side by side."""
+    return np.concatenate(parts, axis=-1)

@@ -1,0 +1,119 @@
+"""A study's arrays as two: every array that a model holds costs its samplers a second of compilation."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numba
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+VECTOR, MATRIX, PLACES = "vector", "matrix", "places"
+# The form of each array of `bayes_cpt.model.likelihood_data.likelihood_data` but the loss, in its order.
+FORMS = {
+    "reference": VECTOR,
+    "curve_domain": PLACES,
+    "curve_shared": MATRIX,
+    "base_known": VECTOR,
+    "base_loss": VECTOR,
+    "point_columns": MATRIX,
+    "base_columns": MATRIX,
+    "point_level": MATRIX,
+    "base_level": MATRIX,
+    "point_forward": MATRIX,
+    "base_forward": MATRIX,
+    "point_gap": VECTOR,
+    "point_place": VECTOR,
+    "point_floating": VECTOR,
+    "curve_first": PLACES,
+    "curve_last": PLACES,
+    "knot_first": PLACES,
+    "knot_carried": VECTOR,
+    "knot_innovation": VECTOR,
+}
+# Numbers by which the places say of each array where it starts, how long it is, and how wide its rows are.
+KEYS = 3
+# PyMC hands over its data as arrays that may not be written to, and as 32-bit integers. Compiled for these
+# alone, the code takes others as well, and is compiled once.
+NUMBERS = types.Array(types.float64, 1, "C", readonly=True)
+SIGNATURE = (NUMBERS, NUMBERS, NUMBERS, types.Array(types.int32, 1, "C", readonly=True))
+
+
+def packed(
+    arrays: Mapping[str, NDArray[Any]],
+) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    """Return the arrays of a study as one of numbers and one of places.
+
+    Parameters
+    ----------
+    arrays : mapping of str to ndarray
+        Those of `FORMS`, in its order.
+
+    Returns
+    -------
+    numbers : ndarray, shape (n,)
+        All vectors and matrices, row by row, one after the other.
+    places : ndarray of int, shape (m,)
+        `KEYS` numbers for every array; then the arrays of places, one after the other.
+    """
+    if tuple(arrays) != tuple(FORMS):
+        raise ValueError(f"the arrays are {', '.join(arrays)}, not {', '.join(FORMS)}")
+    keys: list[tuple[int, int, int]] = []
+    parts: dict[bool, list[NDArray[Any]]] = {True: [], False: []}
+    lengths = {True: KEYS * len(FORMS), False: 0}
+    for name, array in arrays.items():
+        is_places = FORMS[name] == PLACES
+        keys.append((lengths[is_places], array.size, array.shape[-1]))
+        parts[is_places].append(array.ravel())
+        lengths[is_places] += array.size
+    return (
+        np.concatenate(parts[False]).astype(np.float64),
+        np.concatenate([np.ravel(keys), *parts[True]]).astype(np.int32),
+    )
+
+
+@numba.njit(cache=True)
+def vector(holder, places, index):  # type: ignore[no-untyped-def]
+    """Return the array of that index, a vector, as a view of what holds it.
+
+    Parameters
+    ----------
+    holder : ndarray, shape (n,)
+        Of numbers or of places.
+    places : ndarray of int, shape (m,)
+    index : int
+        Of the array, in the order of `FORMS`.
+    """
+    start, size = np.int64(places[KEYS * index]), np.int64(places[KEYS * index + 1])
+    return holder[start : start + size]
+
+
+@numba.njit(cache=True)
+def matrix(holder, places, index):  # type: ignore[no-untyped-def]
+    """Return the array of that index, a matrix, as a view of what holds it.
+
+    Parameters
+    ----------
+    holder : ndarray, shape (n,)
+        Of numbers or of places.
+    places : ndarray of int, shape (m,)
+    index : int
+        Of the array, in the order of `FORMS`.
+    """
+    width = np.int64(places[KEYS * index + 2])
+    flat = vector(holder, places, index)
+    return flat.reshape((flat.size // width, width))
+
+
+def unpacking() -> str:
+    """Return code that calls ``law_log_likelihoods`` with the arrays that are packed in two."""
+    arguments = [
+        f"{MATRIX if form == MATRIX else VECTOR}({'places' if form == PLACES else 'numbers'}, places, {k})"
+        for k, form in enumerate(FORMS.values())
+    ]
+    return (
+        "def packed_log_likelihoods(loss, values, numbers, places):\n"
+        "    return law_log_likelihoods(\n        loss,\n        values,\n"
+        + "".join(f"        {argument},\n" for argument in arguments)
+        + "    )\n"
+    )

@@ -1,0 +1,103 @@
+"""Laws beside each other: what their forecasts of runs that no fit saw score, run by run."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayes_cpt.plots.style import GREY, INK, SMALL, colour, dress, new_figure, styled
+from bayes_cpt.validate.comparison.law_scores import CRPS, LOG_SCORE, STACK
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from bayes_cpt.validate.comparison.comparison import Comparison
+    from bayes_cpt.validate.comparison.law_scores import LawScores
+
+ROW, WIDTH, TOP = 0.42, 8.6, 1.5
+# How far dots of one row are spread, of the distance of two rows.
+SPREAD = 0.5
+TITLES = {
+    LOG_SCORE: "log score less that of {best}\n(nats per run; right is better)",
+    CRPS: "CRPS less that of {best}\n(nats/token; left is better)",
+}
+
+
+@styled
+def comparison(result: "Comparison") -> "Figure":
+    """Return a figure of the scores of laws and their stack.
+
+    Parameters
+    ----------
+    result : Comparison
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A row per law. Left and middle: log score and CRPS of each run left out (dots) beside those of the
+        best law, with mean and standard error. Right: the share of a run's points in the bands of 50 and
+        90 %, with its standard error; lines are what the bands promise. Where no run was left out: log
+        scores of curves by importance sampling.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to draw.
+    """
+    scores, loo = result.scores, result.curve_loo
+    if scores is None and isinstance(loo, str):
+        raise ValueError(f"there is nothing to draw: {loo}")
+    if scores is None:
+        assert not isinstance(loo, str)
+        figure = new_figure(0.6 * WIDTH, ROW * len(loo.laws) + TOP)
+        axes = figure.subplots()
+        best = loo.of_runs[:, loo.laws.index(loo.best)]
+        gaps = [loo.of_runs[:, place] - best for place in range(len(loo.laws))]
+        _differences(axes, list(loo.laws), gaps)
+        axes.set_title("by importance sampling: " + TITLES[LOG_SCORE].format(best=loo.best))
+        return figure
+    figure = new_figure(WIDTH, ROW * len(scores.methods) + TOP)
+    left, middle, right = figure.subplots(1, 3, sharey=True)
+    for axes, score in ((left, LOG_SCORE), (middle, CRPS)):
+        values = scores.of_runs(score)
+        gaps = [(values[name] - values[scores.best]).to_numpy() for name in scores.methods]
+        _differences(axes, _labels(scores), gaps)
+        axes.set_title(TITLES[score].format(best=scores.best))
+    _coverage(right, scores)
+    return figure
+
+
+def _labels(scores: "LawScores") -> list[str]:
+    """Return the names of laws with their weights, and of the stack."""
+    laws = [f"{law}\n{100 * weight:.0f} % of the stack" for law, weight in scores.weights.items()]
+    return [*laws, STACK]
+
+
+def _differences(axes: "Axes", labels: list[str], gaps: list[np.ndarray]) -> None:
+    axes.axvline(0.0, color=GREY, linewidth=0.8)
+    for row, values in enumerate(gaps):
+        spread = np.linspace(-SPREAD / 2, SPREAD / 2, values.size)
+        axes.plot(values, row + spread, ".", color=colour(row), alpha=0.5, markersize=4)
+        error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else 0.0
+        axes.errorbar(
+            values.mean(), row, xerr=error, fmt="o", color=colour(row), markersize=5, capsize=3
+        )
+    _rows(axes, labels)
+
+
+def _coverage(axes: "Axes", scores: "LawScores") -> None:
+    for mass, marker in ((50, "s"), (90, "o")):
+        axes.axvline(mass, color=INK, linestyle="--", linewidth=0.8)
+        covered = 100 * scores.of_runs(f"covered_{mass}")
+        for row, method in enumerate(scores.methods):
+            own = covered[method]
+            axes.errorbar(own.mean(), row, xerr=own.sem(), fmt=marker, color=colour(row), capsize=3)
+    axes.set_xlim(0, 100)
+    axes.set_title("points of a run in its 50 % (squares)\nand 90 % bands (dots), %")
+    dress(axes, grid=False)
+
+
+def _rows(axes: "Axes", labels: list[str]) -> None:
+    dress(axes, grid=False)
+    axes.set_yticks(range(len(labels)), labels, fontsize=SMALL)
+    axes.set_ylim(len(labels) - 0.5, -0.5)

@@ -1,0 +1,125 @@
+"""Laws compared, in plain words: which to use, how sure that is, and what would change it."""
+
+from typing import TYPE_CHECKING, Any
+
+from bayes_cpt.report.numbers import fixed, listed, percent
+from bayes_cpt.report.rendering import Words, render
+
+if TYPE_CHECKING:
+    from bayes_cpt.validate.comparison.comparison import Comparison
+    from bayes_cpt.validate.comparison.law_scores import LawScores
+    from bayes_cpt.validate.comparison.stacking import Difference
+
+# Standard errors within which two scores are not told apart.
+ERRORS = 2.0
+# Weight from which a stack is as good as its heaviest law, and which deserves to be named.
+ALONE, NAMED = 0.99, 0.005
+# Problems that are named one by one.
+MOST = 4
+
+
+def words(comparison: "Comparison") -> Words:
+    """Return what a comparison of laws comes to.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    """
+    facts: dict[str, Any] = {"scored": comparison.scores is not None, "stacked": False}
+    facts |= _first_answer(comparison)
+    problems = list(comparison.problems)
+    facts["problems"] = [listed(problems, MOST)] if problems else []
+    if comparison.scores is not None:
+        facts |= _of_scores(comparison.scores)
+    return render("comparison.txt", facts)
+
+
+def uses_stack(scores: "LawScores") -> bool:
+    """Return whether the stack is what to use: no law has all the weight, and it scores above the best.
+
+    Parameters
+    ----------
+    scores : LawScores
+    """
+    from bayes_cpt.validate.comparison.law_scores import LOG_SCORE, STACK
+
+    alone = max(scores.weights.values()) >= ALONE
+    return not alone and scores.against_best(STACK, LOG_SCORE).mean > 0
+
+
+def _first_answer(comparison: "Comparison") -> dict[str, Any]:
+    loo = comparison.curve_loo
+    if isinstance(loo, str):
+        return {"loo": None, "reason": loo, "doubtful": []}
+    gaps = {law: gap for law, gap in loo.differences().items() if law != loo.best}
+    told = [f"{law} by {_size(gap)} nats per run" for law, gap in gaps.items()]
+    return {
+        "loo": told,
+        "loo_best": loo.best,
+        "best": loo.best,
+        "told": told,
+        "level": [law for law, gap in gaps.items() if not _is_told(gap)],
+        "doubtful": [f"{n} curves of {law}" for law, n in loo.doubtful.items() if n],
+    }
+
+
+def _of_scores(scores: "LawScores") -> dict[str, Any]:
+    from bayes_cpt.validate.comparison.law_scores import FEW_DRAWS, LOG_SCORE, STACK
+
+    others = [law for law in scores.laws if law != scores.best]
+    gaps = {law: scores.against_best(law, LOG_SCORE) for law in others}
+    table = scores.table()
+    whole = table[table["seen"] == 0].set_index("method")
+    shares = sorted(scores.weights.items(), key=lambda pair: -pair[1])
+    stack = scores.against_best(STACK, LOG_SCORE)
+    few = scores.effective_draws < FEW_DRAWS
+    return {
+        "best": scores.best,
+        "stacked": uses_stack(scores),
+        "alone": scores.best if scores.weights[scores.best] >= ALONE else "",
+        "level": [law for law, gap in gaps.items() if not _is_told(gap)],
+        "told": [_told(scores, law, 0.0) for law in others],
+        "runs": int(whole["runs"].iloc[0]),
+        "shares": [f"{percent(weight)} {law}" for law, weight in shares if weight >= NAMED],
+        "gain": _told(scores, STACK, 0.0),
+        "no_worse": stack.mean >= -stack.error,
+        "coverage": [
+            f"{100 * row['coverage_90']:.0f} ± {percent(row['coverage_90_error'])} ({method})"
+            for method, row in whole.iterrows()
+        ],
+        "tails": [_tail(scores, seen) for seen in scores.seen if seen > 0],
+        "few": f"{scores.effective_draws:.0f}" if few else "",
+    }
+
+
+def _tail(scores: "LawScores", seen: float) -> dict[str, Any]:
+    from bayes_cpt.validate.comparison.law_scores import LOG_SCORE
+
+    others = [law for law in scores.laws if law != scores.best]
+    return {
+        "seen": percent(seen),
+        "best": str(scores.of_runs(LOG_SCORE, seen)[list(scores.laws)].mean().idxmax()),
+        "told": [_told(scores, law, seen) for law in others],
+    }
+
+
+def _told(scores: "LawScores", method: str, seen: float) -> str:
+    """Return how a law or the stack scores beside the best law."""
+    from bayes_cpt.validate.comparison.law_scores import CRPS, LOG_SCORE
+
+    gap = scores.against_best(method, LOG_SCORE, seen)
+    crps = scores.against_best(method, CRPS, seen)
+    place = "above" if gap.mean > 0 else "below"
+    way = "lower" if crps.mean < 0 else "higher"
+    return (
+        f"{method} lies {_size(gap)} nats per run {place} {scores.best} in log score, "
+        f"its CRPS is {_size(crps)} {way}"
+    )
+
+
+def _is_told(gap: "Difference") -> bool:
+    return abs(gap.mean) > ERRORS * gap.error
+
+
+def _size(gap: "Difference") -> str:
+    return f"{fixed(abs(gap.mean), gap.error)} ± {fixed(gap.error, gap.error)}"

@@ -1,0 +1,355 @@
+"""Laws compared on a study: which predicts runs that no fit saw, and what a stack of them gains."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from bayes_cpt.errors import Problem, SpecError, StudyError
+from bayes_cpt.inference.posterior import Posterior, StackedPosterior, load
+from bayes_cpt.inference.stacked import stack
+from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.study.study import Study
+from bayes_cpt.validate.comparison.curve_loo import CurveLoo
+from bayes_cpt.validate.comparison.law_scores import ComparisonError, LawScores
+from bayes_cpt.validate.folds import Fold, Question, leave_run_out, leave_tail_out
+from bayes_cpt.validate.held_out import (
+    MIXTURE_TABLES,
+    Method,
+    Progress,
+    package_method,
+    score_folds,
+)
+from bayes_cpt.validate.parallel import Pool
+from bayes_cpt.validate.records import Records, described
+from bayes_cpt.views import view
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+TAILS = (0.5,)
+# Runs without which there is no error of a difference, and no weights that have not seen a run.
+FEWEST_RUNS = 3
+STACK_FILE = "stack.nc"
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Laws beside each other on one study.
+
+    Parameters
+    ----------
+    study : Study
+    seed : int
+    fits : dict of str to Posterior
+        Of each law to the whole study, by name.
+    curve_loo : CurveLoo or str
+        The cheap first answer, or why there is none.
+    scores : LawScores or None
+        Of runs and tails that no fit saw; None where only the first answer was asked for.
+    """
+
+    study: Study
+    seed: int
+    fits: dict[str, Posterior]
+    curve_loo: CurveLoo | str
+    scores: LawScores | None
+
+    @property
+    def weights(self) -> dict[str, float] | None:
+        """Weights of the stack: of runs left out, else of curves where Pareto k allows; None without."""
+        if self.scores is not None:
+            return self.scores.weights
+        loo = self.curve_loo
+        return None if isinstance(loo, str) or not loo.holds else loo.weights
+
+    @cached_property
+    def stack(self) -> StackedPosterior | None:
+        """The fits as one, each with its share of the draws; None where no weights can be trusted."""
+        return None if self.weights is None else stack(self.fits, self.weights, self.seed)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What keeps the comparison from being trusted, the law named first; empty where nothing does."""
+        found = [f"{law}: {said}" for law, fit in self.fits.items() for said in fit.problems]
+        if self.scores is not None:
+            return (*found, *self.scores.problems)
+        if isinstance(self.curve_loo, str):
+            return (*found, f"no first answer without refits: {self.curve_loo}")
+        doubtful = self.curve_loo.doubtful
+        found += [f"{law}: Pareto k is too large in {n} curves" for law, n in doubtful.items() if n]
+        return tuple(found)
+
+    def table(self) -> "pd.DataFrame":
+        """Return one row per law and stack, and per share of the runs that was seen (`LawScores.table`).
+
+        Raises
+        ------
+        ValueError
+            If only the first answer was asked for.
+        """
+        if self.scores is None:
+            raise ValueError("no run was left out: compare without quick")
+        return self.scores.table()
+
+    def verdict(self) -> list[str]:
+        """Return which law, how sure that is and what to use, a short line each."""
+        return list(view(self, "words").verdict)
+
+    def sentences(self) -> list[str]:
+        """Return what the scores say, one paragraph per question."""
+        return list(view(self, "words").paragraphs)
+
+    def plot(self) -> "Figure":
+        """Return a figure of the scores (see `bayes_cpt.plots.comparison`)."""
+        return cast("Figure", view(self, "plot"))
+
+
+def compare(
+    study: Study,
+    models: Sequence[str | Path | ModelSpec],
+    *,
+    runs: Iterable[str] | None = None,
+    tails: Sequence[float] = TAILS,
+    quick: bool = False,
+    draws: int | None = None,
+    seed: int = 0,
+    jobs: int | None = None,
+    dask: str | None = None,
+    folder: Path | None = None,
+    progress: Progress | None = None,
+    first: Callable[[CurveLoo | str], None] | None = None,
+) -> Comparison:
+    r"""Compare laws on a study: by the fits alone first, then by runs and tails that no fit saw.
+
+    Parameters
+    ----------
+    study : Study
+    models : sequence of str, Path or ModelSpec
+        At least two, of one phase.
+    runs : iterable of str, optional
+        Runs to leave out; all that the laws predict unless given.
+    tails : sequence of float
+        Shares of each run's steps after which the rest is predicted as well.
+    quick : bool
+        Whether to leave it at the fits alone.
+    draws : int, optional
+        Kept in each of the four chains; as `fit` does unless given.
+    seed : int
+        Of the fits; that of a refit comes from it and what is left out.
+    jobs, dask
+        Where refits run (see `bayes_cpt.validate.parallel.Pool`).
+    folder : Path, optional
+        For the fit of each law, NAME.nc, and the tables of the refits. What is done is saved there, and
+        a rerun goes on.
+    progress : callable, optional
+        Called with a stage and the share of it that is done.
+    first : callable, optional
+        Called with the first answer (see `Comparison`) as soon as there is one.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    SpecError, StudyError
+        If the models cannot be compared, or the study cannot tell them apart.
+    RecordsError
+        If the folder holds results of other settings.
+
+    Examples
+    --------
+    >>> import bayes_cpt                                                              # doctest: +SKIP
+    >>> study = bayes_cpt.read_study("data/cpt-lab")                                   # doctest: +SKIP
+    >>> result = bayes_cpt.compare(study, ["cpt-replay", "cpt-replay-printed"], jobs=2)  # doctest: +SKIP
+    >>> print(*result.verdict(), sep="\n")                                            # doctest: +SKIP
+    >>> result.stack.save("stack.nc")                                                 # doctest: +SKIP
+    """
+    specs = read_models(models)
+    folds = [] if quick else comparison_folds(study, specs, runs, tails)
+    pool = Pool(jobs, dask)
+    settings = described(list(specs.values())) | {
+        "study": study.digest(),
+        "seed": seed,
+        "draws": draws,
+    }
+    records = Records.open(folder, settings, MIXTURE_TABLES)
+    tell = progress or (lambda stage, share: None)
+    fits = _fits(study, specs, _Sampling(seed, draws, pool, folder), tell)
+    loo, scores = CurveLoo.of(fits), None
+    if first is not None:
+        first(loo)
+    if folds:
+        cores = pool.cores(len(folds) * len(specs))
+        methods: Mapping[str, Method] = {
+            name: partial(package_method, spec=spec, draws=draws, cores=cores)
+            for name, spec in specs.items()
+        }
+        quantiles, log_scores, refits = score_folds(
+            folds, methods, seed, pool=pool, records=records, progress=tell
+        )
+        scores = LawScores.of(folds, quantiles, log_scores, refits, tuple(specs))
+    return Comparison(study, seed, fits, loo, scores)
+
+
+def read_models(models: Sequence[str | Path | ModelSpec]) -> dict[str, ModelSpec]:
+    """Return the specifications of models that can be compared, by name.
+
+    Parameters
+    ----------
+    models : sequence of str, Path or ModelSpec
+
+    Raises
+    ------
+    SpecError
+        If there are fewer than two, one comes twice, or they are of different phases.
+    """
+    read = [own if isinstance(own, ModelSpec) else read_spec(own) for own in models]
+    problems = []
+    if len(read) < 2:
+        fix = "name two at least, as in cpt-replay,cpt-replay-printed"
+        problems.append(
+            Problem(
+                "models",
+                f"there is nothing to compare {read[0].name} with" if read else "there is none",
+                fix,
+            )
+        )
+    specs: dict[str, ModelSpec] = {}
+    for spec in read:
+        same = [name for name, other in specs.items() if _laws(other) == _laws(spec)]
+        if spec.name in specs or same:
+            twice = same[0] if same else spec.name
+            what = "comes twice" if twice == spec.name else f"is the same model as {twice}"
+            fix = "leave one out" if same else "give one of them another name"
+            problems.append(Problem("models", f"{spec.name} {what}", fix))
+        specs[spec.name] = spec
+    phases = {spec.law.continual for spec in read}
+    if len(phases) > 1:
+        pretraining = ", ".join(spec.name for spec in read if not spec.law.continual)
+        continual = ", ".join(spec.name for spec in read if spec.law.continual)
+        problems.append(
+            Problem(
+                "models",
+                f"{pretraining} is about PT runs, {continual} about CPT runs: they predict different runs",
+                "compare models of one phase at a time",
+            )
+        )
+    if problems:
+        raise SpecError(problems)
+    return specs
+
+
+def _laws(spec: ModelSpec) -> dict[str, object]:
+    return spec.model_dump(exclude={"name", "summary"})
+
+
+def comparison_folds(
+    study: Study,
+    specs: Mapping[str, ModelSpec],
+    runs: Iterable[str] | None = None,
+    tails: Sequence[float] = TAILS,
+) -> list[Fold]:
+    """Return whole runs and tails to predict, at the points that all laws count.
+
+    Parameters
+    ----------
+    study : Study
+    specs : mapping of str to ModelSpec
+    runs : iterable of str, optional
+        Which; all unless given.
+    tails : sequence of float
+        Shares of the steps that are seen.
+
+    Raises
+    ------
+    StudyError
+        If a law cannot be fitted to the study, or too few runs can be left out.
+    """
+    names = None if runs is None else list(runs)
+    by_law = []
+    for spec in specs.values():
+        folds = leave_run_out(study, spec, names)
+        for share in tails:
+            folds += leave_tail_out(study, spec, share, names)
+        by_law.append({fold.label: fold for fold in folds})
+    first, *others = by_law
+    common = [
+        _common([fold, *(own[label] for own in others)])
+        for label, fold in first.items()
+        if all(label in own for own in others)
+    ]
+    kept = [fold for fold in common if len(fold.measured)]
+    whole = sum(fold.seen == 0 for fold in kept)
+    if whole < FEWEST_RUNS:
+        problem = (
+            f"{whole} runs can be left out in turn, and the weights of laws and the errors of their "
+            f"differences need {FEWEST_RUNS}"
+        )
+        fix = "measure more runs, or compare the fits alone: --quick"
+        raise StudyError([Problem(f"study {study.name}", problem, fix)])
+    return kept
+
+
+def _common(folds: Sequence[Fold]) -> Fold:
+    """Return a fold with the points that all of the folds have."""
+    keys = ["run", "domain", "step"]
+    measured = folds[0].measured
+    for other in folds[1:]:
+        measured = measured.merge(other.measured[keys], on=keys)
+    asked = folds[0].question
+    question = Question(asked.study, asked.plan, measured[keys], asked.known)
+    return Fold(folds[0].label, folds[0].seen, question, measured)
+
+
+class _Sampling(NamedTuple):
+    """How the laws are fitted to the whole study, and where that is kept."""
+
+    seed: int
+    draws: int | None
+    pool: Pool
+    folder: Path | None
+
+
+class _FitTask(NamedTuple):
+    study: Study
+    spec: ModelSpec
+    seed: int
+    draws: int | None
+    cores: int | None
+
+
+def _fits(
+    study: Study, specs: Mapping[str, ModelSpec], sampling: _Sampling, tell: Progress
+) -> dict[str, Posterior]:
+    """Return the fit of each law to the whole study, from the folder where it is there already."""
+    folder, pool = sampling.folder, sampling.pool
+    paths = {name: None if folder is None else folder / f"{name}.nc" for name in specs}
+    fits = {name: load(path) for name, path in paths.items() if path is not None and path.is_file()}
+    left = [name for name in specs if name not in fits]
+    cores = pool.cores(len(left)) if left else None
+    tasks = [_FitTask(study, specs[name], sampling.seed, sampling.draws, cores) for name in left]
+    stage = f"fitting {len(specs)} laws"
+    tell(stage, len(fits) / len(specs))
+    for name, posterior in pool.run(_fit, tasks):
+        fits[name] = posterior
+        if (path := paths[name]) is not None:
+            posterior.save(path)
+        tell(stage, len(fits) / len(specs))
+    return {name: fits[name] for name in specs}
+
+
+def _fit(task: _FitTask) -> tuple[str, Posterior]:
+    from bayes_cpt.inference.fitting import fit
+    from bayes_cpt.inference.whitening import SamplingError
+
+    try:
+        fitted = fit(task.study, task.spec, task.seed, draws=task.draws, cores=task.cores)
+    except SamplingError as error:
+        problem = f"it cannot be sampled on the whole study: {str(error).rstrip('.')}"
+        fix = "leave it out of the comparison"
+        raise ComparisonError(Problem(f"model {task.spec.name}", problem, fix)) from None
+    return task.spec.name, fitted

@@ -1,0 +1,93 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from command_line import Call
+from synthetic import prior_as_posterior
+
+from bayes_cpt.inference.posterior import StackedPosterior, load
+
+MODELS = "cpt-replay,cpt-replay-printed"
+COMPARE = ("compare", "data/cpt-lab", "--models", MODELS, "--jobs", 1)
+SHORT = ("--runs", "r00_cos,r25_cos,r50_cos", "--tails", "none")
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Fit without sampling; what is returned becomes the problems of the posterior."""
+    problems: list[str] = []
+
+    def fit(study: Any, spec: Any, seed: int, **_: Any) -> Any:
+        posterior = prior_as_posterior(study, spec, draws=10, spread=0.05)
+        posterior.tree.attrs["problems"] = json.dumps(problems)
+        return posterior
+
+    monkeypatch.setattr("bayes_cpt.inference.fitting.fit", fit)
+    return problems
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_comparison_is_shown_and_written(call: Call, tmp_path: Path) -> None:
+    folder = tmp_path / "comparison"
+    answer = call(*COMPARE, *SHORT, "-o", folder)
+    assert answer.code == 0
+    lines = answer.out.splitlines()
+    assert lines[0].startswith("Use ")
+    assert lines[1].startswith("How sure: ")
+    assert "nats per run" in lines[1]
+    assert "Whole runs, which no fit saw" in answer.out
+    assert "…" not in answer.out
+    assert "No answer before the refits" in answer.err
+    assert {path.name for path in folder.iterdir()} == {
+        *("stack.nc", "cpt-replay.nc", "cpt-replay-printed.nc", "settings.json", "words.txt"),
+        *("scores.csv", "runs.csv", "points.csv", "log_scores.csv", "quantiles.csv", "refits.csv"),
+        "comparison.png",
+    }
+    stack = load(folder / "stack.nc")
+    assert isinstance(stack, StackedPosterior)
+    table = pd.read_csv(folder / "scores.csv").set_index("method")
+    for law, weight in zip(stack.laws, stack.weights, strict=True):
+        assert table.loc[law.frame.spec.name, "weight"] == pytest.approx(weight)
+    bands = call("predict", folder / "stack.nc", "-o", tmp_path / "bands.csv", "--draws", 40)
+    assert bands.code == 0
+    assert "Forecast by a stack of" in bands.out
+    again = call(*COMPARE, *SHORT, "-o", folder, "--json").json()
+    assert again["trustworthy"] is True
+    assert again["best"] in MODELS
+    assert sum(again["weights"].values()) == pytest.approx(1.0)
+    assert [row["method"] for row in again["scores"]] == [*MODELS.split(","), "stack"]
+
+
+def test_fits_that_fall_short_are_named(call: Call, quick: list[str]) -> None:
+    quick.append("R-hat is 1.2")
+    answer = call(*COMPARE, *SHORT, "-q")
+    assert answer.code == 1
+    assert "Not trustworthy: cpt-replay-printed: R-hat is 1.2" in answer.err
+    assert "cpt-replay, without r25_cos: R-hat is 1.2" in answer.err
+
+
+@pytest.mark.usefixtures("quick")
+def test_without_log_likelihoods_there_is_no_quick_answer(call: Call) -> None:
+    answer = call(*COMPARE, "--quick")
+    assert answer.code == 1
+    assert "No answer without refits: the fit of cpt-replay holds no log likelihoods." in answer.out
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--models", "cpt-replay"), "there is nothing to compare cpt-replay with"),
+        (("--models", "cpt-replay,pretrain"), "they predict different runs"),
+        (("--models", "cpt-replay,cpt"), "has no term for them"),
+        (("--runs", "r25_cos,r50_cos"), "2 runs can be left out in turn"),
+        (("--tails", "25"), "'25' is no list of shares"),
+        (("-o", "nowhere/out"), "nowhere: there is no such folder"),
+    ],
+)
+def test_bad_input_of_a_comparison(options: tuple[Any, ...], words: str, call: Call) -> None:
+    answer = call(*COMPARE, *options)
+    assert answer.code == 2
+    assert answer.out == ""
+    assert words in answer.err

@@ -1,0 +1,85 @@
+"""What ArviZ offers works on a fit that was saved and read again, as its users expect of any tree."""
+
+from collections.abc import Iterator
+
+import arviz as az
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import xarray as xr
+from scipy.special import logsumexp
+from synthetic import lab, lab_posterior
+
+from bayes_cpt.identify.sensitivity import power_scaling
+from bayes_cpt.inference.fitting import build_posterior
+from bayes_cpt.inference.posterior import Posterior, load
+from bayes_cpt.inference.sampling import Diagnostics, Sample
+from bayes_cpt.model.log_densities import log_likelihoods, log_priors
+from bayes_cpt.model.setup import build_setup
+from bayes_cpt.model.spec import read_spec
+
+
+@pytest.fixture(scope="module")
+def posterior(tmp_path_factory: pytest.TempPathFactory) -> Posterior:
+    """Return what `fit` makes of draws, these not sampled, from its file."""
+    drawn = lab_posterior()
+    shape = drawn.tree["posterior"].sizes["chain"], drawn.tree["posterior"].sizes["draw"]
+    values = {
+        name: value.reshape(*shape, *value.shape[1:]) for name, value in drawn.parameters().items()
+    }
+    sample = Sample(
+        values, {"diverging": np.zeros(shape, dtype=bool)}, Diagnostics({}, {}, {}, 0, 0, ())
+    )
+    setup = build_setup(read_spec("cpt-replay"), lab())
+    path = tmp_path_factory.mktemp("fit") / "fit.nc"
+    build_posterior(setup, lab(), sample, 1).save(path)
+    return load(path)
+
+
+@pytest.fixture
+def tree(posterior: Posterior) -> Iterator[xr.DataTree]:
+    yield posterior.tree
+    plt.close("all")
+
+
+@pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")
+def test_loo_leaves_out_whole_curves(posterior: Posterior, tree: xr.DataTree) -> None:
+    result = az.loo(tree)
+    setup = build_setup(posterior.frame.spec, posterior.study)
+    likelihoods = log_likelihoods(setup, posterior.parameters())
+    assert result.n_data_points == likelihoods.shape[1] == len(setup.curves.curves)
+    density = (logsumexp(likelihoods, axis=0) - np.log(len(likelihoods))).sum()
+    assert result.elpd == pytest.approx(density - result.p, rel=1e-6)
+    assert result.p > 0
+
+
+def test_predictive_curves_stand_beside_what_was_measured(
+    posterior: Posterior, tree: xr.DataTree
+) -> None:
+    plots = az.plot_ppc_dist(tree, num_samples=8)
+    assert plots.viz["predictive_dist"]["loss"].sizes["sample"] == 8
+    assert "observed_dist" in plots.viz
+    fitted = posterior.study.losses.query("step > 0")
+    measured = tree["observed_data"]["loss"]
+    assert measured.sizes == {"point": tree["posterior_predictive"].sizes["point"]}
+    assert set(measured.to_numpy()) <= set(fitted["loss"])
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
+def test_prior_sensitivity_is_that_of_the_priors(posterior: Posterior, tree: xr.DataTree) -> None:
+    names = ["memory", "annealing_gain"]
+    found = az.psense(tree, group="prior", var_names=names)
+    shape = tree["posterior"].sizes["chain"], tree["posterior"].sizes["draw"]
+    densities = log_priors(posterior.frame, posterior.parameters()).values()
+    total = np.sum([density.reshape(density.shape[0], -1).sum(axis=1) for density in densities], 0)
+    draws = [tree["posterior"][name].to_numpy().reshape(*shape, -1)[..., 0] for name in names]
+    wanted = power_scaling(np.stack(draws), total.reshape(shape))
+    np.testing.assert_allclose([found[name].to_numpy().ravel()[0] for name in names], wanted)
+    summary = az.psense_summary(tree, var_names=names)
+    assert np.isfinite(summary[["prior", "likelihood"]].to_numpy(dtype=float)).all()
+
+
+def test_prior_stands_beside_posterior(tree: xr.DataTree) -> None:
+    plots = az.plot_prior_posterior(tree, var_names=["memory", "annealing_gain"])
+    assert set(plots.viz["plot"].data_vars) == {"memory", "annealing_gain"}
+    assert plots.viz["plot"]["annealing_gain"].sizes["domain"] == 2

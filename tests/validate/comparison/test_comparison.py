@@ -1,0 +1,218 @@
+"""Laws compared on studies whose truth is known; fits are stood in for, so that nothing is sampled."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from synthetic import CHAINS, as_posterior, lab, prior_as_posterior
+
+from bayes_cpt.errors import SpecError, StudyError
+from bayes_cpt.inference.posterior import Posterior, load
+from bayes_cpt.inference.whitening import SamplingError
+from bayes_cpt.model.priors.draws import draw_priors
+from bayes_cpt.model.setup import build_setup
+from bayes_cpt.model.simulate import simulate
+from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.study.study import Study
+from bayes_cpt.validate.comparison.comparison import Comparison, compare
+from bayes_cpt.validate.comparison.law_scores import CRPS, LOG_SCORE, STACK, ComparisonError
+from bayes_cpt.validate.records import RecordsError
+
+OURS, PRINTED = "cpt-replay", "cpt-replay-printed"
+RUNS = ["r00_cos", "r25_cos", "r50_cos", "r75_wsd"]
+MODELS = [OURS, PRINTED]
+
+
+def truth(model: str) -> dict[str, np.ndarray]:
+    """Return one parameter vector of a law: the medians of its prior."""
+    drawn = draw_priors(build_setup(read_spec(model), lab()).frame, 400, seed=2)
+    return {name: np.median(values, axis=0)[None] for name, values in drawn.items()}
+
+
+def from_law(model: str, runs: list[str], study: Study) -> Study:
+    """Return a study in which the losses of some runs are drawn from a law."""
+    setup = build_setup(read_spec(model), lab())
+    curves, losses = setup.curves, study.losses.copy()
+    drawn = simulate(setup.frame, truth(model), curves, None, np.random.default_rng(7)).loss[0]
+    names = [curves.curves[index] for index in curves.points.curve_index]
+    keys = [(c.run, int(s), c.domain) for c, s in zip(names, curves.points.steps, strict=True)]
+    table = pd.Series(drawn, index=pd.MultiIndex.from_tuples(keys))
+    here = losses["run"].isin(runs) & (losses["step"] > 0)
+    wanted = list(losses.loc[here, ["run", "step", "domain"]].itertuples(index=False, name=None))
+    losses.loc[here, "loss"] = [
+        table.get(key, default=loss)
+        for key, loss in zip(wanted, losses.loc[here, "loss"], strict=True)
+    ]
+    return replace(study, losses=losses)
+
+
+@pytest.fixture
+def fits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Fit by knowing the truth of each law; what was fitted is returned."""
+    fitted: list[str] = []
+
+    def fit(study: Study, spec: ModelSpec, seed: int, **_: Any) -> Posterior:
+        fitted.append(spec.name)
+        if spec.name not in MODELS:
+            return prior_as_posterior(study, spec)
+        frame = build_setup(spec, study).frame
+        values = {
+            name: np.broadcast_to(value, (CHAINS, 10, *value.shape[1:])).copy()
+            for name, value in truth(spec.name).items()
+        }
+        return as_posterior(frame, study, values)
+
+    monkeypatch.setattr("bayes_cpt.inference.fitting.fit", fit)
+    return fitted
+
+
+@cache
+def studies() -> dict[str, Study]:
+    ours = from_law(OURS, RUNS, lab())
+    return {OURS: ours, "both": from_law(PRINTED, RUNS[:2], ours)}
+
+
+def compared(study: Study, **options: Any) -> Comparison:
+    chosen: dict[str, Any] = {"runs": RUNS, "tails": (), "jobs": 1} | options
+    return compare(study, MODELS, **chosen)
+
+
+@pytest.mark.usefixtures("fits")
+def test_the_law_that_the_losses_come_from_has_all_the_weight() -> None:
+    result = compared(studies()[OURS], tails=(0.5,))
+    assert result.scores is not None
+    assert result.scores.best == OURS
+    assert result.weights == {OURS: 1.0, PRINTED: 0.0}
+    table = result.table().set_index(["seen", "method"])
+    assert (table.loc[(slice(None), OURS), "log_score_difference"] == 0).all()
+    assert (table.loc[(slice(None), PRINTED), "log_score_difference"] < -100).all()
+    assert (table.loc[(slice(None), PRINTED), "crps_difference"] > 0).all()
+    # A stack of one law scores as the law does, and its bands hold what they promise.
+    for column in ("log_score", "crps", "coverage_90"):
+        stacked = table.loc[(slice(None), STACK), column].to_numpy()
+        np.testing.assert_allclose(stacked, table.loc[(slice(None), OURS), column], atol=1e-6)
+    assert table.loc[(0.0, OURS), "coverage_90"] == pytest.approx(0.9, abs=0.12)
+    assert result.stack is not None
+    assert result.stack.weights == (1.0,)
+    assert result.verdict()[0] == f"Use {OURS}."
+    assert any(f"The stack is {OURS} alone" in paragraph for paragraph in result.sentences())
+
+
+@pytest.mark.usefixtures("fits")
+def test_where_each_law_is_right_about_some_runs_the_stack_is_better_than_either() -> None:
+    result = compared(studies()["both"])
+    assert result.scores is not None
+    assert result.weights is not None
+    # Two runs come from each law, which excludes the other's: each explains half of them.
+    assert result.weights[OURS] == pytest.approx(0.5, abs=0.01)
+    for law in MODELS:
+        values = result.scores.of_runs(LOG_SCORE)
+        assert values[STACK].mean() > values[law].mean()
+    gap = result.scores.against_best(STACK, LOG_SCORE)
+    assert gap.mean >= -gap.error
+    crps = result.scores.against_best(STACK, CRPS)
+    assert crps.mean <= crps.error
+    assert "Use the stack: 50 % cpt-replay, 50 % cpt-replay-printed." in result.verdict()[0]
+    # The weights that a run is scored with are those of the three others.
+    weights = result.scores.fold_weights
+    np.testing.assert_allclose(weights[PRINTED], [1 / 3, 1 / 3, 2 / 3, 2 / 3], atol=0.01)
+
+
+def test_what_is_done_is_not_done_again(fits: list[str], tmp_path: Path) -> None:
+    first = compared(lab(), folder=tmp_path)
+    assert len(fits) == 2 + 2 * len(RUNS)
+    again = compared(lab(), folder=tmp_path)
+    assert len(fits) == 2 + 2 * len(RUNS)
+    pd.testing.assert_frame_equal(first.table(), again.table())
+    assert load(tmp_path / f"{PRINTED}.nc").study.digest() == lab().digest()
+    with pytest.raises(RecordsError, match="results of another run"):
+        compared(lab(), folder=tmp_path, seed=9)
+
+
+def test_a_quick_comparison_fits_each_law_once(fits: list[str]) -> None:
+    result = compared(lab(), quick=True)
+    assert fits == MODELS
+    assert result.scores is None
+    # These fits hold no log likelihoods: there is no answer, and it is said.
+    assert result.stack is None
+    assert result.problems == (
+        f"no first answer without refits: the fit of {OURS} holds no log likelihoods",
+    )
+    with pytest.raises(ValueError, match="no run was left out"):
+        result.table()
+
+
+def spoiled(problems: Callable[[Study, ModelSpec], list[str]]) -> Callable[..., Posterior]:
+    def fit(study: Study, spec: ModelSpec, seed: int, **_: Any) -> Posterior:
+        posterior = prior_as_posterior(study, spec, draws=10, spread=0.05)
+        posterior.tree.attrs["problems"] = json.dumps(problems(study, spec))
+        return posterior
+
+    return fit
+
+
+def test_fits_that_fall_short_are_named_and_the_rest_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = len(lab().runs)
+
+    def problems(study: Study, spec: ModelSpec) -> list[str]:
+        bad = spec.name == PRINTED and len(study.runs) < whole and "r25_cos" not in study
+        return ["R-hat is 1.3"] if bad else []
+
+    monkeypatch.setattr("bayes_cpt.inference.fitting.fit", spoiled(problems))
+    result = compared(lab())
+    assert result.problems == (f"{PRINTED}, without r25_cos: R-hat is 1.3",)
+    assert result.scores is not None
+    assert len(result.scores.log_scores) == len(RUNS)
+
+
+def test_runs_that_a_law_gives_no_forecast_of_are_left_out_for_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    usual = spoiled(lambda study, spec: [])
+
+    def fit(study: Study, spec: ModelSpec, seed: int, **options: Any) -> Posterior:
+        if spec.name == PRINTED and not {"r25_cos", "r50_cos"} <= {run.name for run in study.runs}:
+            raise SamplingError("no draw is finite")
+        return usual(study, spec, seed, **options)
+
+    monkeypatch.setattr("bayes_cpt.inference.fitting.fit", fit)
+    result = compared(lab())
+    assert result.scores is not None
+    assert list(result.scores.log_scores["run"]) == ["r00_cos", "r75_wsd"]
+    assert len(result.problems) == 2
+    with pytest.raises(ComparisonError, match="only 1 of its refits gave a forecast"):
+        compared(lab(), runs=RUNS[:3])
+
+
+@pytest.mark.parametrize(
+    ("models", "words"),
+    [
+        ([OURS], "there is nothing to compare cpt-replay with"),
+        ([OURS, OURS], "cpt-replay comes twice"),
+        ([OURS, "pretrain"], "pretrain is about PT runs, cpt-replay about CPT runs"),
+        ([OURS, "cpt-repaly"], "Did you mean cpt-replay"),
+    ],
+)
+def test_models_that_cannot_be_compared(models: list[str], words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        compare(lab(), models)
+
+
+def test_the_same_model_under_another_name_is_found() -> None:
+    twin = read_spec(OURS).model_copy(update={"name": "mine"})
+    with pytest.raises(SpecError, match="mine is the same model as cpt-replay"):
+        compare(lab(), [OURS, twin])
+
+
+def test_too_few_runs_are_said_before_any_fit(fits: list[str]) -> None:
+    with pytest.raises(StudyError, match="2 runs can be left out in turn"):
+        compared(lab(), runs=RUNS[:2])
+    assert fits == []
