@@ -92,9 +92,13 @@ def draw_truth(frame: Frame, shift: str, generator: np.random.Generator) -> Para
         "memory": MEMORY * spread(SPREAD)[()],
         "slow_memory": np.array(MEMORY),
         "slow_share": np.array(0.0),
+        "forward_power": np.array(1.0),
+        "level_power": np.array(1.0),
     }
     found |= {name: np.array(own) for name, own in UNPRINTED.items()}
     found |= {name: np.array(own) * spread(RESIDUAL_SPREAD, 2) for name, own in RESIDUALS.items()}
-    found = {name: np.asarray(own)[None] for name, own in found.items()}
+    # The printed law has both powers at 1; a model has those of these that its law has.
+    wanted = frame.parameters()
+    found = {name: np.asarray(own)[None] for name, own in found.items() if name in wanted}
     priors = draw_priors(frame, 1, int(generator.integers(2**31)))
-    return found | {name: priors[name] for name in REPLAY}
+    return found | {name: priors[name] for name in REPLAY if name in wanted}

@@ -128,9 +128,14 @@ def test_regret_and_constraints_are_those_of_decide(planner: Planner, tmp_path: 
     layout, rows = model.layout(candidates), np.arange(COUNT)
     losses = layout.losses(rows)
     breaches = valuation.breaches(candidates, losses, layout.spread(rows))
+    # Of an expected loss the page counts draws of the law alone, without what the law misses.
+    whole = [own.kind == "new_run" for own in OBJECTIVE.constraints]
+    assert any(whole)
     for i, (setting, own) in enumerate(zip(settings, found, strict=True)):
         np.testing.assert_allclose(own["means"], losses[:, i].mean(axis=1), rtol=0, atol=CLOSE)
-        np.testing.assert_allclose(own["breaches"], breaches[:, i], rtol=0, atol=CLOSE)
+        np.testing.assert_allclose(
+            np.array(own["breaches"])[whole], breaches[whole, i], rtol=0, atol=CLOSE
+        )
         weight = setting["weight"]
         values = weight * losses[0, i] + (1 - weight) * losses[1, i]
         if i % 4 == 0:
