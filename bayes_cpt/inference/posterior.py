@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.files import replacing
-from bayes_cpt.inference.fit_files import FORMAT, WEIGHTS, FitFileError, is_stack, read_fit
+from bayes_cpt.inference.fit_files import WEIGHTS, is_stack, read_fit
 from bayes_cpt.inference.law_checks import LawChecks
 from bayes_cpt.inference.mixing import apportioned, stack_error, stack_name
-from bayes_cpt.inference.trees import build_tree, contraction, mixing, moments, study_group
+from bayes_cpt.inference.trees import contraction, mixing, moments
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.study import Study
@@ -23,17 +23,6 @@ from bayes_cpt.views import view
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
-
-__all__ = [
-    "FORMAT",
-    "FitFileError",
-    "Posterior",
-    "StackedPosterior",
-    "build_tree",
-    "contraction",
-    "load",
-    "study_group",
-]
 
 type Floats = NDArray[np.float64]
 

@@ -14,7 +14,8 @@ from children import started, told
 from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.errors import BayesCPTError
-from bayes_cpt.inference.posterior import FitFileError, load
+from bayes_cpt.inference.fit_files import FitFileError
+from bayes_cpt.inference.posterior import load
 
 
 @pytest.fixture(scope="module")
