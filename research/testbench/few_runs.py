@@ -18,6 +18,7 @@ import pandas as pd
 
 from bayes_cpt.forecast.predict import draws_at
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import cosine
 from bayes_cpt.validate.scores import mean_scores, score_points
@@ -36,6 +37,7 @@ from testbench.one_decision import (
 from testbench.short_studies import (
     FINAL_SHARE,
     LONG,
+    MODEL,
     NOISES,
     PEAK,
     RUNS,
@@ -107,7 +109,7 @@ def one_cell(cell: Cell) -> Outcome:
     seed = int(
         np.random.SeedSequence([cell.world.seed, cell.number, cell.steps]).generate_state(1)[0]
     )
-    posterior, diagnostics = fitted(world.study, world.frame.spec, seed)
+    posterior, diagnostics = fitted(world.study, read_spec(MODEL), seed)
     forecast = Forecast.of(posterior, world.choices)
     tables = {
         "regrets": pd.DataFrame(choice_rows(world, {OURS: forecast.losses.mean(axis=1)})),

@@ -21,12 +21,12 @@ from bayes_cpt.landmarks.trials import LawSample
 from bayes_cpt.model.build import model_of
 from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation, SharedMisfit
 from bayes_cpt.model.setup import Frame, build_setup
-from bayes_cpt.model.spec import ModelSpec
+from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
 from testbench.choosers import PREDICTORS, rule_row
 from testbench.shared_misfit import SHARED, noise_of, shared_misfit
-from testbench.short_studies import DOMAINS, RUNS, design, measured_end, simulated_study
+from testbench.short_studies import DOMAINS, MODEL, RUNS, design, measured_end, simulated_study
 from testbench.truths import Parameters, at_the_size_of_the_lab, draw_truth
 
 type Floats = NDArray[np.float64]
@@ -203,7 +203,7 @@ def one_study(task: Task) -> Outcome:
     world = World.of(task)
     seed = int(np.random.SeedSequence([task.seed, 1]).generate_state(1)[0])
     clock = [time.perf_counter()]
-    posterior, diagnostics = fitted(world.study, world.frame.spec, seed)
+    posterior, diagnostics = fitted(world.study, read_spec(MODEL), seed)
     forecast = Forecast.of(posterior, world.choices)
     clock.append(time.perf_counter())
     predictions = {OURS: forecast.losses.mean(axis=1)}

@@ -7,6 +7,7 @@ run does as the four do, for 10,000 steps: its replay ratio and its peak learnin
 
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -28,7 +29,9 @@ from testbench.truths import Parameters
 type Floats = NDArray[np.float64]
 type Noise = Callable[[Frame, Parameters, Curves, np.random.Generator], Floats]
 
+# What is fitted, and the law that truths follow.
 MODEL = "cpt-replay"
+TRUE_LAW = Path(__file__).with_name("true-law.toml")
 DOMAINS = ("general", "target")
 PEAK, FINAL_SHARE, WARMUP_SHARE = 2e-4, 0.1, 0.1
 SHORT, LONG = 2000, 10_000
@@ -91,7 +94,7 @@ def design() -> tuple[Frame, Candidates]:
     losses = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
     study = Study("design", *DOMAINS, BASES, RUNS, losses)
     space = SearchSpace.of(SPACE, study)
-    return build_setup(read_spec(MODEL), study).frame, space.sample(space.combinations, 0)
+    return build_setup(read_spec(TRUE_LAW), study).frame, space.sample(space.combinations, 0)
 
 
 def package_noise(

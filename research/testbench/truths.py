@@ -69,7 +69,7 @@ def draw_truth(frame: Frame, shift: str, generator: np.random.Generator) -> Para
     Parameters
     ----------
     frame : Frame
-        Of the study's design, under the model cpt-replay.
+        Of the study's design, under `testbench.short_studies.TRUE_LAW`.
     shift : str
         A key of `printed.COEFFICIENTS`.
     generator : numpy.random.Generator
@@ -90,15 +90,9 @@ def draw_truth(frame: Frame, shift: str, generator: np.random.Generator) -> Para
     columns = (floor, size, alpha, gain_pt, ratio * gain_pt, limit, rate, beta)
     found = law_parameters(columns, frame.reference) | {
         "memory": MEMORY * spread(SPREAD)[()],
-        "slow_memory": np.array(MEMORY),
-        "slow_share": np.array(0.0),
-        "forward_power": np.array(1.0),
-        "level_power": np.array(1.0),
     }
     found |= {name: np.array(own) for name, own in UNPRINTED.items()}
     found |= {name: np.array(own) * spread(RESIDUAL_SPREAD, 2) for name, own in RESIDUALS.items()}
-    # The printed law has both powers at 1; a model has those of these that its law has.
-    wanted = frame.parameters()
-    found = {name: np.asarray(own)[None] for name, own in found.items() if name in wanted}
+    found = {name: np.asarray(own)[None] for name, own in found.items()}
     priors = draw_priors(frame, 1, int(generator.integers(2**31)))
-    return found | {name: priors[name] for name in REPLAY if name in wanted}
+    return found | {name: priors[name] for name in REPLAY}
