@@ -33,7 +33,7 @@ from bayes_cpt.model.spec import read_spec
 
 type Floats = NDArray[np.float64]
 
-DRAWS = 60_000
+DRAWS, PARTS = 60_000, 200
 # Of a moment, in standard errors. Seeds are fixed; a few hundred moments are looked at.
 FAR = 5.0
 REFERENCE = Reference(2e-3, 24.0, 3.0, 3000.0)
@@ -134,7 +134,12 @@ def new() -> CurveDraws:
 
 @pytest.fixture(scope="module")
 def known() -> CurveDraws:
-    return simulate(FRAME, PARAMETERS, WANTED, seen(), np.random.default_rng(2))
+    """In parts: all draws at once would spend their time on getting memory."""
+    generator, part = np.random.default_rng(2), DRAWS // PARTS
+    few = {name: value[:part] for name, value in PARAMETERS.items()}
+    drawn = [simulate(FRAME, few, WANTED, seen(), generator) for _ in range(PARTS)]
+    names = [field.name for field in fields(CurveDraws)]
+    return CurveDraws(*(np.concatenate([getattr(own, n) for own in drawn]) for n in names))
 
 
 @pytest.mark.parametrize("curve", [0, 1, 2])
