@@ -42,9 +42,17 @@ def test_each_lack_is_named_after_a_fit_too(
 
 def test_the_ridges_of_the_law_are_named() -> None:
     table = found("full")
-    told = table.loc[("coefficient", "L0", "general"), "moves_with"]
-    partners = {(name, domain): correlation for name, domain, correlation in told}
-    assert partners["A", "general"] < 0 < partners["alpha", "general"]
+    partners = {
+        coefficient: {
+            (name, domain): correlation
+            for name, domain, correlation in table.loc[
+                ("coefficient", coefficient, "general"), "moves_with"
+            ]
+        }
+        for coefficient in ("L0", "A")
+    }
+    # A higher floor is met by a faster fall; and A, which is per LR^rho·steps, goes with rho.
+    assert partners["L0"]["alpha", "general"] > 0 > partners["A"]["rho", "all"]
     for index in table.index:
         kind = index[0]
         for name, domain, correlation in table.loc[index, "moves_with"]:
@@ -56,9 +64,9 @@ def test_correlations_are_of_ranks_in_the_posterior() -> None:
     from scipy.stats import spearmanr
 
     posterior = laplace_posterior(DESIGNS_BY_NAME["full"]())
-    draws = [posterior.draws(name, "general").ravel() for name in ("L0", "A")]
+    draws = [posterior.draws(name, "general").ravel() for name in ("L0", "alpha")]
     told = found("full").loc[("coefficient", "L0", "general"), "moves_with"]
-    value = next(r for name, domain, r in told if (name, domain) == ("A", "general"))
+    value = next(r for name, domain, r in told if (name, domain) == ("alpha", "general"))
     assert value == pytest.approx(spearmanr(*draws).statistic, abs=1e-9)
 
 

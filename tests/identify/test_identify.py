@@ -11,7 +11,6 @@ from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast.derived import (
     LONG,
     PT_ANNEALED,
-    REWARMED,
     SLOWER,
     Typical,
     effects_of,
@@ -40,8 +39,9 @@ def named(name: str) -> dict[tuple[str, str], str]:
 
 # Quantities that each lack leaves open, with a part of the advice.
 LACKS: list[tuple[str, list[str], str]] = [
-    ("without anneals", ["gain_ratio"], PT_ANNEALED),
-    ("without anneals", ["base_effect"], REWARMED),
+    # The level is carried over the transfer: what an annealed base changes hangs on C1 and C2 alone, of
+    # which a whole PT curve tells more than the start of a CPT run.
+    ("without anneals", ["gain_ratio", "base_effect"], PT_ANNEALED),
     ("one rate", ["rate_effect"], SLOWER),
     ("one replay", ["replay_onset", "replay_rate", "saturation_rate"], "at replay"),
     ("one replay", ["replay_effect"], "at replay"),

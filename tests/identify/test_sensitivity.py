@@ -95,14 +95,14 @@ def test_log_priors_and_likelihoods_are_the_density_that_was_sampled() -> None:
     priors = log_priors(posterior.frame, values)
     total = np.sum([v.reshape(len(v), -1).sum(axis=1) for v in priors.values()], axis=0)
     total = total + log_likelihoods(setup, values).sum(axis=1)
-    # The sampler moves a bounded memory on the logit of its place between the bounds, not on its log.
-    for name in ("memory", "slow_memory"):
-        memory, prior = values[name], posterior.frame.spec.priors[name].of(None)
+    # The sampler moves what is bounded on the logit of its place between the bounds, not on its log.
+    for name in ("memory", "forward_power"):
+        value, prior = values[name], posterior.frame.spec.priors[name].of(None)
         assert isinstance(prior, LogNormal)
         assert prior.lower
         assert prior.upper
-        slope = (memory - prior.lower) * (prior.upper - memory) / (prior.upper - prior.lower)
-        total = total + np.log(slope / memory)
+        slope = (value - prior.lower) * (prior.upper - value) / (prior.upper - prior.lower)
+        total = total + np.log(slope / value)
     wanted = [
         density.in_metric(Metric(position, np.eye(position.size)))(np.zeros(position.size))[0]
         for position in positions
