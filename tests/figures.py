@@ -19,7 +19,7 @@ def check_figure(figure: Figure) -> None:
     canvas.draw()
     assert figure.axes
     for axes in figure.axes:
-        assert axes.lines or axes.collections, "empty axes"
+        assert axes.lines or axes.collections or axes.patches, "empty axes"
     texts = drawn_texts(figure)
     boxes = [(text.get_text(), text.get_window_extent(canvas.get_renderer())) for text in texts]
     whole = figure.bbox

@@ -30,8 +30,9 @@ TELLING, FEWEST = 0.5, 3
 REPEATS = 5
 # The prior is the normal distribution with this central interval of the predictive one.
 MASS = 0.9
-# Beyond it the exponential of a spread would overflow.
-LARGEST_LOG = 50.0
+# A spread of 1000 sds has no mass under its prior; beyond it rounding would lose the noise of 1 that a
+# study's values have, and their covariance could not be inverted.
+LARGEST_LOG = 7.0
 
 
 class PopulationError(BayesCPTError):
@@ -122,7 +123,7 @@ class PopulationDensity:
         """
         size = self.directions.shape[2]
         mean, log_spread = position[:size], position[size:]
-        spread = np.exp(np.clip(log_spread, -LARGEST_LOG, LARGEST_LOG))
+        spread = np.exp(np.minimum(log_spread, LARGEST_LOG))
         scaled = self.directions * spread
         covariance = scaled @ np.swapaxes(scaled, 1, 2) + np.eye(scaled.shape[1])
         left = (self.said - self.directions @ mean)[..., None]

@@ -89,9 +89,9 @@ def decomposition(
             entries |= _added(shared, parts.sel(domain=domain), added)
         for axes in column:
             dress(axes, ticks=6)
-            panels.step_axis(axes, int(steps[-1]))
-            axes.tick_params(labelbottom=axes is column[-1])
-        column[-1].set_xlabel(panels.step_label(phase))
+            lowest = axes is column[-1]
+            panels.step_axis(axes, int(steps[-1]), panels.step_label(phase) if lowest else "")
+            axes.tick_params(labelbottom=lowest)
         if i == 0:
             for axes, label in zip(column, (LOSS, "added to the base (nats/token)"), strict=False):
                 axes.set_ylabel(label)

@@ -129,7 +129,7 @@ def _levels(frame: Frame) -> list[str]:
         lines.append("e = (1 - slow_share)·e(lambda) + slow_share·e(lambda_slow)")
     clock = f"^((eta/{rate})^{law.memory_clock:g})" if law.memory_clock else ""
     before = _before(frame)
-    return [*lines, f"e: in each step e + (1 - lambda{clock})·(eta - e), {before}"]
+    return [*lines, f"e: in each step e + (1 - lambda{clock})·(eta - e),", f"    {before}"]
 
 
 def _before(frame: Frame) -> str:

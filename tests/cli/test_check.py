@@ -103,7 +103,7 @@ def test_what_moves_a_typical_run_and_what_nobody_tried(call: Call) -> None:
     told = {(row["quantity"], row["domain"]): row for row in effects}
     assert told["length_effect", "kernel"]["tried"] is False
     assert 0 < told["run_change", "kernel"]["sd"] < 0.1
-    assert told["decay_effect", "kernel"]["moves_with"][0][:2] == ["length_effect", "kernel"]
+    assert told["rate_effect", "kernel"]["moves_with"][0][:2] == ["length_effect", "kernel"]
 
 
 def test_pairs_and_contractions_with_the_advised_run_are_printed(

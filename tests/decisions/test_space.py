@@ -4,7 +4,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from bayes_cpt.decisions.space import Quantity, Space, read_space
+from bayes_cpt.decisions.space import DecayShape, Quantity, Space, read_space
 from bayes_cpt.errors import SpecError
 from bayes_cpt.laws.schedule_batch import DECAYS
 
@@ -50,8 +50,8 @@ def test_every_form_of_a_value(tmp_path: Path) -> None:
 
 
 def test_decay_shapes_are_those_of_a_batch_of_schedules() -> None:
-    annotation = Space.model_fields["decay_shape"].annotation
-    assert get_args(get_args(annotation)[0]) == DECAYS
+    assert get_args(DecayShape.__value__) == DECAYS
+    assert Space.model_fields["decay_shape"].annotation == tuple[DecayShape, ...]
 
 
 def test_places_of_a_range() -> None:

@@ -95,6 +95,16 @@ def test_the_density_is_that_of_the_values_integrated_out() -> None:
     np.testing.assert_allclose(slope, by_steps, rtol=1e-5, atol=1e-6)
 
 
+def test_far_out_the_density_is_low_and_finite() -> None:
+    """A sampler's step may lead anywhere: there the covariance of what few rows say is inverted too."""
+    directions = np.outer([300.0, 200.0, 100.0], [1.0, 2.0, 3.0])[None]
+    density = PopulationDensity(directions, np.ones((1, 3)))
+    for log_spread in (8.0, 40.0, 700.0):
+        found, slope = density.log_density(np.r_[np.zeros(3), np.full(3, log_spread)])
+        assert found < -1e5
+        assert np.isfinite(slope).all()
+
+
 def test_mean_and_spread_of_a_population_are_recovered() -> None:
     found = population()
     assert found.problems == ()

@@ -53,8 +53,8 @@ def test_with_the_areas_of_the_paper_nothing_is_said_of_them() -> None:
             [
                 "S2_pt = (eta after warm-up - e)/(1 - lambda)",
                 "S2_cpt = (eta at the transfer - e)/(1 - lambda)",
-                "e: in each step e + (1 - lambda^((eta/0.002)^0.7))·(eta - e), from eta after warm-up, "
-                "and in CPT from eta at the transfer",
+                "e: in each step e + (1 - lambda^((eta/0.002)^0.7))·(eta - e),",
+                "    from eta after warm-up, and in CPT from eta at the transfer",
             ],
         ),
         (
@@ -62,8 +62,8 @@ def test_with_the_areas_of_the_paper_nothing_is_said_of_them() -> None:
             [
                 "S2_pt = (0.002^zeta - e^zeta)/(1 - lambda)",
                 "S2_cpt = ((e at the transfer)^zeta - e^zeta)/(1 - lambda)",
-                "e: in each step e + (1 - lambda)·(eta - e), from 0 before the warm-up, and in CPT from "
-                "the level at the transfer",
+                "e: in each step e + (1 - lambda)·(eta - e),",
+                "    from 0 before the warm-up, and in CPT from the level at the transfer",
             ],
         ),
     ],

@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from synthetic import lab
 
@@ -60,6 +60,7 @@ EXPRESSIONS = st.recursive(
 
 
 @given(EXPRESSIONS)
+@example("(((a) + (a)) - ((a) + (b))) + (c)")
 def test_parentheses_keep_the_value(expression: str) -> None:
     """Sums, differences and products that LaTeX shows, read again, are worth the same."""
     (statement,) = statements([f"x = {expression}"])

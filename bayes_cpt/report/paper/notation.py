@@ -154,7 +154,7 @@ def latex(statement: Statement) -> str:
     """
     first, *rest = _summands(statement.right)
     rows = [f"{_latex(statement.left)} ={{}}& {_latex(first[1])}"]
-    rows += [f"& {sign} {_latex(summand)}" for sign, summand in rest]
+    rows += [f"& {sign} {_signed(sign, node, _latex, _latex_fenced)}" for sign, node in rest]
     if len(rows) <= ONE_LINE:
         return f"{_latex(statement.left)} = {_latex(statement.right)}"
     return f"\\begin{{aligned}}{' \\\\ '.join(rows)}\\end{{aligned}}"
@@ -166,6 +166,14 @@ def _summands(node: ast.expr) -> list[tuple[str, ast.expr]]:
         sign = "+" if isinstance(node.op, ast.Add) else "-"
         return [*_summands(node.left), (sign, node.right)]
     return [("+", node)]
+
+
+def _signed(
+    sign: str, node: ast.expr, write: Callable[[ast.expr], str], fence: Callable[[str], str]
+) -> str:
+    """Return a summand as it stands after its sign: a sum that is taken away, in parentheses."""
+    text = write(node)
+    return fence(text) if sign == "-" and _strength(node) <= PRECEDENCE[ast.Sub] else text
 
 
 def latex_symbol(name: str) -> str:
@@ -201,7 +209,10 @@ def mathml(statement: Statement) -> str:
         body = f"<mrow>{_mathml(left)}<mo>=</mo>{_mathml(statement.right)}</mrow>"
         return f'<math display="block">{body}</math>'
     rows = [(f"{_mathml(left)}<mo>=</mo>", _mathml(first[1]))]
-    rows += [("", f"<mo>{SIGNS[sign]}</mo>{_mathml(summand)}") for sign, summand in rest]
+    rows += [
+        ("", f"<mo>{SIGNS[sign]}</mo>{_signed(sign, node, _mathml, _fenced)}")
+        for sign, node in rest
+    ]
     cells = (
         f"<mtr><mtd>{head}</mtd><mtd><mrow>{summand}</mrow></mtd></mtr>" for head, summand in rows
     )
@@ -260,7 +271,7 @@ def _latex(node: ast.expr) -> str:
         case ast.Call(func=ast.Name(id=name), args=[argument]):
             return f"{_latex_name(name)}({_latex(argument)})"
         case ast.BinOp(op=operator):
-            first, second = _operands(node, _latex, lambda text: f"\\left({text}\\right)")
+            first, second = _operands(node, _latex, _latex_fenced)
             match operator:
                 case ast.Div():
                     return f"\\frac{{{first}}}{{{second}}}"
@@ -270,6 +281,10 @@ def _latex(node: ast.expr) -> str:
                     return f"{first}\\,{second}"
             return f"{first} {'+' if isinstance(operator, ast.Add) else '-'} {second}"
     raise SyntaxError(f"no sign for {ast.unparse(node)}")
+
+
+def _latex_fenced(text: str) -> str:
+    return f"\\left({text}\\right)"
 
 
 def _latex_name(name: str) -> str:
