@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from open_weights import open_study
-from testbench import public
+from testbench import our_areas, public
 from testbench.public import main
 from testbench.simulation import NOISE, RUNS, simulated
 
@@ -55,7 +55,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     runs: list[str] = []
     monkeypatch.setattr(public, "METHODS", {"paper": guess(4.0), "independent": guess(2.0)})
     monkeypatch.setattr(public, "package_method", _ours(guess(0.5, runs)))
-    monkeypatch.setattr(public.our_areas, "answer", _given_a_law(guess(1.0)))
+    monkeypatch.setattr(our_areas, "answer", _given_a_law(guess(1.0)))
     return runs
 
 
