@@ -42,6 +42,7 @@ def fitted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_three_studies_make_a_model_and_each_is_left_out(
     call: Call, studies: list[Path], fitted: list[str], tmp_path: Path
 ) -> None:

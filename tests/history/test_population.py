@@ -105,6 +105,7 @@ def test_far_out_the_density_is_low_and_finite() -> None:
         assert np.isfinite(slope).all()
 
 
+@pytest.mark.slow
 def test_mean_and_spread_of_a_population_are_recovered() -> None:
     found = population()
     assert found.problems == ()
@@ -137,6 +138,7 @@ def test_what_few_studies_determine_is_not_learnt() -> None:
     assert found.telling[UNKNOWN] == ()
 
 
+@pytest.mark.slow
 def test_a_study_left_out_counts_no_more() -> None:
     without = hierarchy().learn(seed=1, without="study 3")
     assert len(without.studies) == STUDIES - 1
