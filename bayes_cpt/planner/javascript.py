@@ -98,7 +98,7 @@ def shown(expression: Any) -> str:
     --------
     >>> x = sympy.Symbol("x")
     >>> shown(Exp(-x) + x**2 / 4)
-    '(1/4)*(x * x) + Math.exp(-x)'
+    '(1/4)*((x) * (x)) + Math.exp(-x)'
     """
     text = _Printer({"contract": False}).doprint(expression)
     return " ".join(str(text).split())

@@ -114,6 +114,7 @@ def test_a_law_that_overflows_has_no_density(fit_study: Study) -> None:
     assert posterior.log_density(np.full(len(PRIORS), 1e4)) == -np.inf
 
 
+@pytest.mark.slow
 def test_forecasts_are_calibrated_where_the_model_is_true(fit_study: Study) -> None:
     held_out = simulated(NEW_RUNS, NOISE, seed=11)
     rows = held_out.losses

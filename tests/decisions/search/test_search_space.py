@@ -286,6 +286,10 @@ def test_every_candidate_of_a_space_is_a_run_inside_it(shape: str, **table: Any)
         values = found.column(name).astype(float)
         # Rates have three digits, and lengths are whole numbers of steps.
         slack = 1e-2 * own.highest + (1e-2 if name.endswith("share") else 0.0)
+        if name == "decay_share":
+            # Half a step of what the warm-up leaves, which may be a few dozen steps.
+            left = found.schedules.steps - found.schedules.warmup_steps
+            slack = slack + 0.5 / np.maximum(left, 1)
         needed = found.schedules.initial != found.schedules.peak
         assert (values >= own.lowest - slack)[needed | (name != "warmup_share")].all()
         assert (values <= own.highest + slack).all()
