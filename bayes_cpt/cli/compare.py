@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayes_cpt.cli.console import Output, columns
-from bayes_cpt.cli.options import Json, Quiet, Seed, StudyFolder
+from bayes_cpt.cli.options import Json, Quiet, RefitDraws, Seed, StudyFolder
 from bayes_cpt.cli.targets import Results, make_folder, writing
 from bayes_cpt.cli.validate import Dask, Jobs
 from bayes_cpt.cli.validate_forecast import read_shares
@@ -48,14 +48,7 @@ def compare(
             help="Predict also what follows these shares of each run's steps; none does not.",
         ),
     ] = "0.5",
-    draws: Annotated[
-        int | None,
-        typer.Option(
-            min=100,
-            help=r"Draws kept in each of the four chains of a fit \[default: 1000].",
-            show_default=False,
-        ),
-    ] = None,
+    draws: RefitDraws = None,
     jobs: Jobs = None,
     dask: Dask = None,
     seed: Seed = 0,

@@ -49,7 +49,7 @@ def decide(
         Path | None,
         typer.Option(
             metavar="TOML",
-            help=r"What may be chosen \[default: base, replay 0 to 0.8, peak LR; see below].",
+            help=r"What may be chosen \[default: base, replay, peak LR near what CPT runs tried].",
             show_default=False,
         ),
     ] = None,

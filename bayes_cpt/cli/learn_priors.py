@@ -8,7 +8,7 @@ import typer
 
 from bayes_cpt.cli.console import Output, columns, number
 from bayes_cpt.cli.frame import OutputFile
-from bayes_cpt.cli.options import Json, Quiet, Seed, Verbose
+from bayes_cpt.cli.options import Json, Quiet, RefitDraws, Seed, Verbose
 from bayes_cpt.cli.targets import check_target, extended, make_folder, writing
 from bayes_cpt.cli.validate import Dask, Jobs, Model, settings
 from bayes_cpt.files import replacing
@@ -64,14 +64,7 @@ def learn_priors(
             help="Score forecasts of each study under priors from all others; refits take long.",
         ),
     ] = False,
-    draws: Annotated[
-        int | None,
-        typer.Option(
-            min=100,
-            help=r"Draws kept in each of the four chains of a fit \[default: 1000].",
-            show_default=False,
-        ),
-    ] = None,
+    draws: RefitDraws = None,
     jobs: Jobs = None,
     dask: Dask = None,
     seed: Seed = 0,

@@ -7,7 +7,16 @@ import typer
 
 from bayes_cpt.cli.console import Output, columns
 from bayes_cpt.cli.frame import Answer, Section, footnote, marked, share
-from bayes_cpt.cli.options import FitFile, Interval, Json, Objective, Quiet, Seed, Verbose
+from bayes_cpt.cli.options import (
+    FitFile,
+    Interval,
+    Json,
+    Objective,
+    Quiet,
+    Seed,
+    SpaceFile,
+    Verbose,
+)
 from bayes_cpt.cli.targets import Results, check_new_folder
 
 if TYPE_CHECKING:
@@ -31,14 +40,7 @@ def next_run(
         ),
     ] = None,
     objective: Objective = "balanced",
-    space: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="TOML",
-            help=r"What may be chosen in the end, as in bayes-cpt decide \[default: its default].",
-            show_default=False,
-        ),
-    ] = None,
+    space: SpaceFile = None,
     about: Annotated[
         list[str] | None,
         typer.Option(

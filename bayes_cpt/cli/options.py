@@ -39,6 +39,24 @@ Objective = Annotated[
         help="What to minimise: domain-focus, balanced, general-preserving, or a TOML file.",
     ),
 ]
+SpaceFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--space",
+        metavar="TOML",
+        help=r"What may be chosen in the end, as in bayes-cpt decide \[default: its default].",
+        show_default=False,
+    ),
+]
+RefitDraws = Annotated[
+    int | None,
+    typer.Option(
+        "--draws",
+        min=100,
+        help=r"Draws kept in each of the four chains of a fit \[default: 1000].",
+        show_default=False,
+    ),
+]
 StudyFolder = Annotated[
     Path,
     typer.Argument(metavar="STUDY", help="Folder with study.toml and losses.", show_default=False),

@@ -7,7 +7,7 @@ import typer
 
 from bayes_cpt.cli.console import Output
 from bayes_cpt.cli.frame import OutputFile, about_fit, finish, show_verdict
-from bayes_cpt.cli.options import FitFile, Interval, Json, Objective, Quiet, Seed
+from bayes_cpt.cli.options import FitFile, Interval, Json, Objective, Quiet, Seed, SpaceFile
 from bayes_cpt.cli.targets import Results, check_new_folder, check_target
 
 if TYPE_CHECKING:
@@ -35,14 +35,7 @@ def report(
         ),
     ] = None,
     objective: Objective = "balanced",
-    space: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="TOML",
-            help=r"What may be chosen, as in bayes-cpt decide \[default: its default].",
-            show_default=False,
-        ),
-    ] = None,
+    space: SpaceFile = None,
     plan: Annotated[
         Path | None,
         typer.Option(
