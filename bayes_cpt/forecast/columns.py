@@ -75,6 +75,8 @@ class Columns:
         S1_cpt as the shift sees it, LR·steps.
     start_pt, start_cpt : ndarray
         Learning rates that S2_pt and S2_cpt count from, raw LR.
+    log_peak_pt : ndarray
+        Log of the highest learning rate of PT so far, as a share of the reference one.
     target_share : ndarray
         r_cpt.
     learning_rate : ndarray
@@ -90,6 +92,7 @@ class Columns:
     forward_cpt: Floats
     start_pt: Floats
     start_cpt: Floats
+    log_peak_pt: Floats
     target_share: Floats
     learning_rate: Floats
 

@@ -20,7 +20,7 @@ type Floats = NDArray[np.float64]
 
 DRAWS = 500
 # Terms that a run on general data has too.
-PRETRAINING_TERMS = ("power", "annealing")
+PRETRAINING_TERMS = ("power", "annealing", "peak")
 
 
 def hidden_curves(

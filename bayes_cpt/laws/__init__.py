@@ -2,6 +2,7 @@
 
 from bayes_cpt.laws.law import Law
 from bayes_cpt.laws.multi_power import MultiPower
+from bayes_cpt.laws.peak import PeakLevel
 from bayes_cpt.laws.pretraining import Annealing, Power
 from bayes_cpt.laws.term import Parameter, Reference, Term
 from bayes_cpt.laws.transfer import Adaptation, BaseOffset, Shift, shift_signs
@@ -13,6 +14,7 @@ __all__ = [
     "Law",
     "MultiPower",
     "Parameter",
+    "PeakLevel",
     "Power",
     "Reference",
     "Shift",

@@ -18,7 +18,7 @@ from bayes_cpt.laws.term import Parameter, Reference, Term, Values
 from bayes_cpt.laws.transfer import BaseOffset
 
 # Coefficients without a domain axis.
-SHARED = ("lambda", "lambda_slow", "slow_share", "rho", "zeta")
+SHARED = ("lambda", "lambda_slow", "slow_share", "rho", "zeta", "xi")
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,9 @@ class PhaseAreas:
         that S2_cpt is 0. A level that is carried over is itself where S2_cpt counts from.
     paced_steps : ndarray, shape (points,)
         Steps of CPT by the memory's clock.
+    log_peak_pt : ndarray, shape (points,)
+        Log of the highest learning rate of PT so far, as a share of the reference one; a warm-up counts as
+        if it had ended. 0 where the base's schedule is not known.
     """
 
     steps: IntArray
@@ -51,10 +54,11 @@ class PhaseAreas:
     start_cpt: FloatArray
     level_cpt: FloatArray
     paced_steps: FloatArray
+    log_peak_pt: FloatArray
 
 
 # What of the areas is one number per point, and what is a series.
-NUMBERS = ("forward_cpt", "start_pt", "start_cpt", "paced_steps")
+NUMBERS = ("forward_cpt", "start_pt", "start_cpt", "paced_steps", "log_peak_pt")
 SERIES = ("log_forward", "level_pt", "level_cpt")
 
 
@@ -94,6 +98,7 @@ def pretraining_areas(
         start_cpt=nothing + SMALLEST,
         level_cpt=series if form.carry_memory else np.zeros_like(series),
         paced_steps=nothing,
+        log_peak_pt=_log_peaks(schedule, form)[points],
     )
 
 
@@ -137,6 +142,7 @@ def continual_areas(
         start_cpt=np.full(points.size, max(start.learning_rate, SMALLEST)),
         level_cpt=interval.series(levels),
         paced_steps=_at(np.cumsum(paces), points),
+        log_peak_pt=np.full(points.size, start.log_peak),
     )
 
 
@@ -178,12 +184,15 @@ class TransferState:
         S1_pt at each node of rho.
     levels : ndarray, shape (momentum nodes,)
         The base's level at each node of lambda.
+    log_peak : float
+        Log of the highest learning rate of its PT, as a share of the reference one.
     """
 
     learning_rate: float
     start: float
     forward: FloatArray
     levels: FloatArray
+    log_peak: float
 
     def initial_levels(self, form: AreaForm) -> FloatArray:
         """Return the level at the first step of CPT at each node, shape (nodes,).
@@ -207,12 +216,13 @@ def transfer_state(base: Schedule | None, form: AreaForm) -> TransferState:
     powers = form.powers.interval.at_nodes()
     if base is None:
         nothing = np.zeros(form.momenta.interval.nodes)
-        return TransferState(0.0, SMALLEST, np.zeros(powers.size), nothing)
+        return TransferState(0.0, SMALLEST, np.zeros(powers.size), nothing, 0.0)
     course = _Pretraining.of(base, form)
     _, levels = course.levels(form, np.array([course.rates.size]))
     rates = base.learning_rates()
     forward = np.array([float(forward_area(rates, power)[-1]) for power in powers])
-    return TransferState(base.final, course.start, forward, levels)
+    log_peak = float(_log_peaks(base, form)[-1])
+    return TransferState(base.final, course.start, forward, levels, log_peak)
 
 
 def _points(schedule: Schedule, steps: ArrayLike) -> IntArray:
@@ -223,6 +233,14 @@ def _points(schedule: Schedule, steps: ArrayLike) -> IntArray:
             f"{schedule.steps}; ask inside it or lengthen it"
         )
     return points
+
+
+def _log_peaks(schedule: Schedule, form: AreaForm) -> FloatArray:
+    """Return the log of the highest learning rate up to each of the steps 0, 1, ..., over the reference."""
+    rates = schedule.learning_rates()
+    warm = rates[: max(schedule.warmup_steps, 1)].max()
+    peaks = np.maximum(np.maximum.accumulate(rates), max(warm, SMALLEST))
+    return np.log(_at(peaks, np.arange(rates.size + 1), peaks[0]) / form.reference_rate)
 
 
 def _at(curve: FloatArray, points: IntArray, before: float = 0.0) -> FloatArray:

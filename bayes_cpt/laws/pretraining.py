@@ -139,6 +139,10 @@ class Annealing:
         Whether zeta is a parameter; else it is 1.
     carried : bool
         Whether the level is carried across the transfer, from where S2_cpt then counts.
+    peak_power : bool
+        Whether xi is a parameter, and the level counts as ``e·(eta_peak/eta_ref)^-xi``, with the highest
+        learning rate of PT so far: 0 as printed, at 1 the level is a share of the peak. It needs S2_pt to
+        count from the warm-up.
     """
 
     continual: bool = True
@@ -147,10 +151,11 @@ class Annealing:
     unknown_base: bool = False
     level_power: bool = False
     carried: bool = False
+    peak_power: bool = False
     name: str = "annealing"
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return the gain of a full anneal, its ratio in CPT, the memory, and zeta."""
+        """Return the gain of a full anneal, its ratio in CPT, the memory, zeta and xi."""
         parameters = {
             "annealing_gain": Parameter(
                 "fall of the loss when the learning rate goes from the reference LR to 0",
@@ -161,6 +166,10 @@ class Annealing:
         if self.level_power:
             parameters["level_power"] = Parameter(
                 "zeta, power of the learning rate's level in the annealing area", dims=None
+            )
+        if self.peak_power:
+            parameters["peak_power"] = Parameter(
+                "xi, power of the peak learning rate that the level is divided by", dims=None
             )
         if self.slow:
             parameters["slow_memory"] = Parameter("memory of the slow annealing", "steps", None)
@@ -178,7 +187,7 @@ class Annealing:
         return parameters
 
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
-        """Return lambda, its slow companion and share, zeta, C1, C2 and a1, and eta_0 where it is free."""
+        """Return lambda, its slow companion and share, zeta, xi, C1, C2 and a1, and eta_0 where it is free."""
         memory = parameters["memory"]
         per_level = parameters["annealing_gain"] / reference.learning_rate
         if self.level_power:
@@ -188,6 +197,8 @@ class Annealing:
         coefficients = {"lambda": 1.0 - 1.0 / memory, "C1": per_level / last_axis(memory)}
         if self.level_power:
             coefficients["zeta"] = parameters["level_power"]
+        if self.peak_power:
+            coefficients["xi"] = parameters["peak_power"]
         if self.slow:
             coefficients["lambda_slow"] = 1.0 - 1.0 / parameters["slow_memory"]
             coefficients["slow_share"] = parameters["slow_share"]
@@ -241,17 +252,24 @@ class Annealing:
         ----------
         points : Points
         coefficients : mapping
-            lambda, and zeta, lambda_slow, slow_share and eta_0 where they are free.
+            lambda, and zeta, xi, lambda_slow, slow_share and eta_0 where they are free.
         xp : module
             `numpy` or `pytensor.tensor`.
         """
         level_pt, level_cpt = points.learning_rate_levels(coefficients, xp)
+        start_cpt = points.start_cpt
+        if self.peak_power:
+            power = _beside(coefficients["xi"], coefficients["C1"])
+            per_peak = xp.exp(-power * points.log_peak_pt)
+            level_pt, level_cpt, start_cpt = (
+                own * per_peak for own in (level_pt, level_cpt, start_cpt)
+            )
         if self.unknown_base:
             start = coefficients["eta_0"]
             left = self._left_of_base(points.paced_steps, coefficients, xp)
             after = self.area(start, level_cpt + start * left, coefficients, xp)
             return 0.0 * after, after
-        start = level_pt if self.carried else points.start_cpt
+        start = level_pt if self.carried else start_cpt
         before = self.area(points.start_pt, level_pt, coefficients, xp)
         return before, self.area(start, level_cpt, coefficients, xp)
 

@@ -95,6 +95,10 @@ class Term(Protocol):
         """
 
 
+# Curvature at which a convex curve is a step.
+STEEPEST = 700.0
+
+
 def relative_exponential(curvature: Any, share: Any, xp: Any) -> Any:
     """Return expm1(-a x)/expm1(-a), its limit x where a is near 0.
 
@@ -112,6 +116,8 @@ def relative_exponential(curvature: Any, share: Any, xp: Any) -> Any:
     >>> float(relative_exponential(np.float64(0.0), 0.25, np))
     0.25
     """
+    # A more convex curve is the same step, and its exponentials would overflow.
+    curvature = xp.maximum(curvature, -STEEPEST)
     small = xp.abs(curvature) < 1e-4
     safe = xp.where(small, 1.0, curvature)
     series = share * (1.0 + 0.5 * curvature * (1.0 - share))

@@ -10,7 +10,8 @@ from bayes_cpt.model.setup import Setup
 
 # Columns of a point, in the order of `bayes_cpt.model.compiled.symbolic.POINT`; what depends on momenta and
 # forward power follows: levels with three slopes, log forward area with one.
-COLUMNS = ("cpt_steps", "learning_rate", "forward_cpt", "start_pt", "start_cpt", "paced_steps")
+COLUMNS = ("cpt_steps", "learning_rate", "forward_cpt", "start_pt", "start_cpt", "paced_steps",
+           "log_peak_pt")  # fmt: skip
 GIVEN = len(COLUMNS)
 WIDTH = GIVEN + 10
 

@@ -44,7 +44,7 @@ class Points:
         The same in CPT runs, 0 in PT runs.
     learning_rate : ndarray, shape (points,)
         As a share of the reference learning rate.
-    log_forward, forward_cpt, start_pt, level_pt, start_cpt, level_cpt, paced_steps : ndarray
+    log_forward, forward_cpt, start_pt, level_pt, start_cpt, level_cpt, paced_steps, log_peak_pt : ndarray
         As in `bayes_cpt.laws.phase_areas.PhaseAreas`: numbers of shape (points,), series (points, nodes).
     target_share : ndarray, shape (points,)
         r_cpt = 1 - replay ratio; 0 in PT runs.
@@ -68,6 +68,7 @@ class Points:
     start_cpt: Any
     level_cpt: Any
     paced_steps: Any
+    log_peak_pt: Any
     target_share: Any
     loss: Any
     base_known: Any

@@ -18,6 +18,7 @@ from bayes_cpt.laws import (
     BaseOffset,
     Law,
     Parameter,
+    PeakLevel,
     Power,
     Reference,
     Shift,
@@ -38,7 +39,7 @@ TABULATED = {
 }
 # Sampled for a base of unknown pre-training alone.
 UNKNOWN_BASE = ("base_forward_area", "base_potential")
-TermName = Literal["power", "annealing", "shift", "adaptation"]
+TermName = Literal["power", "annealing", "peak", "shift", "adaptation"]
 
 
 class ReplayFactor(Strict):
@@ -66,6 +67,9 @@ class LawTable(Strict):
     forward_power, level_power : bool
         Whether rho, the power of the learning rate in S1, and zeta, that of its level in S2, are
         parameters.
+    peak_power : bool
+        Whether xi, the power of PT's peak learning rate that the level is divided by, is a parameter; it
+        needs `count_warmup`.
     count_warmup : bool
         Whether the rise of the learning rate in a PT warm-up counts in S2_pt, as it does in CPT.
     memory_clock : float
@@ -87,6 +91,7 @@ class LawTable(Strict):
     slow_annealing: bool = False
     forward_power: bool = False
     level_power: bool = False
+    peak_power: bool = False
     count_warmup: bool = False
     memory_clock: float = Field(default=0.0, ge=0, le=2)
     shift_power: float = Field(default=1.0, ge=0, le=2)
@@ -107,6 +112,15 @@ class LawTable(Strict):
             raise ValueError(
                 "there is no term annealing, whose memory every schedule is reduced by; add the term, and "
                 "fix annealing_gain at 0 to do without its gain"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _peaks_differ_from_the_reference(self) -> Self:
+        if self.peak_power and not self.count_warmup:
+            raise ValueError(
+                "peak_power compares levels with the reference learning rate, and without count_warmup they "
+                "count from each run's own peak; set count_warmup = true"
             )
         return self
 
@@ -138,7 +152,9 @@ class LawTable(Strict):
                 unknown_base=self.unknown_base,
                 level_power=self.level_power,
                 carried=self.carry_memory,
+                peak_power=self.peak_power,
             ),
+            "peak": PeakLevel(),
             "shift": Shift(
                 shift_signs(roles),
                 tuple(getattr(self.replay_factor, role) for role in roles),

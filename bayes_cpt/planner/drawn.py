@@ -151,6 +151,7 @@ def base_states(model: FinalLosses, bases: tuple[Base, ...]) -> list[dict[str, A
         {
             "initial": base.schedule.final if base.schedule else 0.0,
             "start_pt": float(table.start[index]),
+            "log_peak_pt": float(table.log_peak[index]),
             "level": packed(table.level[index]),
             "initial_levels": table.initial[index].tolist(),
             "forward": table.forward[index].tolist(),

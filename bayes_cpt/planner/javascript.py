@@ -32,6 +32,7 @@ INPUTS = {
     "target_share": SETTING,
     "floating": SETTING,
     "start_pt": SETTING,
+    "log_peak_pt": SETTING,
     "start_cpt": SETTING,
     "level_pt": DRAW,
     "base_offset": DRAW,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MASS = 0.9
-BASE = ("power", "annealing_pt")
+BASE = ("power", "annealing_pt", "peak")
 # Name and colour of the parts; a term that is not listed has its own name.
 PARTS = {
     "annealing_cpt": ("CPT annealing", PALETTE[2]),

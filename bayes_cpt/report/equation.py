@@ -6,6 +6,7 @@ from bayes_cpt.model.setup import Frame
 SUMMANDS = {
     "power": "L0 + A·(S1_pt + S1_cpt)^-alpha",
     "annealing": "- C1·S2_pt - C2·S2_cpt·exp(a1·r_cpt)",
+    "peak": "+ G1·p + G2·p^2",
     "shift": "+ B·h(r_cpt)·(1 - (1 + E·(r_cpt/h)^omega·S1_cpt)^-beta)",
     "adaptation": "+ D·r_cpt·(1 - exp(-t/tau))",
     "offset": "+ offset of the base·(kappa + (1 - kappa)·exp(-t/tau_0))",
@@ -24,6 +25,7 @@ COEFFICIENTS = {
     "alpha": "exponent of the forward area",
     "rho": "power of the learning rate in the forward area: 1 as printed, 0 counts steps",
     "zeta": "power of the level of the learning rate in the annealing area: 1 as printed",
+    "xi": "power of the peak learning rate of PT that the level is divided by: 0 as printed",
     "lambda": "momentum of the annealing memory, per step of its clock",
     "lambda_slow": "momentum of the slow part of the annealing, per step of its clock",
     "slow_share": "share of the annealing gain that comes at the slow pace",
@@ -32,6 +34,8 @@ COEFFICIENTS = {
     "a1": "log change of the CPT annealing gain from full replay to none",
     "S1_base": "forward area of the base, whose schedule is not known, in the unit of S1",
     "eta_0": "learning rate that the base was left at, from which S2_cpt counts",
+    "G1": "rise of the loss per e-fold of the peak learning rate, at the reference, nats/token",
+    "G2": "curvature of the loss in the log of the peak learning rate, nats/token",
     "B": "limit of the distribution shift at replay 0, nats/token: + forgets, - learns",
     "E": "rate of the shift per forward area",
     "beta": "exponent of the shift",
@@ -95,6 +99,9 @@ def _areas(frame: Frame) -> list[str]:
         lines += _levels(frame)
         if law.unknown_base:
             lines.append(FOLDED)
+    if law.peak_power or "peak" in law.terms:
+        rate = f"{frame.reference.learning_rate:.3g}"
+        lines.append(f"p = log(eta_peak/{rate}), eta_peak the highest LR of PT so far")
     return lines
 
 
@@ -113,18 +120,27 @@ def _levels(frame: Frame) -> list[str]:
     """Return the annealing areas by the level of the learning rate; nothing where they are as printed."""
     law = frame.spec.law
     options = (law.slow_annealing, law.level_power, law.count_warmup, law.carry_memory)
+    level, power = ("(e·P)" if law.peak_power else "e"), "^zeta" if law.level_power else ""
     if not any(options) and law.memory_clock == 0.0:
         return []
-    power, rate = "^zeta" if law.level_power else "", f"{frame.reference.learning_rate:.3g}"
+    rate = f"{frame.reference.learning_rate:.3g}"
     last = "eta_0" if law.unknown_base else "eta at the transfer"
     starts = (
         {} if law.unknown_base else {"S2_pt": rate if law.count_warmup else "eta after warm-up"}
     )
     if law.continual:
         carried = law.carry_memory and not law.unknown_base
-        starts["S2_cpt"] = "e at the transfer" if carried else last
-    brackets = {name: f"({own})" if " " in own and power else own for name, own in starts.items()}
-    lines = [f"{area} = ({own}{power} - e{power})/(1 - lambda)" for area, own in brackets.items()]
+        starts["S2_cpt"] = ("e at the transfer" if carried else last) + "·P" * law.peak_power
+    brackets = {
+        name: f"({start})" if power and set(start) & {" ", "·"} else start
+        for name, start in starts.items()
+    }
+    lines = [
+        f"{area} = ({start}{power} - {level}{power})/(1 - lambda)"
+        for area, start in brackets.items()
+    ]
+    if law.peak_power:
+        lines.append("P = exp(-xi·p)")
     if law.slow_annealing:
         lines.append("e = (1 - slow_share)·e(lambda) + slow_share·e(lambda_slow)")
     clock = f"^((eta/{rate})^{law.memory_clock:g})" if law.memory_clock else ""

@@ -192,6 +192,7 @@ class ScheduleEnd:
                 paced_steps=areas.paced[None],
                 forward_cpt=areas.shift[None],
                 start_pt=table.start[0] * one,
+                log_peak_pt=table.log_peak[0] * one,
                 start_cpt=max(self.initial, SMALLEST) * one,
                 target_share=(1.0 - self.replay) * one,
                 learning_rate=0.0 * one,

@@ -128,6 +128,8 @@ class BaseTable:
     ----------
     start : ndarray, shape (bases,)
         Learning rate that S2_pt counts from, raw LR.
+    log_peak : ndarray, shape (bases,)
+        Log of the highest learning rate of PT, as a share of the reference one.
     level : ndarray, shape (bases, draws)
         Level of the learning rate at the end of PT, raw LR.
     loss, offset : ndarray, shape (domains, bases, draws)
@@ -141,6 +143,7 @@ class BaseTable:
     """
 
     start: Floats
+    log_peak: Floats
     level: Floats
     loss: Floats
     offset: Floats
@@ -165,6 +168,7 @@ class BaseTable:
         states = [transfer_state(base.schedule, sample.form) for base in bases]
         return cls(
             start=points.start_pt.reshape(table)[:, 0],
+            log_peak=points.log_peak_pt.reshape(table)[:, 0],
             level=level.reshape(-1, *table)[..., 0].T,
             loss=loss.reshape(-1, *table).transpose(2, 1, 0),
             offset=(loss - law).reshape(-1, *table).transpose(2, 1, 0),
@@ -216,6 +220,7 @@ class Layout:
             "paced_steps": self.areas.paced_steps,
             "forward_cpt": self.areas.forward,
             "start_pt": self.bases.start[self.candidates.base],
+            "log_peak_pt": self.bases.log_peak[self.candidates.base],
             "start_cpt": np.maximum(schedules.initial, SMALLEST),
             "target_share": 1.0 - self.candidates.replay,
             "learning_rate": schedules.last_rate / reference,

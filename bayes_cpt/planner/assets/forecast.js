@@ -82,6 +82,7 @@ function lossesOf(planner, setting, run) {
       target_share: 1 - setting.replay,
       floating: base.known[domain] ? 0 : 1,
       start_pt: base.start_pt,
+      log_peak_pt: base.log_peak_pt,
       start_cpt: Math.max(base.initial, law.areas.smallest),
     };
     const draws = {

@@ -21,6 +21,7 @@ GREEK = {
     "omega": "ω",
     "rho": "ρ",
     "tau": "τ",
+    "xi": "ξ",
     "zeta": "ζ",
 }
 # Where words go on after a formula.
