@@ -14,7 +14,8 @@ def misfit_covariance(steps: ArrayLike, onset: float, carried: float, per_fold: 
     """Return the covariance of the misfit of size 1.
 
     An autoregression at multiples of 1/per_fold of x = log(1 + t/onset), 0 at x = 0, linear in between. It
-    keeps the share `carried` over a unit of x, in which its innovations add up to the variance 1.
+    keeps the share `carried` over a unit of x, in which its innovations add up to the variance 1. What is
+    interpolated is stretched to the variance of an Ornstein-Uhlenbeck process in x that starts at 0.
     """
     position = per_fold * np.log1p(np.asarray(steps, dtype=np.float64) / onset)
     kept = carried ** (1.0 / per_fold)
@@ -26,7 +27,11 @@ def misfit_covariance(steps: ArrayLike, onset: float, carried: float, per_fold: 
             shared = range(1, min(a, b) + 1)
             knots[a, b] = variance * sum(kept ** (a - j) * kept ** (b - j) for j in shared)
     between = np.stack([np.interp(position, np.arange(last + 1), row) for row in knots])
-    return np.stack([np.interp(position, np.arange(last + 1), row) for row in between.T])
+    line = np.stack([np.interp(position, np.arange(last + 1), row) for row in between.T])
+    folds = position / per_fold
+    process = folds if carried == 1 else (1 - carried ** (2 * folds)) / (1 - carried**2)
+    stretch = np.sqrt(process / np.diag(line))
+    return np.asarray(stretch[:, None] * line * stretch)
 
 
 def walk(spec: ModelSpec, *, continual: bool) -> dict[str, Any]:

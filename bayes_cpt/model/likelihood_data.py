@@ -58,6 +58,7 @@ def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
         "base_forward": np.ascontiguousarray(bases.log_forward),
         "point_gap": design.gap,
         "point_place": design.place,
+        "point_height": design.height,
         "point_floating": design.floating,
         "curve_first": design.first,
         "curve_last": design.last,

@@ -6,8 +6,10 @@ Along each curve the measured loss is the law's curve plus
   learning rate. Validation sets are the same at every measurement, so this is the model moving about,
   not measurement noise: it is correlated over neighbouring checkpoints and shrinks as the run anneals.
 - *misfit*: the law is an approximation, and its error changes on the scale of the run itself. An
-  autoregression over evenly spread values of ``log(1 + t/t0)``, interpolated between them, starts at 0 at
-  the base's measured loss. Its size is learnt from all runs and is larger where the shift is larger.
+  autoregression over evenly spread values of ``x = log(1 + t/t0)``, interpolated between them, starts at 0
+  at the base's measured loss. Interpolated values are stretched to the variance that an Ornstein-Uhlenbeck
+  process in x has there, which has no knots: ``(1 - m^2x)/(1 - m²)`` where an e-fold keeps the share m.
+  Its size is learnt from all runs and is larger where the shift is larger.
 - *extrapolation*: beyond the last PT step that was measured the law's slope is off by a share of itself,
   drawn anew for each curve. Nothing that was measured tells of it.
 - *offset*: the unknown level of a curve that does not start at a measured loss (PT runs).
@@ -57,6 +59,8 @@ class ResidualDesign:
     place : ndarray, shape (points,)
         Where a point lies among the knots beside points of its curve: the others tell the likelihood
         nothing. 0 at the start, 1 at the first of them.
+    height : ndarray, shape (points,)
+        What the interpolated misfit is stretched by at a point (`misfit_height`).
     knot_first : ndarray of int, shape (curves + 1,)
         Range of these knots of each curve in the next two.
     knot_carried, knot_innovation : ndarray, shape (knots beside points,)
@@ -76,6 +80,7 @@ class ResidualDesign:
     carried: Any
     innovation: Any
     place: Any
+    height: Any
     knot_first: Any
     knot_carried: Any
     knot_innovation: Any
@@ -86,13 +91,15 @@ class ResidualDesign:
         """What each innovation of the misfit's autoregression adds at a point, shape (points, knots)."""
         counts = self.last - self.first
         innovation, carried = (np.repeat(own, counts) for own in (self.innovation, self.carried))
-        return innovation[:, None] * misfit_ramps(self.position, self.knots, carried)
+        size = (innovation * self.height)[:, None]
+        return np.asarray(size * misfit_ramps(self.position, self.knots, carried))
 
     def for_likelihood(self) -> tuple[Any, ...]:
         """Return what `bayes_cpt.model.compiled.likelihood` takes of the design, in its order."""
         return (
             self.gap,
             self.place,
+            self.height,
             self.floating,
             self.first,
             self.last,
@@ -147,6 +154,42 @@ def misfit_ramps(position: Any, knots: int, carried: Any) -> Any:
     return (1.0 - share) * below + share * above
 
 
+def misfit_height(position: Any, carried: Any) -> Any:
+    """Return what interpolation between knots is stretched by, so that no variance is lost between them.
+
+    A straight line between two knots varies less than what it joins. With the stretch the misfit has the
+    variance of an Ornstein-Uhlenbeck process everywhere, as it has at the knots.
+
+    Parameters
+    ----------
+    position : ndarray, shape (points,)
+        From `misfit_position`.
+    carried : ndarray, shape (points,) or ()
+        From one knot to the next, 0 to 1.
+
+    Returns
+    -------
+    ndarray, shape (points,)
+        1 at the knots, and at the start.
+    """
+    position = np.asarray(position, dtype=np.float64)
+    below, share = np.floor(position), position - np.floor(position)
+    line = (1.0 - share + share * carried) ** 2 * _walked(below, carried) + share**2
+    inside = share > 0
+    ratio = _walked(position, carried) / np.where(inside, line, 1.0)
+    return np.where(inside, np.sqrt(ratio), 1.0)
+
+
+def _walked(position: Any, carried: Any) -> Any:
+    """Return the variance after so many knots, or parts of them, where each adds the variance 1."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        fall = 2.0 * np.log(np.asarray(carried, dtype=np.float64))
+        adding = np.expm1(position * fall) / np.expm1(fall)
+    # A knot that keeps all adds up to a random walk; at the start there is nothing, whatever is kept.
+    adding = np.where(fall == 0.0, position, adding)
+    return np.where(position > 0, adding, 0.0)
+
+
 def unit_ramps(steps: Any, onset: float, memory: float, per_fold: int = KNOTS_CPT) -> Any:
     """Return what innovations of a misfit of size 1 add after some steps, shape (points, knots).
 
@@ -164,7 +207,8 @@ def unit_ramps(steps: Any, onset: float, memory: float, per_fold: int = KNOTS_CP
     """
     carried, innovation = misfit_walk(memory, per_fold)
     position = misfit_position(steps, onset, per_fold)
-    return innovation * misfit_ramps(position, knot_count(position), carried)
+    size = innovation * misfit_height(position, carried)
+    return size[:, None] * misfit_ramps(position, knot_count(position), carried)
 
 
 def knots_beside(position: Any, carried: float, innovation: float) -> tuple[Any, Any, Any]:
@@ -242,6 +286,7 @@ def residual_design(
         carried=walks[:, 0],
         innovation=walks[:, 1],
         place=places,
+        height=misfit_height(position, walks[points.curve_index, 0]),
         knot_first=np.cumsum([0, *(own[1].size for own in beside)], dtype=np.int64),
         knot_carried=links,
         knot_innovation=sizes,

@@ -10,14 +10,7 @@ from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.laws.chebyshev import Interval
 from bayes_cpt.model.misfit.discrepancy import OWN_SHARE
-from bayes_cpt.model.residuals import (
-    KNOTS_CPT,
-    ONSET_SHARE,
-    knot_count,
-    misfit_position,
-    misfit_ramps,
-    misfit_walk,
-)
+from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.planner.javascript import LawCode
 from bayes_cpt.study.runs import Base
@@ -74,9 +67,7 @@ def _weights(interval: Interval, basis: Floats) -> Floats:
     return np.asarray(basis @ interval.series(np.eye(interval.nodes)).T)
 
 
-def law_draws(
-    model: FinalLosses, codes: tuple[LawCode, ...], normals: Floats, longest: int
-) -> dict[str, Any]:
+def law_draws(model: FinalLosses, codes: tuple[LawCode, ...], normals: Floats) -> dict[str, Any]:
     """Return all that the page's law takes of the posterior draws.
 
     Parameters
@@ -86,8 +77,6 @@ def law_draws(
         One for each validation set.
     normals : ndarray, shape (draws,)
         What a new run's noise is paired with in each draw.
-    longest : int
-        Steps of the longest run of the page.
     """
     frame = model.sample.frame
     return {
@@ -97,7 +86,7 @@ def law_draws(
         "areas": area_nodes(model),
         "correlation": vars(model.correlation),
         "own_share": OWN_SHARE,
-        "misfit": misfit_table(frame, longest),
+        "misfit": misfit_table(frame),
         "parameters": [
             {name: packed(_own(model, name, place)) for name in code.parameters}
             for place, code in enumerate(codes)
@@ -114,26 +103,21 @@ def _own(model: FinalLosses, name: str, place: int) -> Floats:
     return values[:, frame.coords()[dims].index(frame.domains[place])]
 
 
-def misfit_table(frame: Frame, longest: int) -> dict[str, Any]:
-    """Return the variance of a misfit of size 1 at its knots, and the covariance of neighbouring knots.
-
-    Between two knots the misfit is a straight line (`bayes_cpt.model.residuals.misfit_ramps`).
+def misfit_table(frame: Frame) -> dict[str, Any]:
+    """Return what the variance of a misfit of size 1 follows from (`bayes_cpt.model.residuals`).
 
     Parameters
     ----------
     frame : Frame
-    longest : int
-        Steps that the knots reach.
+
+    Returns
+    -------
+    dict
+        Where the logarithm sets in, steps, and the share that is carried over an e-fold of steps.
     """
-    onset = ONSET_SHARE * frame.reference.steps
-    carried, innovation = misfit_walk(frame.spec.residuals.misfit_memory, KNOTS_CPT)
-    last = knot_count(misfit_position(longest, onset, KNOTS_CPT)) + 1
-    ramps = innovation * misfit_ramps(np.arange(last + 1.0), last, carried)
     return {
-        "onset": onset,
-        "knots_per_fold": KNOTS_CPT,
-        "variance": (ramps**2).sum(axis=1).tolist(),
-        "covariance": (ramps[1:] * ramps[:-1]).sum(axis=1).tolist(),
+        "onset": ONSET_SHARE * frame.reference.steps,
+        "carried": frame.spec.residuals.misfit_memory,
     }
 
 

@@ -95,7 +95,7 @@ class Planner:
         data = {
             "about": _about(posterior, fit, interval, seed),
             "domains": list(frame.domains),
-            "law": law_draws(model, codes, normals, max(controls.lengths)),
+            "law": law_draws(model, codes, normals),
             "bases": [
                 {
                     "name": base.name,

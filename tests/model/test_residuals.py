@@ -9,6 +9,7 @@ from bayes_cpt.laws import Reference
 from bayes_cpt.model.residuals import (
     knot_count,
     knots_beside,
+    misfit_height,
     misfit_position,
     misfit_ramps,
     misfit_walk,
@@ -46,7 +47,8 @@ def test_ramps_give_the_interpolated_autoregression(
     points = np.sort(list(steps)).astype(np.float64)
     kept, innovation = misfit_walk(carried, per_fold)
     position = misfit_position(points, onset, per_fold)
-    ramps = innovation * misfit_ramps(position, knot_count(position), kept)
+    size = innovation * misfit_height(position, kept)[:, None]
+    ramps = size * misfit_ramps(position, knot_count(position), kept)
     np.testing.assert_allclose(unit_ramps(points, onset, carried, per_fold), ramps, rtol=1e-12)
     expected = misfit_covariance(points, onset, carried, per_fold)
     np.testing.assert_allclose(ramps @ ramps.T, expected, rtol=1e-9, atol=1e-12)
@@ -71,8 +73,33 @@ def test_the_knots_beside_points_say_as_much_as_all(
     knots = np.vstack([np.zeros(size.size), size[:, None] * response])
     below, share = np.floor(place).astype(int), (place - np.floor(place))[:, None]
     ramps = (1.0 - share) * knots[below] + share * knots[below + 1]
+    ramps *= misfit_height(position, walk[0])[:, None]
     expected = misfit_covariance(points, 6.0, carried, per_fold)
     np.testing.assert_allclose(ramps @ ramps.T, expected, rtol=1e-9, atol=1e-12)
+
+
+@given(
+    st.one_of(st.floats(0.01, 0.99), st.just(1.0)),
+    st.floats(0.1, 1e6),
+    st.floats(1.0, 50.0),
+    st.sampled_from([1, 3, 8]),
+)
+def test_the_size_of_the_misfit_shows_no_knots(
+    memory: float, steps: float, onset: float, per_fold: int
+) -> None:
+    """Everywhere the variance of an Ornstein-Uhlenbeck process of log(1 + t/onset) from 0."""
+    variance = float((unit_ramps(np.array([steps]), onset, memory, per_fold) ** 2).sum())
+    kept = (1.0 + steps / onset) ** (2.0 * np.log(memory))
+    expected = (1.0 - kept) / (1.0 - memory**2) if memory < 1 else np.log1p(steps / onset)
+    assert variance == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_size_of_the_misfit_rises_with_the_steps() -> None:
+    """At memory 0.6 it is 1.22 at 100 steps, and 1.25 far out."""
+    steps = np.geomspace(100.0, 1e5, 200)
+    size = np.sqrt((unit_ramps(steps, 6.0, 0.6) ** 2).sum(axis=1))
+    assert np.all(np.diff(size) > 0)
+    np.testing.assert_allclose(size[-1], 1.25, rtol=1e-3)
 
 
 def test_misfit_is_0_at_the_start_and_a_random_walk_at_memory_1() -> None:
@@ -167,7 +194,7 @@ def test_the_design_can_be_mapped_name_by_name() -> None:
                 "position",
                 "pretraining",
             ),
-            *("place", "knot_first", "knot_carried", "knot_innovation"),
+            *("place", "height", "knot_first", "knot_carried", "knot_innovation"),
         ]
     )
     assert design.map(lambda name, value: value).knots == design.knots == 23

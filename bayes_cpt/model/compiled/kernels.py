@@ -136,7 +136,8 @@ PACE_PLACES = np.zeros(4, dtype=np.int64)
 
 def law_log_likelihoods(  # type: ignore[no-untyped-def]
     loss, values, numbers, domain, shared, known, base_loss, columns, base_columns, own_level, base_level,
-    own_forward, base_forward, gap, place, floating, first, last, knot_first, knot_carried, knot_innovation,
+    own_forward, base_forward, gap, place, height, floating, first, last, knot_first, knot_carried,
+    knot_innovation,
 ):  # fmt: skip
     """Return the log likelihood of each curve, and its slopes by the values, shape (curves, values).
 
@@ -195,7 +196,7 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
             residual[i] = loss[start + i] - results[0, i] - distance * results[1, i]
         totals[c] = curve_log_likelihood(
             residual, results[2], results[3], results[4], results[5], gap[start:stop], place[start:stop],
-            floating[start], knot_carried[knots], knot_innovation[knots], room,
+            height[start:stop], floating[start], knot_carried[knots], knot_innovation[knots], room,
             back[1], back[2], back[3], back[4], back[5],
         )  # fmt: skip
         through_base = 0.0

@@ -130,7 +130,7 @@ FACTORS = 16
 
 @numba.njit(**COMPILED)
 def _whiten(  # type: ignore[no-untyped-def]
-    residual, fluctuation, memory, misfit, offset, gap, place, levels, innovation,
+    residual, fluctuation, memory, misfit, offset, gap, place, height, levels, innovation,
     kept, precision, projection,
 ):  # fmt: skip
     """Fill in the white columns of one curve and their products; return its log density without misfit.
@@ -150,7 +150,7 @@ def _whiten(  # type: ignore[no-untyped-def]
         knot = int(place[k])
         share = place[k] - knot
         per_sd = 1.0 / fluctuation[k]
-        size = misfit[k] * per_sd
+        size = misfit[k] * height[k] * per_sd
         kept[k, RESIDUAL] = residual[k] * per_sd
         kept[k, LEVEL] = offset[k] * per_sd if levels else 0.0
         kept[k, BELOW] = innovation[knot - 1] * size * (1.0 - share) if knot > 0 else 0.0
@@ -238,7 +238,7 @@ def _add_pair(  # type: ignore[no-untyped-def]
 
 @numba.njit(**COMPILED)
 def _slopes(  # type: ignore[no-untyped-def]
-    fluctuation, memory, gap, place, levels, innovation, kept, inverse, weights,
+    fluctuation, memory, gap, place, height, levels, innovation, kept, inverse, weights,
     d_residual, d_fluctuation, d_memory, d_misfit, d_offset,
 ):  # fmt: skip
     """Fill in the slopes of one curve's log density, from its last point to its first."""
@@ -302,7 +302,7 @@ def _slopes(  # type: ignore[no-untyped-def]
             d_size += innovation[knot - 1] * d_below * (1.0 - share)
         d_residual[k] = d_scaled * per_sd
         d_offset[k] = d_level_scaled * per_sd
-        d_misfit[k] = d_size * per_sd
+        d_misfit[k] = d_size * height[k] * per_sd
         d_fluctuation[k] = -d_columns * per_sd
         d_memory[k] = d_rho * kept[k, RHO] * gap[k] / memory[k] ** 2 if gap[k] < np.inf else 0.0
 
@@ -326,7 +326,8 @@ def workspace(place, first, last):  # type: ignore[no-untyped-def]
 
 @numba.njit(**COMPILED)
 def curve_log_likelihood(  # type: ignore[no-untyped-def]
-    residual, fluctuation, memory, misfit, offset, gap, place, floating, carried, innovation, room,
+    residual, fluctuation, memory, misfit, offset, gap, place, height, floating, carried, innovation,
+    room,
     d_residual, d_fluctuation, d_memory, d_misfit, d_offset,
 ):  # fmt: skip
     """Return the log likelihood of one curve, and fill in its derivatives by the five varying inputs.
@@ -345,14 +346,14 @@ def curve_log_likelihood(  # type: ignore[no-untyped-def]
     weights, lowest = sums[:size], reach[:size]
     _expect(place, levels, carried, root, lowest, weights)
     total = _whiten(
-        residual, fluctuation, memory, misfit, offset, gap, place, levels, innovation,
+        residual, fluctuation, memory, misfit, offset, gap, place, height, levels, innovation,
         kept, root, weights,
     )  # fmt: skip
     total -= _factor(root, lowest)
     total += 0.5 * _solve(root, lowest, weights)
     _invert(root, lowest, levels, inverse)
     _slopes(
-        fluctuation, memory, gap, place, levels, innovation, kept, inverse, weights,
+        fluctuation, memory, gap, place, height, levels, innovation, kept, inverse, weights,
         d_residual, d_fluctuation, d_memory, d_misfit, d_offset,
     )  # fmt: skip
     return total
@@ -367,6 +368,7 @@ def curve_log_likelihoods(  # type: ignore[no-untyped-def]
     offset,
     gap,
     place,
+    height,
     floating,
     first,
     last,
@@ -383,7 +385,7 @@ def curve_log_likelihoods(  # type: ignore[no-untyped-def]
         knots = slice(knot_first[curve], knot_first[curve + 1])
         value[curve] = curve_log_likelihood(
             residual[own], fluctuation[own], memory[own], misfit[own], offset[own], gap[own],
-            place[own], floating[first[curve]], knot_carried[knots], knot_innovation[knots],
+            place[own], height[own], floating[first[curve]], knot_carried[knots], knot_innovation[knots],
             room,
             slopes[0, own], slopes[1, own], slopes[2, own], slopes[3, own], slopes[4, own],
         )  # fmt: skip

@@ -24,6 +24,7 @@ FORMS = {
     "base_forward": MATRIX,
     "point_gap": VECTOR,
     "point_place": VECTOR,
+    "point_height": VECTOR,
     "point_floating": VECTOR,
     "curve_first": PLACES,
     "curve_last": PLACES,

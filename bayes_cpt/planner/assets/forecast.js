@@ -25,14 +25,10 @@ function opened(data) {
   return { ...data, law: { ...law, parameters, reference, areas, normals }, bases, alternatives };
 }
 
-/** Variance of a misfit of size 1 after some steps: straight lines between correlated knots. */
-function misfitVariance(table, step) {
-  const position = table.knots_per_fold * Math.log1p(step / table.onset);
-  const knot = Math.floor(position);
-  const share = position - knot;
-  const { variance, covariance } = table;
-  return (1 - share) ** 2 * variance[knot] + 2 * share * (1 - share) * covariance[knot] +
-    share ** 2 * variance[knot + 1];
+/** Variance of a misfit of size 1 after some steps: that of an Ornstein-Uhlenbeck process. */
+function misfitVariance({ onset, carried }, step) {
+  const folds = Math.log1p(step / onset);
+  return carried < 1 ? (1 - carried ** (2 * folds)) / (1 - carried ** 2) : folds;
 }
 
 /** What all validation sets take of a run: areas and learning rates at the steps of a grid. */

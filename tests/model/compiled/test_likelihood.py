@@ -161,6 +161,6 @@ def test_design_fields_are_those_the_likelihood_takes() -> None:
     assert len(names) == len(design.for_likelihood())
     values = drawn(CURVES, 9)
     base = curve_log_likelihoods(*arguments(design, values))[0].sum()
-    for name in ("gap", "place", "floating", "knot_carried", "knot_innovation"):
+    for name in ("gap", "place", "height", "floating", "knot_carried", "knot_innovation"):
         other = replace(design, **{name: 0.7 * getattr(design, name) + 0.1})
         assert curve_log_likelihoods(*arguments(other, values))[0].sum() != base

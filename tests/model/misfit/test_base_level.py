@@ -52,10 +52,15 @@ def test_a_cpt_run_starts_as_uncertain_as_the_pt_run_ends(domain: int) -> None:
         law().noise(found, curve, np.flatnonzero(found.points.curve_index == curve), design)
         for curve in (2 * PT + domain, 2 * CPT + domain)
     )
-    # The first step keeps nearly all of the level, and adds the fluctuation of a CPT run.
+    # The first step keeps nearly all of the level, and adds the fluctuation and the first of the misfit of
+    # a CPT run.
     assert (continued[0] > 0.95 * pretraining[0]).all()
-    own = law().parameters["fluctuation_cpt"][:, domain]
-    assert (continued[0] ** 2 < pretraining[0] ** 2 + 1.5 * own**2 + 1e-5).all()
+    fluctuation, misfit = (
+        law().parameters[name][:, domain] for name in ("fluctuation_cpt", "misfit_cpt")
+    )
+    started = 1.0 - 0.6 ** (2.0 * np.log1p(1.0 / (0.002 * frame.reference.steps)))
+    added = fluctuation**2 + misfit**2 * started / (1.0 - 0.6**2)
+    assert (continued[0] ** 2 < pretraining[0] ** 2 + added + 1e-6).all()
 
 
 def test_draws_of_curves_are_as_wide_as_bands() -> None:
