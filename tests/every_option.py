@@ -8,9 +8,11 @@ from typing import Any
 from bayes_cpt.model.spec import ModelSpec, parse_spec, shipped_models
 
 LAW = {
+    "terms": ["power", "annealing", "peak", "shift", "adaptation"],
     "slow_annealing": True,
     "forward_power": True,
     "level_power": True,
+    "peak_power": True,
     "count_warmup": True,
     "memory_clock": 0.7,
     "carry_memory": True,
@@ -26,6 +28,9 @@ PRIORS = {
         'distribution = "lognormal", median = 0.65, sigma = 0.18, lower = 0.1, upper = 1.6'
     ),
     "level_power": 'distribution = "lognormal", median = 0.72, sigma = 0.22',
+    "peak_power": 'distribution = "normal", mean = 0.6, sd = 0.2',
+    "peak_slope": 'distribution = "normal", mean = 0.03, sd = 0.02',
+    "peak_curvature": 'distribution = "normal", mean = 0.02, sd = 0.02',
 }
 # The parameters that come and go with an option.
 NEEDED_BY = {
@@ -33,6 +38,7 @@ NEEDED_BY = {
     "slow_share": "slow_annealing",
     "forward_power": "forward_power",
     "level_power": "level_power",
+    "peak_power": "peak_power",
 }
 
 

@@ -73,6 +73,7 @@ def hand_points(
         log_forward=log_forward,
         cpt_steps=since,
         paced_steps=since,
+        log_peak_pt=np.zeros(size),
         form=FORM,
     )
 

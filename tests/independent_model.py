@@ -18,6 +18,7 @@ import numpyro.distributions as dist
 from dense_residuals import misfit_covariance
 from numpy.typing import NDArray
 
+from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Run, Study
 
 jax.config.update("jax_enable_x64", True)
@@ -31,7 +32,7 @@ ONLY = {
     "saturation_rate": (1,),
     "saturation_exponent": (1,),
 }
-SHARED = ("memory", "slow_memory", "slow_share", "forward_power", "level_power")
+SHARED = ("memory", "slow_memory", "slow_share", "forward_power", "level_power", "peak_power")
 ONSET = 0.002
 CHAINS = 2
 # Options of a law and of the residuals that a file need not name.
@@ -40,6 +41,7 @@ PRINTED = {
     "slow_annealing": False,
     "forward_power": False,
     "level_power": False,
+    "peak_power": False,
     "count_warmup": False,
     "memory_clock": 0.0,
     "shift_power": 1.0,
@@ -112,6 +114,7 @@ class CurveData:
     share: float
     base_loss: float
     unit_misfit: Floats
+    log_peak: Floats
 
 
 def first_step(study: Study, run: Run, settings: dict[str, Any]) -> float:
@@ -164,7 +167,14 @@ def curve_data(study: Study, run: Run, domain: int, settings: dict[str, Any]) ->
         share=1.0 - float(run.replay or 0.0) if continual else 0.0,
         base_loss=float(base_loss),
         unit_misfit=misfit_covariance(points, ONSET * settings["steps"], settings[walk], knots),
+        log_peak=np.log(_peaks(schedule, end) / settings["rate"]),
     )
+
+
+def _peaks(schedule: Schedule, steps: Floats) -> Floats:
+    """Return the highest rate of PT up to each of some steps, a warm-up taken as done."""
+    rates, warmup = schedule.learning_rates(), schedule.warmup_steps
+    return np.array([rates[: max(int(step), warmup, 1)].max() for step in steps])
 
 
 def reference_points(study: Study, law: dict[str, Any]) -> dict[str, float]:
@@ -238,6 +248,7 @@ def law_curve(curve: CurveData, p: dict[str, Any], settings: dict[str, Any]) -> 
     alpha = p["exponent"][d]
     power = p["forward_power"][0] if settings["forward_power"] else 1.0
     zeta = p["level_power"][0] if settings["level_power"] else 1.0
+    peaks = "peak" in settings["terms"]
     excess = p["reference_slope"][d] / alpha
     # As many steps at the reference rate make the reference area, whatever the power.
     reference_area = settings["forward_pt"] / rate * rate**power
@@ -247,12 +258,17 @@ def law_curve(curve: CurveData, p: dict[str, Any], settings: dict[str, Any]) -> 
             (course.area(power) / reference_area) ** -alpha - 1.0
         )
 
+    scale = jnp.exp(-(p["peak_power"][0] if settings["peak_power"] else 0.0) * curve.log_peak)
+
     def gained(start: Any, level: Any) -> Any:
-        return p["annealing_gain"][d] * ((start / rate) ** zeta - (level / rate) ** zeta)
+        return p["annealing_gain"][d] * ((start / rate) ** zeta - (level * scale / rate) ** zeta)
+
+    def left_by_peak(at: Any) -> Any:
+        return p["peak_slope"][d] * at + p["peak_curvature"][d] * at**2 if peaks else 0.0 * at
 
     levels_pt = _level(curve.pt, curve.first_level, p, settings)
     level_pt = _mixed(levels_pt, p)
-    loss = powered(curve.whole) - gained(curve.start_pt, level_pt)
+    loss = powered(curve.whole) - gained(curve.start_pt, level_pt) + left_by_peak(curve.log_peak)
     if not curve.continual:
         return loss
     x, t = curve.share, curve.steps
@@ -262,7 +278,7 @@ def law_curve(curve: CurveData, p: dict[str, Any], settings: dict[str, Any]) -> 
     first = tuple(own[0] for own in levels_pt) if carried else curve.last_rate
     start = level_pt[0] if carried else curve.last_rate
     level = _mixed(_level(curve.cpt, first, p, settings), p)
-    loss = loss - ratio * gained(start, level)
+    loss = loss - ratio * gained(start * scale, level)
     factor, beta = _factor(d, x, p), p["shift_exponent"][d]
     left = p["shift_size"][d] * (1.0 - p["adaptation_share"][d])
     size = left / (1.0 - (1.0 + p["shift_rate"][d]) ** -beta)
@@ -273,7 +289,8 @@ def law_curve(curve: CurveData, p: dict[str, Any], settings: dict[str, Any]) -> 
     transient = p["adaptation_share"][d] * p["shift_size"][d] * (1.0 if d == 0 else -1.0)
     transient = transient / (1.0 - jnp.exp(-1.0 / p["adaptation_time"][d]))
     loss = loss + transient * x * (1.0 - jnp.exp(-t / tau))
-    at_base = powered(curve.before)[0] - gained(curve.start_pt, level_pt[0])
+    at_base = powered(curve.before)[0] - gained(curve.start_pt, level_pt[0])[0]
+    at_base = at_base + left_by_peak(curve.log_peak)[0]
     kept = p["offset_kept"][d]
     left = kept + (1.0 - kept) * jnp.exp(-t / (p["offset_time"][d] * settings["steps"]))
     return loss + (curve.base_loss - at_base) * left

@@ -105,7 +105,7 @@ def test_the_page_of_the_law_names_every_key_of_a_law() -> None:
         line.split("`")[1].split(" ")[0] for line in areas.splitlines() if line.startswith("| `")
     }
     assert rows == {
-        *("forward_power", "level_power", "memory_clock"),
+        *("forward_power", "level_power", "peak_power", "memory_clock"),
         *("count_warmup", "carry_memory", "shift_power"),
     }
     assert rows <= keys

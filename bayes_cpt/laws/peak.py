@@ -8,11 +8,11 @@ from bayes_cpt.laws.term import Parameter, Reference, Values
 
 @dataclass(frozen=True)
 class PeakLevel:
-    """``+ G1·p + G2·p^2`` with p the log of the highest learning rate of PT so far over the reference one.
+    """``+ G1·p + G2·p^2`` with p the log of PT's highest learning rate so far, over the reference one.
 
-    Of runs that differ in peak alone some peak in the middle ends lowest, and in the logarithm of the peak the
-    loss about it is a parabola. Forward and annealing area tell how peaks differ along the way; this is
-    what is left at the end. Not in the printed law: G1 = G2 = 0 there, and at the reference peak.
+    Of runs that differ in peak alone some peak in the middle ends lowest, and the loss about it is a
+    parabola in the logarithm of the peak. Forward and annealing area tell how peaks differ along the
+    way; this is what is left at the end. Not in the printed law: G1 = G2 = 0 there.
     """
 
     name: str = "peak"

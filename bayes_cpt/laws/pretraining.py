@@ -187,7 +187,7 @@ class Annealing:
         return parameters
 
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
-        """Return lambda, its slow companion and share, zeta, xi, C1, C2 and a1, and eta_0 where it is free."""
+        """Return lambda, its slow companion and share, zeta, xi, C1, C2, a1, and eta_0 where free."""
         memory = parameters["memory"]
         per_level = parameters["annealing_gain"] / reference.learning_rate
         if self.level_power:

@@ -119,8 +119,8 @@ class LawTable(Strict):
     def _peaks_differ_from_the_reference(self) -> Self:
         if self.peak_power and not self.count_warmup:
             raise ValueError(
-                "peak_power compares levels with the reference learning rate, and without count_warmup they "
-                "count from each run's own peak; set count_warmup = true"
+                "peak_power compares levels with the reference learning rate, and without count_warmup "
+                "they count from each run's own peak; set count_warmup = true"
             )
         return self
 

@@ -24,6 +24,8 @@ from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec, shipped_models
 from bayes_cpt.study.readers.folder import read_study
+from bayes_cpt.study.runs import Run
+from bayes_cpt.study.schedules import constant, warmup_stable_decay
 from bayes_cpt.study.study import Study
 
 type Floats = NDArray[np.float64]
@@ -48,6 +50,19 @@ def thinned(runs: Sequence[str] = tuple(RUNS), points: int = POINTS) -> Study:
         chosen = np.unique(np.linspace(0, len(late) - 1, points).round().astype(int))
         kept += [*rows.index[rows["step"] == 0], *late.index[chosen]]
     return replace(study, losses=losses.loc[kept])
+
+
+def with_another_peak(study: Study) -> Study:
+    """Return the study with a PT run at twice the peak, rising in two stages, so that peaks differ."""
+    run = study.pretraining_runs[0]
+    hot = warmup_stable_decay(300, run.schedule.peak, decay_steps=50, warmup_steps=30)
+    schedule = hot + constant(200, 2.0 * run.schedule.peak)
+    rows = [
+        ("hot", step, domain, 4.0)
+        for step in (290, 400)
+        for domain in (study.general, study.target)
+    ]
+    return study.with_runs([Run("hot", "pt", schedule)], rows)
 
 
 def statistics(draws: Floats) -> dict[str, tuple[float, float]]:
@@ -164,15 +179,21 @@ def sites_at(
     [
         {},
         {"carry_memory": False},
-        {"count_warmup": False, "slow_annealing": False},
+        {"count_warmup": False, "peak_power": False, "slow_annealing": False},
+        {"peak_power": False, "carry_memory": False},
         {"memory_clock": 0.0, "shift_power": 1.0, "level_power": False},
-        {"forward_power": False, "carry_memory": False, "count_warmup": False},
+        {
+            "forward_power": False,
+            "carry_memory": False,
+            "count_warmup": False,
+            "peak_power": False,
+        },
     ],
     ids=lambda own: ", ".join(own) or "every option",
 )
 def test_both_models_have_the_same_curves(options: dict[str, Any], tmp_path: Path) -> None:
     """With the options of the law on, but for some; at draws from the priors."""
-    study, path = thinned(SMALL, 5), file_with(tmp_path, **options)
+    study, path = with_another_peak(thinned(SMALL, 5)), file_with(tmp_path, **options)
     setup = build_setup(read_spec(path), study)
     curves, law = setup.curves, setup.frame.law
     settings = independent_model.settings_of(study, path)

@@ -12,7 +12,7 @@ from printed import COEFFICIENTS, PEAK, pretraining, stepwise_losses
 from scipy.optimize import least_squares
 from strategies import schedules
 
-from bayes_cpt.laws import Annealing, Law, Power, Reference, Shift
+from bayes_cpt.laws import Annealing, Law, PeakLevel, Power, Reference, Shift
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.ranges import MomentumRange, PowerRange
 from bayes_cpt.model.points import Curves, build_curves
@@ -98,7 +98,11 @@ TRUTH = {
     "memory": 90.0,
     "forward_power": 0.6,
     "level_power": 0.7,
+    "peak_power": 0.6,
+    "peak_slope": 0.03,
+    "peak_curvature": 0.02,
 }
+OPTIONAL = ("forward_power", "level_power", "peak_power", "peak_slope", "peak_curvature")
 START = {
     "reference_loss": 3.0,
     "reference_slope": 0.2,
@@ -107,24 +111,33 @@ START = {
     "memory": 150.0,
     "forward_power": 0.9,
     "level_power": 1.0,
+    "peak_power": 0.3,
+    "peak_slope": 0.05,
+    "peak_curvature": 0.01,
 }
 
 
 def plain_curves(free: tuple[str, ...], clock: float, counted: bool) -> Floats:
     """Return losses of the runs in plain loops, in the order of their points."""
-    power, zeta = (TRUTH[own] if own in free else 1.0 for own in ("forward_power", "level_power"))
+    power, zeta, xi, slope_at_peak, curvature = (
+        TRUTH[name] if name in free else without
+        for name, without in zip(OPTIONAL, (1.0, 1.0, 0.0, 0.0, 0.0), strict=True)
+    )
     momentum, alpha = 1.0 - 1.0 / TRUTH["memory"], TRUTH["exponent"]
     losses = []
     for schedule in RUNS.values():
         rates = schedule.learning_rates()
         warmup = 0 if counted else schedule.warmup_steps
         first, start = (0.0, RATE) if counted else (schedule.peak, schedule.peak)
+        peak = np.log(schedule.peak / RATE)
+        left = slope_at_peak * peak + curvature * peak**2
         for step in STEPS:
             area = sum((rates[:step] / RATE) ** power) * RATE / AT.forward_pt
             level = plain_level(rates[warmup:step], momentum, first, clock, RATE)
+            level /= (schedule.peak / RATE) ** xi
             fall = (start / RATE) ** zeta - (level / RATE) ** zeta
             slope = TRUTH["reference_slope"] / alpha * (area**-alpha - 1.0)
-            losses.append(TRUTH["reference_loss"] + slope - TRUTH["annealing_gain"] * fall)
+            losses.append(TRUTH["reference_loss"] + slope + left - TRUTH["annealing_gain"] * fall)
     return np.array(losses)
 
 
@@ -154,6 +167,8 @@ def fitted(curves: Curves, law: Law, losses: Floats, names: list[str]) -> dict[s
         (("level_power",), 0.0, False),
         ((), 0.7, True),
         (("forward_power", "level_power"), 0.7, True),
+        (("peak_slope", "peak_curvature"), 0.7, True),
+        (OPTIONAL, 0.7, True),
     ],
 )
 def test_each_option_is_found_again_from_its_own_curves(
@@ -171,7 +186,11 @@ def test_each_option_is_found_again_from_its_own_curves(
     )
     runs = tuple(Run(name, "pt", schedule) for name, schedule in RUNS.items())
     curves = build_curves(plan_of(runs), DOMAINS[:1], lambda *_: STEPS, AT, form)
-    terms = Power(forward_power=rho), Annealing(continual=False, replay=False, level_power=zeta)
-    names = [name for name in TRUTH if name in free or not name.endswith("power")]
+    annealing = Annealing(
+        continual=False, replay=False, level_power=zeta, peak_power="peak_power" in free
+    )
+    peak = (PeakLevel(),) if "peak_slope" in free else ()
+    terms = (Power(forward_power=rho), annealing, *peak)
+    names = [name for name in TRUTH if name in free or name not in OPTIONAL]
     found = fitted(curves, Law(terms, AT), losses, names)
     assert found == pytest.approx({name: TRUTH[name] for name in names}, rel=1e-4)

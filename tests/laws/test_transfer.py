@@ -252,3 +252,10 @@ def test_saturating_factor_leaves_other_validation_sets_alone() -> None:
     share = np.full(3, 0.75)
     expected = [0.3 * 0.75, saturating(15.0, 0.7, share[:1])[0], np.expm1(-1.5) / np.expm1(-2.0)]
     np.testing.assert_allclose(term.replay_factor(share, found, np), expected, rtol=1e-12)
+
+
+def test_a_very_convex_curve_is_a_step() -> None:
+    shares = np.array([0.0, 0.5, 1.0])
+    np.testing.assert_allclose(
+        relative_exponential(np.float64(-1e5), shares, np), [0, 0, 1], atol=1e-150
+    )

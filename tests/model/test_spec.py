@@ -51,7 +51,7 @@ def test_shipped_models_bound_the_memory(model: str) -> None:
 
 
 def test_terms_of_the_shipped_laws() -> None:
-    assert read_spec("pretrain").law.terms == ("power", "annealing")
+    assert read_spec("pretrain").law.terms == ("power", "annealing", "peak")
     assert not read_spec("pretrain").law.continual
     assert not read_spec("cpt").law.uses_replay
     assert read_spec("cpt-replay").law.uses_replay
