@@ -57,11 +57,8 @@ def with_another_peak(study: Study) -> Study:
     run = study.pretraining_runs[0]
     hot = warmup_stable_decay(300, run.schedule.peak, decay_steps=50, warmup_steps=30)
     schedule = hot + constant(200, 2.0 * run.schedule.peak)
-    rows = [
-        ("hot", step, domain, 4.0)
-        for step in (290, 400)
-        for domain in (study.general, study.target)
-    ]
+    domains = (study.general, str(study.target))
+    rows = [("hot", step, domain, 4.0) for step in (290, 400) for domain in domains]
     return study.with_runs([Run("hot", "pt", schedule)], rows)
 
 
