@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayes_cpt.history.evidence import SHARED, Label, labels_of
-from bayes_cpt.history.population import FEWEST, Population
+from bayes_cpt.history.population import Population
 from bayes_cpt.identify.elicitation import prior_lines
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.priors.families import Distribution
@@ -42,16 +42,19 @@ class Learnt:
     before : ModelSpec
         The model it was made from.
     population : Population
+    labels : tuple of (str, str)
+        Parameters and roles whose priors were learnt.
     """
 
     spec: ModelSpec
     before: ModelSpec
     population: Population
+    labels: tuple[Label, ...]
 
     @property
     def changed(self) -> tuple[str, ...]:
         """Parameters whose priors were learnt, for one role at least."""
-        return tuple(dict.fromkeys(name for name, _ in self.population.learnt))
+        return tuple(dict.fromkeys(name for name, _ in self.labels))
 
     def table(self) -> "pd.DataFrame":
         """Return one row per parameter and role.
@@ -70,7 +73,7 @@ class Learnt:
                     "parameter": label[0],
                     "on": label[1],
                     "studies": len(self.population.telling[label]),
-                    "learnt": label in self.population.learnt,
+                    "learnt": label in self.labels,
                 }
                 | dict(zip(("was_lower", "was_median", "was_upper"), was.tolist(), strict=True))
                 | dict(zip(("lower", "median", "upper"), own.tolist(), strict=True))
@@ -78,7 +81,13 @@ class Learnt:
         return pd.DataFrame(rows)
 
 
-def learnt_model(spec: ModelSpec, population: Population, name: str, seed: int = 0) -> Learnt:
+def learnt_model(
+    spec: ModelSpec,
+    population: Population,
+    name: str,
+    seed: int = 0,
+    labels: Sequence[Label] | None = None,
+) -> Learnt:
     """Return a model whose priors are what a further study of the population is expected to have.
 
     What too few studies determine keeps the model's own prior.
@@ -91,17 +100,20 @@ def learnt_model(spec: ModelSpec, population: Population, name: str, seed: int =
     name : str
         Of the new model.
     seed : int
+    labels : sequence of (str, str), optional
+        Parameters and roles whose priors are learnt; `Population.learnt` unless given.
     """
     before = labels_of(spec)
     found: dict[Label, Distribution] = {}
-    for label in population.learnt:
+    chosen = population.learnt if labels is None else tuple(labels)
+    for label in chosen:
         center, spread = population.predictive(label, seed)
         own = before[label]
         found[label] = _inside(own, own.center + center * own.spread, spread * own.spread)
     priors = dict(spec.priors)
     for parameter in dict.fromkeys(parameter for parameter, _ in found):
         was = spec.priors[parameter]
-        reason = _reason(parameter, population, was)
+        reason = _reason(parameter, population, chosen, was)
         if (parameter, SHARED) in found:
             priors[parameter] = Prior(reason=reason, every=found[parameter, SHARED])
             continue
@@ -109,7 +121,7 @@ def learnt_model(spec: ModelSpec, population: Population, name: str, seed: int =
         priors[parameter] = Prior(reason=reason, general=roles["general"], target=roles["target"])
     summary = f"{spec.summary}; priors learnt from {len(population.studies)} studies"
     changed = {"name": name, "summary": summary, "priors": priors}
-    return Learnt(spec.model_copy(update=changed), spec, population)
+    return Learnt(spec.model_copy(update=changed), spec, population, chosen)
 
 
 def _inside(prior: Distribution, center: float, spread: float) -> Distribution:
@@ -121,9 +133,9 @@ def _inside(prior: Distribution, center: float, spread: float) -> Distribution:
     return prior.moved(center, spread)
 
 
-def _reason(parameter: str, population: Population, was: Prior) -> str:
+def _reason(parameter: str, population: Population, labels: Sequence[Label], was: Prior) -> str:
     parts = []
-    for label in population.learnt:
+    for label in labels:
         if label[0] == parameter:
             names = population.telling[label]
             more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
@@ -144,7 +156,7 @@ def learnt_text(found: Learnt, extends: str, digests: dict[str, str], seed: int)
         SHA-256 of each study, by name.
     seed : int
     """
-    kept = [label for label in found.population.labels if label not in found.population.learnt]
+    kept = [label for label in found.population.labels if label not in found.labels]
     studies = found.population.studies
     lines = [
         "# Priors learnt by bayes-cpt learn-priors: what a further such study is expected to have.",
@@ -153,9 +165,7 @@ def learnt_text(found: Learnt, extends: str, digests: dict[str, str], seed: int)
     ]
     if kept:
         names = ", ".join("/".join(label).removesuffix(f"/{SHARED}") for label in kept)
-        lines.append(
-            f"# Fewer than {FEWEST} of them determine these, which keep their priors: {names}."
-        )
+        lines.append(f"# Too few of them determine these, which keep their priors: {names}.")
     lines += [
         "",
         f"extends = {toml_value(extends)}",

@@ -1,0 +1,169 @@
+"""Learn the priors of `pretrain` from public studies, and forecast each family of them by the others alone.
+
+From the repository's root::
+
+    PYTHONPATH=research python -m testbench.families ../shared/data/public -o OUT --jobs 2
+
+Every study is fitted with all of its runs under the priors of `vague.toml`; a hierarchical model over the
+fits gives priors. They are learnt from all studies, and once more without each family (one repository's
+runs), whose studies are then forecast under them as in `testbench.public`. Stopped, the same command
+goes on.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+
+import pandas as pd
+
+from bayes_cpt.history.evidence import TABLES as FITS
+from bayes_cpt.history.evidence import Evidence, fit_studies, labels_of
+from bayes_cpt.history.learnt import learnt_model, learnt_text
+from bayes_cpt.history.population import Hierarchy
+from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.study.readers.folder import read_study
+from bayes_cpt.study.study import Study
+from bayes_cpt.validate.held_out import OURS, TABLES, Method
+from bayes_cpt.validate.parallel import Pool
+from bayes_cpt.validate.records import Records
+from testbench.held_out import METHODS
+from testbench.public import Models, markdown, score_suite, study_table, suite
+
+VAGUE = Path(__file__).with_name("vague.toml")
+# How names of studies start, by the repository that their runs come from.
+FAMILIES = {
+    "lr": "124m",
+    "horizon": "124m",
+    "ladder": "ladder",
+    "size": "sizes",
+    "web": "sizes",
+    "mpl": "mpl",
+}
+# A study whose runs another one has, too.
+CONTAINED = ("lr-124m-one-peak",)
+# Runs of one peak LR that are learnt from at most: of a sweep most tell the same.
+MOST_RUNS = 9
+# Levels follow data and tokenizer: they keep the priors of the model.
+NOT_LEARNT = ("reference_loss", "reference_slope", "annealing_gain")
+METHOD_NAMES = ("paper", OURS)
+
+
+def family(study: str) -> str:
+    """Return the family of a study, by its name."""
+    return FAMILIES[study.split("-")[0]]
+
+
+def whole_studies(folder: Path) -> dict[str, Study]:
+    """Return the studies to learn from, those that are kept in two parts as one.
+
+    Parameters
+    ----------
+    folder : Path
+        As `testbench.public` takes it.
+    """
+    found = {}
+    for path in sorted(folder.iterdir()):
+        if (path / "fit").is_dir() and path.name not in CONTAINED:
+            fitted, predicted = (read_study(path / part) for part in ("fit", "predict"))
+            found[path.name] = replace(joined(fitted, predicted), name=path.name)
+    for path in sorted(folder.parent.glob("mpl-*")):
+        found[path.name] = read_study(path)
+    return found
+
+
+def joined(fitted: Study, predicted: Study) -> Study:
+    """Return a study with the runs of another one, at most `MOST_RUNS` of one peak LR."""
+    new = [run for run in predicted.runs if run.name not in fitted]
+    new.sort(key=lambda run: run.schedule.peak)
+    chosen = []
+    for _, same in groupby(new, key=lambda run: round(run.schedule.peak, 9)):
+        runs = list(same)
+        chosen += runs[:: max(1, -(-len(runs) // MOST_RUNS))]
+    rows = [
+        (run.name, int(step), fitted.general, float(loss))
+        for run in chosen
+        for step, loss in zip(*predicted.curve(run.name, predicted.general), strict=True)
+    ]
+    return fitted.with_runs(chosen, rows)
+
+
+def learn(
+    studies: dict[str, Study], vague: ModelSpec, pool: Pool, out: Path, seed: int
+) -> dict[str, ModelSpec]:
+    """Return the model learnt from all studies, by the name all, and those learnt without each family.
+
+    Each is written as a TOML file, too.
+    """
+    digests = {name: study.digest() for name, study in studies.items()}
+    settings = {"seed": seed, "model": vague.model_dump(mode="json"), "studies": digests}
+    records = Records.open(out / "fits", settings, FITS)
+    fits = fit_studies(list(studies.values()), vague, seed, pool=pool, records=records)
+    evidence: dict[str, Evidence] = dict(zip(studies, fits, strict=True))
+    labels = tuple(label for label in labels_of(vague) if label[0] not in NOT_LEARNT)
+    found = {}
+    for left_out in ("all", *dict.fromkeys(map(family, studies))):
+        kept = [
+            own for name, own in evidence.items() if family(name) != left_out and not own.problems
+        ]
+        population = Hierarchy(kept, tuple(labels_of(vague)), 1.0).learn(seed)
+        told = tuple(label for label in labels if population.telling[label])
+        name = "all" if left_out == "all" else f"without-{left_out}"
+        learnt = learnt_model(vague, population, name, seed, told)
+        text = learnt_text(learnt, str(VAGUE), digests, seed)
+        (out / f"{name}.toml").write_text(text, encoding="utf-8")
+        found[left_out] = learnt.spec
+    return found
+
+
+def score(
+    folder: Path,
+    models: dict[str, ModelSpec],
+    names: Sequence[str],
+    pool: Pool,
+    out: Path,
+    seed: int,
+) -> pd.DataFrame:
+    """Return `study_table` of every study, its family's runs forecast under priors from the others."""
+    continual, tables = read_spec("cpt-replay"), []
+    every = {name: folds for name, folds in suite(folder).items() if name.split("-")[0] in FAMILIES}
+    for left_out in dict.fromkeys(map(family, every)):
+        own = Models(models[left_out], continual)
+        studies = {name: folds(own) for name, folds in every.items() if family(name) == left_out}
+        settings = {"seed": seed, "model": models[left_out].model_dump(mode="json")}
+        records = Records.open(out / left_out, settings, TABLES)
+        tasks = sum(map(len, studies.values()))
+        methods: dict[str, Method] = METHODS | {OURS: partial(own.answer, cores=pool.cores(tasks))}
+        chosen = {name: methods[name] for name in names}
+        tables.append(score_suite(studies, chosen, seed, pool, records))
+    points, refits = (pd.concat(parts, ignore_index=True) for parts in zip(*tables, strict=True))
+    return study_table(points, refits)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(prog="python -m testbench.families", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("folder", type=Path, help="folder of public studies")
+    parser.add_argument("-o", "--out", type=Path, required=True, help="folder for the results")
+    parser.add_argument("--methods", default=",".join(METHOD_NAMES), help="default: %(default)s")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1)
+    options = parser.parse_args(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    pool = Pool(options.jobs)
+    studies = whole_studies(options.folder)
+    models = learn(studies, read_spec(VAGUE), pool, options.out, options.seed)
+    names = options.methods.split(",")
+    table = score(options.folder, models, names, pool, options.out, options.seed)
+    table.to_csv(options.out / "table.csv", index=False)
+    text = markdown(table)
+    (options.out / "table.md").write_text(text + "\n", encoding="utf-8")
+    sys.stdout.write(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
