@@ -39,7 +39,13 @@ class Problem:
         return " ".join(f"{self.place}: {self.problem}. {fix}.".split())
 
     def within(self, place: str) -> "Problem":
-        """Return the same problem, its place named from further out."""
+        """Return the same problem, its place named from further out.
+
+        Parameters
+        ----------
+        place : str
+            Put before each place: a file, or a table of it.
+        """
         places = ", ".join(part for part in (place, self.place) if part)
         return Problem(places, self.problem, self.fix)
 
@@ -70,7 +76,13 @@ class StudyError(BayesCPTError, ValueError):
         return type(self), (self.problems,)
 
     def within(self, place: str) -> "StudyError":
-        """Return the same error, every place named from further out."""
+        """Return the same error, every place named from further out.
+
+        Parameters
+        ----------
+        place : str
+            Put before each place: a file, or a table of it.
+        """
         return type(self)(problem.within(place) for problem in self.problems)
 
 

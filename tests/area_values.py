@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayes_cpt.laws.areas import AreaForm
+from bayes_cpt.laws import Annealing
+from bayes_cpt.laws.areas import AreaForm, learning_rate_level
 from bayes_cpt.laws.phase_areas import PhaseAreas
 
 type Floats = NDArray[np.float64]
@@ -14,6 +15,12 @@ type Floats = NDArray[np.float64]
 def level_values(series: Floats, form: AreaForm, momenta: ArrayLike) -> Floats:
     """Return levels from their series, shape (..., points) for momenta of shape (...)."""
     return np.asarray(form.momenta.basis(np.asarray(momenta)) @ series.T)
+
+
+def annealing_area(rates: ArrayLike, momentum: float, before: float) -> Floats:
+    """Return S2 after each step of a schedule by the annealing term at zeta 1 (Eq. 1), shape (steps,)."""
+    level = learning_rate_level(rates, momentum, before)
+    return np.asarray(Annealing().area(before, level, {"lambda": momentum, "C1": 1.0}, np))
 
 
 def annealing_values(

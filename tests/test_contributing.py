@@ -59,7 +59,8 @@ def replaced(file: Path, change: str) -> None:
 def followed(folder: Path) -> Path:
     """Return a copy of the repository in which the example was followed, and its test."""
     for name in ("bayes_cpt", "models", "data/cpt-lab"):
-        without = shutil.ignore_patterns("__pycache__", "made")
+        # What Numba made of the files that stay as they are is copied, with their times.
+        without = shutil.ignore_patterns("*.pyc", "made")
         shutil.copytree(ROOT / name, folder / name, ignore=without)
     term, test = blocks("python")
     place = re.search(r"here `(bayes_cpt/laws/\w+\.py)`", EXAMPLE)

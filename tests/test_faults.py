@@ -104,7 +104,7 @@ def test_of_two_fits_written_to_one_file_the_last_wins_whole(
 ) -> None:
     target = tmp_path / "fit.nc"
     children = [
-        CHILDREN.Process(target=fault_workers.save_times, args=(fit_file, target, seed, 12))
+        CHILDREN.Process(target=fault_workers.save_times, args=(fit_file, target, seed, 6))
         for seed in (FIRST, SECOND)
     ]
     for child in children:

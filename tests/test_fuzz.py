@@ -39,6 +39,8 @@ from bayes_cpt.study.readers.folder import read_plan
 
 LONGEST_SECONDS = 60
 QUICK = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+# Of whole commands, each of which takes most of a second: the slow tests run hundreds.
+WHOLE = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 # With the tests of TOML files and of extreme studies, 5,000 in all.
 SLOW = settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
 SLOW_TABLES = settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
@@ -117,13 +119,13 @@ def test_studies(files: dict[str, bytes]) -> None:
     check_study(files)
 
 
-@QUICK
+@WHOLE
 @given(extreme_files())
 def test_extreme_studies(files: dict[str, bytes]) -> None:
     check_study(files)
 
 
-@QUICK
+@WHOLE
 @given(st.one_of(toml_files(MODEL), toml_files(WHOLE_MODEL)))
 def test_models(content: bytes) -> None:
     check_model(content)

@@ -27,6 +27,13 @@ def quantile(means: Floats, sds: Floats, level: float) -> Floats:
 
     The root of ``mean(Phi((q - means)/sds)) = level``.
 
+    Parameters
+    ----------
+    means, sds : ndarray, shape (..., draws)
+        Of a single run's loss in each draw, nats.
+    level : float
+        Between 0 and 1.
+
     Examples
     --------
     >>> found = quantile(np.array([[1.0], [1.0]]), np.array([[2.0], [2.0]]), 0.975)
@@ -50,6 +57,13 @@ def cvar(means: Floats, sds: Floats, level: float) -> Floats:
     """Return the conditional value at risk: the mean loss of the worst ``1 - level`` of single runs.
 
     With q of `quantile` and z = (q - mean)/sd of a draw, ``E[L; L > q] = mean·(1 - Phi(z)) + sd·phi(z)``.
+
+    Parameters
+    ----------
+    means, sds : ndarray, shape (..., draws)
+        Of a single run's loss in each draw, nats.
+    level : float
+        Between 0 and 1: the mean is over the share ``1 - level``.
     """
     from scipy.special import ndtr
 
@@ -61,7 +75,15 @@ def cvar(means: Floats, sds: Floats, level: float) -> Floats:
 
 
 def mean_plus_sd(means: Floats, sds: Floats, weight: float) -> Floats:
-    """Return ``E[L] + weight·sd[L]`` of a single run."""
+    """Return ``E[L] + weight·sd[L]`` of a single run.
+
+    Parameters
+    ----------
+    means, sds : ndarray, shape (..., draws)
+        Of a single run's loss in each draw, nats.
+    weight : float
+        How many standard deviations count.
+    """
     means, sds = _double(means, sds)
     variance = means.var(axis=0) + (sds**2).mean(axis=0)
     return np.asarray(means.mean(axis=0) + weight * np.sqrt(variance))
@@ -71,6 +93,13 @@ def worst_run(means: Floats, sds: Floats, _: float = 0.0) -> Floats:
     """Return the median of the worst of one run in every draw; a normal loss has no largest value.
 
     The root of ``prod(Phi((q - means)/sds)) = 1/2``. Like the worst draw it grows with their number.
+
+    Parameters
+    ----------
+    means, sds : ndarray, shape (..., draws)
+        Of a single run's loss in each draw, nats.
+    _ : float
+        Not used: it stands where the other measures have a number.
     """
     from scipy.special import log_ndtr, ndtri
 

@@ -177,13 +177,26 @@ class Objective(Strict):
         raise SpecError([problem])
 
     def combination(self, domains: Sequence[str]) -> Floats:
-        """Return the objective's weights on the law's losses, shape (domains,) (see `share`)."""
+        """Return the objective's weights on the law's losses, shape (domains,) (see `share`).
+
+        Parameters
+        ----------
+        domains : sequence of str
+            The validation sets, general and target.
+        """
         total = sum(self.weights.values())
         rows = [weight / total * self.share(name, domains) for name, weight in self.weights.items()]
         return np.asarray(np.sum(rows, axis=0))
 
     def cost(self, steps: ArrayLike, tokens_per_step: float | None) -> Floats:
         """Return what training costs, in nats of the objective, shape of `steps`.
+
+        Parameters
+        ----------
+        steps : array_like
+            Length of the run.
+        tokens_per_step : float or None
+            Of the study; None where it says nothing.
 
         Raises
         ------

@@ -19,6 +19,11 @@ ROUNDING = 1e-9
 def expected_loss(losses: Floats) -> Floats:
     """Return the mean over draws, ``E[L]``: neutral to risk.
 
+    Parameters
+    ----------
+    losses : ndarray, shape (..., draws)
+        nats/token.
+
     Examples
     --------
     >>> expected_loss(np.array([[1.0, 3.0], [2.0, 1.0]])).tolist()
@@ -87,17 +92,36 @@ def mean_plus_sd(losses: Floats, weight: float) -> Floats:
     """Return ``E[L] + weight·sd[L]``: a positive weight is careful, a negative one adventurous.
 
     The sd is that of the draws (divided by their number), 0 for a single draw.
+
+    Parameters
+    ----------
+    losses : ndarray, shape (..., draws)
+        nats/token.
+    weight : float
+        How many standard deviations count.
     """
     return np.asarray(losses.mean(axis=0) + weight * losses.std(axis=0))
 
 
 def worst_draw(losses: Floats) -> Floats:
-    """Return the largest loss of any draw, ``max L``; it grows with the number of draws."""
+    """Return the largest loss of any draw, ``max L``; it grows with the number of draws.
+
+    Parameters
+    ----------
+    losses : ndarray, shape (..., draws)
+        nats/token.
+    """
     return np.asarray(losses.max(axis=0))
 
 
 def best_losses(losses: Floats) -> Floats:
-    """Return each draw's lowest loss over the candidates, shape (draws,): what regret is counted from."""
+    """Return each draw's lowest loss over the candidates, shape (draws,): what regret is counted from.
+
+    Parameters
+    ----------
+    losses : ndarray, shape (candidates, draws)
+        nats/token.
+    """
     return np.asarray(losses.min(axis=1))
 
 
@@ -125,7 +149,15 @@ def expected_regret(losses: Floats, best: Floats | None = None) -> Floats:
 
 
 def maximum_regret(losses: Floats, best: Floats | None = None) -> Floats:
-    """Return ``max (L - min L)`` over draws (Savage's minimax regret); `best` as in `expected_regret`."""
+    """Return ``max (L - min L)`` over draws (Savage's minimax regret); `best` as in `expected_regret`.
+
+    Parameters
+    ----------
+    losses : ndarray, shape (candidates, draws)
+        nats/token.
+    best : ndarray, shape (draws,), optional
+        Each draw's lowest loss over more candidates than these.
+    """
     return np.asarray(_regret(losses, best).max(axis=0))
 
 

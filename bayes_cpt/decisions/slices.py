@@ -53,6 +53,12 @@ class Slice:
         return self.candidates.column(self.name)
 
     def within(self, tolerance: float) -> NDArray[Any]:
-        """Return the values that are allowed and cost no more than a tolerance on average."""
+        """Return the values that are allowed and cost no more than a tolerance on average.
+
+        Parameters
+        ----------
+        tolerance : float
+            Nats of the objective above the best value.
+        """
         cheap = (self.costs.mean(axis=1) <= tolerance) & self.allowed
         return np.asarray(self.values[cheap])

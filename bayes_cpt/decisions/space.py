@@ -110,7 +110,13 @@ class Quantity(Strict):
         return max(self.values) if self.high is None else self.high
 
     def at(self, place: Floats) -> Floats:
-        """Return the values at places 0...1 of the range."""
+        """Return the values at places 0...1 of the range.
+
+        Parameters
+        ----------
+        place : ndarray
+            0 is the low end, 1 the high one.
+        """
         low, high = self.lowest, self.highest
         if self.scale == "log":
             return np.asarray(low * (high / low) ** place)
@@ -216,6 +222,11 @@ class Space(Strict):
 
 def read_space(source: "str | Path | dict[str, Any] | Space | None") -> Space:
     """Return a space from a TOML file, a table, or None for the defaults.
+
+    Parameters
+    ----------
+    source : str, Path, dict, Space or None
+        A TOML file or what would be in it.
 
     Raises
     ------

@@ -45,6 +45,13 @@ class Valuation:
     def of(cls, model: FinalLosses, objective: Objective, space: SearchSpace) -> Self:
         """Return the objective on a fit and a space.
 
+        Parameters
+        ----------
+        model : FinalLosses
+        objective : Objective
+        space : SearchSpace
+            Gives the reference base, where the objective names none, and the tokens per step.
+
         Raises
         ------
         SpecError
@@ -72,7 +79,12 @@ class Valuation:
         return self.model.bases((self.reference,)).loss[:, 0]
 
     def start(self, candidates: Candidates) -> Floats:
-        """Return the losses that changes are counted from, shape (domains, candidates or 1, draws)."""
+        """Return the losses that changes are counted from, shape (domains, candidates or 1, draws).
+
+        Parameters
+        ----------
+        candidates : Candidates
+        """
         if self.reference is not None:
             return self.reference_losses[:, None]
         return self.model.bases(candidates.bases).loss[:, candidates.base]
@@ -90,7 +102,14 @@ class Valuation:
         return np.asarray(_weighted(self.weights, losses) + cost)
 
     def changes(self, candidates: Candidates, losses: Floats) -> Floats:
-        """Return the objective as it is measured, shape (candidates, draws) (see `values`)."""
+        """Return the objective as it is measured, shape (candidates, draws) (see `values`).
+
+        Parameters
+        ----------
+        candidates : Candidates
+        losses : ndarray, shape (domains, candidates, draws)
+            nats/token.
+        """
         values = self.values(candidates, losses)
         if self.objective.measure == "absolute":
             return values
@@ -138,6 +157,11 @@ class Valuation:
 
     def of_run(self, name: str) -> float:
         """Return the value of a run of the study at its last step, as `values` counts.
+
+        Parameters
+        ----------
+        name : str
+            Of a CPT run.
 
         Raises
         ------

@@ -183,39 +183,6 @@ def learning_rate_level(
     return run_levels(rates, given, start, np.array([momentum]), every)[0][:, 0]
 
 
-def annealing_area(
-    learning_rates: ArrayLike, momentum: float, initial_learning_rate: float
-) -> FloatArray:
-    """Return the annealing area S2 after each step (Eq. 1 of arXiv 2505.07796).
-
-    Parameters
-    ----------
-    learning_rates : array_like, shape (steps,)
-        Raw learning rate of each step.
-    momentum : float
-        lambda, from 0 up to but not including 1.
-    initial_learning_rate : float
-        eta_0, the rate before the first step: in CPT the last PT learning rate.
-
-    Returns
-    -------
-    ndarray, shape (steps,)
-        S2 in LR·steps; negative after a re-warm-up.
-
-    Raises
-    ------
-    ValueError
-        If the momentum is outside [0, 1).
-
-    Examples
-    --------
-    >>> annealing_area([0.5, 0.5], momentum=0.5, initial_learning_rate=1.0).tolist()
-    [0.5, 0.75]
-    """
-    level = learning_rate_level(learning_rates, momentum, initial_learning_rate)
-    return (initial_learning_rate - level) / (1.0 - momentum)
-
-
 def run_levels(
     rates: FloatArray, paces: FloatArray, start: FloatArray, momenta: FloatArray, points: IntArray
 ) -> tuple[FloatArray, FloatArray]:

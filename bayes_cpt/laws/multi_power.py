@@ -166,17 +166,12 @@ def reduced_at_end(
     reduced : ndarray, shape (nodes,)
     slopes : ndarray, shape (nodes, stretches)
     """
-    size = -np.diff(rates, prepend=before)
+    from bayes_cpt.laws.recursion import fill_reduced
+
     safe = np.maximum(rates, SMALLEST)
     rest = np.cumsum((counts * rates)[::-1])[::-1]
-    power = safe**-gamma
-    growth = 1.0 + pace[:, None] * (power * rest)
-    left = growth**-beta
-    reduced = (size * (1.0 - left)).sum(axis=1)
-    # By S_k, which every later learning rate adds to.
-    by_rest = size * beta * left / growth * pace[:, None] * power
-    slopes = counts * np.cumsum(by_rest, axis=1) - by_rest * (gamma * rest / safe)
-    # By the size of the fall to a learning rate, and of the one from it.
-    slopes -= 1.0 - left
-    slopes[:, :-1] += 1.0 - left[:, 1:]
+    moved, by_rate = safe**-gamma, gamma * rest / safe
+    reduced, slopes = np.empty(pace.size), np.empty((pace.size, rates.size))
+    sizes = -np.diff(rates, prepend=before)
+    fill_reduced(sizes, counts, moved, rest, by_rate, pace, beta, reduced, slopes)
     return reduced, slopes

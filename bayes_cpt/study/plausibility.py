@@ -1,16 +1,18 @@
-"""Whether the losses of CPT runs move as they should: mix-ups that no single cell shows."""
+"""Whether losses of CPT runs and their bases are as they should be: mix-ups that no single cell shows."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bayes_cpt.checks import Check
+from bayes_cpt.study.tables import TableCheck
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayes_cpt.study.runs import Run
+    from bayes_cpt.study.runs import Base, Run
 
 # Changes of the loss over a run that are no accident (nats).
 CLEAR = 0.05
@@ -18,6 +20,10 @@ CLEAR = 0.05
 LITTLE_REPLAY = 0.05
 # Replay ratios that differ by so much change how much is forgotten.
 APART = 0.2
+# Two measurements of one checkpoint differ by rounding and evaluation batches, not by more (nats).
+SAME_LOSS = 0.005
+# A PT run and the CPT runs from it may be evaluated on slightly different sequences (nats).
+SIMILAR_LOSS = 0.05
 # Runs that it takes to tell.
 FEWEST = 3
 
@@ -83,3 +89,59 @@ def _changes(losses: "pd.DataFrame") -> dict[tuple[str, str], float]:
     ends = ordered.agg(["first", "last", "size"])
     ends = ends[ends["size"] > 1]
     return dict(zip(ends.index, ends["last"] - ends["first"], strict=True))
+
+
+def note_base_losses(
+    cautions: TableCheck, losses: "pd.DataFrame", bases: "Sequence[Base]", runs: "Sequence[Run]"
+) -> None:
+    """Note measurements of one base that disagree.
+
+    Parameters
+    ----------
+    cautions : TableCheck
+        Of the losses as they were given.
+    losses : DataFrame
+        Columns run, step, domain, loss; clean.
+    bases : sequence of Base
+    runs : sequence of Run
+    """
+    base_of = {run.name: run.base for run in runs if run.base is not None}
+    measured: dict[tuple[str, str], list[tuple[Hashable, str, float]]] = {}
+    for label, run, domain, loss in _rows(losses[losses["step"] == 0]):
+        if run in base_of:
+            measured.setdefault((base_of[run], domain), []).append((label, run, loss))
+    known = {base.name: base for base in bases}
+    trunks = losses[losses["run"].isin([base.run for base in bases])]
+    pretraining = {
+        base.name: {domain: loss for _, run, domain, loss in _rows(there) if run == base.run}
+        for base in bases
+        if len(there := trunks[trunks["step"] == base.steps])
+    }
+    for (base_name, domain), rows in sorted(measured.items()):
+        _, first_run, first = rows[0]
+        far = [(label, loss) for label, _, loss in rows if abs(loss - first) > SAME_LOSS]
+        if far:
+            cautions.add(
+                cautions.place(far[0][0]),
+                f"the loss {far[0][1]:g} of the base {base_name} is {first:g} in run {first_run}",
+                "step 0 is the base itself: give every run from it the same loss there",
+            )
+        there = pretraining.get(base_name, {}).get(domain)
+        if there is None or abs(first - there) <= SIMILAR_LOSS:
+            continue
+        base = known[base_name]
+        ratio = first / there
+        bits = min(abs(ratio * math.log(2) - 1), abs(ratio / math.log(2) - 1)) < 0.02
+        cautions.add(
+            cautions.place(rows[0][0]),
+            f"the base {base_name} has loss {first:g} here but {there:g} at step {base.steps} of its "
+            f"PT run {base.run}",
+            f"one is in bits: multiply it by {math.log(2):.4f}"
+            if bits
+            else "measure both on the same sequences",
+        )
+
+
+def _rows(losses: "pd.DataFrame") -> Iterator[tuple[Hashable, str, str, float]]:
+    """Return label, run, domain and loss of each row."""
+    return zip(losses.index, losses["run"], losses["domain"], losses["loss"], strict=True)

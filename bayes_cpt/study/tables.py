@@ -144,6 +144,8 @@ class TableCheck(Check):
             Columns that no two rows may share.
         """
         repeated = table.duplicated(keys).to_numpy()
+        if not repeated.any():
+            return table
         first = table[~repeated].reset_index(names="first_label").set_index(keys)["first_label"]
         for label in table.index[repeated]:
             before = first.loc[tuple(table.loc[label, keys])]

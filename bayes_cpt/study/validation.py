@@ -10,7 +10,7 @@ import numpy as np
 
 from bayes_cpt.checks import Check, suggestion
 from bayes_cpt.errors import Problem
-from bayes_cpt.study.plausibility import note_mix_ups
+from bayes_cpt.study.plausibility import note_base_losses, note_mix_ups
 from bayes_cpt.study.tables import LOSS_COLUMNS, TableCheck
 
 if TYPE_CHECKING:
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 
 # ln of 268,000: more than guessing uniformly among the tokens of any vocabulary in use.
 HIGHEST_LOSS = 12.5
-# Two measurements of one checkpoint differ by rounding and evaluation batches, not by more (nats).
-SAME_LOSS = 0.005
-# A PT run and the CPT runs from it may be evaluated on slightly different sequences (nats).
-SIMILAR_LOSS = 0.05
 SAME_RATE = 1e-6
 # Losses that differ by less are one number with rounding errors: one evaluation alone varies more (nats).
 SAME_NUMBER = 1e-5
@@ -106,7 +102,7 @@ def examine(
     _note_disorder(caution_table, clean)
     _note_high_losses(caution_table, clean)
     _note_flat_curves(caution_table, clean)
-    _note_base_losses(caution_table, clean, bases, runs)
+    note_base_losses(caution_table, clean, bases, runs)
     return Findings(
         _ordered(clean, runs),
         check.problems + table.problems,
@@ -228,7 +224,8 @@ def _check_rows(
     """Note rows of unknown runs and impossible steps; return the others."""
     by_name = {run.name: run for run in runs}
     is_known = losses["run"].isin(list(by_name))
-    for name, rows in losses[~is_known].groupby("run", sort=False):
+    strange = losses[~is_known]
+    for name, rows in strange.groupby("run", sort=False) if len(strange) else ():
         if name not in malformed:
             table.add(
                 table.place(rows.index[0]),
@@ -238,7 +235,7 @@ def _check_rows(
     known = losses[is_known]
     last = known["run"].map({run.name: run.schedule.steps for run in runs})
     too_late = known["step"].to_numpy() > last.to_numpy()
-    for name, rows in known[too_late].groupby("run", sort=False):
+    for name, rows in known[too_late].groupby("run", sort=False) if too_late.any() else ():
         table.add(
             table.place(rows.index[0]),
             f"step {rows['step'].iloc[0]} lies beyond the {by_name[name].schedule.steps} steps of "
@@ -306,6 +303,8 @@ def _note_disorder(cautions: TableCheck, losses: "pd.DataFrame") -> None:
 
 def _check_scale(table: TableCheck, losses: "pd.DataFrame") -> None:
     """Refuse validation sets most of whose losses are in another unit: no law of losses fits those."""
+    if not (losses["loss"] > HIGHEST_LOSS).any():
+        return
     for domain, rows in losses.groupby("domain", sort=False):
         high = rows[rows["loss"] > HIGHEST_LOSS]
         if 2 * len(high) > len(rows):
@@ -320,7 +319,8 @@ def _check_scale(table: TableCheck, losses: "pd.DataFrame") -> None:
 
 
 def _note_high_losses(cautions: TableCheck, losses: "pd.DataFrame") -> None:
-    for domain, rows in losses[losses["loss"] > HIGHEST_LOSS].groupby("domain", sort=False):
+    high = losses[losses["loss"] > HIGHEST_LOSS]
+    for domain, rows in high.groupby("domain", sort=False) if len(high) else ():
         cautions.add(
             cautions.place(rows.index[0]),
             f"the loss is {rows['loss'].iloc[0]:g}, more than a uniform guess costs in any "
@@ -341,54 +341,19 @@ def is_one_number(losses: "FloatArray") -> bool:
 
 def _note_flat_curves(cautions: TableCheck, losses: "pd.DataFrame") -> None:
     """Note curves that never move: often the last loss of a run, repeated by an export."""
-    flat = [
-        (rows.index[0], len(rows))
-        for _, rows in losses.groupby(["run", "domain"], sort=False)
-        if len(rows) >= FLAT and is_one_number(rows["loss"].to_numpy())
-    ]
-    if flat:
-        first, count = flat[0]
+    if losses.empty:
+        return
+    curves = losses.groupby(["run", "domain"], sort=False)["loss"]
+    sizes = curves.size()
+    flat = sizes[(sizes >= FLAT) & (curves.max() - curves.min() <= SAME_NUMBER)]
+    if len(flat):
+        (run, domain), count = flat.index[0], flat.iloc[0]
+        first = losses.index[(losses["run"] == run) & (losses["domain"] == domain)][0]
         others = f"; so it is in {len(flat) - 1} more curves" if len(flat) > 1 else ""
         cautions.add(
             cautions.place(first),
             f"all {count} losses of this curve are {losses.at[first, 'loss']:g}{others}",
             "give the validation loss that was measured at each step, not one value repeated",
-        )
-
-
-def _note_base_losses(
-    cautions: TableCheck, losses: "pd.DataFrame", bases: "Sequence[Base]", runs: "Sequence[Run]"
-) -> None:
-    """Note measurements of one base that disagree."""
-    base_of = {run.name: run.base for run in runs if run.base is not None}
-    starts = losses[(losses["step"] == 0) & losses["run"].isin(list(base_of))]
-    known = {base.name: base for base in bases}
-    trunks = losses[losses["run"].isin([base.run for base in bases])]
-    pretraining = trunks.set_index(["run", "step", "domain"])["loss"].to_dict()
-    for (base_name, domain), rows in starts.groupby([starts["run"].map(base_of), "domain"]):
-        far = rows[(rows["loss"] - rows["loss"].iloc[0]).abs() > SAME_LOSS]
-        if len(far):
-            cautions.add(
-                cautions.place(far.index[0]),
-                f"the loss {far['loss'].iloc[0]:g} of the base {base_name} is "
-                f"{rows['loss'].iloc[0]:g} in run {rows['run'].iloc[0]}",
-                "step 0 is the base itself: give every run from it the same loss there",
-            )
-        base = known.get(base_name)
-        if base is None:
-            continue
-        there = pretraining.get((base.run, base.steps, domain))
-        if there is None or abs(rows["loss"].iloc[0] - there) <= SIMILAR_LOSS:
-            continue
-        ratio = rows["loss"].iloc[0] / there
-        bits = min(abs(ratio * math.log(2) - 1), abs(ratio / math.log(2) - 1)) < 0.02
-        cautions.add(
-            cautions.place(rows.index[0]),
-            f"the base {base_name} has loss {rows['loss'].iloc[0]:g} here but {there:g} at step "
-            f"{base.steps} of its PT run {base.run}",
-            f"one is in bits: multiply it by {math.log(2):.4f}"
-            if bits
-            else "measure both on the same sequences",
         )
 
 

@@ -56,16 +56,26 @@ def commands(page: Path) -> list[str]:
 DOCUMENTED = sorted({command for page in PAGES for command in commands(page)})
 
 
+@pytest.fixture(scope="module")
+def stack_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a stack of two laws that cost no sampling."""
+    path = tmp_path_factory.mktemp("stack") / "stack.nc"
+    laws = {name: lab_posterior(name) for name in ("cpt-replay", "cpt-replay-printed")}
+    stack(laws, dict.fromkeys(laws, 0.5), seed=0).save(path)
+    return path
+
+
 @pytest.fixture
-def folder(fit_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(
+    fit_file: Path, stack_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     """Return a folder to work in as a reader of the README does: a checkout, with a fit of its study."""
     for name in ("data", "docs"):
         (tmp_path / name).symlink_to(ROOT / name)
     shutil.copy(fit_file, tmp_path / "fit.nc")
     (tmp_path / "statements.toml").write_text(STATEMENTS)
     (tmp_path / "comparison").mkdir()
-    laws = {name: lab_posterior(name) for name in ("cpt-replay", "cpt-replay-printed")}
-    stack(laws, dict.fromkeys(laws, 0.5), seed=0).save(tmp_path / "comparison" / "stack.nc")
+    shutil.copy(stack_file, tmp_path / "comparison" / "stack.nc")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -2,12 +2,12 @@ import math
 
 import numpy as np
 import pytest
-from area_values import plain_level
+from area_values import annealing_area, plain_level
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import RATES, schedules
 
-from bayes_cpt.laws.areas import AreaForm, annealing_area, forward_area, learning_rate_level
+from bayes_cpt.laws.areas import AreaForm, forward_area, learning_rate_level
 from bayes_cpt.laws.ranges import MomentumRange, PowerRange
 from bayes_cpt.study.schedules import Schedule, linear
 

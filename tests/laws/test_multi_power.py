@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from area_values import annealing_area
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from bayes_cpt.laws import Reference
-from bayes_cpt.laws.areas import annealing_area
 from bayes_cpt.laws.multi_power import Falls, MultiPower, reduced_at_end
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear, warmup_stable_decay
 

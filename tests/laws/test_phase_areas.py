@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
-from area_values import annealing_values, forward_values, level_values, plain_level
+from area_values import annealing_area, annealing_values, forward_values, level_values, plain_level
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from strategies import schedules
 
-from bayes_cpt.laws.areas import AreaForm, annealing_area
+from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.phase_areas import continual_areas, pretraining_areas
 from bayes_cpt.laws.ranges import MomentumRange, PowerRange
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear, warmup_stable_decay

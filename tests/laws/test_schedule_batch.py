@@ -5,12 +5,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from area_values import forward_values, level_values
+from area_values import annealing_area, forward_values, level_values
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from bayes_cpt.laws.areas import AreaForm, annealing_area, forward_area
+from bayes_cpt.laws.areas import AreaForm, forward_area
 from bayes_cpt.laws.phase_areas import continual_areas, transfer_state
 from bayes_cpt.laws.ranges import MomentumRange, PowerRange
 from bayes_cpt.laws.schedule_batch import DECAYS, Ends, ScheduleBatch

@@ -3,11 +3,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from area_values import annealing_area
 from small_study import ANNEALED, COSINE, PEAK, REFERENCE, REWARMED, STUDY, TRUNK
 
 from bayes_cpt.errors import StudyError
 from bayes_cpt.laws import Annealing, Reference
-from bayes_cpt.laws.areas import AreaForm, annealing_area, forward_area
+from bayes_cpt.laws.areas import AreaForm, forward_area
 from bayes_cpt.laws.ranges import MomentumRange
 from bayes_cpt.model.points import (
     Curves,

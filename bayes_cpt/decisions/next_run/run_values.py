@@ -82,7 +82,13 @@ class RunValues(Drawn):
         return float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(gains.size))
 
     def price(self, name: str) -> float:
-        """Return what the objective charges for a run, nats."""
+        """Return what the objective charges for a run, nats.
+
+        Parameters
+        ----------
+        name : str
+            Of a run that could come next.
+        """
         cost = self.affordable.cost(self.affordable.plan.run(name))
         return float(self.valuation.objective.cost(cost, self.valuation.tokens_per_step))
 
@@ -91,6 +97,11 @@ class RunValues(Drawn):
 
         Without a price in the objective, that is what the same steps spent on the chosen configuration
         would gain.
+
+        Parameters
+        ----------
+        name : str
+            Of a run that could come next.
         """
         return self.price(name) or max(self.lengthening[name], 0.0)
 
@@ -118,6 +129,11 @@ class RunValues(Drawn):
         """Return how probably the configuration chosen after a run is well apart from the present one.
 
         Apart is another value of a list, or a fifth of a range.
+
+        Parameters
+        ----------
+        name : str
+            Of a run that could come next.
         """
         chosen, now = self.values[name].chosen, self.now
         places, cells = self.candidates.places, self.candidates.cells
@@ -125,7 +141,15 @@ class RunValues(Drawn):
         return float(np.mean((cells[chosen] != cells[now]) | (distance >= APART)))
 
     def after(self, name: str, quantity: str) -> NDArray[Any]:
-        """Return what is chosen of a quantity after each simulated curve of a run, shape (draws,)."""
+        """Return what is chosen of a quantity after each simulated curve of a run, shape (draws,).
+
+        Parameters
+        ----------
+        name : str
+            Of a run that could come next.
+        quantity : str
+            Such as replay or relative_peak.
+        """
         return self.candidates.column(quantity)[self.values[name].chosen]
 
     def table(self) -> "pd.DataFrame":

@@ -16,7 +16,7 @@ from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.decisions.search.layout import BaseTable
 from bayes_cpt.forecast.columns import Columns
 from bayes_cpt.laws.areas import SMALLEST
-from bayes_cpt.laws.law import gather
+from bayes_cpt.laws.law import SHARED
 from bayes_cpt.laws.multi_power import SMALLEST as LOWEST_RATE
 from bayes_cpt.laws.multi_power import Falls, MultiPower, reduced_at_end
 from bayes_cpt.laws.phase_areas import continual_areas
@@ -39,17 +39,17 @@ BLOCK = 2**22
 
 @dataclass(frozen=True, eq=False)
 class EndAreas:
-    """What the law takes of a schedule after its last step, in some draws.
+    """What the law takes of schedules after their last steps, in some draws.
 
     Parameters
     ----------
-    log_area : ndarray, shape (draws,)
+    log_area : ndarray, shape (..., draws)
         Log of S1_pt + S1_cpt.
-    shift : ndarray, shape (draws,)
+    shift : ndarray, shape (..., draws)
         S1_cpt as the shift sees it, the same in every draw.
-    paced : ndarray, shape (draws,)
+    paced : ndarray, shape (..., draws)
         Steps by the memory's clock, the same in every draw.
-    level : ndarray, shape (draws,)
+    level : ndarray, shape (..., draws)
         Of the learning rate in CPT, raw LR.
     """
 
@@ -124,32 +124,38 @@ class ScheduleEnd:
         form = self.model.sample.form
         rates = np.full(self.steps, 0.5 * form.reference_rate)
         middle = self.areas(rates, np.ones(self.steps), self._every, rates[0])
-        return self._by(middle, self._every, "level")
+        return self._slopes_by_areas(middle, self._every)[1]["level"]
 
     def areas(
         self, rates: Floats, counts: Floats, draws: NDArray[np.int64], level: Floats | float
     ) -> EndAreas:
-        """Return the areas of learning rates that are held for some steps each, for a given level.
+        """Return the areas of learning rates that are held for some steps each, for given levels.
 
         Parameters
         ----------
         rates, counts : ndarray, shape (stretches,)
         draws : ndarray of int
-        level : float or ndarray, shape (draws,)
+        level : float or ndarray, shape (..., draws)
         """
-        form, coefficients = self.model.sample.form, self.model.sample.coefficients
-        safe = np.maximum(rates, LOWEST_RATE)
+        form = self.model.sample.form
+        log_rates = np.log(np.maximum(rates, LOWEST_RATE))
         interval = form.powers.interval
-        nodes = counts @ safe[:, None] ** interval.at_nodes() + self._table.forward[0]
-        log_area = form.forward_basis(coefficients) @ interval.series(np.log(nodes))
-        relative = safe / form.reference_rate
-        shift = form.reference_rate * float(counts @ relative**form.shift_power)
+        nodes = counts @ np.exp(log_rates[:, None] * interval.at_nodes()) + self._table.forward[0]
+        relative = log_rates - np.log(form.reference_rate)
+        shift = form.reference_rate * float(counts @ np.exp(form.shift_power * relative))
         return EndAreas(
-            np.broadcast_to(log_area, self.model.draws)[draws],
+            self._forward_basis[draws] @ interval.series(np.log(nodes)),
             np.full(draws.size, shift),
-            np.full(draws.size, float(counts @ form.paces(safe))),
-            np.maximum(np.broadcast_to(level, draws.shape), SMALLEST),
+            np.full(draws.size, float(counts @ np.exp(form.memory_clock * relative))),
+            np.maximum(level + np.zeros(draws.size), SMALLEST),
         )
+
+    @cached_property
+    def _forward_basis(self) -> Floats:
+        """Basis of the series of log forward areas, shape (draws, nodes)."""
+        sample = self.model.sample
+        basis = np.asarray(sample.form.forward_basis(sample.coefficients))
+        return np.broadcast_to(basis, (self.model.draws, basis.shape[-1]))
 
     def level(self, schedule: Schedule, term: Term) -> Floats:
         """Return the level after the last step under the law's own term or the multi-power one, (draws,).
@@ -177,35 +183,73 @@ class ScheduleEnd:
         return np.asarray(np.maximum(level, SMALLEST))
 
     def losses(self, areas: EndAreas, draws: NDArray[np.int64]) -> Floats:
-        """Return losses at the end in some draws, shape (domains, draws)."""
-        table, sample = self._table, self.model.sample
-        law = sample.frame.law
+        """Return losses at the end in some draws, shape (domains, ..., draws).
+
+        Parameters
+        ----------
+        areas : EndAreas
+            In these draws.
+        draws : ndarray of int
+        """
+        table, law = self._table, self.model.sample.frame.law
+        shape = np.broadcast_shapes(*(np.shape(own) for own in vars(areas).values()))
+        log_area, shift, paced, level = (
+            own if own.ndim == 1 else np.broadcast_to(own, shape).reshape(-1, draws.size)
+            for own in (areas.log_area, areas.shift, areas.paced, areas.level)
+        )
         one = np.ones((1, 1))
         losses = []
-        for index in range(len(self.model.domains)):
+        for index, (coefficients, offset) in enumerate(self._in_draws(draws)):
             end = Columns(
                 domain_index=index,
-                levels=(table.level[:, draws], areas.level[None]),
-                log_area=areas.log_area[None],
+                levels=(table.level[:, draws], np.atleast_2d(level)),
+                log_area=np.atleast_2d(log_area),
                 steps=self.steps * one,
                 cpt_steps=self.steps * one,
-                paced_steps=areas.paced[None],
-                forward_cpt=areas.shift[None],
+                paced_steps=np.atleast_2d(paced),
+                forward_cpt=np.atleast_2d(shift),
                 start_pt=table.start[0] * one,
                 log_peak_pt=table.log_peak[0] * one,
                 start_cpt=max(self.initial, SMALLEST) * one,
                 target_share=(1.0 - self.replay) * one,
                 learning_rate=0.0 * one,
             )
-            coefficients = {
-                name: value[draws] for name, value in gather(end, sample.coefficients).items()
-            }
-            losses.append(end.losses(law, coefficients, table.offset[index][:, draws])[0])
+            losses.append(end.losses(law, coefficients, offset).reshape(shape))
         return np.stack(losses)
 
+    def _in_draws(self, draws: NDArray[np.int64]) -> list[tuple[dict[str, Floats], Floats]]:
+        """Return the law's coefficients and the base's offset in some draws, on each validation set."""
+        return self._in_few if draws is self.few else self._taken(draws)
+
+    @cached_property
+    def _in_few(self) -> list[tuple[dict[str, Floats], Floats]]:
+        return self._taken(self.few)
+
+    def _taken(self, draws: NDArray[np.int64]) -> list[tuple[dict[str, Floats], Floats]]:
+        coefficients = {
+            name: value[draws] for name, value in self.model.sample.coefficients.items()
+        }
+        return [
+            (
+                {
+                    name: value if name in SHARED else value[:, index]
+                    for name, value in coefficients.items()
+                },
+                offset[:, draws],
+            )
+            for index, offset in enumerate(self._table.offset)
+        ]
+
     def objective(self, areas: EndAreas, draws: NDArray[np.int64]) -> Floats:
-        """Return the weighted sum of `losses` over validation sets, shape (draws,)."""
-        return np.asarray(self.weights @ self.losses(areas, draws))
+        """Return the weighted sum of `losses` over validation sets, shape (..., draws).
+
+        Parameters
+        ----------
+        areas : EndAreas
+            In these draws.
+        draws : ndarray of int
+        """
+        return np.tensordot(self.weights, self.losses(areas, draws), 1)
 
     def values(self, schedule: Schedule, term: Term) -> Floats:
         """Return the objective after the last step of a schedule in every draw, shape (draws,)."""
@@ -234,11 +278,9 @@ class ScheduleEnd:
         rates, counts : ndarray, shape (stretches,)
         criterion : {"annealing", "multi_power", "both"}
         """
-        values = []
-        for term in terms_of(criterion):
-            areas = self.areas(rates, counts, self.few, self._level_at_end(term, rates, counts))
-            values.append(self.objective(areas, self.few).mean())
-        return float(np.mean(values))
+        levels = [self._level_at_end(term, rates, counts) for term in terms_of(criterion)]
+        areas = self.areas(rates, counts, self.few, np.stack(levels))
+        return float(self.objective(areas, self.few).mean())
 
     def slopes(self, rates: Floats, counts: Floats, criterion: Criterion) -> tuple[float, Floats]:
         """Return the expected objective, and its slope by the learning rate of each stretch.
@@ -251,34 +293,45 @@ class ScheduleEnd:
         """
         form, terms = self.model.sample.form, terms_of(criterion)
         safe = np.maximum(rates, LOWEST_RATE)
+        log_rates = np.log(safe)
         power = self.model.sample.coefficients.get("rho", np.ones(self.model.draws))[self.few]
         by_shift = (
             form.shift_power * counts * (safe / form.reference_rate) ** (form.shift_power - 1.0)
         )
         by_pace = form.memory_clock * counts * form.paces(safe) / safe
-        value, slopes = 0.0, np.zeros(rates.size)
-        for term in terms:
-            level, by_rate = self._level_slopes(term, rates, counts)
-            areas = self.areas(rates, counts, self.few, level)
-            by_area = power[:, None] * counts * safe ** (power[:, None] - 1.0)
-            by_area /= np.exp(areas.log_area)[:, None]
-            each = self._by(areas, self.few, "log_area") @ by_area
-            each = each + self._by(areas, self.few, "shift").sum() * by_shift
-            each = each + self._by(areas, self.few, "paced").sum() * by_pace
-            each = each + self._by(areas, self.few, "level") @ by_rate
-            value += float(self.objective(areas, self.few).mean()) / len(terms)
-            slopes += each / (self.few.size * len(terms))
-        return value, slopes
+        levels, by_rates = zip(
+            *[self._level_slopes(term, rates, counts) for term in terms], strict=True
+        )
+        areas = self.areas(rates, counts, self.few, np.stack(levels))
+        values, by = self._slopes_by_areas(areas, self.few)
+        by_area = counts * np.exp((power[:, None] - 1.0) * log_rates)
+        slopes = (by["log_area"].sum(axis=0) * power / np.exp(areas.log_area)) @ by_area
+        slopes = slopes + by["shift"].sum() * by_shift + by["paced"].sum() * by_pace
+        for by_level, by_rate in zip(by["level"], by_rates, strict=True):
+            slopes = slopes + by_level @ by_rate
+        return float(values.mean()), slopes / values.size
 
-    def _by(self, areas: EndAreas, draws: NDArray[np.int64], name: str) -> Floats:
-        """Return the slope of the objective by one of the areas, shape (draws,)."""
-        value = getattr(areas, name)
-        step = STEP * (np.ones(draws.size) if name == "log_area" else value)
-        ends = [
-            self.objective(EndAreas(**(vars(areas) | {name: value + sign * step})), draws)
-            for sign in (-1.0, 1.0)
-        ]
-        return np.asarray((ends[1] - ends[0]) / (2.0 * step))
+    def _slopes_by_areas(
+        self, areas: EndAreas, draws: NDArray[np.int64]
+    ) -> tuple[Floats, dict[str, Floats]]:
+        """Return the objective and its slope by each of the areas, shape (..., draws) each.
+
+        All differences are taken at once: with few draws most of the time is that of calls.
+        """
+        given = vars(areas)
+        places = {name: 1 + 2 * number for number, name in enumerate(given)}
+        moved, steps = {}, {}
+        for name, value in given.items():
+            steps[name] = STEP * (np.ones(draws.size) if name == "log_area" else value)
+            signs = np.zeros((1 + 2 * len(given), *np.ones(areas.level.ndim, dtype=np.int64)))
+            signs[places[name]], signs[places[name] + 1] = -1.0, 1.0
+            moved[name] = value + signs * steps[name]
+        values = self.objective(EndAreas(**moved), draws)
+        slopes = {
+            name: (values[place + 1] - values[place]) / (2.0 * steps[name])
+            for name, place in places.items()
+        }
+        return values[0], slopes
 
     def _level_at_end(self, term: Term, rates: Floats, counts: Floats) -> Floats:
         """Return the level at the end of stretches in `few` draws, shape (draws,)."""

@@ -48,7 +48,13 @@ class Candidates:
         return int(self.base.size)
 
     def take(self, rows: "Ints | slice") -> Self:
-        """Return some of them."""
+        """Return some of them.
+
+        Parameters
+        ----------
+        rows : ndarray of int or slice
+            Which.
+        """
         schedules = {name: values[rows] for name, values in vars(self.schedules).items()}
         return replace(
             self,
@@ -60,7 +66,13 @@ class Candidates:
         )
 
     def joined(self, other: "Candidates") -> Self:
-        """Return these and others of the same space."""
+        """Return these and others of the same space.
+
+        Parameters
+        ----------
+        other : Candidates
+            Of the same ranges and lists; its bases may be others.
+        """
         known = {base.name: index for index, base in enumerate(self.bases)}
         new = tuple(base for base in other.bases if base.name not in known)
         known |= {base.name: len(self.bases) + index for index, base in enumerate(new)}
@@ -141,7 +153,15 @@ class Candidates:
         return np.array([base.schedule.peak if base.schedule else np.nan for base in self.bases])
 
     def run(self, row: int, name: str) -> Run:
-        """Return one as a run of the study format."""
+        """Return one as a run of the study format.
+
+        Parameters
+        ----------
+        row : int
+            Which, from 0.
+        name : str
+            Of the run.
+        """
         base = self.bases[self.base[row]]
         return Run(
             name=name,

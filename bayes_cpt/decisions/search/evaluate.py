@@ -112,11 +112,21 @@ class FinalLosses:
         return self.sample.frame.domains
 
     def bases(self, bases: tuple[Base, ...]) -> BaseTable:
-        """Return what the law says of bases at the transfer."""
+        """Return what the law says of bases at the transfer.
+
+        Parameters
+        ----------
+        bases : tuple of Base
+        """
         return BaseTable.of(self.sample, bases, [self.measured(base) for base in bases])
 
     def layout(self, candidates: Candidates) -> Layout:
-        """Return candidates laid out for the law; for few of them, it gives losses in double precision."""
+        """Return candidates laid out for the law; for few of them, it gives losses in double precision.
+
+        Parameters
+        ----------
+        candidates : Candidates
+        """
         return Layout(
             self.sample,
             self.parameters,
@@ -127,7 +137,12 @@ class FinalLosses:
         )
 
     def losses(self, candidates: Candidates) -> Floats:
-        """Return the law's expected losses, shape (domains, candidates, draws), nats/token."""
+        """Return the law's expected losses, shape (domains, candidates, draws), nats/token.
+
+        Parameters
+        ----------
+        candidates : Candidates
+        """
         return self.layout(candidates).losses(np.arange(len(candidates)))
 
     def expected(self, candidates: Candidates) -> Floats:
