@@ -62,11 +62,16 @@ def test_changes_count_from_what_was_measured_of_the_base(posterior: Posterior) 
 def test_a_constraint_on_a_third_set_is_kept_less_often_the_tighter_it_is(
     posterior: Posterior,
 ) -> None:
-    table = {"domain": "mix", "probability": 0.5}
-    rises = [{**table, "rise": rise} for rise in (-0.6, -0.1, 0.4)]
-    breaches = choice(posterior, NAMED | {"constraints": rises}).contenders.breaches[:, 0]
-    assert breaches[0] > breaches[1] > breaches[2]
-    assert breaches[2] < 0.01
+    change = choice(posterior, NAMED).table()["mix_change"][0]
+    table = {"domain": "mix", "probability": 0.999}
+    rises = [{**table, "rise": change + apart} for apart in (-0.2, 0.0, 0.2)]
+    limit = {**table, "limit": 100.0, "kind": "expected"}
+    found = choice(posterior, NAMED | {"constraints": [*rises, limit]})
+    breaches = found.contenders.breaches[:, 0]
+    assert breaches[0] > 0.9
+    assert 0.3 < breaches[1] < 0.7
+    assert breaches[2] < 0.1
+    assert breaches[3] == 0.0
 
 
 def test_a_run_to_beat_counts_with_its_measured_losses(posterior: Posterior) -> None:
