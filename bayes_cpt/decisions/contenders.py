@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.decisions import risk
-from bayes_cpt.decisions.combination import Combination
 from bayes_cpt.decisions.search.candidates import Candidates
+from bayes_cpt.decisions.search.combination import Combination
 from bayes_cpt.decisions.search.layout import Spread
 from bayes_cpt.decisions.search.search import Search
 from bayes_cpt.decisions.valuation import Valuation

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from bayes_cpt.checks import suggestion
 from bayes_cpt.decisions import risk
-from bayes_cpt.decisions.combination import Combination
 from bayes_cpt.decisions.named_base import named_base
 from bayes_cpt.decisions.objective import Objective
 from bayes_cpt.decisions.search.candidates import Candidates
+from bayes_cpt.decisions.search.combination import Combination
 from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.decisions.search.layout import Spread
 from bayes_cpt.decisions.search.search_space import SearchSpace

@@ -265,12 +265,16 @@ def pooled(laws: Sequence[ThirdSet]) -> ThirdSet:
     laws : sequence of ThirdSet
         The same set under each law; how well the linear form does is the worst of them.
     """
-    joined = {
-        name: np.concatenate([getattr(own, name) for own in laws])
-        for name in ("weights", "misfit", "fluctuation", "memory", "floor")
-    }
-    worst = {name: min(getattr(own, name) for own in laws) for name in ("explained", "pattern")}
-    return ThirdSet(laws[0].name, runs=laws[0].runs, **joined, **worst)
+    return replace(
+        laws[0],
+        weights=np.concatenate([own.weights for own in laws]),
+        misfit=np.concatenate([own.misfit for own in laws]),
+        fluctuation=np.concatenate([own.fluctuation for own in laws]),
+        memory=np.concatenate([own.memory for own in laws]),
+        floor=np.concatenate([own.floor for own in laws]),
+        explained=min(own.explained for own in laws),
+        pattern=min(own.pattern for own in laws),
+    )
 
 
 @dataclass(frozen=True, eq=False)
