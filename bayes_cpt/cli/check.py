@@ -116,7 +116,7 @@ def _validation_sets(content: dict[str, Any]) -> str:
     target = f" and {content['target']} (target)" if content["target"] else ""
     text = f"Validation sets: {content['general']} (general){target}"
     others = ", ".join(_others(content))
-    return f"{text}; also {others}, which no law is fitted to" if others else text
+    return f"{text}; also {others}, forecast from these (predict --sets)" if others else text
 
 
 def _fitted(content: dict[str, Any]) -> list[str]:

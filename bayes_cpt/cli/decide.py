@@ -100,10 +100,10 @@ def decide(
 
     \b
     An objective (all keys but weights may be left out):
-    \[weights]                     shares of the losses (Eq. 5); also a mixture's name
+    \[weights]                     shares of the losses (Eq. 5); also other sets of the study, by name
     general = 0.3
     target = 0.7
-    \[mixtures.code]               a third validation set by its weights of Eq. 6
+    \[mixtures.code]               a set that the study has not, by its weights of Eq. 6
     general = -0.1
     target = 1.1
     \[\[constraints]]               a chance constraint: P(rise above the base) at most
@@ -188,7 +188,8 @@ def _main(table: "pd.DataFrame", decision: "Decision") -> Section:
     from bayes_cpt.report.numbers import fixed, signed
 
     valuation = decision.valuation
-    domains, constraints = valuation.model.domains, valuation.objective.constraints
+    domains = (*valuation.model.domains, *valuation.thirds)
+    constraints = valuation.objective.constraints
     quantities = [SHOWN[name] for name in decision.space.searched]
     outcomes = (*domains, "objective", "regret", f"within\n{decision.trait.tolerance:g}")
     broken = [f"P(breach\n{index})" for index in range(1, len(constraints) + 1)]

@@ -64,6 +64,15 @@ def predict(
             show_default=False,
         ),
     ] = None,
+    sets: Annotated[
+        str | None,
+        typer.Option(
+            "--sets",
+            metavar="NAMES",
+            help="Other validation sets of the study to predict too (Eq. 6), separated by commas, or all.",
+            show_default=False,
+        ),
+    ] = None,
     draws: Annotated[int, typer.Option(min=4, help="Posterior draws to use.")] = 1000,
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -78,6 +87,9 @@ def predict(
     A plan needs no losses: a TOML file of \[runs.NAME] tables in the form of study.toml is enough.
     Bases that the fitted study has need not be repeated.
 
+    With --sets further validation sets of the study are predicted from general and target loss, their
+    weights (Eq. 6) learnt from their own curves; a set that the linear form misses is told.
+
     \b
     Kinds:
     new_run    what a validation curve of a new run would show
@@ -87,6 +99,7 @@ def predict(
     \b
     Example:
     bayes-cpt predict fit.nc --plan plan.toml -o forecast.csv
+    bayes-cpt predict fit.nc --plan plan.toml --sets code,maths -o forecast.csv
 
     \b
     Exit codes:
@@ -109,10 +122,15 @@ def predict(
             "draws": draws,
             "seed": seed,
             "interval": interval,
+            "sets": tuple(name.strip() for name in sets.split(",")) if sets else (),
         }
         dataset = posterior.predict(plan, **options) if output.suffix == ".nc" else None
         found = bands(posterior, plan, **options) if dataset is None else table(dataset)
     content = write_and_show(written, posterior, found, output, dataset)
+    if options["sets"]:
+        content["weights"] = _show_weights(
+            written, posterior, options["sets"], draws, seed, interval
+        )
     about = about_fit(fit, posterior) | {"plan": plan and str(plan), "seed": seed}
     return finish(written, posterior, about | content)
 
@@ -164,6 +182,39 @@ def write_and_show(
         "final": final.drop(columns=["kind", "interval"]).to_dict("records"),
         "outside": outside,
     }
+
+
+def _show_weights(
+    written: Output,
+    posterior: "Posterior",
+    sets: tuple[str, ...],
+    draws: int,
+    seed: int,
+    interval: float,
+) -> list[dict[str, Any]]:
+    """Show the weights of other validation sets, and return them."""
+    import warnings
+
+    from bayes_cpt.errors import StudyWarning
+    from bayes_cpt.forecast.third_sets.weights import weight_table
+
+    with warnings.catch_warnings():
+        # Those were shown with the forecast.
+        warnings.simplefilter("ignore", StudyWarning)
+        found = weight_table(posterior, sets, draws, seed, interval)
+    percent = f"{100 * interval:g} %"
+    written.heading(f"Weights of Eq. 6, with {percent} intervals")
+    table = columns("on", "of general", "of target", "runs", "explained", numbers=4)
+    for row in found.to_dict("records"):
+        cells = [
+            f"{row[name]:.2f} ({row[f'{name}_lower']:.2f} to {row[f'{name}_upper']:.2f})"
+            for name in ("general", "target")
+        ]
+        explained = f"{100 * max(row['explained'], 0.0):.0f} %"
+        style = "yellow" if row["caution"] else ""
+        table.add_row(row["domain"], *cells, str(row["runs"]), explained, style=style)
+    written.table(table)
+    return [{str(key): value for key, value in row.items()} for row in found.to_dict("records")]
 
 
 def _words(kind: str) -> str:

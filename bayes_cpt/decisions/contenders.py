@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.search.candidates import Candidates
+from bayes_cpt.decisions.search.combination import Combination
 from bayes_cpt.decisions.search.layout import Spread
 from bayes_cpt.decisions.search.search import Search
 from bayes_cpt.decisions.valuation import Valuation
@@ -17,6 +18,37 @@ type Ints = NDArray[np.int64]
 
 # Candidates nearer than this share of every range are variants of one choice.
 APART = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class ThirdLosses:
+    """Losses of some candidates on a third validation set.
+
+    Parameters
+    ----------
+    losses, changes : ndarray, shape (candidates, draws)
+        Expected, and from what changes are counted from.
+    sizes : ndarray, shape (candidates, draws)
+        Sd of a single run about the law's losses.
+    """
+
+    losses: Floats
+    changes: Floats
+    sizes: Floats
+
+    def new_runs(self, seed: int) -> Floats:
+        """Return losses that single runs may show, shape of `losses`.
+
+        Parameters
+        ----------
+        seed : int
+        """
+        normals = np.random.default_rng(seed).standard_normal(self.losses.shape)
+        return np.asarray(self.losses + self.sizes * normals)
+
+    def probability_of_rise(self) -> Floats:
+        """Return how probably a single run ends above what changes are counted from, by candidate."""
+        return 1.0 - risk.probability_below(self.changes.T, 0.0, self.sizes.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +68,8 @@ class Contenders:
         Distance from each draw's own best in the whole space, at least 0.
     breaches : ndarray, shape (constraints, candidates)
         How probably each constraint is broken.
+    thirds : dict of str to ThirdLosses
+        Of the third validation sets that the objective names.
     """
 
     candidates: Candidates
@@ -45,6 +79,7 @@ class Contenders:
     values: Floats
     regrets: Floats
     breaches: Floats
+    thirds: dict[str, ThirdLosses]
 
     @classmethod
     def of(cls, valuation: Valuation, candidates: Candidates, best: Floats) -> Self:
@@ -66,7 +101,16 @@ class Contenders:
         # The best are known in single precision, and under constraints some draw may do better without.
         regrets = np.maximum(values - np.minimum(best, values.min(axis=0)), 0.0)
         breaches = valuation.breaches(candidates, law, spread)
-        return cls(candidates, losses, starts, spread, values, regrets, breaches)
+        thirds = {}
+        for name in valuation.thirds:
+            own = Combination.of(
+                {name: 1.0}, valuation.objective, valuation.thirds, valuation.model
+            )
+            expected = own.of_candidates(candidates, law)
+            changes = expected - valuation.before(own, candidates)
+            sizes = own.sizes(candidates, spread, single_run=True)
+            thirds[name] = ThirdLosses(expected, changes, sizes)
+        return cls(candidates, losses, starts, spread, values, regrets, breaches, thirds)
 
     def __len__(self) -> int:
         """Return how many there are."""

@@ -59,7 +59,8 @@ class Constraint(Strict):
     Parameters
     ----------
     domain : str
-        ``general``, ``target``, a validation set of the study, or a mixture of the objective.
+        ``general``, ``target``, a validation set of the study, third ones too, or a mixture of the
+        objective.
     rise : float, optional
         Threshold above the loss of the reference base, nats/token.
     limit : float, optional
@@ -98,12 +99,14 @@ class Objective(Strict):
     Parameters
     ----------
     weights : dict of str to float
-        By validation set: ``general``, ``target``, the study's name of either, or a mixture. Not negative;
-        they are divided by their sum (lambda1 + lambda2 = 1 in Eq. 5).
+        By validation set: ``general``, ``target``, the study's name of either, a mixture, or a third set
+        that the study was measured on. Not negative; they are divided by their sum (lambda1 + lambda2 = 1
+        in Eq. 5).
     name, question : str
         For tables.
     mixtures : dict of str to Mixture
-        Further validation sets (Eq. 6).
+        Further validation sets (Eq. 6) with weights that are known; those of a set that the study was
+        measured on have a posterior (`bayes_cpt.forecast.third_sets.weights`) and need no mixture.
     measure : {"change", "absolute"}
         Whether losses are told as changes from the reference base or as they are. Both rank alike.
     reference : str, optional
@@ -146,6 +149,11 @@ class Objective(Strict):
                     f"mixtures.{name}: the name is taken by a validation set of the law"
                 )
         return self
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The validation sets of weights and constraints, each once."""
+        return tuple(dict.fromkeys([*self.weights, *(own.domain for own in self.constraints)]))
 
     def share(self, name: str, domains: Sequence[str]) -> Floats:
         """Return how the loss of a validation set adds up from the law's, shape (domains,).

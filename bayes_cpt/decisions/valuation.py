@@ -1,6 +1,6 @@
 """An objective on the losses of a fit: values, costs, and how often constraints are broken."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
 
@@ -12,10 +12,12 @@ from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.named_base import named_base
 from bayes_cpt.decisions.objective import Objective
 from bayes_cpt.decisions.search.candidates import Candidates
+from bayes_cpt.decisions.search.combination import Combination
 from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.decisions.search.layout import Spread
 from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.forecast.third_sets.weights import ThirdSet, third_names
 from bayes_cpt.study.runs import Base
 
 type Floats = NDArray[np.floating]
@@ -34,12 +36,15 @@ class Valuation:
     tokens_per_step : float or None
     reference : Base or None
         What changes and rises are counted from; None for each configuration's own base.
+    thirds : dict of str to ThirdSet
+        Third validation sets of the study that the objective names.
     """
 
     model: FinalLosses
     objective: Objective
     tokens_per_step: float | None
     reference: Base | None
+    thirds: dict[str, ThirdSet] = field(default_factory=dict)
 
     @classmethod
     def of(cls, model: FinalLosses, objective: Objective, space: SearchSpace) -> Self:
@@ -59,17 +64,38 @@ class Valuation:
             cannot be counted.
         """
         reference = _reference(model, objective, space)
-        valuation = cls(model, objective, space.tokens_per_step, reference)
-        objective.combination(model.domains)
-        for constraint in objective.constraints:
-            objective.share(constraint.domain, model.domains)
+        thirds = {
+            name: model.third(name)
+            for name in objective.named
+            if name not in objective.mixtures and name in third_names(model.study)
+        }
+        valuation = cls(model, objective, space.tokens_per_step, reference, thirds)
+        bases = space.bases if reference is None else (*space.bases, reference)
+        for combination in (valuation.combination, *valuation.constrained):
+            # Bases that were not measured on a third set are told at once.
+            combination.offset(bases)
         objective.cost(1.0, space.tokens_per_step)
         return valuation
 
     @cached_property
+    def combination(self) -> Combination:
+        """The objective as a sum of losses."""
+        total = sum(self.objective.weights.values())
+        shares = {name: weight / total for name, weight in self.objective.weights.items()}
+        return Combination.of(shares, self.objective, self.thirds, self.model)
+
+    @cached_property
+    def constrained(self) -> tuple[Combination, ...]:
+        """The loss that each constraint is about."""
+        return tuple(
+            Combination.of({own.domain: 1.0}, self.objective, self.thirds, self.model)
+            for own in self.objective.constraints
+        )
+
+    @property
     def weights(self) -> Floats:
-        """The objective's weights on the law's losses, shape (domains,)."""
-        return self.objective.combination(self.model.domains)
+        """The objective's weights on the law's losses, shape (domains,), or (domains, draws) (Eq. 6)."""
+        return self.combination.weights
 
     @cached_property
     def reference_losses(self) -> Floats:
@@ -89,6 +115,33 @@ class Valuation:
             return self.reference_losses[:, None]
         return self.model.bases(candidates.bases).loss[:, candidates.base]
 
+    def before(self, combination: Combination, candidates: Candidates) -> Floats:
+        """Return what changes of a sum of losses are counted from, shape (candidates or 1, draws).
+
+        Parameters
+        ----------
+        combination : Combination
+        candidates : Candidates
+        """
+        found = combination.sum(self.start(candidates))
+        if not combination.thirds:
+            return found
+        if self.reference is not None:
+            return found + combination.offset((self.reference,))
+        return found + combination.offset(candidates.bases)[candidates.base]
+
+    def sizes(self, candidates: Candidates, spread: Spread, *, single_run: bool = True) -> Floats:
+        """Return the sd of the objective about the law's, shape (candidates, draws).
+
+        Parameters
+        ----------
+        candidates : Candidates
+        spread : Spread
+        single_run : bool
+            Whether of a single run, or of what is expected of its configuration.
+        """
+        return self.combination.sizes(candidates, spread, single_run=single_run)
+
     def values(self, candidates: Candidates, losses: Floats) -> Floats:
         """Return the objective without what changes are counted from, shape (candidates, draws).
 
@@ -99,7 +152,7 @@ class Valuation:
         """
         steps = candidates.schedules.steps
         cost = self.objective.cost(steps, self.tokens_per_step)[:, None].astype(losses.dtype)
-        return np.asarray(_weighted(self.weights, losses) + cost)
+        return np.asarray(self.combination.of_candidates(candidates, losses) + cost)
 
     def changes(self, candidates: Candidates, losses: Floats) -> Floats:
         """Return the objective as it is measured, shape (candidates, draws) (see `values`).
@@ -113,7 +166,7 @@ class Valuation:
         values = self.values(candidates, losses)
         if self.objective.measure == "absolute":
             return values
-        before = _weighted(self.weights, self.start(candidates))
+        before = self.before(self.combination, candidates)
         return np.asarray(values - before.astype(values.dtype))
 
     def moved(self, values: Floats, missed: Floats) -> Floats:
@@ -124,7 +177,7 @@ class Valuation:
         values : ndarray, shape (candidates, draws)
         missed : ndarray, shape (domains, candidates, draws)
         """
-        return np.asarray(values + _weighted(self.weights, missed))
+        return np.asarray(values + self.combination.sum(missed))
 
     def breaches(self, candidates: Candidates, losses: Floats, spread: Spread | None) -> Floats:
         """Return how probably each constraint is broken, shape (constraints, candidates).
@@ -138,14 +191,13 @@ class Valuation:
         """
         constraints = self.objective.constraints
         breaches = np.empty((len(constraints), len(candidates)))
-        for index, constraint in enumerate(constraints):
-            share = self.objective.share(constraint.domain, self.model.domains)
-            margin = _weighted(share, losses)
+        for index, (constraint, own) in enumerate(zip(constraints, self.constrained, strict=True)):
+            margin = own.of_candidates(candidates, losses)
             if constraint.rise is not None:
-                margin = margin - _weighted(share, self.start(candidates)).astype(margin.dtype)
+                margin = margin - self.before(own, candidates).astype(margin.dtype)
             if spread is None:
                 raise ValueError("constraints need the spread of the losses")
-            sizes = spread.of_sum(share, single_run=constraint.kind == "new_run").T
+            sizes = own.sizes(candidates, spread, single_run=constraint.kind == "new_run").T
             threshold = constraint.limit if constraint.rise is None else constraint.rise
             breaches[index] = 1.0 - risk.probability_below(margin.T, threshold or 0.0, sizes)
         return breaches
@@ -174,20 +226,26 @@ class Valuation:
             problem = f"there is no CPT run {name!r} in the study{suggestion(name, runs)}"
             raise SpecError([Problem("risk", problem, f"name one of {', '.join(runs)}")])
         last = runs[name].schedule.steps
-        losses = []
-        for domain in self.model.domains:
-            steps, measured = study.curve(name, domain)
+        measured = {}
+        for domain in (*self.model.domains, *self.thirds):
+            steps, losses = study.curve(name, domain)
             if not steps.size or steps[-1] != last:
                 problem = f"the run {name} has no loss on {domain} at its last step {last}"
                 raise SpecError([Problem("risk", problem, "name a run that was measured there")])
-            losses.append(measured[-1])
-        cost = self.objective.cost(last, self.tokens_per_step)
-        return float(self.weights @ np.array(losses) + cost)
-
-
-def _weighted(weights: Floats, losses: Floats) -> Floats:
-    """Return the sum over validation sets, (domains, ...) -> (...), in the precision of the losses."""
-    return np.asarray(np.tensordot(weights.astype(losses.dtype), losses, axes=1))
+            measured[domain] = float(losses[-1])
+        of_law = np.array([measured[domain] for domain in self.model.domains])
+        total = sum(self.objective.weights.values())
+        values = [
+            weight
+            / total
+            * (
+                measured[own]
+                if own in self.thirds
+                else float(self.objective.share(own, self.model.domains) @ of_law)
+            )
+            for own, weight in self.objective.weights.items()
+        ]
+        return float(sum(values) + self.objective.cost(last, self.tokens_per_step))
 
 
 def _reference(model: FinalLosses, objective: Objective, space: SearchSpace) -> Base | None:

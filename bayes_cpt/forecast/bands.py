@@ -3,14 +3,16 @@
 A band belongs to a point, and needs no draws of whole curves (see `bayes_cpt.forecast.marginals`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.forecast.draws import draw_curves
 from bayes_cpt.forecast.marginals import SUMMARY, Marginals, summary
 from bayes_cpt.forecast.plans import (
     DRAWS,
@@ -20,6 +22,14 @@ from bayes_cpt.forecast.plans import (
     check_kind,
     prepare,
 )
+from bayes_cpt.forecast.third_sets.curves import (
+    COLUMNS,
+    DrawnCurve,
+    drawn_bands,
+    joined,
+    third_curves,
+)
+from bayes_cpt.forecast.third_sets.weights import ThirdSet, check_names, third_sets
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.points import Curves
 from bayes_cpt.study.ranges import outside_range
@@ -31,8 +41,6 @@ if TYPE_CHECKING:
 
 type Floats = NDArray[np.float64]
 
-# Columns of the table that hold losses.
-COLUMNS = ("mean", "median", "sd", "lower", "upper")
 # Runs whose areas are in memory at once, in each thread.
 RUNS_AT_ONCE = 8
 
@@ -47,6 +55,7 @@ def bands(
     seed: int = 0,
     interval: float = 0.9,
     cores: int | None = None,
+    sets: Sequence[str] = (),
 ) -> "pd.DataFrame":
     """Return the bands of a plan's loss curves.
 
@@ -61,6 +70,9 @@ def bands(
         Mass of the central interval between lower and upper.
     cores : int, optional
         Threads; as many as there are cores unless given.
+    sets : sequence of str
+        Third validation sets to forecast too, by name, or ``("all",)`` (see
+        `bayes_cpt.forecast.third_sets.weights`). Their bands are of draws, CPT runs alone.
 
     Returns
     -------
@@ -73,23 +85,52 @@ def bands(
     PlanError
         Naming run and step of what cannot be predicted.
     """
+    check_kind(kind)
+    check_interval(interval)
+    thirds = check_names(posterior, sets)
+    prepared = prepare(posterior, plan, at=at, known=kind == "known_run", sets=thirds)
+    return prepared_bands(posterior, prepared, kind, draws, seed, interval, cores, thirds)
+
+
+def prepared_bands(
+    posterior: Posterior,
+    prepared: Prepared,
+    kind: Kind,
+    draws: int,
+    seed: int,
+    interval: float,
+    cores: int | None = None,
+    sets: Sequence[str] = (),
+) -> "pd.DataFrame":
+    """Return the bands of a plan that was prepared: parameters and result are those of `bands`.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    prepared : Prepared
+        What is wanted.
+    kind, draws, seed, interval, cores, sets
+        As there; the sets as from `check_names`.
+    """
     import pandas as pd
     from joblib import cpu_count
     from threadpoolctl import threadpool_limits
 
-    check_kind(kind)
-    check_interval(interval)
-    prepared = prepare(posterior, plan, at=at, known=kind == "known_run")
     laws = [
         Marginals(law, law.parameters(count), kind, seed, interval)
         for law, count in posterior.shares(draws)
     ]
     for marginals in laws:
         marginals.prepare()
+    third = [third_sets(law.posterior, sets, law.parameters, seed) if sets else () for law in laws]
 
     def summarised(runs: list[Run]) -> "pd.DataFrame":
         curves = [prepared.curves(law.posterior.frame, runs, law.form) for law in laws]
-        return _table(posterior, prepared.study, curves[0], summary(laws, curves), kind)
+        found = _table(posterior, prepared.study, curves[0], summary(laws, curves), kind)
+        if prepared.asked is not prepared.steps:
+            asked = zip(found["run"], found["domain"], found["step"], strict=True)
+            found = found[[step in prepared.asked[run, domain] for run, domain, step in asked]]
+        return _with_third(found, prepared, laws, third, runs) if sets else found
 
     # The threads of a matrix product would wait for those of the chunks.
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cores or cpu_count()) as pool:
@@ -97,6 +138,36 @@ def bands(
         table = pd.concat(tables, ignore_index=True)
     table.attrs["interval"] = interval
     return table
+
+
+def _with_third(
+    found: "pd.DataFrame",
+    prepared: Prepared,
+    laws: Sequence[Marginals],
+    third: Sequence[Sequence[ThirdSet]],
+    runs: Sequence[Run],
+) -> "pd.DataFrame":
+    """Return bands of the law with those of third validation sets."""
+    import pandas as pd
+
+    thirds: list[DrawnCurve] = []
+    for run in runs:
+        # A run's own seed: its bands do not hang on what is forecast beside it.
+        seed = [laws[0].seed, crc32(run.name.encode())]
+        drawn = []
+        for law, sets in zip(laws, third, strict=True):
+            generator, frame = np.random.default_rng(seed), law.posterior.frame
+            curves = prepared.curves(frame, [run])
+            losses = draw_curves(law.posterior, law.parameters, curves, law.kind, generator)
+            drawn.append(third_curves(sets, prepared, frame, curves, losses, law.kind, generator))
+        thirds += joined(drawn)
+    notes = {
+        run.name: "; ".join(outside_range(laws[0].posterior.study, prepared.study, run))
+        for run in runs
+    }
+    rows = drawn_bands(thirds, laws[0].interval)
+    outside = rows["run"].map(notes)
+    return pd.concat([found, rows.assign(kind=laws[0].kind, outside=outside)], ignore_index=True)
 
 
 def _chunks(posterior: Posterior, prepared: Prepared) -> Iterator[list[Run]]:

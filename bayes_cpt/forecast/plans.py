@@ -1,6 +1,6 @@
 """Plans: which runs to predict, from which bases, and at which steps."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -85,12 +85,15 @@ class Prepared:
         The plan, with the losses of its bases filled in.
     runs : tuple of Run
     steps : mapping of (str, str) to collection of int
-        By run and validation set.
+        Where the law is evaluated, by run and validation set.
+    asked : mapping of (str, str) to collection of int
+        Where losses are wanted: of third validation sets too, which need both of the law's losses.
     """
 
     study: Study
     runs: tuple[Run, ...]
     steps: Mapping[tuple[str, str], Collection[int]]
+    asked: Mapping[tuple[str, str], Collection[int]]
 
     def curves(self, frame: Frame, runs: Iterable[Run], form: AreaForm | None = None) -> Curves:
         """Return the curves of some of the runs (see `bayes_cpt.model.points.build_curves`).
@@ -116,6 +119,7 @@ def prepare(
     at: "pd.DataFrame | str | Path | None" = None,
     known: bool = False,
     runs: Collection[str] | None = None,
+    sets: Sequence[str] = (),
 ) -> Prepared:
     """Return a plan with its base losses filled in, and where losses are wanted.
 
@@ -132,18 +136,23 @@ def prepare(
         Whether the runs must be of the fitted study.
     runs : collection of str, optional
         Names of some of the plan's runs; all unless given.
+    sets : sequence of str
+        Third validation sets that are wanted too.
     """
     own = plan is None or known
     target = posterior.study if plan is None else _as_plan(posterior, plan)
     if own:
         target = _own_runs(posterior, target)
-    target = with_base_losses(posterior.study, posterior.frame.domains, target)
+    domains = (*posterior.frame.domains, *sets)
+    target = with_base_losses(posterior.study, domains, target)
     if runs is None:
         chosen = [run for run in target.runs if run.phase == "cpt" or own] or list(target.runs)
     else:
         chosen = [target.run(name) for name in runs]
     check_base(posterior.study, target, chosen)
-    return Prepared(target, tuple(chosen), _wanted_steps(posterior, chosen, at))
+    asked = _wanted_steps(domains, sets, chosen, at)
+    steps = _law_steps(target, posterior.frame.domains, sets, asked) if sets else asked
+    return Prepared(target, tuple(chosen), steps, asked)
 
 
 def planned_curves(
@@ -272,16 +281,36 @@ def with_base_losses(study: Study, domains: Iterable[str], plan: Study) -> Study
     return replace(plan, losses=losses)
 
 
-def _wanted_steps(
-    posterior: Posterior, runs: list[Run], at: "pd.DataFrame | str | Path | None"
+def _law_steps(
+    study: Study,
+    domains: Sequence[str],
+    sets: Sequence[str],
+    asked: Mapping[tuple[str, str], Collection[int]],
 ) -> dict[tuple[str, str], Collection[int]]:
-    domains = posterior.frame.domains
+    """Return where the law is needed: a third set needs both losses, and where it was measured itself."""
+    runs = dict.fromkeys(run for run, _ in asked)
+    every: dict[str, set[int]] = {run: set() for run in runs}
+    for (run, domain), steps in asked.items():
+        every[run].update(steps)
+        if domain in sets and run in study:
+            measured = study.curve(run, domain)[0]
+            every[run].update(int(step) for step in measured[measured > 0])
+    return {(run, domain): every[run] for run in runs for domain in domains}
+
+
+def _wanted_steps(
+    domains: Sequence[str],
+    sets: Sequence[str],
+    runs: list[Run],
+    at: "pd.DataFrame | str | Path | None",
+) -> dict[tuple[str, str], Collection[int]]:
+    pairs = [(r, d) for r in runs for d in domains if r.phase == "cpt" or d not in sets]
     if at is None:
         grids = {run.name: default_grid(run.schedule.steps) for run in runs}
-        return {(run.name, domain): grids[run.name] for run in runs for domain in domains}
+        return {(run.name, domain): grids[run.name] for run, domain in pairs}
     points = _points_table(at)
     lengths = {run.name: run.schedule.steps for run in runs}
-    found: dict[tuple[str, str], set[int]] = {(r.name, d): set() for r in runs for d in domains}
+    found: dict[tuple[str, str], set[int]] = {(run.name, domain): set() for run, domain in pairs}
     problems = []
     for run, domain, step in points[["run", "domain", "step"]].itertuples(index=False):
         if run not in lengths:
@@ -290,12 +319,12 @@ def _wanted_steps(
                     f"run {run}", "the plan has no such run", f"name one of {', '.join(lengths)}"
                 )
             )
-        elif domain not in domains:
+        elif (run, domain) not in found:
             problems.append(
                 Problem(
                     f"run {run}, domain {domain}",
                     "the fit has no such validation set",
-                    f"name one of {', '.join(domains)}",
+                    f"name one of {', '.join(domains)}; of others, ask for their forecast by name",
                 )
             )
         elif not 1 <= step <= lengths[run]:

@@ -5,18 +5,20 @@ what a validation curve of a run that was never trained would show, ``known_run`
 in the study, given its measured points.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.forecast.bands import COLUMNS, bands
-from bayes_cpt.forecast.error_correlation import error_correlation
+from bayes_cpt.forecast.bands import prepared_bands
+from bayes_cpt.forecast.draws import draw_curves
 from bayes_cpt.forecast.plans import (
     DRAWS,
     Kind,
     PlanError,
+    check_interval,
     check_kind,
     default_grid,
     observed_curves,
@@ -24,9 +26,16 @@ from bayes_cpt.forecast.plans import (
     prepare,
     with_base_losses,
 )
+from bayes_cpt.forecast.third_sets.curves import (
+    COLUMNS,
+    DrawnCurve,
+    drawn_bands,
+    joined,
+    law_curves,
+    third_curves,
+)
+from bayes_cpt.forecast.third_sets.weights import check_names, third_sets
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.points import Curves
-from bayes_cpt.model.simulate import CurveDraws, expected_loss, simulate
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.study import Study
 
@@ -59,6 +68,7 @@ def predict(
     draws: int = DRAWS,
     seed: int = 0,
     interval: float = 0.9,
+    sets: Sequence[str] = (),
 ) -> "xr.Dataset":
     """Return draws of the loss curves of a plan, with their bands.
 
@@ -78,6 +88,10 @@ def predict(
         Of what is random beyond the posterior.
     interval : float
         Mass of the central interval of the bands between ``lower`` and ``upper``.
+    sets : sequence of str
+        Third validation sets to forecast too (Eq. 6), by name, or ``("all",)`` (see
+        `bayes_cpt.forecast.third_sets.weights`); CPT runs alone. Their losses go with those of the two
+        others, draw by draw.
 
     Returns
     -------
@@ -94,35 +108,27 @@ def predict(
     PlanError
         Naming run and step of what cannot be predicted.
     """
+    import pandas as pd
+
     check_kind(kind)
-    found = bands(posterior, plan, kind, at=at, draws=draws, seed=seed, interval=interval)
-    prepared = prepare(posterior, plan, at=at, known=kind == "known_run")
+    check_interval(interval)
+    thirds = check_names(posterior, sets)
+    prepared = prepare(posterior, plan, at=at, known=kind == "known_run", sets=thirds)
+    found = prepared_bands(posterior, prepared, kind, draws, seed, interval)
     generator = np.random.default_rng(seed)
-    drawn = []
+    of_law, of_sets = [], []
     for law, count in posterior.shares(draws):
+        parameters = law.parameters(count)
         curves = prepared.curves(law.frame, prepared.runs)
-        drawn.append(_draw(law, law.parameters(count), curves, kind, generator))
-    expected, loss = (
-        np.concatenate([getattr(own, name) for own in drawn]) for name in ("expected", "loss")
-    )
-    dataset = _dataset(posterior, prepared.study, curves, expected, loss, kind)
-    return _with_bands(dataset, found)
-
-
-def _draw(
-    law: Posterior,
-    parameters: dict[str, Floats],
-    curves: Curves,
-    kind: Kind,
-    generator: np.random.Generator,
-) -> CurveDraws:
-    """Return curves in draws of one law."""
-    if kind == "expected":
-        expected = expected_loss(law.frame, parameters, curves)
-        return CurveDraws(expected, expected)
-    observed = observed_curves(law, curves) if kind == "known_run" else None
-    alike = error_correlation(law) if observed is None else None
-    return simulate(law.frame, parameters, curves, observed, generator, alike)
+        drawn = draw_curves(law, parameters, curves, kind, generator)
+        of_law.append(law_curves(curves, drawn))
+        named = third_sets(law, thirds, parameters, seed)
+        of_sets.append(third_curves(named, prepared, law.frame, curves, drawn, kind, generator))
+    if third := joined(of_sets):
+        found = pd.concat([found, drawn_bands(third, interval)], ignore_index=True)
+        found.attrs["interval"] = interval
+    every = [*joined(of_law), *third]
+    return _with_bands(_dataset(posterior, prepared.study, every, thirds, kind), found)
 
 
 def draws_at(curves: "xr.DataArray", points: "pd.DataFrame") -> Floats:
@@ -215,26 +221,23 @@ def _with_bands(dataset: "xr.Dataset", found: "pd.DataFrame") -> "xr.Dataset":
 def _dataset(
     posterior: Posterior,
     target: Study,
-    curves: Curves,
-    expected: Floats,
-    loss: Floats,
+    curves: Sequence[DrawnCurve],
+    sets: Sequence[str],
     kind: str,
 ) -> "xr.Dataset":
     import xarray as xr
 
-    runs = list(dict.fromkeys(curve.run for curve in curves.curves))
+    runs = list(dict.fromkeys(curve.run for curve in curves))
     run_place = {name: place for place, name in enumerate(runs)}
-    domains = list(posterior.frame.domains)
-    steps = np.unique(curves.points.steps).astype(np.int64)
-    shape = (loss.shape[0], len(runs), len(domains), steps.size)
+    domains = [*posterior.frame.domains, *sets]
+    steps = np.unique(np.concatenate([curve.steps for curve in curves]))
+    shape = (len(curves[0].loss), len(runs), len(domains), steps.size)
     arrays = {"loss": np.full(shape, np.nan), "expected": np.full(shape, np.nan)}
-    index = curves.points.curve_index
-    ends = np.searchsorted(index, np.arange(len(curves.curves)), side="right")
-    for curve, first, last in zip(curves.curves, np.r_[0, ends[:-1]], ends, strict=True):
+    for curve in curves:
         here = (run_place[curve.run], domains.index(curve.domain))
-        place = np.searchsorted(steps, curves.points.steps[first:last])
-        for name, values in (("loss", loss), ("expected", expected)):
-            arrays[name][:, *here, place] = values[:, first:last]
+        place = np.searchsorted(steps, curve.steps)
+        for name, array in arrays.items():
+            array[:, *here, place] = getattr(curve, name)
     planned = [target.run(name) for name in runs]
     rates = np.full((len(runs), steps.size), np.nan)
     for rate, run in zip(rates, planned, strict=True):
@@ -242,7 +245,7 @@ def _dataset(
         rate[inside] = run.schedule.learning_rates()[steps[inside] - 1]
     dims = ("chain", "draw", "run", "domain", "step")
     chains = posterior.chains
-    split = (chains, loss.shape[0] // chains, *shape[1:])
+    split = (chains, shape[0] // chains, *shape[1:])
     notes = [outside_range(posterior.study, target, run) for run in planned]
     return xr.Dataset(
         {

@@ -1,20 +1,19 @@
 """Log prior and log likelihood of draws, part by part: what importance weights and checks are made of."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.model.compiled.packing import packed
+from bayes_cpt.model.curve_residuals import CurveResidual, precision_products
 from bayes_cpt.model.elements import elements
 from bayes_cpt.model.likelihood_data import likelihood_data
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.priors.families import Fixed
 from bayes_cpt.model.setup import Frame, Setup
-from bayes_cpt.model.simulate import _Part as Part
-from bayes_cpt.model.simulate import _scales as scales_of
-from bayes_cpt.model.simulate import _white as white_columns
-from bayes_cpt.model.simulate import expected_loss, innovation
+from bayes_cpt.model.simulate import expected_loss, scales_of
 
 type Floats = NDArray[np.float64]
 
@@ -97,16 +96,10 @@ def log_densities(
     found = np.empty((len(residual), len(curves.curves)))
     for curve in range(len(curves.curves)):
         rows = slice(int(design.first[curve]), int(design.last[curve]))
-        part, steps = Part.of(design, scales, rows), curves.points.steps[rows]
+        part, steps = CurveResidual.of(design, scales, rows), curves.points.steps[rows]
         beyond = scales.extrapolation[:, rows] * design.beyond[rows]
-        every = np.concatenate([residual[:, rows, None], part.columns, beyond[..., None]], axis=2)
-        white = white_columns(every, part, steps)
-        columns, target = white[..., 1:], white[..., 0]
-        across = columns.transpose(0, 2, 1)
-        precision, projection = across @ columns, across @ target[..., None]
-        precision += np.eye(columns.shape[2])
-        explained = (projection * np.linalg.solve(precision, projection)).sum(axis=(1, 2))
-        squares = (target**2).sum(axis=1) - explained + np.linalg.slogdet(precision)[1]
-        widths = np.log(innovation(part, steps) * part.fluctuation).sum(axis=1)
-        found[:, curve] = -0.5 * (squares + steps.size * np.log(2.0 * np.pi)) - widths
+        whole = replace(part, columns=np.concatenate([part.columns, beyond[..., None]], axis=2))
+        squares, determinant = precision_products(whole, steps, residual[:, rows, None])
+        constant = steps.size * np.log(2.0 * np.pi)
+        found[:, curve] = -0.5 * (squares[:, 0, 0] + determinant + constant)
     return found

@@ -214,6 +214,10 @@ def _place(reference: Base | None, controls: Controls) -> int | None:
 
 def _weight(valuation: Valuation, objective: Objective) -> float:
     """Return the weight of the general loss in the objective's balance."""
+    if valuation.thirds:
+        problem = f"it names {', '.join(valuation.thirds)}, and the page knows general and target"
+        fix = "leave it out, or give its weights as [mixtures.NAME] and name that in a constraint"
+        raise SpecError([Problem(f"objective {objective.name}", problem, fix)])
     general, target = (float(own) for own in valuation.weights)
     if general < 0 or target < 0 or general + target <= 0:
         problem = "its balance has a negative weight, and that of the page goes from 0 to 1"

@@ -34,8 +34,9 @@ def contender_table(decision: "Decision", interval: float = 0.9) -> "pd.DataFram
     DataFrame
         option; its configuration, ``base`` to ``steps``, learning rates raw; for each validation set its
         median ``<set>`` with ``_lower``, ``_upper`` of what a new run would show, ``_change`` from the
-        reference and ``_rises``, the probability that a new run ends above it; the ``objective`` with
-        ``_lower``, ``_upper`` of the law's expected value; ``score`` of the risk measure; ``regret``
+        reference and ``_rises``, the probability that a new run ends above it, also for third sets that the
+        objective names; the ``objective`` with ``_lower``, ``_upper`` of the law's expected value;
+        ``score`` of the risk measure; ``regret``
         expected; ``p_best`` among these; ``p_within`` the tolerance of the best in the space; ``breach_1``
         and so on, how probably each constraint is broken; ``outside`` what the runs covered.
     """
@@ -50,6 +51,10 @@ def contender_table(decision: "Decision", interval: float = 0.9) -> "pd.DataFram
         columns |= _banded(domain, new_runs[index], interval)
         columns[f"{domain}_change"] = np.median(changes[index], axis=1)
         columns[f"{domain}_rises"] = rises[index]
+    for name, own in contenders.thirds.items():
+        columns |= _banded(name, own.new_runs(decision.trait.seed), interval)
+        columns[f"{name}_change"] = np.median(own.changes, axis=1)
+        columns[f"{name}_rises"] = own.probability_of_rise()
     columns |= _banded("objective", contenders.values, interval)
     columns |= {
         "score": decision.search.scores[decision.rows],

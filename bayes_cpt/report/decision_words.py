@@ -50,7 +50,10 @@ def words(decision: "Decision", interval: float = 0.9) -> Words:
 
 def _recommendation(decision: "Decision") -> dict[str, Any]:
     valuation, candidates = decision.valuation, decision.contenders.candidates
-    weights = zip(valuation.weights, valuation.model.domains, strict=True)
+    weights: Any = zip(valuation.weights, valuation.model.domains, strict=True)
+    if valuation.thirds:
+        total = sum(valuation.objective.weights.values())
+        weights = ((own / total, name) for name, own in valuation.objective.weights.items())
     reference = valuation.reference
     return {
         "feasible": decision.feasible,
@@ -233,6 +236,7 @@ def _cautions(decision: "Decision") -> list[str]:
         cautions.append(
             f"Changes are counted from {valuation.reference.name}, the base with the lowest general loss"
         )
+    cautions += [own.caution.removesuffix(".") for own in valuation.thirds.values() if own.misses]
     if rests := resting(valuation.model.study, continual=True):
         cautions.append(rests.removesuffix("."))
     return cautions

@@ -13,6 +13,7 @@ from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.objective import PRESETS, Constraint, Objective, read_objective
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.evaluate import FinalLosses
+from bayes_cpt.forecast.third_sets.weights import ThirdSet
 from bayes_cpt.inference.density import density_of
 from bayes_cpt.inference.fitting import build_posterior
 from bayes_cpt.inference.posterior import Posterior
@@ -106,11 +107,15 @@ class World:
         """The true law's expected last losses of all choices, shape (domains, candidates)."""
         sample = LawSample(self.frame, self.frame.law.coefficients(self.truth, np))
         nothing = SharedMisfit(1, 0.0, len(DOMAINS))
+        shared = self.misfit or nothing
         model = FinalLosses(
-            self.study, sample, self.truth, self._measured, UNLIKE, self.misfit or nothing
+            self.study, sample, self.truth, self._measured, UNLIKE, shared, self._third
         )
         whole = model.expected if self.misfit else model.losses
         return np.asarray(whole(self.choices)[..., 0])
+
+    def _third(self, name: str) -> ThirdSet:
+        raise ValueError(f"the bench has general and target alone, not {name!r}")
 
     def _measured(self, base: Base) -> tuple[float | None, ...]:
         return tuple(self.study.base_loss(base.name, domain) for domain in DOMAINS)

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,23 @@ def test_csv_holds_the_bands_of_the_plan(call: Call, fit_file: Path, tmp_path: P
     assert (found["median"] <= found["upper"]).all()
     assert " long_r25      general  outside  12000 " in answer.out
     assert "run long_r25: 12000 steps, 4.0x the longest run" in answer.err
+
+
+def test_other_validation_sets_are_forecast_by_name(
+    call: Call, fit_file: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "forecast.csv"
+    options = ("--plan", PLAN, "--draws", 40, "-o", target)
+    answer = call("predict", fit_file, *options, "--sets", "ccode, pycode", "--json")
+    assert answer.code == 0
+    assert set(pd.read_csv(target)["domain"]) == {"general", "kernel", "ccode", "pycode"}
+    weights = {row["domain"]: row for row in json.loads(answer.out)["weights"]}
+    assert weights["ccode"]["target"] > 1.0 > 0.2 > weights["ccode"]["general"]
+    assert weights["pycode"]["caution"].startswith("Eq. 6 misses pycode")
+    check_refusal(
+        call("predict", fit_file, *options, "--sets", "code"),
+        ("there is no third validation set 'code'", "did you mean 'ccode'?"),
+    )
 
 
 def test_expected_bands_are_those_of_the_law_coded_a_second_time(

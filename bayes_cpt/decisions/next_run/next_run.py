@@ -262,7 +262,7 @@ def _lengthening(valuation: Valuation, one: Candidates, cost: float) -> float:
         decay_steps=np.floor(batch.decay_steps * factor).astype(np.int64),
     )
     before, after = (
-        np.tensordot(valuation.weights, valuation.model.losses(chosen), axes=1)
+        valuation.combination.of_candidates(chosen, valuation.model.losses(chosen))
         for chosen in (one, replace(one, schedules=longer))
     )
     return float((before - after).mean())

@@ -12,6 +12,7 @@ from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.layout import BaseTable, Block, Layout, Losses
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.forecast.error_correlation import error_correlation
+from bayes_cpt.forecast.third_sets.weights import ThirdSet, third_sets
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.trials import LawSample, base_losses
 from bayes_cpt.model.misfit.discrepancy import Configuration, ErrorCorrelation, SharedMisfit
@@ -44,6 +45,8 @@ class FinalLosses:
         How alike the errors of the two losses of a run are.
     misfit : SharedMisfit
         What the law misses as a function of the configuration, in each draw.
+    third : callable
+        Returns a third validation set of the study, by name, in the same draws.
     """
 
     study: Study
@@ -52,6 +55,7 @@ class FinalLosses:
     measured: Callable[[Base], Losses]
     correlation: ErrorCorrelation
     misfit: SharedMisfit
+    third: Callable[[str], ThirdSet]
 
     @classmethod
     def of(cls, posterior: Posterior, draws: int = DRAWS, seed: int = 0) -> Self:
@@ -84,7 +88,11 @@ class FinalLosses:
         parameters = posterior.parameters(draws)
         correlation = error_correlation(posterior)
         misfit = SharedMisfit(sample.draws, correlation.misfit, len(frame.domains), seed)
-        return cls(posterior.study, sample, parameters, measured, correlation, misfit)
+
+        def third(name: str) -> ThirdSet:
+            return third_sets(posterior, (name,), parameters, seed)[0]
+
+        return cls(posterior.study, sample, parameters, measured, correlation, misfit, third)
 
     def innovations(self, base: Base, run: Run, knots: int) -> Floats:
         """Return the innovations of a run's misfit, shape (domains, draws, knots).

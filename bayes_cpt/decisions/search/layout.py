@@ -108,7 +108,7 @@ class Spread:
 
         Parameters
         ----------
-        weights : ndarray, shape (domains,)
+        weights : ndarray, shape (domains,) or (domains, draws)
         single_run : bool
             Whether what is the run's own counts, or the expected loss is asked for.
         """

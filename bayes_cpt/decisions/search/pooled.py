@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.evaluate import DRAWS, FinalLosses
 from bayes_cpt.decisions.search.layout import BaseTable, Layout, Spread
+from bayes_cpt.forecast.third_sets.weights import pooled
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.runs import Base
 
@@ -51,7 +52,8 @@ class PooledLosses(FinalLosses):
         ----------
         laws : sequence of FinalLosses
         """
-        return cls(**vars(laws[0]), laws=tuple(laws))
+        parts = vars(laws[0]) | {"third": lambda name: pooled([own.third(name) for own in laws])}
+        return cls(**parts, laws=tuple(laws))
 
     @property
     def draws(self) -> int:

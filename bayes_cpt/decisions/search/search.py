@@ -227,9 +227,9 @@ def _score(
     measure = trait.measure
     if measure.run is not None:
         plain = valuation.values(candidates, losses)
-        sizes = spread.of_sum(valuation.weights).T
+        sizes = valuation.sizes(candidates, spread).T
         return measure.score(plain.T, noise=sizes, reference=valuation.of_run(measure.run))
-    sizes = spread.of_sum(valuation.weights, single_run=trait.new_run).T
+    sizes = valuation.sizes(candidates, spread, single_run=trait.new_run).T
     return measure.score(values.T, noise=sizes)
 
 

@@ -75,9 +75,11 @@ def variance_of_sum(sizes: Floats, correlation: float, weights: Floats) -> Float
     sizes : ndarray, shape (domains, ...)
         Standard deviations.
     correlation : float
-    weights : ndarray, shape (domains,)
+    weights : ndarray, shape (domains,), or (domains, draws) where draws are the last of the sizes
     """
-    weighted = sizes * weights.astype(sizes.dtype).reshape(-1, *[1] * (sizes.ndim - 1))
+    between = [1] * (sizes.ndim - weights.ndim)
+    whole = weights.reshape(len(weights), *between, *weights.shape[1:])
+    weighted = sizes * whole.astype(sizes.dtype)
     alike = weighted.sum(axis=0) ** 2
     return np.asarray(correlation * alike + (1.0 - correlation) * (weighted**2).sum(axis=0))
 

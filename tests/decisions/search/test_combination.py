@@ -1,0 +1,94 @@
+"""Objectives that name third validation sets, against the sums that these sets are made of."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from synthetic import lab, prior_as_posterior
+
+from bayes_cpt.decisions.decision import Decision, decide
+from bayes_cpt.errors import SpecError
+from bayes_cpt.forecast.third_sets.weights import pooled
+from bayes_cpt.inference.posterior import Posterior
+
+# Weights of a set that is made of the two losses, and how far its level lies off.
+MADE, LEVEL = (0.7, 0.5), -0.3
+NAMED = {"weights": {"general": 0.4, "mix": 0.6}}
+TYPED = NAMED | {"mixtures": {"mix": {"general": MADE[0], "target": MADE[1]}}}
+SPACE: dict[str, Any] = {"bases": ["stable_12k", "annealed_0pct"], "replay": [0.1, 0.3, 0.5]}
+
+
+@pytest.fixture(scope="module")
+def posterior() -> Posterior:
+    study = lab().subset(
+        ["pt_trunk", "pt_anneal0", "r00_cos", "r25_cos", "r50_cos", "r25_a0_rewarm"]
+    )
+    wide = study.losses.pivot(index=["run", "step"], columns="domain", values="loss")
+    mix = MADE[0] * wide["general"] + MADE[1] * wide["kernel"] + LEVEL
+    rows = mix.rename("loss").reset_index().assign(domain="mix")
+    losses = pd.concat([study.losses, rows], ignore_index=True)
+    return prior_as_posterior(replace(study, losses=losses), spread=0.05)
+
+
+def choice(posterior: Posterior, objective: dict[str, Any], risk: str = "expected") -> Decision:
+    return decide(posterior, objective, SPACE, risk, draws=100, candidates=16)
+
+
+def test_a_set_by_name_is_worth_what_the_sum_it_is_made_of_is(posterior: Posterior) -> None:
+    named, typed = (choice(posterior, own) for own in (NAMED, TYPED))
+    np.testing.assert_allclose(
+        named.contenders.values.mean(axis=1), typed.contenders.values.mean(axis=1), atol=0.03
+    )
+    own = named.table().set_index("option").loc["recommended"]
+    wanted = MADE[0] * own["general_change"] + MADE[1] * own["kernel_change"]
+    assert own["mix_change"] == pytest.approx(wanted, abs=0.05)
+    assert own["mix_lower"] < own["mix"] < own["mix_upper"]
+    assert "mix" not in typed.table()
+    # What is not known of the weights counts.
+    assert named.contenders.values.std(axis=1)[0] > 0.0
+
+
+def test_changes_count_from_what_was_measured_of_the_base(posterior: Posterior) -> None:
+    valuation = choice(posterior, NAMED).valuation
+    study, reference = posterior.study, valuation.reference
+    assert reference is not None
+    losses = [study.base_loss(reference.name, name) or 0.0 for name in ("general", "mix")]
+    found = valuation.combination.at_bases((reference,))
+    np.testing.assert_allclose(found, 0.4 * losses[0] + 0.6 * losses[1], atol=1e-9)
+
+
+def test_a_constraint_on_a_third_set_is_kept_less_often_the_tighter_it_is(
+    posterior: Posterior,
+) -> None:
+    change = choice(posterior, NAMED).table()["mix_change"][0]
+    table = {"domain": "mix", "probability": 0.999}
+    rises = [{**table, "rise": change + apart} for apart in (-0.2, 0.0, 0.2)]
+    limit = {**table, "limit": 100.0, "kind": "expected"}
+    found = choice(posterior, NAMED | {"constraints": [*rises, limit]})
+    breaches = found.contenders.breaches[:, 0]
+    assert breaches[0] > 0.9
+    assert 0.3 < breaches[1] < 0.7
+    assert breaches[2] < 0.1
+    assert breaches[3] == 0.0
+
+
+def test_a_run_to_beat_counts_with_its_measured_losses(posterior: Posterior) -> None:
+    valuation = choice(posterior, NAMED, "beat:r25_cos").valuation
+    last = {name: posterior.study.curve("r25_cos", name)[1][-1] for name in ("general", "mix")}
+    assert valuation.of_run("r25_cos") == pytest.approx(0.4 * last["general"] + 0.6 * last["mix"])
+
+
+def test_a_base_that_nobody_measured_is_told(posterior: Posterior) -> None:
+    space = {"bases": ["annealed_0pct"], "loss_potential": [0.0, 0.5], "replay": [0.1]}
+    with pytest.raises(SpecError, match=r"objective, domain mix: nobody measured the base"):
+        decide(posterior, NAMED, space, draws=8, candidates=4)
+
+
+def test_draws_of_several_laws_stand_side_by_side(posterior: Posterior) -> None:
+    own = choice(posterior, NAMED).valuation.thirds["mix"]
+    both = pooled([own, replace(own, explained=0.1)])
+    assert both.weights.shape == (2 * len(own.weights), 2)
+    assert both.explained == 0.1
+    np.testing.assert_array_equal(both.misfit[len(own.misfit) :], own.misfit)

@@ -1,0 +1,200 @@
+"""Third validation sets: weights against simulated ones, forecasts against the sets they are sums of."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import multivariate_normal
+from synthetic import lab, prior_as_posterior
+
+from bayes_cpt.bundled import bundled_study
+from bayes_cpt.errors import StudyError, StudyWarning
+from bayes_cpt.forecast.bands import bands
+from bayes_cpt.forecast.plans import PlanError
+from bayes_cpt.forecast.predict import table
+from bayes_cpt.forecast.third_sets.regression import (
+    WEIGHT_MEAN,
+    WEIGHT_SD,
+    Changes,
+    draw_sizes,
+    draw_weights,
+    drawn_residual,
+    pattern_probability,
+    set_residual,
+)
+from bayes_cpt.forecast.third_sets.weights import third_names, third_sets, weight_table
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.curve_residuals import precision_products
+from bayes_cpt.model.residuals import unit_ramps
+from bayes_cpt.study.study import Study
+
+PLAN = bundled_study() / "plan-example.toml"
+STEPS = np.array([20.0, 60.0, 150.0, 300.0, 600.0, 900.0, 1200.0, 1600.0, 2000.0, 2500.0, 3000.0])
+RAMPS = unit_ramps(STEPS, 6.0, 1.0)
+REFERENCE = 3000.0
+# Weights of a set that is made of the two losses, and how far its level lies off.
+MADE, LEVEL = (0.7, 0.5), -0.3
+FULL = ("general", "kernel", "mix")
+
+
+def with_mix(study: Study) -> Study:
+    """Return a study with a set that is a weighted sum of general and target loss, nearly."""
+    losses = study.losses
+    wide = losses.pivot(index=["run", "step"], columns="domain", values="loss")
+    noise = 0.002 * np.random.default_rng(0).standard_normal(len(wide))
+    mix = MADE[0] * wide["general"] + MADE[1] * wide["kernel"] + LEVEL
+    # A base is one number, in every run that starts from it.
+    mix += np.where(wide.index.get_level_values("step") > 0, noise, 0.0)
+    rows = mix.rename("loss").reset_index().assign(domain="mix")
+    return replace(study, losses=pd.concat([losses, rows], ignore_index=True))
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    runs = ["pt_trunk", "pt_anneal0", "r00_cos", "r25_cos", "r50_cos", "r75_wsd", "r25_a0_rewarm"]
+    return with_mix(lab().subset(runs))
+
+
+@pytest.fixture(scope="module")
+def posterior(study: Study) -> Posterior:
+    return prior_as_posterior(study, spread=0.05)
+
+
+def test_products_are_those_of_the_dense_covariance() -> None:
+    generator = np.random.default_rng(1)
+    part = set_residual(
+        [np.array([0.03]), np.array([0.02]), np.array([90.0])],
+        np.array([0.3]),
+        np.linspace(1.0, 0.1, STEPS.size),
+        RAMPS,
+    )
+    apart = np.abs(STEPS[:, None] - STEPS) / 90.0
+    started = (STEPS[:, None] + STEPS) / 90.0
+    fluctuation = np.outer(part.fluctuation[0], part.fluctuation[0])
+    covariance = fluctuation * (np.exp(-apart) - np.exp(-started)) + 0.03**2 * RAMPS @ RAMPS.T
+    columns = generator.standard_normal((1, STEPS.size, 2))
+    products, determinant = precision_products(part, STEPS, columns)
+    wanted = columns[0].T @ np.linalg.solve(covariance, columns[0])
+    np.testing.assert_allclose(products[0], wanted, rtol=1e-8)
+    density = multivariate_normal(np.zeros(STEPS.size), covariance).logpdf(columns[0, :, 0])
+    constant = STEPS.size * np.log(2 * np.pi)
+    assert -0.5 * (products[0, 0, 0] + determinant[0] + constant) == pytest.approx(density)
+
+
+def simulated(generator: np.random.Generator, runs: int = 4) -> tuple[Any, list[Changes]]:
+    """Return weights and sizes from their priors, and what runs show of them."""
+    weights = WEIGHT_MEAN + WEIGHT_SD * generator.standard_normal(2)
+    logs = generator.standard_normal(3) * [0.5, 0.5, 0.3]
+    sizes = [np.array([own]) for own in np.array([0.02, 0.01, 60.0]) * np.exp(logs)]
+    data = []
+    for _ in range(runs):
+        course = np.log1p(STEPS / 100.0)
+        causes = np.stack(
+            [own * course for own in generator.normal([0.1, -0.3], [0.1, 0.1])], axis=1
+        )
+        bare = Changes(STEPS, STEPS, causes[None], np.array([0.3]), np.linspace(1, 0, 11), RAMPS)
+        residual = drawn_residual(bare.residual(sizes), STEPS, generator)[0]
+        data.append(replace(bare, change=causes @ weights + residual))
+    return weights, data
+
+
+def test_intervals_hold_the_weights_that_made_the_runs() -> None:
+    generator, inside = np.random.default_rng(2), []
+    for _ in range(50):
+        weights, data = simulated(generator)
+        sizes = draw_sizes(data, REFERENCE, 300, generator)
+        drawn = draw_weights(data, sizes, generator)
+        lower, upper = np.quantile(drawn, [0.05, 0.95], axis=0)
+        inside += list((lower <= weights) & (weights <= upper))
+    # Of 100, which come in pairs: 90 are expected, with an sd of 3 to 4.
+    assert 80 <= sum(inside) <= 98
+
+
+def test_a_pattern_in_what_is_left_is_found_where_there_is_one(study: Study) -> None:
+    runs, generator = [*study.continual_runs], np.random.default_rng(3)
+    weights, data = simulated(generator, len(runs))
+    sizes = [own.repeat(200) for own in (np.array([0.02]), np.array([0.01]), np.array([60.0]))]
+    draws = [
+        replace(own, causes=own.causes.repeat(200, 0), floor=np.full(200, 0.3)) for own in data
+    ]
+    left = [own.left(np.tile(weights, (200, 1))) for own in draws]
+    assert pattern_probability(draws, left, sizes, runs, generator) > 0.05
+    leaning = [own + 0.5 * (run.replay or 0.0) for own, run in zip(left, runs, strict=True)]
+    assert pattern_probability(draws, leaning, sizes, runs, generator) < 0.05
+
+
+def test_weights_of_a_sum_of_the_two_losses_are_found(posterior: Posterior) -> None:
+    with pytest.warns(StudyWarning, match="Eq. 6 misses pycode"):
+        found = weight_table(posterior, ("mix", "pycode"), 100).set_index("domain")
+    for name, weight in zip(("general", "target"), MADE, strict=True):
+        assert found.loc["mix", name] == pytest.approx(weight, abs=0.08)
+    assert found.loc["mix", "explained"] > 0.99
+    assert not found.loc["mix", "caution"]
+    assert found.loc["pycode", "explained"] < 0.8
+
+
+def test_a_forecast_of_the_sum_is_the_sum_of_the_forecasts(
+    posterior: Posterior, study: Study
+) -> None:
+    dataset = posterior.predict(PLAN, draws=100, sets=("mix",))
+    last = dataset["loss"].sel(run="long_r25").isel(step=-1).stack(sample=("chain", "draw"))
+    general, target, mix = (last.sel(domain=name).to_numpy() for name in FULL)
+    wanted = MADE[0] * general + MADE[1] * target + LEVEL
+    assert np.abs(mix - wanted).mean() < 0.5 * wanted.std() + 0.03
+    assert np.corrcoef(mix, wanted)[0, 1] > 0.7
+    shown = table(dataset).groupby(["run", "domain"], sort=False).size()
+    assert {domain for _, domain in shown.index} == set(FULL)
+
+
+def test_what_was_there_before_is_the_same_beside_third_sets(posterior: Posterior) -> None:
+    without = bands(posterior, PLAN, draws=40)
+    beside = bands(posterior, PLAN, draws=40, sets=("mix",))
+    kept = beside[beside["domain"] != "mix"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(kept, without)
+    assert set(beside.loc[beside["domain"] == "mix", "outside"]) == set(without["outside"])
+
+
+def test_points_are_asked_for_by_set_and_known_runs_keep_what_was_measured(
+    posterior: Posterior, study: Study
+) -> None:
+    steps, losses = study.curve("r25_cos", "mix")
+    at = pd.DataFrame({"run": "r25_cos", "domain": "mix", "step": [int(steps[5]), int(steps[-1])]})
+    found = bands(posterior, None, "known_run", at=at, draws=40, sets=("mix",))
+    assert list(found["domain"]) == ["mix", "mix"]
+    np.testing.assert_allclose(found["median"], losses[[5, -1]], rtol=1e-9)
+
+
+def test_all_stands_for_every_set(posterior: Posterior, study: Study) -> None:
+    assert third_names(study) == (
+        "ccode", "mix", "ood_elisp", "ood_german", "ood_manpages", "pycode",
+    )  # fmt: skip
+    assert third_names(lab().subset(["r00_cos"]))[0] == "ccode"
+
+
+@pytest.mark.parametrize("names", [("mixx",), ("general",)])
+def test_a_set_that_is_not_there_is_told(posterior: Posterior, names: tuple[str, ...]) -> None:
+    with pytest.raises(StudyError, match=r"no third validation set .*Name one of ccode, mix"):
+        bands(posterior, PLAN, sets=names)
+
+
+def test_a_law_of_pretraining_has_none() -> None:
+    with pytest.raises(StudyError, match=r"knows no CPT phase.*--model cpt"):
+        bands(prior_as_posterior(lab(), "pretrain"), sets=("ccode",))
+
+
+def test_a_base_that_was_not_measured_is_told(posterior: Posterior, study: Study) -> None:
+    base = replace(study.base("stable_12k"), name="elsewhere", run=None)
+    run = replace(study.run("r25_cos"), name="new", base="elsewhere")
+    plan = Study("plan", "general", "kernel", (base,), (run,), study.losses.iloc[:0], is_plan=True)
+    with pytest.raises(PlanError, match=r"nobody measured the base elsewhere.*row at step 0"):
+        bands(posterior, plan, draws=8, sets=("mix",))
+
+
+def test_a_set_that_no_run_tells_of_is_told(study: Study) -> None:
+    losses = study.losses
+    bare = replace(study, losses=losses[(losses["domain"] != "mix") | (losses["step"] == 0)])
+    posterior = prior_as_posterior(bare)
+    with pytest.raises(StudyError, match=r"domain mix: no CPT run tells.*at its base"):
+        third_sets(posterior, ("mix",), posterior.parameters(8))
