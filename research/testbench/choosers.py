@@ -8,10 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.decisions.search.candidates import Candidates
+from bayes_cpt.decisions.search.evaluate import FinalLosses
+from bayes_cpt.landmarks.trials import LawSample
+from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation, SharedMisfit
+from bayes_cpt.model.spec import read_spec
+from bayes_cpt.study.runs import Base
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.paper_method import fit_from_many_starts
 from bayes_cpt.validate.printed_law import Inputs, PrintedLaw, inputs_of, observations
-from testbench.short_studies import DOMAINS, LONG, PEAK, RUNS, blank, design
+from testbench.our_areas import PointFit, parameters_at
+from testbench.short_studies import DOMAINS, LONG, MODEL, PEAK, RUNS, blank, design
 
 type Floats = NDArray[np.float64]
 # Predicts losses of the choices, shape (domains, candidates), from a study and a seed.
@@ -19,6 +25,10 @@ type Predictor = Callable[[Study, int], Floats]
 
 RULE_REPLAY, RULE_PEAK = 0.25, 1.0
 GAUSSIAN_PROCESS_STARTS = 4
+# Of our law, which starts near its priors' centres.
+OUR_STARTS = 6
+# Of a single law nothing is asked that hangs on how alike errors are.
+UNLIKE = ErrorCorrelation(0.0, 0.0)
 
 
 def rule_row(candidates: Candidates) -> int:
@@ -46,6 +56,24 @@ def plug_in(study: Study, seed: int) -> Floats:
         best = fit_from_many_starts(law, *observations(study, domain), generator)
         found.append(law.losses(best.parameters, _choice_inputs()))
     return np.stack(found)
+
+
+def our_plug_in(study: Study, seed: int) -> Floats:
+    """Return the losses of a point estimate of our own law: all that the package has but its posterior."""
+    generator = np.random.default_rng(seed)
+    _, candidates = design()
+    losses = []
+    for domain in DOMAINS:
+        point = PointFit.of(read_spec(MODEL), study, domain, generator, OUR_STARTS)
+        parameters = parameters_at(point.frame, point.best[None])
+        sample = LawSample(point.frame, point.frame.law.coefficients(parameters, np))
+
+        def measured(base: Base, own: str = domain) -> tuple[float | None, ...]:
+            return (study.base_loss(base.name, own),)
+
+        model = FinalLosses(study, sample, parameters, measured, UNLIKE, SharedMisfit(1, 0.0, 1))
+        losses.append(np.asarray(model.losses(candidates)[0, :, 0], np.float64))
+    return np.stack(losses)
 
 
 def gaussian_process(study: Study, seed: int) -> Floats:
@@ -102,4 +130,8 @@ def gaussian_process(study: Study, seed: int) -> Floats:
     return np.stack(losses)
 
 
-PREDICTORS: dict[str, Predictor] = {"plug-in": plug_in, "Gaussian process": gaussian_process}
+PREDICTORS: dict[str, Predictor] = {
+    "plug-in": plug_in,
+    "plug-in, our law": our_plug_in,
+    "Gaussian process": gaussian_process,
+}
