@@ -26,7 +26,10 @@ WHOLE = TRUNK + linear(100_000, PEAK, 3e-5)
 
 def plan(general: float, target: float, *, bases: int = 1) -> Study:
     """Return runs from the end of PT, and from before its decay if there are two bases."""
-    every = (Base("end", WHOLE.steps, WHOLE), Base("middle", TRUNK.steps, TRUNK))[:bases]
+    every = (
+        Base("end", WHOLE.steps, WHOLE, run="pt"),
+        Base("middle", TRUNK.steps, TRUNK, run="pt"),
+    )[:bases]
     runs = tuple(
         Run(f"from {base.name}", "cpt", cosine(2000, 6e-5), base=base.name, replay=0.25)
         for base in every
@@ -40,7 +43,8 @@ def plan(general: float, target: float, *, bases: int = 1) -> Study:
         ],
         columns=["run", "step", "domain", "loss"],
     )
-    return Study("plan", "web", "code", every, runs, losses, is_plan=True)
+    pretraining = Run("pt", "pt", WHOLE)
+    return Study("plan", "web", "code", every, (pretraining, *runs), losses, is_plan=True)
 
 
 def narrow() -> ModelSpec:
@@ -118,7 +122,7 @@ def test_a_target_that_is_easy_already_is_not_expected_to_rise() -> None:
     assert ends.loc["code", "upper"] < 0.0
     assert -1.0 < ends.loc["code", "median"] < -0.2
     assert ends.loc["code", "lower"] > -1.3
-    curves = last_points(frame, study)
+    curves = last_points(frame, study, study.continual_runs)
     loose = draw_priors(frame, 1000, seed=0)
     with np.errstate(all="ignore"):
         moved = expected_loss(frame, loose, curves) - start_loss(frame, loose, curves)

@@ -79,7 +79,8 @@ def test_ends_are_those_of_the_closed_law() -> None:
     area = np.array([[np.sum(rates**power)] for power in law["rho"]])
     # The trunk never anneals: there is no S2.
     losses = (law["L0"] + law["A"] * area ** -law["alpha"])[:, 0]
-    assert ends.loc["pt_trunk", "below_zero"] == np.mean(losses <= 0.0) > 0.0
+    assert ends.loc["pt_trunk", "below_zero"] == pytest.approx(np.mean(losses <= 0.0))
+    assert np.mean(losses <= 0.0) > 0.01
     # Draws in which any run ends below 0 are left out: those of the trunk, which never anneals, are fewer.
     wanted = np.quantile(losses[losses > 0.0], [0.1, 0.5, 0.9])
     found = ends.loc["pt_trunk", ["lower", "median", "upper"]].to_numpy(dtype=float)
