@@ -2,8 +2,8 @@
 
 A CSV file per run, named by size and multiple of Chinchilla (``190M-5xC.csv``), with the columns ``_step``,
 ``eval/NAME-validation/CrossEntropyLoss``, ``learning_rate_peak`` and ``batch_size_in_tokens``. All runs
-warm up over as many tokens as the model has parameters, and decay by a cosine to a tenth of the peak at their
-last step.
+warm up over as many tokens as the model has parameters, and decay by a cosine to a tenth of the peak at
+their last step.
 """
 
 from pathlib import Path

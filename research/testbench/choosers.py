@@ -12,12 +12,12 @@ from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.landmarks.trials import LawSample
 from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation, SharedMisfit
 from bayes_cpt.model.spec import read_spec
-from bayes_cpt.study.runs import Base
+from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.paper_method import fit_from_many_starts
 from bayes_cpt.validate.printed_law import Inputs, PrintedLaw, inputs_of, observations
 from testbench.our_areas import PointFit, parameters_at
-from testbench.short_studies import DOMAINS, LONG, MODEL, PEAK, RUNS, blank, design
+from testbench.short_studies import DOMAINS, LONG, MODEL, PEAK, blank, design
 
 type Floats = NDArray[np.float64]
 # Predicts losses of the choices, shape (domains, candidates), from a study and a seed.
@@ -83,15 +83,6 @@ def gaussian_process(study: Study, seed: int) -> Floats:
     nothing could be said of more steps than were measured, a Matérn 5/2 part with a length per input, and
     noise; hyperparameters by maximum marginal likelihood.
     """
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.gaussian_process import GaussianProcessRegressor
-    from sklearn.gaussian_process.kernels import (
-        ConstantKernel,
-        DotProduct,
-        Matern,
-        WhiteKernel,
-    )
-
     _, candidates = design()
     wanted = np.column_stack(
         [
@@ -101,15 +92,37 @@ def gaussian_process(study: Study, seed: int) -> Floats:
             np.full(len(candidates), study.base("annealed").loss_potential),
         ]
     )
+    return process_losses(study, wanted, PEAK, seed)
+
+
+def process_losses(study: Study, wanted: Floats, peak: float, seed: int) -> Floats:
+    """Return posterior means of Gaussian processes that a study's CPT runs train, shape (domains, wanted).
+
+    Parameters
+    ----------
+    study : Study
+    wanted : ndarray, shape (wanted, 4)
+        Replay, log of peak over `peak`, log of thousands of steps, and loss potential of the base.
+    peak : float
+        Of PT, raw learning rate.
+    seed : int
+    """
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import (
+        ConstantKernel,
+        DotProduct,
+        Matern,
+        WhiteKernel,
+    )
+
     losses = []
-    for domain in DOMAINS:
+    for domain in (study.general, str(study.target)):
         rows, seen = [], []
-        for run in RUNS[1:]:
+        for run in study.continual_runs:
             steps, measured = study.curve(run.name, domain)
             kept = steps > run.schedule.warmup_steps
-            peak = np.log(run.schedule.peak / PEAK)
-            potential = study.base(str(run.base)).loss_potential
-            rows += [(run.replay, peak, np.log(step / 1000.0), potential) for step in steps[kept]]
+            rows += [process_inputs(study, run, step, peak) for step in steps[kept]]
             seen += list(measured[kept])
         kernel = (
             ConstantKernel(1.0, (1e-3, 1e3)) * Matern([1.0] * 4, (1e-1, 1e2), nu=2.5)
@@ -128,6 +141,13 @@ def gaussian_process(study: Study, seed: int) -> Floats:
             process.fit(np.array(rows), np.array(seen))
         losses.append(process.predict(wanted))
     return np.stack(losses)
+
+
+def process_inputs(study: Study, run: Run, step: float, peak: float) -> tuple[float, ...]:
+    """Return what the Gaussian processes take of a step of a run."""
+    potential = study.base(str(run.base)).loss_potential
+    relative = float(np.log(run.schedule.peak / peak))
+    return (float(run.replay or 0.0), relative, float(np.log(step / 1000.0)), potential or 0.0)
 
 
 PREDICTORS: dict[str, Predictor] = {

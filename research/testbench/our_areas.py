@@ -5,7 +5,7 @@ does with the printed law, but on the points, areas and terms of a model of this
 say where starts are drawn and how far a parameter may go.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Self
@@ -20,6 +20,7 @@ from bayes_cpt.model.points import Curves, last_pretraining_step, reference_of
 from bayes_cpt.model.setup import Frame, fitted_setup
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.model.unknown_base import for_base
+from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.folds import Question
 from bayes_cpt.validate.held_out import Answer
@@ -101,6 +102,11 @@ class PointFit:
         measured = np.log(fitted.points.loss)
         best = _fit(frame, free, fitted, measured, _starts(free, generator, starts))
         return cls(frame, free, fitted, best)
+
+    def losses(self, plan: Study, runs: Sequence[Run]) -> Floats:
+        """Return the last losses of runs of a plan, shape (runs,)."""
+        curves = self.frame.curves(plan, lambda run, _: [run.schedule.steps], runs)
+        return np.exp(_log_losses(self.frame, curves, self.best))
 
 
 def _bootstrap(

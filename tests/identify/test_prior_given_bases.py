@@ -48,12 +48,18 @@ def plan(general: float, target: float, *, bases: int = 1) -> Study:
 
 
 def narrow() -> ModelSpec:
-    """Return a model whose level is known well enough for plain importance sampling."""
-    level = SPEC.priors["reference_loss"]
+    """Return a model whose level is known, and losses are not, well enough for importance sampling."""
+    level, loose = SPEC.priors["reference_loss"], {}
+    for name in ("fluctuation_pt", "offset_pt", "misfit_pt"):
+        prior = SPEC.priors[name]
+        wide = prior.of(None).moved(np.log(0.1), 0.3)
+        loose[name] = prior.model_copy(update={"every": wide})
     every = level.of(None).moved(3.0, 0.2)
     return SPEC.model_copy(
         update={
-            "priors": SPEC.priors | {"reference_loss": level.model_copy(update={"every": every})}
+            "priors": SPEC.priors
+            | loose
+            | {"reference_loss": level.model_copy(update={"every": every})}
         }
     )
 
