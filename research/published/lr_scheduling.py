@@ -1,9 +1,9 @@
 """Runs of the lr-scheduling repository (Schaipp et al. 2025, github.com/fabian-sp/lr-scheduling; MIT).
 
 Its folder ``data`` holds a JSON file per run: ``config`` (scheduler wsd or cos, lr, warmup_steps,
-iterations, wsd_fract_decay, wsd_final_lr_scale, decay_type, n_layer, n_head, n_embd, dataset, resume_from),
-and ``history`` with ``val`` (iter, val_loss) and ``train`` (iter, train_lr). A cool-down that resumes from a
-checkpoint of another run has its own points from the start of the decay on.
+iterations, wsd_fract_decay, wsd_final_lr_scale, decay_type, n_layer, n_head, n_embd, dataset, resume_from)
+and ``history`` with ``val`` (iter, val_loss) and ``train`` (iter, train_lr). A cool-down that resumes from
+another run's checkpoint has its own points from the start of the decay on.
 """
 
 import json
