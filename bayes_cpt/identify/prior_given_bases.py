@@ -269,7 +269,8 @@ def _pooled(told: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats, Floats]:
     told : list of (ndarray, ndarray), shapes (draws, points) and (draws, points, points)
         The level that each point asks for, and the covariance of these, by curve.
     """
-    precision, mean, square, log_size = 0.0, 0.0, 0.0, 0.0
+    draws = len(told[0][0])
+    precision, mean, square, log_size = (np.zeros(draws) for _ in range(4))
     for levels, covariance in told:
         one = np.ones_like(levels)
         solved = np.linalg.solve(covariance, np.stack([levels, one], axis=-1))
@@ -277,7 +278,7 @@ def _pooled(told: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats, Floats]:
         precision = precision + solved[..., 1].sum(axis=1)
         square = square + (levels * solved[..., 0]).sum(axis=1)
         log_size = log_size + np.linalg.slogdet(covariance)[1]
-    variance = 1.0 / np.asarray(precision)
+    variance = 1.0 / precision
     mean = variance * mean
     left = -0.5 * (square - mean**2 / variance + log_size - np.log(variance))
-    return np.asarray(mean), variance, np.asarray(left)
+    return mean, variance, left

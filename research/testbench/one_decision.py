@@ -161,12 +161,14 @@ class Forecast:
         layout = FinalLosses.of(posterior).layout(choices)
         rows = np.arange(len(choices))
         law, spread = layout.losses(rows), layout.spread(rows)
-        noise = {name: spread.of_sum(share).T for name, share in SHARES.items()}
-        losses, law = (
+        noise = {
+            name: np.asarray(spread.of_sum(share).T, np.float64) for name, share in SHARES.items()
+        }
+        losses, expected = (
             np.swapaxes(np.asarray(own, np.float64), 1, 2)
             for own in (law + layout.missed(rows), law)
         )
-        return cls(losses, law, noise)
+        return cls(losses, expected, noise)
 
 
 def fitted(study: Study, spec: ModelSpec, seed: int) -> tuple[Posterior, Diagnostics]:

@@ -116,7 +116,8 @@ def one_pair(pair: Pair) -> Outcome:
         value, drawn = weights @ ends, np.tensordot(weights, draws, axes=1)
         places = {name: int((weights @ own).argmin()) for name, own in predictions.items()}
         for name, place in {**places, RULE: _rule(study, held)}.items():
-            row = {"objective": objective, "method": name, "chosen": held[place].name}
+            row: dict[str, Any] = {"objective": objective, "method": name}
+            row["chosen"] = held[place].name
             row["regret"] = float(value[place] - value.min())
             if name == OURS:
                 row["stated"] = float((drawn[:, place] - drawn.min(axis=1)).mean())
@@ -163,15 +164,16 @@ def measured_ends(posterior: Posterior, plan: Study, runs: tuple[Run, ...], seed
         ) -> Floats:
             if knots not in own:
                 normals = generator.standard_normal((*shape, knots))
-                own[knots] = correlated(normals, model.correlation.misfit)
+                drawn = correlated(normals, model.correlation.misfit)
+                own[knots] = np.asarray(drawn, np.float64)
             shared = model.innovations(base, run, knots)
             whole = np.sqrt(1.0 - OWN_SHARE) * shared + np.sqrt(OWN_SHARE) * own[knots]
             return np.asarray(whole[frame.domains.index(curve.domain)])
 
-        drawn = simulate(
+        ends = simulate(
             frame, model.parameters, curves, None, generator, model.correlation, innovations
         )
-        found.append(drawn.loss.T)
+        found.append(ends.loss.T)
     return np.stack(found, axis=-1)
 
 

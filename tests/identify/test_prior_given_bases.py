@@ -110,7 +110,7 @@ def _log_density(
     nothing, one = np.zeros(len(steps)), np.ones(len(steps))
     # The bases are 100,000 steps apart: the fluctuation has long forgotten.
     sizes = {"fluctuation": nothing, "memory": 1.0, "level": nothing, **shared}
-    misfit = curve_covariance(steps, misfit=one, **sizes)  # type: ignore[arg-type]
+    misfit = curve_covariance(steps, misfit=one, **sizes)
     covariance = (
         own["misfit_pt"][:, None, None] ** 2 * misfit
         + own["offset_pt"][:, None, None] ** 2

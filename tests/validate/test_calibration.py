@@ -210,7 +210,8 @@ def test_studies_with_losses_below_0_are_drawn_again_and_counted() -> None:
 
 
 def test_ranks_stay_uniform_where_studies_are_refused_by_their_data() -> None:
-    generator, ranks = np.random.default_rng(7), []
+    generator = np.random.default_rng(7)
+    ranks: list[float] = []
     while len(ranks) < 500:
         mean = generator.standard_normal()
         data = mean + 2.0 * generator.standard_normal(5)

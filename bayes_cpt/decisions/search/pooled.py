@@ -143,9 +143,11 @@ class PooledLayout(Layout):
             As in `Layout.missed`.
         """
         parts = [law.spread(rows, dtype) for law in self.laws]
-        names = ("law", "level", "own", "fluctuation")
-        sizes = {name: _pooled([getattr(part, name) for part in parts]) for name in names}
-        return replace(parts[0], **sizes)
+        law, level, own, fluctuation = (
+            _pooled([getattr(part, name) for part in parts])
+            for name in ("law", "level", "own", "fluctuation")
+        )
+        return Spread(law, level, own, fluctuation, parts[0].correlation)
 
 
 def _pooled(parts: Sequence[Floats]) -> Floats:
