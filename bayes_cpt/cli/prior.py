@@ -74,8 +74,9 @@ def prior(
     r"""Show what a model expects of runs before it has seen a loss.
 
     Prints every prior with its central interval and its reason, and by how much the loss of each run of
-    PLAN is expected to change by the end (in PT, where it ends). The figure shows whole curves: they
-    should look like loss curves, and those of PLAN, where it has losses, should lie inside the bands.
+    PLAN is expected to change by the end (in PT, where it ends). What is expected takes the losses of the
+    bases into account, as a fit does, and no other. The figure shows whole curves: they should look like
+    loss curves, and those of PLAN, where it has losses, should lie inside the bands.
 
     With --elicit, priors are made from statements, and a model with them is written, to be given to
     fit --model: of parameters between = \[0.4, 0.7], of losses falls_by, rises_by or changes_by from the
@@ -156,6 +157,8 @@ def _show_priors(written: Output, name: str, priors: "pd.DataFrame", interval: f
 
 
 def _show_ends(written: Output, plan: "Study", ends: "pd.DataFrame") -> None:
+    from bayes_cpt.identify.prior_predictive import MOST_BELOW_ZERO
+
     what = "change of the loss" if (ends["quantity"] == "change").all() else "loss"
     written.heading(f"What they expect of {plan.name}: the {what} at the last step, nats/token")
     table = columns("run", "on", "step", "lower", "median", "upper", numbers=4)
@@ -168,6 +171,14 @@ def _show_ends(written: Output, plan: "Study", ends: "pd.DataFrame") -> None:
         )
         last = row["run"]
     written.table(table)
+    worst = ends.loc[ends["below_zero"].idxmax()]
+    if worst["below_zero"] > MOST_BELOW_ZERO:
+        written.text(
+            f"In {worst['below_zero']:.1%} of the draws {worst['domain']} of {worst['run']} ends below a "
+            "loss of 0, and these draws are left out: the priors are too wide for such losses. Make "
+            "narrower ones with --elicit.",
+            "yellow",
+        )
 
 
 def _elicit(

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from bayes_cpt.validate.calibration import Verdict
 
 FEWEST = 10
+# Above this share of studies with losses below 0 the priors are at fault.
+MOST_REFUSED = 0.01
+TOO_WIDE = " It should be less than 1 %: the priors are too wide for these losses."
 
 
 def sbc(
@@ -110,6 +113,7 @@ def sbc(
             "simulations": verdict.simulations,
             "failed": verdict.failed,
             "untrusted": verdict.untrusted,
+            "refused": verdict.refused,
             "passed": verdict.passed,
             "problems": list(verdict.problems),
             "quantities": verdict.quantities.to_dict("records"),
@@ -149,6 +153,12 @@ def _show(written: Output, spec: "ModelSpec", design: "Study", verdict: "Verdict
         f"their diagnostics, {verdict.untrusted} do not (their ranks count as well), {verdict.failed} "
         f"failed. Truths are ranked among {RANKED} posterior draws."
     )
+    if verdict.refused > 0:
+        written.text(
+            f"{verdict.refused:.1%} of the studies that the priors made held a loss below 0 and were drawn "
+            "again, truth and losses together: that leaves ranks uniform."
+            + (TOO_WIDE if verdict.refused > MOST_REFUSED else "")
+        )
     counts = {word: int((judged["verdict"] == word).sum()) for word in (HOLDS, EDGE, FAILS)}
     written.text(
         f"Of {len(judged)} quantities {counts[HOLDS]} hold, {counts[EDGE]} are at the edge of their own "

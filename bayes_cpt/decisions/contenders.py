@@ -95,9 +95,11 @@ class Contenders:
         layout = valuation.model.layout(candidates)
         rows = np.arange(len(candidates))
         law, spread = layout.losses(rows), layout.spread(rows)
-        losses = law + layout.missed(rows)
-        values = valuation.changes(candidates, losses)
-        starts = np.broadcast_to(valuation.start(candidates), losses.shape)
+        missed = layout.missed(rows)
+        losses = law + missed
+        values = valuation.moved(candidates, valuation.changes(candidates, law), missed)
+        starts = valuation.start(candidates) + valuation.start_missed(candidates)
+        starts = np.broadcast_to(starts, losses.shape)
         # The best are known in single precision, and under constraints some draw may do better without.
         regrets = np.maximum(values - np.minimum(best, values.min(axis=0)), 0.0)
         breaches = valuation.breaches(candidates, law, spread)

@@ -41,7 +41,8 @@ class Front:
         allowed = np.flatnonzero(keep)
         rows = allowed[nondominated(*search.losses[:, allowed])]
         chosen = search.candidates.take(rows[_spread(search.losses[:, rows])])
-        return cls(chosen, valuation.model.expected(chosen), valuation.start(chosen))
+        starts = valuation.start(chosen) + valuation.start_missed(chosen)
+        return cls(chosen, valuation.model.expected(chosen), starts)
 
 
 def _spread(losses: Floats) -> Ints:

@@ -107,6 +107,8 @@ class Valuation:
     def start(self, candidates: Candidates) -> Floats:
         """Return the losses that changes are counted from, shape (domains, candidates or 1, draws).
 
+        The law's where nobody measured them: `start_missed` says how far they may lie off it.
+
         Parameters
         ----------
         candidates : Candidates
@@ -142,6 +144,27 @@ class Valuation:
         """
         return self.combination.sizes(candidates, spread, single_run=single_run)
 
+    def start_level(self, candidates: Candidates) -> Floats:
+        """Return the sd of what changes are counted from about `start`, of its shape; 0 if measured."""
+        if self.reference is not None:
+            return self._reference_level[:, None]
+        return self.model.base_levels(candidates.bases)[:, candidates.base]
+
+    def start_missed(self, candidates: Candidates) -> Floats:
+        """Return draws of how far what changes are counted from lies off `start`, of its shape.
+
+        The level of bases that nobody measured: the one that `Layout.missed` has in runs from them.
+        """
+        found = self.start_level(candidates) * self.model.levels[:, None]
+        # A single draw is a law, not a sample that has a mean.
+        return found - found.mean(axis=-1, keepdims=True) if found.shape[-1] > 1 else found
+
+    @cached_property
+    def _reference_level(self) -> Floats:
+        if self.reference is None:
+            return np.zeros_like(self.reference_losses)
+        return self.model.base_levels((self.reference,))[:, 0]
+
     def values(self, candidates: Candidates, losses: Floats) -> Floats:
         """Return the objective without what changes are counted from, shape (candidates, draws).
 
@@ -169,15 +192,32 @@ class Valuation:
         before = self.before(self.combination, candidates)
         return np.asarray(values - before.astype(values.dtype))
 
-    def moved(self, values: Floats, missed: Floats) -> Floats:
-        """Return values of the law's losses moved by what the law misses, shape of `values`.
+    def moved(self, candidates: Candidates, values: Floats, missed: Floats) -> Floats:
+        """Return changes of the law's losses moved by what the law misses, shape of `values`.
 
         Parameters
         ----------
+        candidates : Candidates
         values : ndarray, shape (candidates, draws)
+            From `changes`.
         missed : ndarray, shape (domains, candidates, draws)
         """
+        if self.objective.measure == "change":
+            missed = missed - self.start_missed(candidates).astype(missed.dtype)
         return np.asarray(values + self.combination.sum(missed))
+
+    def about(self, candidates: Candidates, spread: Spread) -> Spread:
+        """Return what moves the objective about its expectation, as it is measured.
+
+        Parameters
+        ----------
+        candidates : Candidates
+        spread : Spread
+            Of their losses.
+        """
+        if self.objective.measure == "absolute":
+            return spread
+        return spread.against(self.start_level(candidates))
 
     def breaches(self, candidates: Candidates, losses: Floats, spread: Spread | None) -> Floats:
         """Return how probably each constraint is broken, shape (constraints, candidates).
@@ -197,7 +237,10 @@ class Valuation:
                 margin = margin - self.before(own, candidates).astype(margin.dtype)
             if spread is None:
                 raise ValueError("constraints need the spread of the losses")
-            sizes = own.sizes(candidates, spread, single_run=constraint.kind == "new_run").T
+            about = spread
+            if constraint.rise is not None:
+                about = spread.against(self.start_level(candidates))
+            sizes = own.sizes(candidates, about, single_run=constraint.kind == "new_run").T
             threshold = constraint.limit if constraint.rise is None else constraint.rise
             breaches[index] = 1.0 - risk.probability_below(margin.T, threshold or 0.0, sizes)
         return breaches

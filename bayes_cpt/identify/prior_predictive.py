@@ -4,13 +4,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.forecast.derived import last_points, start_loss
 from bayes_cpt.forecast.predict import with_base_losses
+from bayes_cpt.identify.prior_given_bases import above_zero, draw_given_bases
 from bayes_cpt.model.points import reference_of
-from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import ModelSpec
@@ -23,7 +24,11 @@ from bayes_cpt.toml_files import read_toml
 if TYPE_CHECKING:
     import pandas as pd
 
+type Floats = NDArray[np.float64]
+
 DRAWS = 4000
+# More draws than this share below 0, and priors do not look like losses.
+MOST_BELOW_ZERO = 0.01
 
 
 def read_prior_plan(
@@ -84,7 +89,9 @@ def frame_of(spec: ModelSpec, plan: Study) -> Frame:
 def expected_ends(
     frame: Frame, plan: Study, interval: float = 0.9, draws: int = DRAWS, seed: int = 0
 ) -> "pd.DataFrame":
-    """Return where the priors expect the runs of a plan to end.
+    """Return where the priors expect the runs of a plan to end, given the losses of its bases.
+
+    Draws in which a loss ends below 0 are left out (`above_zero`).
 
     Parameters
     ----------
@@ -99,20 +106,21 @@ def expected_ends(
     -------
     DataFrame
         One row per run and validation set. Columns run, domain, step (the last), quantity, lower, median,
-        upper (nats/token). In CPT the quantity is ``change``, of the law's curve from the run's start; in
-        PT, which has no start to compare with, it is ``loss``.
+        upper (nats/token), and below_zero, the share of draws in which the loss ends below 0: above
+        `MOST_BELOW_ZERO` the priors are too wide for these losses. In CPT the quantity is ``change``, of
+        the law's curve from the run's start; in PT, which has no start to compare with, it is ``loss``.
     """
     import pandas as pd
 
     continual = frame.spec.law.continual
     runs = plan.continual_runs if continual else plan.pretraining_runs
     curves = last_points(frame, plan, runs)
-    parameters = draw_priors(frame, draws, seed)
-    # Far in the tails of wide priors a curve may overflow, which quantiles do not mind.
+    parameters = draw_given_bases(frame, plan, draws, seed)
+    # Far in the tails of wide priors a curve may overflow.
     with np.errstate(over="ignore", invalid="ignore"):
-        values = expected_loss(frame, parameters, curves)
-        if continual:
-            values = values - start_loss(frame, parameters, curves)
+        losses = expected_loss(frame, parameters, curves)
+        starts: Floats | float = start_loss(frame, parameters, curves) if continual else 0.0
+    values = (losses - starts)[above_zero(losses)]
     ends = np.quantile(values, [0.5 - interval / 2, 0.5, 0.5 + interval / 2], axis=0)
     return pd.DataFrame(
         {
@@ -123,6 +131,7 @@ def expected_ends(
             "lower": ends[0],
             "median": ends[1],
             "upper": ends[2],
+            "below_zero": 1.0 - (losses > 0.0).mean(axis=0),
         }
     )
 

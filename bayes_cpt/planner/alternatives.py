@@ -35,7 +35,8 @@ class Alternatives:
     ----------
     candidates : Candidates
     losses : ndarray, shape (domains, candidates, draws)
-        The law's expected losses at the last step, nats/token.
+        Expected losses at the last step in each draw, nats/token: the law's, and what it misses as a
+        function of the configuration, whose mean over draws is 0.
     """
 
     candidates: Candidates
@@ -63,7 +64,7 @@ class Alternatives:
         for number, width in enumerate(LOOKS, start=1):
             near = space.around(best, width * spacing, count // 2, seed + number)
             best = _best(model, best.joined(near))
-        return cls(best, model.losses(best))
+        return cls(best, model.expected(best))
 
     def lowest(self, weight: float) -> Floats:
         """Return the lowest balance of each draw, shape (draws,).
@@ -136,7 +137,7 @@ def _bends_up(one: tuple[float, float], two: tuple[float, float], new: tuple[flo
 
 def _best(model: FinalLosses, candidates: Candidates) -> Candidates:
     """Return the candidates that are best in some draw for some weight, or on the front."""
-    blocks = model.map(candidates, lambda block: (block.rows, block.losses))
+    blocks = model.map(candidates, lambda block: (block.rows, block.losses + block.missed()))
     order = np.argsort(np.concatenate([rows for rows, _ in blocks]))
     general, target = np.concatenate([losses for _, losses in blocks], axis=1)[:, order]
     winners = [

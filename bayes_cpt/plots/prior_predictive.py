@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.forecast.predict import default_grid, planned_curves
+from bayes_cpt.identify.prior_given_bases import above_zero, draw_given_bases
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.plots import panels
@@ -33,7 +33,7 @@ def prior_predictive(
     runs: Collection[str] | None = None,
     seed: int = 0,
 ) -> "Figure":
-    """Return a figure of the law's curves under the priors.
+    """Return a figure of the law's curves under the priors given the losses of the bases.
 
     Parameters
     ----------
@@ -67,7 +67,9 @@ def prior_predictive(
         _, curves = planned_curves(source, plan, runs=[run.name for run in shown])
     else:
         curves = frame.curves(study, lambda run, _: default_grid(run.schedule.steps), shown)
-    losses = expected_loss(frame, draw_priors(frame, DRAWS, seed), curves)
+    with np.errstate(over="ignore", invalid="ignore"):
+        losses = expected_loss(frame, draw_given_bases(frame, study, DRAWS, seed), curves)
+    losses = losses[above_zero(losses)]
 
     figure, axes = panels.blocks(frame.domains, len(shown), COLUMNS, (2.4, 1.55))
     columns = min(COLUMNS, len(shown))

@@ -24,7 +24,7 @@ type Progress = Callable[[str, float], None]
 MOST_UNTRUSTED = 0.05
 TABLES = ("ranks",)
 # Columns of the table of ranks that are no quantities.
-NOTES = ("task", "trustworthy", "problems", "attempts")
+NOTES = ("task", "trustworthy", "problems", "attempts", "refused")
 
 
 class _Done(NamedTuple):
@@ -47,6 +47,7 @@ class _Ranked:
             "trustworthy": not found.problems,
             "problems": in_words(found.problems),
             "attempts": found.attempts,
+            "refused": found.refused,
         }
         return _Done(label, pd.DataFrame([row | found.ranks()]))
 
@@ -80,8 +81,8 @@ def simulated_ranks(
     Returns
     -------
     DataFrame
-        A row per simulation: task (its number), trustworthy, problems, attempts, and the rank of each
-        quantity; no rank where the refit failed.
+        A row per simulation: task (its number), trustworthy, problems, attempts, refused (studies drawn
+        before that held a loss below 0), and the rank of each quantity; no rank where the refit failed.
     """
     kept = records or Records.open(None, {}, TABLES)
     tasks = [
@@ -114,6 +115,8 @@ class Verdict:
     simulations, failed, untrusted : int
         All refits; those without draws, which have no ranks; those with draws that miss their diagnostics,
         whose ranks count like the others.
+    refused : float
+        Share of all simulated studies that held a loss below 0, and were drawn again.
     problems : tuple of str
         Why the model is not calibrated, or cannot be said to be; empty where it is.
     """
@@ -122,6 +125,7 @@ class Verdict:
     simulations: int
     failed: int
     untrusted: int
+    refused: float
     problems: tuple[str, ...]
 
     @property
@@ -166,4 +170,6 @@ def verdict(table: "pd.DataFrame", ranked: int = RANKED) -> Verdict:
     bad = judged[judged["verdict"] == FAILS]
     if len(bad):
         problems.append(f"ranks are not uniform: {', '.join(bad['quantity'])}")
-    return Verdict(judged, len(table), failed, untrusted, tuple(problems))
+    again = int(table["refused"].sum())
+    refused = again / (again + len(table))
+    return Verdict(judged, len(table), failed, untrusted, refused, tuple(problems))

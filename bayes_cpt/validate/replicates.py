@@ -16,6 +16,8 @@ from bayes_cpt.validate.design import simulate_setup, with_base_losses
 
 type Floats = NDArray[np.float64]
 
+# Studies drawn before it is given up: the priors then make next to none that could be measured.
+MOST_DRAWN = 200
 # Posterior draws that a truth is ranked among: as many as a short fit has that are about independent.
 RANKED = 100
 # Tuning, draws per chain and accept rate of a refit, and of further attempts where the first falls short:
@@ -37,12 +39,15 @@ class Replicate:
         Why the refit is not to be trusted; empty where it is.
     attempts : int
         Of sampling.
+    refused : int
+        Studies drawn before this one that held a loss that no model can have.
     """
 
     truth: dict[str, float]
     draws: dict[str, Floats]
     problems: tuple[str, ...] = ()
     attempts: int = 1
+    refused: int = 0
 
     def ranks(self) -> dict[str, int | None]:
         """Return how many of its draws lie below the truth of each quantity."""
@@ -85,27 +90,45 @@ class ModelReplicates:
         for_prior, for_data, for_fit, for_end = np.random.SeedSequence(seed).generate_state(4)
         blank = build_setup(self.spec, self.design)
         frame = blank.frame
-        truth = draw_priors(frame, 1, int(for_prior))
-        with np.errstate(over="ignore", invalid="ignore"):
-            setup = simulate_setup(blank, self.design, truth, np.random.default_rng(for_data))
+        truth, setup, refused = self._simulated(blank, int(for_prior), int(for_data))
         true_ends = self._final_losses(setup, truth, int(for_end))
         true_values = _named(frame, truth) | true_ends
         known = {name: float(value[0]) for name, value in true_values.items()}
-        if not np.isfinite(setup.curves.points.loss).all():
-            return Replicate(known, {}, ("the simulated losses are not finite",), 0)
+        if refused >= MOST_DRAWN:
+            problem = f"none of {MOST_DRAWN} simulated studies had finite losses above 0"
+            return Replicate(known, {}, (problem,), 0, refused)
         efforts = tuple(Effort(*effort) for effort in EFFORTS)
         try:
             found = sample(
                 density_of(model_of(setup)), int(for_fit), efforts=efforts, cores=self.cores
             )
         except SamplingError as error:
-            return Replicate(known, {}, (str(error),), 0)
+            return Replicate(known, {}, (str(error),), 0, refused)
         parameters = _thinned(found.values, self.ranked)
         for name, value in truth.items():
             parameters.setdefault(name, np.repeat(value, self.ranked, axis=0))
         ends = self._final_losses(setup, parameters, int(for_end) + 1)
         draws = _named(frame, parameters) | ends
-        return Replicate(known, draws, found.diagnostics.problems, found.attempts)
+        return Replicate(known, draws, found.diagnostics.problems, found.attempts, refused)
+
+    def _simulated(
+        self, blank: Setup, for_prior: int, for_data: int
+    ) -> tuple[dict[str, Floats], Setup, int]:
+        """Return a truth, the study that it made, and how many before it were refused.
+
+        A study with a loss below 0 is one that nobody can measure. Truth and study are drawn again
+        together: whether a study is kept hangs on its losses alone, so that given the losses of one that is
+        kept the truth has the density that the fit says, and ranks stay uniform.
+        """
+        for refused in range(MOST_DRAWN):
+            truth = draw_priors(blank.frame, 1, _seed(for_prior, refused))
+            generator = np.random.default_rng(_seed(for_data, refused))
+            with np.errstate(over="ignore", invalid="ignore"):
+                setup = simulate_setup(blank, self.design, truth, generator)
+            losses = setup.curves.points.loss
+            if np.isfinite(losses).all() and losses.min() > 0.0:
+                return truth, setup, refused
+        return truth, setup, MOST_DRAWN
 
     def _final_losses(
         self, setup: Setup, parameters: dict[str, Floats], seed: int
@@ -124,6 +147,12 @@ class ModelReplicates:
             found[f"final law[{curve.run}, {curve.domain}]"] = drawn.expected[:, i]
             found[f"final loss[{curve.run}, {curve.domain}]"] = drawn.loss[:, i]
         return found
+
+
+def _seed(seed: int, refused: int) -> int:
+    return (
+        seed if refused == 0 else int(np.random.SeedSequence([seed, refused]).generate_state(1)[0])
+    )
 
 
 def _named(frame: Frame, parameters: Mapping[str, Floats]) -> dict[str, Floats]:

@@ -8,10 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.decisions.search.candidates import Candidates
+from bayes_cpt.decisions.search.evaluate import FinalLosses
+from bayes_cpt.landmarks.trials import LawSample
+from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation, SharedMisfit
+from bayes_cpt.model.spec import read_spec
+from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.paper_method import fit_from_many_starts
 from bayes_cpt.validate.printed_law import Inputs, PrintedLaw, inputs_of, observations
-from testbench.short_studies import DOMAINS, LONG, PEAK, RUNS, blank, design
+from testbench.our_areas import PointFit, parameters_at
+from testbench.short_studies import DOMAINS, LONG, MODEL, PEAK, blank, design
 
 type Floats = NDArray[np.float64]
 # Predicts losses of the choices, shape (domains, candidates), from a study and a seed.
@@ -19,6 +25,10 @@ type Predictor = Callable[[Study, int], Floats]
 
 RULE_REPLAY, RULE_PEAK = 0.25, 1.0
 GAUSSIAN_PROCESS_STARTS = 4
+# Of our law, which starts near its priors' centres.
+OUR_STARTS = 6
+# Of a single law nothing is asked that hangs on how alike errors are.
+UNLIKE = ErrorCorrelation(0.0, 0.0)
 
 
 def rule_row(candidates: Candidates) -> int:
@@ -48,12 +58,54 @@ def plug_in(study: Study, seed: int) -> Floats:
     return np.stack(found)
 
 
+def our_plug_in(study: Study, seed: int) -> Floats:
+    """Return the losses of a point estimate of our own law: all that the package has but its posterior."""
+    generator = np.random.default_rng(seed)
+    _, candidates = design()
+    losses = []
+    for domain in DOMAINS:
+        point = PointFit.of(read_spec(MODEL), study, domain, generator, OUR_STARTS)
+        parameters = parameters_at(point.frame, point.best[None])
+        sample = LawSample(point.frame, point.frame.law.coefficients(parameters, np))
+
+        def measured(base: Base, own: str = domain) -> tuple[float | None, ...]:
+            return (study.base_loss(base.name, own),)
+
+        model = FinalLosses(study, sample, parameters, measured, UNLIKE, SharedMisfit(1, 0.0, 1))
+        losses.append(np.asarray(model.losses(candidates)[0, :, 0], np.float64))
+    return np.stack(losses)
+
+
 def gaussian_process(study: Study, seed: int) -> Floats:
     """Return posterior means of Gaussian processes over replay, peak, steps and the base.
 
     Trained on what the CPT runs show past their re-warm-up. The kernel has a linear trend, without which
     nothing could be said of more steps than were measured, a Matérn 5/2 part with a length per input, and
     noise; hyperparameters by maximum marginal likelihood.
+    """
+    _, candidates = design()
+    wanted = np.column_stack(
+        [
+            candidates.column("replay"),
+            np.log(candidates.column("relative_peak")),
+            np.full(len(candidates), np.log(LONG / 1000.0)),
+            np.full(len(candidates), study.base("annealed").loss_potential),
+        ]
+    )
+    return process_losses(study, wanted, PEAK, seed)
+
+
+def process_losses(study: Study, wanted: Floats, peak: float, seed: int) -> Floats:
+    """Return posterior means of Gaussian processes that a study's CPT runs train, shape (domains, wanted).
+
+    Parameters
+    ----------
+    study : Study
+    wanted : ndarray, shape (wanted, 4)
+        Replay, log of peak over `peak`, log of thousands of steps, and loss potential of the base.
+    peak : float
+        Of PT, raw learning rate.
+    seed : int
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.gaussian_process import GaussianProcessRegressor
@@ -64,24 +116,13 @@ def gaussian_process(study: Study, seed: int) -> Floats:
         WhiteKernel,
     )
 
-    _, candidates = design()
-    wanted = np.column_stack(
-        [
-            candidates.column("replay"),
-            np.log(candidates.column("relative_peak")),
-            np.full(len(candidates), np.log(LONG / 1000.0)),
-            np.full(len(candidates), study.base("annealed").loss_potential),
-        ]
-    )
     losses = []
-    for domain in DOMAINS:
+    for domain in (study.general, str(study.target)):
         rows, seen = [], []
-        for run in RUNS[1:]:
+        for run in study.continual_runs:
             steps, measured = study.curve(run.name, domain)
             kept = steps > run.schedule.warmup_steps
-            peak = np.log(run.schedule.peak / PEAK)
-            potential = study.base(str(run.base)).loss_potential
-            rows += [(run.replay, peak, np.log(step / 1000.0), potential) for step in steps[kept]]
+            rows += [process_inputs(study, run, step, peak) for step in steps[kept]]
             seen += list(measured[kept])
         kernel = (
             ConstantKernel(1.0, (1e-3, 1e3)) * Matern([1.0] * 4, (1e-1, 1e2), nu=2.5)
@@ -102,4 +143,15 @@ def gaussian_process(study: Study, seed: int) -> Floats:
     return np.stack(losses)
 
 
-PREDICTORS: dict[str, Predictor] = {"plug-in": plug_in, "Gaussian process": gaussian_process}
+def process_inputs(study: Study, run: Run, step: float, peak: float) -> tuple[float, ...]:
+    """Return what the Gaussian processes take of a step of a run."""
+    potential = study.base(str(run.base)).loss_potential
+    relative = float(np.log(run.schedule.peak / peak))
+    return (float(run.replay or 0.0), relative, float(np.log(step / 1000.0)), potential or 0.0)
+
+
+PREDICTORS: dict[str, Predictor] = {
+    "plug-in": plug_in,
+    "plug-in, our law": our_plug_in,
+    "Gaussian process": gaussian_process,
+}

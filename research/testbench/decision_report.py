@@ -12,6 +12,8 @@ from testbench.one_decision import OURS
 from testbench.report import markdown_table
 
 BINS = 4
+# Of the reliability curve, which takes all objectives together.
+PARTS = 6
 CONFIDENCE = 0.95
 UNIT = "mnat"
 # Tables and figure are in thousandths of a nat.
@@ -25,10 +27,13 @@ NOTES = {
     "near: probability of being within 5 mnat of the best, and how often that was so. best: of being the "
     "very best. optimum: how often the 90 % interval of the lowest loss held the true one.",
     "bins": "Studies in order of their stated regret, in parts of equal size.",
-    "constraint": "Best choice that keeps P(general loss rises by more than 0.05) <= allowed (for the "
-    "plug-in: whose predicted rise is at most 0.05), for domain-focus. feasible: studies with such a "
-    "choice. binding: of these, where the best choice of all would not have kept it. violated: where one "
-    f"simulated measurement at the end of the chosen run lies above; {CONFIDENCE:.0%} interval.",
+    "near": "Studies and objectives in order of the stated probability of being within 5 mnat of the best, "
+    f"in parts of equal size; {CONFIDENCE:.0%} interval of how often it was so.",
+    "constraint": "Best choice that keeps P(loss rises by more than its limit) <= allowed (for the "
+    "plug-in: whose predicted rise is at most the limit), for domain-focus. loss: the general one, limit "
+    "0.05, or four parts general to one target, limit 0. feasible: studies with such a choice. binding: "
+    "of these, where the best choice of all would not have kept it. violated: where one simulated "
+    f"measurement at the end of the chosen run lies above; {CONFIDENCE:.0%} interval.",
 }
 
 
@@ -82,12 +87,12 @@ def regrets(choices: pd.DataFrame) -> pd.DataFrame:
 def truthfulness(statements: pd.DataFrame) -> pd.DataFrame:
     """Return what was stated of recommendations beside what came true."""
     rows = []
-    for (objective, noise), own in _with_pooled(statements, "noise"):
+    for (objective, form), own in _with_pooled(statements, "form"):
         inside = own["optimum"].between(own["lower"], own["upper"])
         rows.append(
             {
                 "objective": objective,
-                "noise": noise,
+                "truth": form,
                 "studies": len(own),
                 "stated": _plus_minus(own["stated"]),
                 "realised": _plus_minus(own["realised"]),
@@ -136,21 +141,41 @@ def calibration_bins(statements: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def reliability(statements: pd.DataFrame) -> pd.DataFrame:
+    """Return how often choices were near the best, by parts of the probability that was stated.
+
+    Returns
+    -------
+    DataFrame
+        Columns part, choices, stated, near, low, high (the last three shares; ends of an interval).
+    """
+    order = statements.sort_values("stated_near")
+    rows = []
+    for part, places in enumerate(np.array_split(np.arange(len(order)), min(PARTS, len(order)))):
+        here = order.iloc[places]
+        near, low, high = proportion(here["near"])
+        stated = float(here["stated_near"].mean())
+        numbers = {"stated": stated, "near": near, "low": low, "high": high}
+        rows.append({"part": part + 1, "choices": len(here), **numbers})
+    return pd.DataFrame(rows)
+
+
 def kept_constraints(constraints: pd.DataFrame) -> pd.DataFrame:
     """Return how often the best choices that keep a constraint broke it, beside what was stated."""
     rows = []
-    for (allowed, method), all_noises in constraints.groupby(["allowed", "method"], sort=False):
-        parts = [("all", all_noises), *all_noises.groupby("noise")]
-        for noise, own in parts:
+    kinds = constraints.groupby(["loss", "allowed", "method"], sort=False)
+    for (loss, allowed, method), every in kinds:
+        for form, own in [("all", every), *every.groupby("form")]:
             tried = own.dropna(subset="violated")
             if tried.empty:
                 continue
             stated = tried["stated"].mean()
             rows.append(
                 {
+                    "loss": loss,
                     "allowed": f"{allowed:.0%}",
                     "method": method,
-                    "noise": noise,
+                    "truth": form,
                     "feasible": f"{len(tried)} of {len(own)}",
                     "binding": f"{tried['binding'].mean():.0%}",
                     "stated": "" if np.isnan(stated) else f"{stated:.1%}",
@@ -170,26 +195,30 @@ def markdown(tables: dict[str, pd.DataFrame]) -> str:
     fits = (
         f"{len(log)} fits: worst R-hat {log['rhat'].median():.3f} in the median and "
         f"{log['rhat'].max():.3f} at most, fewest effective draws {log['ess'].median():.0f} in the median, "
-        f"{(log['divergences'] > 0).mean():.0%} with divergences. Seconds: "
+        f"{log['trustworthy'].mean():.0%} meet the contract. Seconds: "
         + ", ".join(f"{name.removeprefix('seconds ')} {own:.0f}" for name, own in seconds.items())
     )
     parts = ["# Decisions on simulated studies", NOTES["regret"], markdown_table(regrets(choices))]
-    for noise, own in choices.groupby("noise"):
-        parts += [f"Noise: {noise}", markdown_table(regrets(own))]
+    for form, own in choices.groupby("form", sort=False):
+        parts += [f"Truths of the form: {form}", markdown_table(regrets(own))]
     parts += [NOTES["statement"], markdown_table(truthfulness(statements))]
     parts += [f"{NOTES['bins']} In {UNIT}.", markdown_table(bins)]
+    curve = reliability(statements)
+    shares = {name: curve[name].map("{:.1%}".format) for name in ("stated", "near", "low", "high")}
+    parts += [NOTES["near"], markdown_table(curve.assign(**shares))]
     parts += [NOTES["constraint"], markdown_table(kept_constraints(tables["constraints"])), fits]
     return "\n\n".join(parts) + "\n"
 
 
 @styled
 def figure(tables: dict[str, pd.DataFrame]) -> Figure:
-    """Return regret by method, stated against realised regret, and constraints."""
-    drawn = new_figure(10.0, 3.8)
-    left, middle, right = drawn.subplots(1, 3, width_ratios=(1.5, 1.0, 1.0))
+    """Return regret by method, stated against realised regret, reliability, and constraints."""
+    drawn = new_figure(10.0, 7.6)
+    (left, right), (below, last) = drawn.subplots(2, 2)
     _draw_regrets(left, tables["choices"])
-    _draw_bins(middle, tables["statements"])
-    _draw_constraints(right, tables["constraints"])
+    _draw_bins(right, tables["statements"])
+    _draw_reliability(below, tables["statements"])
+    _draw_constraints(last, tables["constraints"])
     return drawn
 
 
@@ -247,8 +276,23 @@ def _draw_bins(axes: Axes, statements: pd.DataFrame) -> None:
     dress(axes)
 
 
+def _draw_reliability(axes: Axes, statements: pd.DataFrame) -> None:
+    curve = reliability(statements)
+    near = curve["near"].to_numpy()
+    reach = [near - curve["low"], curve["high"] - near]
+    axes.errorbar(curve["stated"], near, reach, fmt="o", ms=4, lw=0.8, color=PALETTE[0])
+    axes.plot([0.0, 1.0], [0.0, 1.0], color=GREY, lw=0.8, zorder=0)
+    axes.set_xlabel("stated probability of being within 5 mnat of the best")
+    axes.set_ylabel("how often it was so, with 95 % interval")
+    axes.set_xlim(0.0, 1.0)
+    axes.set_ylim(0.0, 1.0)
+    axes.set_title(f"Reliability of what {OURS} states")
+    dress(axes)
+
+
 def _draw_constraints(axes: Axes, constraints: pd.DataFrame) -> None:
-    for index, (method, own) in enumerate(constraints.groupby("method", sort=False)):
+    kinds = constraints.groupby(["method", "loss"], sort=False)
+    for index, ((method, loss), own) in enumerate(kinds):
         tried = own.dropna(subset="violated")
         for side, (allowed, part) in enumerate(tried.groupby("allowed")):
             share, low, high = proportion(part["violated"])
@@ -261,7 +305,7 @@ def _draw_constraints(axes: Axes, constraints: pd.DataFrame) -> None:
                 ms=4,
                 lw=0.8,
                 color=PALETTE[index],
-                label=str(method) if side == 0 else None,
+                label=f"{method}, {loss}" if side == 0 else None,
             )
     axes.plot([0.0, 0.3], [0.0, 0.3], color=GREY, lw=0.8, zorder=0)
     axes.set_xlabel("stated (plug-in: allowed) probability")
@@ -269,5 +313,5 @@ def _draw_constraints(axes: Axes, constraints: pd.DataFrame) -> None:
     _legend_below(axes)
     axes.set_xlim(0.0, 0.3)
     axes.set_ylim(0.0, 1.0)
-    axes.set_title("General loss above its limit")
+    axes.set_title("Losses above their limits")
     dress(axes)

@@ -27,12 +27,18 @@ class Labelled(Protocol):
         """Its place."""
 
 
-def worlds(count: int, seed: int, word: str, noises: Sequence[str] = tuple(NOISES)) -> list[Task]:
+def worlds(
+    count: int,
+    seed: int,
+    word: str,
+    noises: Sequence[str] = tuple(NOISES),
+    forms: Sequence[str] = ("law",),
+) -> list[Task]:
     """Return true laws to simulate, all kinds of truth and noise in turn; seeds come from the word."""
-    found, kinds = [], list(itertools.product(SHIFTS, noises))
+    found, kinds = [], list(itertools.product(SHIFTS, noises, forms))
     for number in range(count):
-        shift, noise = kinds[number % len(kinds)]
-        found.append(Task(str(number), shift, noise, task_seed(seed, f"{word} {number}")))
+        shift, noise, form = kinds[number % len(kinds)]
+        found.append(Task(str(number), shift, noise, task_seed(seed, f"{word} {number}"), form))
     return found
 
 

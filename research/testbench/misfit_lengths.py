@@ -68,7 +68,7 @@ def outcomes(
         values = law
         if misfit is not None:
             layout = replace(model, misfit=misfit).layout(choices)
-            values = valuation.moved(law, layout.missed(rows))
+            values = valuation.moved(choices, law, layout.missed(rows))
         regret = values[chosen] - values.min(axis=0)
         found.append(
             {

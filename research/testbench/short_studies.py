@@ -31,7 +31,10 @@ type Noise = Callable[[Frame, Parameters, Curves, np.random.Generator], Floats]
 
 # What is fitted, and the law that truths follow.
 MODEL = "cpt-replay"
-TRUE_LAW = Path(__file__).with_name("true-law.toml")
+# Ours in all but the areas, the printed one, and one whose replay factor and approach are not ours.
+FORMS = {
+    name: Path(__file__).with_name(f"true-{name}.toml") for name in ("law", "printed", "mixing")
+}
 DOMAINS = ("general", "target")
 PEAK, FINAL_SHARE, WARMUP_SHARE = 2e-4, 0.1, 0.1
 SHORT, LONG = 2000, 10_000
@@ -88,13 +91,19 @@ def measured_steps(run: Run, domain: str) -> tuple[int, ...]:
 
 
 @cache
-def design() -> tuple[Frame, Candidates]:
-    """Return the frame of all such studies, which depends on schedules only, and the choices."""
+def design(form: str = "law") -> tuple[Frame, Candidates]:
+    """Return the frame of all such studies, which depends on schedules only, and the choices.
+
+    Parameters
+    ----------
+    form : str
+        Of the true law, a key of `FORMS`.
+    """
     rows = [(run.name, run.schedule.steps, domain, 3.0) for run in RUNS for domain in DOMAINS]
     losses = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
     study = Study("design", *DOMAINS, BASES, RUNS, losses)
     space = SearchSpace.of(SPACE, study)
-    return build_setup(read_spec(TRUE_LAW), study).frame, space.sample(space.combinations, 0)
+    return build_setup(read_spec(FORMS[form]), study).frame, space.sample(space.combinations, 0)
 
 
 def package_noise(

@@ -38,7 +38,7 @@ UNPRINTED = {
     "offset_time": (0.03, 0.03),
     "misfit_replay": (0.7, 0.7),
 }
-# Drawn from their priors: how replay enters.
+# Drawn from their priors, as far as a form has them: how replay enters.
 REPLAY = (
     "gain_replay",
     "replay_onset",
@@ -46,6 +46,7 @@ REPLAY = (
     "saturation_rate",
     "saturation_exponent",
     "replay_rate",
+    "replay_curvature",
 )
 
 
@@ -69,7 +70,7 @@ def draw_truth(frame: Frame, shift: str, generator: np.random.Generator) -> Para
     Parameters
     ----------
     frame : Frame
-        Of the study's design, under `testbench.short_studies.TRUE_LAW`.
+        Of the study's design, under one of `testbench.short_studies.FORMS`.
     shift : str
         A key of `printed.COEFFICIENTS`.
     generator : numpy.random.Generator
@@ -95,4 +96,6 @@ def draw_truth(frame: Frame, shift: str, generator: np.random.Generator) -> Para
     found |= {name: np.array(own) * spread(RESIDUAL_SPREAD, 2) for name, own in RESIDUALS.items()}
     found = {name: np.asarray(own)[None] for name, own in found.items()}
     priors = draw_priors(frame, 1, int(generator.integers(2**31)))
-    return found | {name: priors[name] for name in REPLAY}
+    drawn = REPLAY if "shift_exponent" in priors else (*REPLAY, "shift_rate")
+    found |= {name: priors[name] for name in drawn if name in priors}
+    return {name: found[name] for name in priors}

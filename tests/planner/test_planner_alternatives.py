@@ -29,7 +29,7 @@ def test_what_is_kept_is_as_good_as_all_that_was_looked_at() -> None:
     from bayes_cpt.decisions.search.search_space import SearchSpace
 
     space = SearchSpace.of(controls.space(3000), lab())
-    every = model.losses(space.sample(CANDIDATES, 0))
+    every = model.expected(space.sample(CANDIDATES, 0))
     for weight in (0.0, 0.25, 0.5, 1.0):
         lowest = (weight * every[0] + (1 - weight) * every[1]).min(axis=0)
         assert np.all(few.lowest(weight) <= lowest + 1e-4)

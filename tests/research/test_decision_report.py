@@ -10,6 +10,7 @@ from testbench.decision_report import (
     mean_and_error,
     proportion,
     regrets,
+    reliability,
     truthfulness,
 )
 from testbench.one_decision import OURS
@@ -23,8 +24,8 @@ def tables() -> dict[str, pd.DataFrame]:
     """Return tables in which regrets are whole numbers of mnat."""
     choices, statements, constraints = [], [], []
     for task in range(TASKS):
-        noise = ("package", "smooth")[task % 2]
-        place = {"task": str(task), "noise": noise, "shift": "moderate"}
+        form = ("law", "printed")[task % 2]
+        place = {"task": str(task), "form": form, "noise": "shared", "shift": "moderate"}
         for objective in ("domain-focus", "balanced"):
             for number, method in enumerate(METHODS):
                 regret = 0.0 if method == "oracle" else 0.001 * (number + 1) * (task + 1)
@@ -38,7 +39,7 @@ def tables() -> dict[str, pd.DataFrame]:
                     "realised": 0.002 * task,
                     "stated_best": 0.25,
                     "best": task < 3,
-                    "stated_near": 0.5,
+                    "stated_near": 0.25 if task < 6 else 0.75,
                     "near": task < 6,
                     "optimum": 2.0,
                     "lower": 1.9 if task else 2.1,
@@ -48,13 +49,19 @@ def tables() -> dict[str, pd.DataFrame]:
             )
         for allowed in (0.1, 0.25):
             for method in (OURS, "plug-in"):
-                row = {"allowed": allowed, "method": method, **place}
+                row = {"loss": "general", "allowed": allowed, "method": method, **place}
                 if task > 1:
                     stated = 0.9 * allowed if method == OURS else np.nan
                     violated = float(task == 2)
                     row |= {"stated": stated, "violated": violated, "binding": 1.0}
                 constraints.append(row)
-    log = {"rhat": 1.01, "ess": 300.0, "divergences": 0, f"seconds {OURS}": 5.0}
+    log = {
+        "rhat": 1.01,
+        "ess": 300.0,
+        "divergences": 0,
+        "trustworthy": True,
+        f"seconds {OURS}": 5.0,
+    }
     return {
         "choices": pd.DataFrame(choices),
         "statements": pd.DataFrame(statements),
@@ -77,7 +84,7 @@ def test_regrets_are_paired_by_study(tables: dict[str, pd.DataFrame]) -> None:
 
 
 def test_statements_lie_beside_what_came(tables: dict[str, pd.DataFrame]) -> None:
-    found = truthfulness(tables["statements"]).set_index(["objective", "noise"])
+    found = truthfulness(tables["statements"]).set_index(["objective", "truth"])
     row = found.loc[("balanced", "all")]
     assert row["stated"].startswith("5.50 ±")
     assert row["realised"].startswith("11.00 ±")
@@ -86,7 +93,7 @@ def test_statements_lie_beside_what_came(tables: dict[str, pd.DataFrame]) -> Non
     assert row["near"].startswith("50.0%")
     assert row["best"].startswith("25.0%")
     assert row["optimum in 90 %"].startswith("91.7%")
-    assert found.loc[("balanced", "package"), "studies"] == TASKS // 2
+    assert found.loc[("balanced", "law"), "studies"] == TASKS // 2
 
 
 def test_bins_hold_equal_parts_in_order(tables: dict[str, pd.DataFrame]) -> None:
@@ -98,9 +105,19 @@ def test_bins_hold_equal_parts_in_order(tables: dict[str, pd.DataFrame]) -> None
     np.testing.assert_allclose(own["error"], 0.001 / np.sqrt(3))
 
 
+def test_reliability_is_how_often_what_was_stated_came(tables: dict[str, pd.DataFrame]) -> None:
+    found = reliability(tables["statements"])
+    # Two objectives of twelve studies, in six parts: near in those of which little was stated.
+    np.testing.assert_allclose(found["stated"], [0.25] * 3 + [0.75] * 3)
+    np.testing.assert_allclose(found["near"], [1.0] * 3 + [0.0] * 3)
+    assert found["choices"].tolist() == [4] * 6
+    # Wilson's interval of four in four.
+    assert found["low"][0] == pytest.approx(0.5101, abs=1e-4)
+
+
 def test_studies_without_a_feasible_choice_count_apart(tables: dict[str, pd.DataFrame]) -> None:
     found = kept_constraints(tables["constraints"])
-    row = found.query("allowed == '10%' and method == @OURS and noise == 'all'").iloc[0]
+    row = found.query("allowed == '10%' and method == @OURS and truth == 'all'").iloc[0]
     assert row["feasible"] == f"10 of {TASKS}"
     assert row["stated"] == "9.0%"
     # Wilson's interval of one in ten.
@@ -116,8 +133,13 @@ def test_means_and_shares() -> None:
 
 def test_the_report_and_the_figure_are_whole(tables: dict[str, pd.DataFrame]) -> None:
     report = markdown(tables)
-    for words in ("# Decisions", "Noise: smooth", "| balanced | plug-in | 12 |", "12 fits"):
+    for words in (
+        "# Decisions",
+        "Truths of the form: printed",
+        "| balanced | plug-in | 12 |",
+        "12 fits",
+    ):
         assert words in report
     drawn = figure(tables)
-    assert len(drawn.axes) == 3
+    assert len(drawn.axes) == 4
     check_figure(drawn)

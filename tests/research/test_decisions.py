@@ -19,7 +19,7 @@ FAR = 3.0
 def made_up(task: Task) -> Outcome:
     """Return rows as `one_study` does, without a fit."""
     regret = float(np.random.default_rng(task.seed).exponential(0.01))
-    place = {"shift": task.shift, "noise": task.noise}
+    place = {"form": task.form, "shift": task.shift, "noise": task.noise}
     methods = {OURS: regret, PLUG_IN: 2.0 * regret, "oracle": 0.0}
     rows = {
         "choices": [
@@ -34,12 +34,15 @@ def made_up(task: Task) -> Outcome:
             for name in OBJECTIVES
         ],
         "constraints": [
-            {"allowed": constraint.probability, "method": method}
+            {"loss": constraint.domain, "allowed": constraint.probability, "method": method}
             | {"stated": 0.1, "violated": 0.0, "binding": 1.0}
             for constraint in CONSTRAINTS
             for method in (OURS, PLUG_IN)
         ],
-        "studies": [{"rhat": 1.0, "ess": 500.0, "divergences": 0, f"seconds {OURS}": 1.0}],
+        "studies": [
+            {"rhat": 1.0, "ess": 500.0, "divergences": 0}
+            | {"trustworthy": True, f"seconds {OURS}": 1.0}
+        ],
     }
     tables = {name: pd.DataFrame(own).assign(**place) for name, own in rows.items()}
     return Outcome(task.label, tables)
@@ -71,10 +74,11 @@ def test_the_command_reports_and_goes_on_where_it_was(
 
 def test_studies_are_of_all_kinds_and_their_seeds_are_their_own() -> None:
     found = tasks(8, 1)
-    noises = ("package", "smooth", "shared")
-    assert {(task.shift, task.noise) for task in found[:6]} == {
-        (shift, noise) for shift in ("moderate", "strong") for noise in noises
+    forms = ("law", "printed", "mixing")
+    assert {(task.shift, task.form) for task in found[:6]} == {
+        (shift, form) for shift in ("moderate", "strong") for form in forms
     }
+    assert {task.noise for task in found} == {"shared"}
     assert len({task.seed for task in found}) == 8
     assert found[:5] == tasks(5, 1)
     assert found[0].seed != tasks(1, 2)[0].seed
@@ -82,13 +86,16 @@ def test_studies_are_of_all_kinds_and_their_seeds_are_their_own() -> None:
 
 @pytest.mark.slow
 def test_decisions_have_the_lowest_regret_and_say_how_much() -> None:
-    """Less regret than any other method; stated regret and probabilities as they come."""
+    """Less regret than any other method; stated regret and probabilities as they come.
+
+    Of truths of our own law's form with the lab's misfit: docs/decisions.md says how it stands with others.
+    """
     pytest.importorskip("sklearn")
     tables = decide_all(STUDIES, seed=0, jobs=2)
     logging.getLogger(__name__).info(markdown(tables))
     choices = tables["choices"].groupby(["objective", "method"])["regret"].mean().unstack()
     others = choices.drop(columns=[OURS, "oracle"])
-    assert others.shape == (len(OBJECTIVES), 3)
+    assert others.shape == (len(OBJECTIVES), 4)
     for objective, own in tables["choices"].groupby("objective"):
         assert choices.loc[objective, OURS] < others.loc[objective].min(), objective
         wide = own.pivot(index="task", columns="method", values="regret")
@@ -101,7 +108,7 @@ def test_decisions_have_the_lowest_regret_and_say_how_much() -> None:
         inside = own["optimum"].between(own["lower"], own["upper"])
         assert proportion(inside)[2] > 0.9, objective
     constraints = tables["constraints"].query("method == @OURS").dropna(subset="violated")
-    for allowed, own in constraints.groupby("allowed"):
+    for (_, allowed), own in constraints.groupby(["loss", "allowed"]):
         _, low, high = proportion(own["violated"])
         assert low < allowed, allowed
         assert low < own["stated"].mean() < high, allowed

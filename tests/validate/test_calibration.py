@@ -187,3 +187,37 @@ def test_a_fit_that_cannot_be_sampled_is_a_failed_replicate(
     assert found.draws == {}
     assert found.problems == ("The density is not finite.",)
     assert set(found.ranks().values()) == {None}
+
+
+def test_studies_with_losses_below_0_are_drawn_again_and_counted() -> None:
+    spec = read_spec("pretrain")
+    level = spec.priors["reference_loss"]
+    # Half of all studies would lie below 0.
+    low = level.model_copy(update={"every": level.of(None).moved(0.0, 1.0)})
+    spec = spec.model_copy(update={"priors": spec.priors | {"reference_loss": low}})
+    design = design_study(lab().subset(["pt_trunk"]), spec, points=4)
+    found = [
+        ModelReplicates(spec, design)._simulated(build_setup(spec, design), seed, seed + 1)
+        for seed in range(12)
+    ]
+    assert all((setup.curves.points.loss > 0).all() for _, setup, _ in found)
+    assert all(truth["reference_loss"].size == 1 for truth, _, _ in found)
+    refused = [again for _, _, again in found]
+    assert min(refused) == 0
+    assert max(refused) > 0
+    table = simulated_ranks(NormalMean(), 30, pool=HERE).assign(refused=[1] * 10 + [0] * 20)
+    assert verdict(table).refused == 0.25
+
+
+def test_ranks_stay_uniform_where_studies_are_refused_by_their_data() -> None:
+    generator = np.random.default_rng(7)
+    ranks: list[float] = []
+    while len(ranks) < 500:
+        mean = generator.standard_normal()
+        data = mean + 2.0 * generator.standard_normal(5)
+        if data.min() < -2.0:
+            continue
+        precision = 1.0 + 5 / 4.0
+        draws = data.sum() / 4.0 / precision + generator.standard_normal(RANKED) / precision**0.5
+        ranks.append((np.sum(draws < mean) + 0.5) / (RANKED + 1))
+    assert kstest(ranks, "uniform").pvalue > 1e-3

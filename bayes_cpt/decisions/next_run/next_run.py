@@ -204,7 +204,7 @@ def _values(valuation: Valuation, candidates: Candidates) -> Floats:
     def keep(block: Block) -> None:
         chosen = candidates.take(block.rows)
         law = valuation.changes(chosen, block.losses)
-        values[:, block.rows] = valuation.moved(law, block.missed()).T
+        values[:, block.rows] = valuation.moved(chosen, law, block.missed()).T
 
     valuation.model.map(candidates, keep)
     return values

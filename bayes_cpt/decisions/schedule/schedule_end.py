@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.decisions.schedule.multi_power_match import BETA, GAMMA, MultiPowerMatch
+from bayes_cpt.decisions.search.base_table import BaseTable
 from bayes_cpt.decisions.search.evaluate import FinalLosses
-from bayes_cpt.decisions.search.layout import BaseTable
 from bayes_cpt.forecast.columns import Columns
 from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.laws.law import SHARED

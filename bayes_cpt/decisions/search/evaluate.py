@@ -8,8 +8,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.decisions.search.base_table import BaseTable, Losses
 from bayes_cpt.decisions.search.candidates import Candidates
-from bayes_cpt.decisions.search.layout import BaseTable, Block, Layout, Losses
+from bayes_cpt.decisions.search.layout import Block, Layout
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.forecast.error_correlation import error_correlation
 from bayes_cpt.forecast.third_sets.weights import ThirdSet, third_sets
@@ -127,6 +128,20 @@ class FinalLosses:
         bases : tuple of Base
         """
         return BaseTable.of(self.sample, bases, [self.measured(base) for base in bases])
+
+    @property
+    def levels(self) -> Floats:
+        """How far a base that nobody measured lies off the law, over its sd, shape (domains, draws)."""
+        return self.misfit.levels
+
+    def base_levels(self, bases: tuple[Base, ...]) -> Floats:
+        """Return the sd of the loss of bases about the law's, 0 where measured, (domains, bases, draws).
+
+        Parameters
+        ----------
+        bases : tuple of Base
+        """
+        return self.bases(bases).unmeasured(self.sample.frame, self.parameters, bases)
 
     def layout(self, candidates: Candidates) -> Layout:
         """Return candidates laid out for the law; for few of them, it gives losses in double precision.

@@ -12,14 +12,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.decisions.search.base_table import BaseTable
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.forecast.columns import Bases, Columns
-from bayes_cpt.landmarks.trials import LawSample, Trial
+from bayes_cpt.landmarks.trials import LawSample
 from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.laws.law import gather
-from bayes_cpt.laws.phase_areas import transfer_state
 from bayes_cpt.laws.schedule_batch import Ends
-from bayes_cpt.model.misfit.base_level import kept_level, unmeasured_level
+from bayes_cpt.model.misfit.base_level import kept_level
 from bayes_cpt.model.misfit.discrepancy import (
     OWN_SHARE,
     Combined,
@@ -29,12 +29,9 @@ from bayes_cpt.model.misfit.discrepancy import (
     variance_of_sum,
 )
 from bayes_cpt.model.residuals import ONSET_SHARE, Placed, Scales, predictive_parts, unit_ramps
-from bayes_cpt.study.runs import Base
-from bayes_cpt.study.schedules import constant
 
 type Floats = NDArray[np.floating]
 type Ints = NDArray[np.int64]
-type Losses = tuple[float | None, ...]
 
 SINGLE = np.float32
 
@@ -68,6 +65,9 @@ class Spread:
     ----------
     law : ndarray, shape (domains, candidates, draws)
         Of what the law misses, which would come again in a run of the same configuration.
+    level : ndarray, shape (domains, candidates, draws)
+        Of what is left at the end of the level of a base that nobody measured, less that of what a loss is
+        counted from: all such bases lie off the law alike.
     own : ndarray, shape (domains, candidates, draws)
         Of what it misses of the single run.
     fluctuation : ndarray, shape (domains, candidates, draws)
@@ -77,13 +77,24 @@ class Spread:
     """
 
     law: Floats
+    level: Floats
     own: Floats
     fluctuation: Floats
     correlation: ErrorCorrelation
 
+    def against(self, level: Floats) -> Self:
+        """Return the sizes of what moves a rise from losses that are themselves not known.
+
+        Parameters
+        ----------
+        level : ndarray, shape (domains, candidates or 1, draws)
+            Sd of what the rise is counted from, of a base that nobody measured; 0 of a measured one.
+        """
+        return replace(self, level=self.level - level.astype(self.level.dtype))
+
     def single_run(self) -> Floats:
         """Return the sd of each loss of a single run, shape (domains, candidates, draws)."""
-        return np.sqrt(self.law**2 + self.chance() ** 2)
+        return np.sqrt(self.law**2 + self.level**2 + self.chance() ** 2)
 
     def chance(self) -> Floats:
         """Return the sd of each loss of a run about its configuration's, shape of `own`."""
@@ -113,69 +124,11 @@ class Spread:
             Whether what is the run's own counts, or the expected loss is asked for.
         """
         alike = self.correlation
-        parts = [(self.law, alike.misfit)]
+        parts = [(self.law, alike.misfit), (self.level, alike.misfit)]
         if single_run:
             parts += [(self.own, alike.misfit), (self.fluctuation, alike.fluctuation)]
         variance = sum(variance_of_sum(sizes, share, weights) for sizes, share in parts)
         return np.sqrt(np.maximum(variance, 0.0))
-
-
-@dataclass(frozen=True, eq=False)
-class BaseTable:
-    """What the law says of some bases at the transfer.
-
-    Parameters
-    ----------
-    start : ndarray, shape (bases,)
-        Learning rate that S2_pt counts from, raw LR.
-    log_peak : ndarray, shape (bases,)
-        Log of the highest learning rate of PT, as a share of the reference one.
-    level : ndarray, shape (bases, draws)
-        Level of the learning rate at the end of PT, raw LR.
-    loss, offset : ndarray, shape (domains, bases, draws)
-        What was measured, else the law's loss; and how far it lies above the law's.
-    known : ndarray of bool, shape (domains, bases)
-        Whether it was measured.
-    forward : ndarray, shape (bases, power nodes)
-        S1_pt at each node of rho, 0 of an unknown base.
-    initial : ndarray, shape (bases, momentum nodes)
-        Level before the first step of CPT at each node of lambda.
-    """
-
-    start: Floats
-    log_peak: Floats
-    level: Floats
-    loss: Floats
-    offset: Floats
-    known: NDArray[np.bool_]
-    forward: NDArray[np.float64]
-    initial: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, sample: LawSample, bases: tuple[Base, ...], measured: list[Losses]) -> Self:
-        """Return the table of bases with their measured losses, None where there is none."""
-        frame, coefficients = sample.frame, sample.coefficients
-        step = constant(1, frame.reference.learning_rate)
-        trials = [
-            Trial(base.schedule, step, 0.0, losses)
-            for base, losses in zip(bases, measured, strict=True)
-        ]
-        _, points = sample.points(trials, [[]] * len(trials))
-        table = (len(bases), len(frame.domains))
-        law = np.asarray(frame.law.loss(points, gather(points, coefficients), np))
-        level, _ = points.learning_rate_levels(coefficients, np)
-        loss = np.where(points.base_known > 0, points.loss, law)
-        states = [transfer_state(base.schedule, sample.form) for base in bases]
-        return cls(
-            start=points.start_pt.reshape(table)[:, 0],
-            log_peak=points.log_peak_pt.reshape(table)[:, 0],
-            level=level.reshape(-1, *table)[..., 0].T,
-            loss=loss.reshape(-1, *table).transpose(2, 1, 0),
-            offset=(loss - law).reshape(-1, *table).transpose(2, 1, 0),
-            known=points.base_known.reshape(table).T > 0,
-            forward=np.array([state.forward for state in states]),
-            initial=np.array([state.initial_levels(sample.form) for state in states]),
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -335,31 +288,25 @@ class Layout:
         misfit = squares[self._lengths[1][rows], None].astype(dtype)
         shape = (len(self.domains), rows.size, self.sample.draws)
         fluctuation, law, own = (np.empty(shape, dtype) for _ in range(3))
+        level = np.zeros(shape, dtype)
         end: Any
         for end in self.ends(rows, dtype):
             known = self.bases.known[end.domain_index, self.candidates.base[rows]]
             floating = (~known)[:, None].astype(dtype)
-            scales = self._scales(end, dtype)
+            scales = replace(self._scales(end, dtype), offset=dtype(0.0))
             if not known.all():
-                scales = replace(scales, offset=self._levels(end, rows, dtype))
+                level[end.domain_index] = self._levels(end, rows, dtype) * floating
             placed = Placed(scales, end.steps, floating, dtype(0.0))
             parts = predictive_parts(placed, placed, dtype(1.0 - OWN_SHARE) * misfit, np)
             for whole, part in zip((fluctuation, law), parts, strict=True):
                 whole[end.domain_index] = np.sqrt(part)
             own[end.domain_index] = np.sqrt(dtype(OWN_SHARE) * misfit) * scales.misfit
-        return Spread(law, own, fluctuation, self.correlation)
+        return Spread(law, level, own, fluctuation, self.correlation)
 
     @cached_property
     def _base_levels(self) -> Floats:
         """The sd of each base's loss if nobody measured it, shape (domains, bases, draws)."""
-        frame, found = self.sample.frame, np.zeros(self.bases.loss.shape)
-        for domain in self.domains:
-            for index, base in enumerate(self.candidates.bases):
-                schedule = base.schedule
-                if schedule is not None and not self.bases.known[domain, index]:
-                    end = (schedule.steps, schedule.final)
-                    found[domain, index] = unmeasured_level(frame, self.parameters, domain, *end)
-        return found
+        return self.bases.unmeasured(self.sample.frame, self.parameters, self.candidates.bases)
 
     def _levels(self, end: Columns, rows: Ints, dtype: Any) -> Floats:
         """Return the sd of what is left at the end of the unknown level of a base."""

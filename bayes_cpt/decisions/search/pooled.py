@@ -7,9 +7,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.decisions.search.base_table import BaseTable
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.evaluate import DRAWS, FinalLosses
-from bayes_cpt.decisions.search.layout import BaseTable, Layout, Spread
+from bayes_cpt.decisions.search.layout import Layout, Spread
 from bayes_cpt.forecast.third_sets.weights import pooled
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.runs import Base
@@ -73,6 +74,20 @@ class PooledLosses(FinalLosses):
         )
         return replace(tables[0], loss=loss, offset=offset)
 
+    def base_levels(self, bases: tuple[Base, ...]) -> Floats:
+        """Return the sd of the loss of bases about each law's, of all laws side by side.
+
+        Parameters
+        ----------
+        bases : tuple of Base
+        """
+        return _pooled([law.base_levels(bases) for law in self.laws])
+
+    @property
+    def levels(self) -> Floats:
+        """How far a base that nobody measured lies off each law, over its sd."""
+        return _pooled([law.levels for law in self.laws])
+
     def layout(self, candidates: Candidates) -> Layout:
         """Return candidates laid out for every law.
 
@@ -130,11 +145,11 @@ class PooledLayout(Layout):
             As in `Layout.missed`.
         """
         parts = [law.spread(rows, dtype) for law in self.laws]
-        law, own, fluctuation = (
+        law, level, own, fluctuation = (
             _pooled([getattr(part, name) for part in parts])
-            for name in ("law", "own", "fluctuation")
+            for name in ("law", "level", "own", "fluctuation")
         )
-        return replace(parts[0], law=law, own=own, fluctuation=fluctuation)
+        return Spread(law, level, own, fluctuation, parts[0].correlation)
 
 
 def _pooled(parts: Sequence[Floats]) -> Floats:

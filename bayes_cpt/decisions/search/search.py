@@ -192,7 +192,7 @@ def _examine(valuation: Valuation, candidates: Candidates, trait: Trait, block: 
     needs_spread = bool(valuation.objective.constraints) or not plain
     spread = block.spread() if needs_spread else None
     values = valuation.changes(candidates, block.losses)
-    whole = valuation.moved(values, block.missed())
+    whole = valuation.moved(candidates, values, block.missed())
     breaches = valuation.breaches(candidates, block.losses, spread)
     excess = (breaches - valuation.allowed[:, None]).max(axis=0, initial=-np.inf)
     means = values.mean(axis=1)
@@ -229,7 +229,8 @@ def _score(
         plain = valuation.values(candidates, losses)
         sizes = valuation.sizes(candidates, spread).T
         return measure.score(plain.T, noise=sizes, reference=valuation.of_run(measure.run))
-    sizes = valuation.sizes(candidates, spread, single_run=trait.new_run).T
+    about = valuation.about(candidates, spread)
+    sizes = valuation.sizes(candidates, about, single_run=trait.new_run).T
     return measure.score(values.T, noise=sizes)
 
 
@@ -237,8 +238,9 @@ def _scores(valuation: Valuation, candidates: Candidates, trait: Trait, best: Fl
     found = np.empty(len(candidates))
 
     def keep(block: Block) -> None:
-        law = valuation.changes(candidates.take(block.rows), block.losses)
-        values = valuation.moved(law, block.missed())
+        chosen = candidates.take(block.rows)
+        law = valuation.changes(chosen, block.losses)
+        values = valuation.moved(chosen, law, block.missed())
         found[block.rows] = trait.measure.score(values.T, best, tolerance=trait.tolerance)
 
     valuation.model.map(candidates, keep)

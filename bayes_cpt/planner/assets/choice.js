@@ -8,20 +8,20 @@ function balance(weight, general, target) {
 
 /**
  * Expected regret of a run's final losses in nats: how far its balance lies above the lowest that the draw
- * allows to any run of as many steps. The run itself is one of them.
+ * allows to any run of as many steps. What the law misses is in the lowest; of the run itself its mean, 0, is.
  */
 function expectedRegret(alternatives, weight, general, target) {
   const { counts, hulls } = alternatives;
   let sum = 0;
   for (let draw = 0, k = 0; draw < counts.length; draw++) {
     const own = balance(weight, general[draw], target[draw]);
-    let lowest = own;
+    let lowest = Infinity;
     for (const last = k + 2 * counts[draw]; k < last; k += 2) {
       lowest = Math.min(lowest, balance(weight, hulls[k], hulls[k + 1]));
     }
     sum += own - lowest;
   }
-  return sum / counts.length;
+  return Math.max(sum / counts.length, 0);
 }
 
 /** Variance of a weighted sum of errors that correlate (bayes_cpt.model.misfit.discrepancy.variance_of_sum). */

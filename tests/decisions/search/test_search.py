@@ -175,7 +175,7 @@ def test_ranges_are_searched_as_well_as_by_a_fine_grid(measure: str) -> None:
     law = valuation.changes(grid, layout.losses(rows))
     sizes = layout.spread(rows).of_sum(valuation.weights, single_run=False)
     wanted = RiskMeasure.parse(measure).score(law.T, noise=sizes.T)
-    values = valuation.moved(law, layout.missed(rows))
+    values = valuation.moved(grid, law, layout.missed(rows))
     assert found.scores.min() <= wanted.min() + 2e-4
     assert (found.best <= values.min(axis=0) + 2e-3).all()
     assert np.mean(found.best - values.min(axis=0)) < 2e-4

@@ -1,0 +1,82 @@
+"""What changes are counted from, where nobody measured it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from synthetic import lab, lab_posterior
+
+from bayes_cpt.decisions.objective import Constraint, read_objective
+from bayes_cpt.decisions.search.candidates import Candidates
+from bayes_cpt.decisions.search.evaluate import FinalLosses
+from bayes_cpt.decisions.search.search_space import SearchSpace
+from bayes_cpt.decisions.space import read_space
+from bayes_cpt.decisions.valuation import Valuation
+from bayes_cpt.model.misfit.base_level import unmeasured_level
+from bayes_cpt.study.runs import Base
+from bayes_cpt.study.schedules import constant, linear
+
+type Floats = NDArray[np.float64]
+
+FRESH = Base("fresh", 10_000, linear(300, 0.0, 2e-3) + constant(9700, 2e-3))
+RISE = Constraint(domain="general", rise=0.02, probability=0.5)
+GOAL = read_objective("balanced").model_copy(update={"constraints": (RISE,), "reference": "own"})
+
+
+def valued(base: Base | None) -> tuple[Valuation, Candidates]:
+    """Return runs of a few lengths, from a base of the study or from one that nobody measured."""
+    model = FinalLosses.of(lab_posterior(), 400)
+    limits = read_space({"bases": "stable_12k", "replay": [0.0, 0.5], "steps": [2, 3000]})
+    space = SearchSpace.of(limits, lab())
+    candidates = space.sample(space.combinations, 0)
+    if base is not None:
+        candidates = replace(candidates, bases=(base,))
+    return Valuation.of(model, GOAL, space), candidates
+
+
+def test_of_a_measured_base_nothing_is_added() -> None:
+    valuation, candidates = valued(None)
+    assert not valuation.start_level(candidates).any()
+    assert not valuation.start_missed(candidates).any()
+    layout, rows = valuation.model.layout(candidates), np.arange(len(candidates))
+    assert not layout.spread(rows).level.any()
+
+
+def test_the_level_of_an_unmeasured_base_is_in_its_start_and_in_its_runs() -> None:
+    """After two steps hardly anything has changed: the rise cannot be as unsure as the base."""
+    valuation, candidates = valued(FRESH)
+    model, rows = valuation.model, np.arange(len(candidates))
+    layout = model.layout(candidates)
+    law, missed = layout.losses(rows), layout.missed(rows)
+    assert FRESH.schedule is not None
+    level = unmeasured_level(
+        model.sample.frame, model.parameters, 0, FRESH.schedule.steps, FRESH.schedule.final
+    )
+    np.testing.assert_allclose(
+        valuation.start_level(candidates)[0], level[None].repeat(len(rows), 0)
+    )
+    short = np.flatnonzero(candidates.schedules.steps == 2)
+    changes = law + missed - valuation.start(candidates) - valuation.start_missed(candidates)
+    assert (changes[0, short].std(axis=1) < 0.7 * level.mean()).all()
+    drawn = valuation.moved(candidates, valuation.changes(candidates, law), missed)
+    np.testing.assert_allclose(drawn, np.tensordot(valuation.weights, changes, axes=1), atol=1e-10)
+
+
+@pytest.mark.parametrize("base", [None, FRESH])
+def test_rises_are_as_probable_as_draws_of_run_and_base_say(base: Base | None) -> None:
+    valuation, candidates = valued(base)
+    model, rows = valuation.model, np.arange(len(candidates))
+    layout = model.layout(candidates)
+    law, spread = layout.losses(rows), layout.spread(rows)
+    found = valuation.breaches(candidates, law, spread)[0]
+    generator = np.random.default_rng(3)
+    start, level = valuation.start(candidates)[0], valuation.start_level(candidates)[0]
+    above = np.zeros(len(rows))
+    for _ in range(200):
+        # One level of the base, in its own loss and, as far as it is kept, in the run's.
+        common = generator.standard_normal(model.draws)
+        apart = np.sqrt(spread.law[0] ** 2 + spread.own[0] ** 2 + spread.fluctuation[0] ** 2)
+        run = law[0] + apart * generator.standard_normal(apart.shape) + spread.level[0] * common
+        above += (run - start - level * common > 0.02).mean(axis=1)
+    np.testing.assert_allclose(found, above / 200, atol=0.01)
