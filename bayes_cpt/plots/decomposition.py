@@ -95,6 +95,7 @@ def decomposition(
         if i == 0:
             for axes, label in zip(column, (LOSS, "added to the base (nats/token)"), strict=False):
                 axes.set_ylabel(label)
+    entries[f"{100 * MASS:.0f} % credible band"] = panels.patch(GREY, BAND)
     panels.legend(figure, entries)
     return figure
 
