@@ -61,8 +61,7 @@ posterior.trustworthy
 
 # %%
 summary = posterior.summary()
-columns = ["quantity", "domain", "median", "lower", "upper", "contraction"]
-summary[summary["quantity"].isin(["base_forward_area", "base_potential"])][columns].round(3)
+summary[summary["quantity"].isin(["base_forward_area", "base_potential"])].round(3)
 
 # %% [markdown]
 # ## The run that was kept aside

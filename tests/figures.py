@@ -14,11 +14,20 @@ type Floats = NDArray[np.float64]
 
 EDGE = 1.0
 # What a band or an interval may be of: its mass alone does not say.
-KINDS = ("credible", "predictive", "of prior draws", "uniform", "inside the")
+KINDS = (
+    "credible",
+    "predictive",
+    "posterior",
+    "of prior draws",
+    "uniform",
+    "inside the",
+    "all at once",
+    "this quantity",
+)
 
 
 def check_figure(figure: Figure) -> None:
-    """Fail where axes are empty, text is cut off or lies over other text, or a band does not say its kind."""
+    """Fail where axes are empty, text is cut off or lies over other text, or a band says no kind."""
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     assert figure.axes

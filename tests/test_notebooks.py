@@ -17,6 +17,8 @@ SETTINGS = {
     "BAYES_CPT_NOTEBOOK_DRAWS": "100",
     "BAYES_CPT_NOTEBOOK_ATTEMPTS": "1",
     "MPLBACKEND": "agg",
+    # Of tqdm, which would like a package for progress bars in browsers.
+    "PYTHONWARNINGS": "ignore:IProgress not found",
 }
 LONGEST_CELL = 900
 # What CI has time for. The first fits by itself, the others read the fit that lies beside them.
