@@ -235,6 +235,9 @@ def test_an_untrustworthy_fit_says_so(planner: Planner) -> None:
     }
     assert "Do not trust these numbers" in Planner(data, planner.codes).html()
     assert "Do not trust these numbers" not in planner.html()
+    data = planner.data | {"about": planner.data["about"] | {"misfit": ["It does not fit <x>."]}}
+    assert "It does not fit &lt;x&gt;." in Planner(data, planner.codes).html()
+    assert planner.data["about"]["misfit"] == []
 
 
 @pytest.mark.parametrize(
