@@ -1,4 +1,4 @@
-"""The documentation site: pages have places, names are those of today, no warning when it builds."""
+"""The documentation site: every page has its place, names are those of today, no warning when it builds."""
 
 import re
 import subprocess
@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from typer.main import get_command
@@ -57,7 +58,7 @@ def test_the_python_api_describes_every_public_name_once() -> None:
 def test_the_reference_of_commands_has_each_with_its_options() -> None:
     text = command_reference().reference()
     sections = dict(re.findall(r"^## (bayes-cpt .+)\n((?:(?!^## ).*\n?)*)", text, flags=re.M))
-    expected = {}
+    expected: dict[str, Any] = {}
     for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
         parts = getattr(command, "commands", {})
         expected |= {f"bayes-cpt {name}": command}

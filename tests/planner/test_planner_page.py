@@ -106,8 +106,8 @@ def test_while_a_control_moves_only_curves_have_fewer_points(planner: Planner) -
         planner.script(), expression, {"data": planner.data, "settings": settings}
     ):
         assert len(moving["grid"]) <= 100 < len(resting["grid"])
-        last = [[own[-1] for band in found["bands"] for own in band] for found in (moving, resting)]
-        np.testing.assert_allclose(*last, rtol=0, atol=1e-12)
+        ends = [[own[-1] for band in found["bands"] for own in band] for found in (moving, resting)]
+        np.testing.assert_allclose(ends[0], ends[1], rtol=0, atol=1e-12)
         for key in ("means", "regret", "breaches", "unavoidable"):
             np.testing.assert_allclose(moving[key], resting[key], rtol=0, atol=1e-12)
 
