@@ -1,5 +1,7 @@
 """What every figure owes its reader, checked on what is drawn."""
 
+import re
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -11,15 +13,30 @@ from numpy.typing import NDArray
 type Floats = NDArray[np.float64]
 
 EDGE = 1.0
+# What a band or an interval may be of: its mass alone does not say.
+KINDS = (
+    "credible",
+    "predictive",
+    "posterior",
+    "of prior draws",
+    "uniform",
+    "inside the",
+    "all at once",
+    "this quantity",
+)
 
 
 def check_figure(figure: Figure) -> None:
-    """Fail where axes are empty, or text is cut off or lies over other text."""
+    """Fail where axes are empty, text is cut off or lies over other text, or a band says no kind."""
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     assert figure.axes
     for axes in figure.axes:
         assert axes.lines or axes.collections or axes.patches, "empty axes"
+    for legend in figure.legends:
+        for entry in (text.get_text() for text in legend.get_texts()):
+            if re.search(r"\d %", entry):
+                assert any(kind in entry for kind in KINDS), f"{entry!r} does not say of what"
     texts = drawn_texts(figure)
     boxes = [(text.get_text(), text.get_window_extent(canvas.get_renderer())) for text in texts]
     whole = figure.bbox

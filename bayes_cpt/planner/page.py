@@ -22,6 +22,7 @@ from bayes_cpt.planner.controls import SHAPES, Controls
 from bayes_cpt.planner.drawn import base_states, law_draws
 from bayes_cpt.planner.javascript import LawCode, law_code
 from bayes_cpt.report.equation import equation
+from bayes_cpt.report.law_words import law_words
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.writer import toml_value
 
@@ -192,6 +193,7 @@ def _about(posterior: Posterior, fit: str, interval: float, seed: int) -> dict[s
         "model": frame.spec.name,
         "roles": list(frame.roles),
         "problems": list(posterior.problems),
+        "misfit": [] if posterior.law_fits else list(law_words(posterior).verdict),
         "equation": equation(frame),
         "interval": interval,
         "seed": seed,

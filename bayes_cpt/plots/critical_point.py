@@ -73,8 +73,8 @@ def critical_point(result: CriticalPoint) -> "Figure":
         figure,
         {
             "median": panels.line(PALETTE[0], marker="o", markersize=4, linestyle=""),
-            "50 %": panels.line(PALETTE[0], linewidth=WIDTHS[1]),
-            "90 %": panels.line(PALETTE[0], linewidth=WIDTHS[0]),
+            "50 % credible": panels.line(PALETTE[0], linewidth=WIDTHS[1]),
+            "90 % credible": panels.line(PALETTE[0], linewidth=WIDTHS[0]),
             "bases of the study": panels.line(INK, linewidth=0.8, linestyle=":"),
         },
     )

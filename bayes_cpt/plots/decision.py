@@ -221,7 +221,7 @@ def _horizontal(axes: "Axes", low: float, high: float, logarithmic: bool) -> Non
 def _entries(decision: "Decision", optimum: bool, slices: bool) -> dict[str, Any]:
     entries: dict[str, Any] = {
         "recommended": panels.line(INK, marker="*", markersize=9, linestyle="--"),
-        "front of expected losses, 90 %": panels.line(FRONT, marker="o", markersize=3),
+        "front of expected losses, 90 % credible": panels.line(FRONT, marker="o", markersize=3),
     }
     if len(decision.contenders) > 1:
         entries["runners-up"] = panels.line(
@@ -231,7 +231,7 @@ def _entries(decision: "Decision", optimum: bool, slices: bool) -> dict[str, Any
         entries["each draw's own best"] = panels.patch(OPTIMUM, 2 * BAND)
         entries[f"within {decision.trait.tolerance:g} nats of the best"] = panels.patch(PALE, BAND)
     if slices:
-        entries["mean cost, 50 and 90 %"] = panels.line(OPTIMUM)
+        entries["mean cost, 50 and 90 % credible"] = panels.line(OPTIMUM)
         entries[f"{decision.trait.tolerance:g} nats"] = panels.line(GREY, linestyle=":")
         if any(not across.allowed.all() for across in decision.slices):
             entries["breaks a constraint"] = panels.line(PALETTE[1], linewidth=3.0)

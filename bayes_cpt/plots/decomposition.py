@@ -60,7 +60,9 @@ def decomposition(
     parts = decompose(posterior, plan, [name]).sel(run=name)
     steps = parts["step"].to_numpy()
     domains = [str(domain) for domain in parts["domain"].to_numpy()]
-    base = parts[list(BASE)].to_dataarray().sum("variable", skipna=False)
+    base = (
+        parts[[part for part in BASE if part in parts]].to_dataarray().sum("variable", skipna=False)
+    )
     added = [part for part in parts.attrs["parts"] if part not in BASE and parts[part].any()]
 
     rows = 2 if added else 1
@@ -95,6 +97,7 @@ def decomposition(
         if i == 0:
             for axes, label in zip(column, (LOSS, "added to the base (nats/token)"), strict=False):
                 axes.set_ylabel(label)
+    entries[f"{100 * MASS:.0f} % credible band"] = panels.patch(GREY, BAND)
     panels.legend(figure, entries)
     return figure
 

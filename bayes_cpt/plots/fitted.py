@@ -80,8 +80,8 @@ def fitted(
         {
             "measured": panels.line(INK, marker="o", markersize=3, linestyle=""),
             "law's curve, median": panels.line(GREY),
-            f"law's curve, {MASS * 100:.0f} %": panels.patch(GREY, 2 * BAND),
-            f"{WORDS[kind]}, {MASS * 100:.0f} %": panels.patch(GREY, 2 * WIDE_BAND),
+            f"law's curve, {MASS * 100:.0f} % credible": panels.patch(GREY, 2 * BAND),
+            f"{WORDS[kind]}, {MASS * 100:.0f} % predictive": panels.patch(GREY, 2 * WIDE_BAND),
         },
     )
     return figure

@@ -34,7 +34,7 @@ SHORT_LOSS = "loss (nats/token)"
 KINDS = {
     "expected": "credible band",
     "new_run": "predictive band",
-    "known_run": "band given its points",
+    "known_run": "predictive band given its points",
 }
 SIZE = (3.2, 2.1)
 # Height of a panel at a given width, as a share of what it is otherwise.

@@ -56,5 +56,5 @@ def hidden_curves(curves: "xr.Dataset", run: str | None = None) -> "Figure":
     entries = {
         label: panels.line(shade, linestyle=dashes) for label, shade, dashes in CURVES.values()
     }
-    panels.legend(figure, entries | {"90 % band": panels.patch(GREY, BAND)})
+    panels.legend(figure, entries | {"90 % credible band": panels.patch(GREY, BAND)})
     return figure

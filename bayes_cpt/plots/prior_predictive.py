@@ -92,8 +92,8 @@ def prior_predictive(
         figure,
         {
             f"{CURVES} curves drawn from the priors": panels.line(GREY, linewidth=0.8),
-            "50 %": panels.patch(GREY, 3 * WIDE_BAND),
-            "90 %": panels.patch(GREY, 1.5 * WIDE_BAND),
+            "50 % of prior draws": panels.patch(GREY, 3 * WIDE_BAND),
+            "90 % of prior draws": panels.patch(GREY, 1.5 * WIDE_BAND),
             "measured": panels.line(INK, marker="o", markersize=3, linestyle=""),
         },
     )

@@ -55,7 +55,9 @@ def residuals(posterior: Posterior, study: Study | None = None) -> "Figure":
     grid[1, 0].set_ylabel("mean over runs\n(nats/token)")
     entries = {
         "a run": panels.line(INK, linewidth=0.8),
-        "its 90 % band, widest and narrowest": panels.line(GREY, linestyle="--", linewidth=0.8),
+        "its 90 % predictive band, widest and narrowest": panels.line(
+            GREY, linestyle="--", linewidth=0.8
+        ),
         "leans to one side": panels.line(GREY, marker="o", linestyle=""),
         "does not": panels.line(GREY, marker="o", markerfacecolor="white", linestyle=""),
     }

@@ -140,13 +140,13 @@ def _entries(responses: tuple[Response, ...]) -> dict[str, object]:
     entries["of the base"] = panels.line(INK, **(start or {"linestyle": "--"}))
     if base:
         entries |= {
-            "50 %": panels.line(GREY, linewidth=3.2),
-            "90 %": panels.line(GREY, linewidth=1.2),
+            "50 % credible": panels.line(GREY, linewidth=3.2),
+            "90 % credible": panels.line(GREY, linewidth=1.2),
         }
     else:
         entries |= {
-            "50 % band": panels.patch(GREY, 2 * BAND),
-            "90 % band": panels.patch(GREY, 2 * WIDE_BAND),
+            "50 % credible band": panels.patch(GREY, 2 * BAND),
+            "90 % credible band": panels.patch(GREY, 2 * WIDE_BAND),
         }
     if not base and any((each.draws["outside"] != "").any() for each in responses):
         entries["not studied"] = panels.patch(GREY, 0.12)

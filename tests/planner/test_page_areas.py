@@ -1,11 +1,10 @@
 """The areas of the page are those of `bayes_cpt.laws.areas`, in every form that a law may have."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from scripts import in_node, needs_node
+from scripts import in_engine
 
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.phase_areas import continual_areas, transfer_state
@@ -46,9 +45,8 @@ EXPRESSION = """(() => {
 })()"""
 
 
-@needs_node
 @pytest.mark.parametrize("name", FORMS)
-def test_areas_are_those_of_the_laws(name: str, planner: Planner, tmp_path: Path) -> None:
+def test_areas_are_those_of_the_laws(name: str, planner: Planner) -> None:
     form = FORMS[name]
     state = transfer_state(BASE, form)
     given: dict[str, Any] = {
@@ -65,7 +63,7 @@ def test_areas_are_those_of_the_laws(name: str, planner: Planner, tmp_path: Path
             "forward": {"powers": form.powers.interval.at_nodes().tolist()},
         },
     }
-    found = in_node(planner.script(), EXPRESSION, given, tmp_path)
+    found = in_engine(planner.script(), EXPRESSION, given)
     wanted = continual_areas(BASE, RUN, STEPS, form)
     np.testing.assert_allclose(found["rates"], RUN.learning_rates(), rtol=0, atol=1e-18)
     for key, series, interval in (

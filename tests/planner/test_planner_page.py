@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from open_weights import open_study
 from planned import CANDIDATES, DRAWS, OBJECTIVE, SEED, random_settings
-from scripts import in_node, needs_node
+from scripts import in_engine
 from synthetic import lab, lab_posterior, prior_as_posterior
 
 from bayes_cpt.decisions import risk
@@ -41,12 +41,10 @@ COUNT = 12
 CLOSE = 1e-6
 
 
-def computed(
-    planner: Planner, settings: list[dict[str, Any]], folder: Path
-) -> list[dict[str, Any]]:
+def computed(planner: Planner, settings: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return what the page computes of settings."""
     given = {"data": planner.data, "settings": settings}
-    found: list[dict[str, Any]] = in_node(planner.script(), COMPUTED, given, folder)
+    found: list[dict[str, Any]] = in_engine(planner.script(), COMPUTED, given)
     return found
 
 
@@ -62,7 +60,7 @@ def assert_bands_are_those_of_predict(
     posterior: Posterior, planner: Planner, settings: list[dict[str, Any]], folder: Path
 ) -> list[dict[str, Any]]:
     """Hand the plans to what `predict` calls, and compare its bands with the page's."""
-    found = computed(planner, settings, folder)
+    found = computed(planner, settings)
     plan, seed = plan_of(found, folder), planner.data["about"]["seed"]
     for kind in ("new_run", "expected"):
         table = bands(posterior, plan, kind, draws=DRAWS, seed=seed, cores=1)
@@ -85,13 +83,33 @@ def assert_bands_are_those_of_predict(
     return found
 
 
-@needs_node
 def test_bands_and_plans_are_those_of_predict(planner: Planner, tmp_path: Path) -> None:
     settings = random_settings(planner, COUNT, seed=0)
     found = assert_bands_are_those_of_predict(lab_posterior(), planner, settings, tmp_path)
     plan = read_plan(plan_of(found, tmp_path), lab())
     for i, own in enumerate(found):
         assert own["outside"] == outside_range(lab(), plan, plan.run(f"r{i}"))
+
+
+def test_while_a_control_moves_only_curves_have_fewer_points(planner: Planner) -> None:
+    settings = [own for own in random_settings(planner, COUNT, seed=6) if own["steps"] > 200]
+    expression = """(() => {
+      const planner = opened(given.data);
+      return given.settings.map((own) =>
+        [MOVING, POINTS].map((points) => {
+          const found = outcome(planner, own, {}, points);
+          return { ...found, run: undefined, grid: found.run.grid };
+        }),
+      );
+    })()"""
+    for moving, resting in in_engine(
+        planner.script(), expression, {"data": planner.data, "settings": settings}
+    ):
+        assert len(moving["grid"]) <= 100 < len(resting["grid"])
+        ends = [[own[-1] for band in found["bands"] for own in band] for found in (moving, resting)]
+        np.testing.assert_allclose(ends[0], ends[1], rtol=0, atol=1e-12)
+        for key in ("means", "regret", "breaches", "unavoidable"):
+            np.testing.assert_allclose(moving[key], resting[key], rtol=0, atol=1e-12)
 
 
 def candidates_of(planner: Planner, settings: list[dict[str, Any]]) -> Candidates:
@@ -117,11 +135,10 @@ def candidates_of(planner: Planner, settings: list[dict[str, Any]]) -> Candidate
     return Candidates(bases, table["base"].to_numpy(), replay, schedules, nowhere, cells)
 
 
-@needs_node
-def test_regret_and_constraints_are_those_of_decide(planner: Planner, tmp_path: Path) -> None:
+def test_regret_and_constraints_are_those_of_decide(planner: Planner) -> None:
     posterior = lab_posterior()
     settings = random_settings(planner, COUNT, seed=1)
-    found = computed(planner, settings, tmp_path)
+    found = computed(planner, settings)
     model, controls = FinalLosses.of(posterior, DRAWS), Controls.of(lab())
     valuation = Valuation.of(model, OBJECTIVE, SearchSpace.of(Space(), lab()))
     candidates = candidates_of(planner, settings)
@@ -150,7 +167,6 @@ def test_regret_and_constraints_are_those_of_decide(planner: Planner, tmp_path: 
             assert own["unavoidable"] == pytest.approx(left, rel=0, abs=CLOSE)
 
 
-@needs_node
 @pytest.mark.parametrize("model", ["cpt", "cpt-replay-printed"])
 def test_other_models_have_their_own_law_in_the_page(model: str, tmp_path: Path) -> None:
     study = lab() if model != "cpt" else lab().subset(["r25_cos", "r25_lin05", "r25_a0_rewarm"])
@@ -160,7 +176,6 @@ def test_other_models_have_their_own_law_in_the_page(model: str, tmp_path: Path)
     assert_bands_are_those_of_predict(posterior, page, settings, tmp_path)
 
 
-@needs_node
 def test_an_open_weights_base_has_a_page(tmp_path: Path) -> None:
     posterior = prior_as_posterior(open_study())
     page = Planner.of(posterior, read_objective("balanced"), draws=DRAWS, candidates=CANDIDATES)
@@ -168,10 +183,7 @@ def test_an_open_weights_base_has_a_page(tmp_path: Path) -> None:
     assert_bands_are_those_of_predict(posterior, page, settings, tmp_path)
 
 
-@needs_node
-def test_the_best_of_the_front_keeps_the_constraints_where_it_can(
-    planner: Planner, tmp_path: Path
-) -> None:
+def test_the_best_of_the_front_keeps_the_constraints_where_it_can(planner: Planner) -> None:
     (setting,) = random_settings(planner, 1, seed=5)
     free = {**setting, "constraints": []}
     strict = {**setting, "constraints": [{**setting["constraints"][0], "rise": 0.02}]}
@@ -183,7 +195,7 @@ def test_the_best_of_the_front_keeps_the_constraints_where_it_can(
       });
     })()"""
     given = {"data": planner.data, "settings": [free, strict]}
-    best, kept = in_node(planner.script(), expression, given, tmp_path)
+    best, kept = in_engine(planner.script(), expression, given)
     front = planner.data["alternatives"][planner.data["lengths"].index(setting["steps"])]["front"]
     weight = setting["weight"]
     values = weight * np.array(front["general"]) + (1 - weight) * np.array(front["target"])
@@ -224,6 +236,9 @@ def test_an_untrustworthy_fit_says_so(planner: Planner) -> None:
     }
     assert "Do not trust these numbers" in Planner(data, planner.codes).html()
     assert "Do not trust these numbers" not in planner.html()
+    data = planner.data | {"about": planner.data["about"] | {"misfit": ["It does not fit <x>."]}}
+    assert "It does not fit &lt;x&gt;." in Planner(data, planner.codes).html()
+    assert planner.data["about"]["misfit"] == []
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ def test_a_column_per_validation_set_with_the_loss_above_its_parts() -> None:
         "distribution shift",
         "adaptation",
         "base offset",
+        "90 % credible band",
     }
     check_figure(figure)
 
@@ -49,7 +50,8 @@ def test_the_first_cpt_run_is_taken_where_none_is_named() -> None:
 
 def test_a_law_without_transfer_shows_only_its_own_terms() -> None:
     figure = plots.decomposition(lab_posterior("pretrain"), run="pt_cosine")
-    assert legend_texts(figure) == ["expected loss", "base: forward area and PT annealing"]
+    parts = ["expected loss", "base: forward area and PT annealing"]
+    assert legend_texts(figure) == [*parts, "90 % credible band"]
     assert len(figure.axes) == 1
     assert figure.axes[0].get_xlabel() == "PT step (square-root axis)"
     check_figure(figure)

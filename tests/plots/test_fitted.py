@@ -55,7 +55,7 @@ def test_the_known_run_band_passes_through_the_points_and_says_so() -> None:
     loss = lab().curve("r25_cos", "general")[1][-1]
     assert low[0] == pytest.approx(loss)
     assert high[0] == pytest.approx(loss)
-    assert "this run, given its points, 90 %" in legend_texts(figure)
+    assert "this run, given its points, 90 % predictive" in legend_texts(figure)
 
 
 def test_axes_are_labelled_with_units() -> None:

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from synthetic import lab_posterior
+from synthetic import lab, lab_posterior, prior_as_posterior
 
+from bayes_cpt.inference.law_checks import RUN, LawCheck, LawChecks
 from bayes_cpt.report.equation import equation
 from bayes_cpt.report.page.calibration import Calibration, ValidationError
 from bayes_cpt.report.page.report import Report, report
@@ -192,3 +193,17 @@ def test_a_fit_that_falls_short_says_so_first(monkeypatch: pytest.MonkeyPatch) -
     html = Report(posterior, None, None, None, 0.9, 0, "").html()
     assert "Not to be trusted" in html.split("<main>")[0]
     assert "The posterior falls short: R-hat of memory is 1.2." in html
+
+
+def test_a_law_that_does_not_fit_is_not_called_badly_sampled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alarm = LawCheck(RUN, "r25_cos", "cpt", "kernel", 0.02, 0.005, 4.0, 1e-4, True)
+    records = json.dumps(LawChecks((alarm,)).records())
+    posterior = prior_as_posterior(lab())
+    monkeypatch.setitem(posterior.tree.attrs, "law_checks", records)
+    html = Report(posterior, None, None, None, 0.9, 0, "").html()
+    head, body = html.split("<main>")
+    assert "the law does not fit these runs" in head
+    assert "falls short" not in html
+    assert "Run r25_cos on kernel lies 0.02 nats above the law" in body

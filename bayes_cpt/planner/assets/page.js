@@ -133,9 +133,11 @@ function showNumbers(setting, found) {
   });
 }
 
-/** Table, plan and what is read aloud: they can wait for the end of a move. */
+/** Whole curves, table, plan and what is read aloud: they can wait for the end of a move. */
 function showAtRest() {
-  const { setting, found } = state;
+  const { setting } = state;
+  const found = (state.found = outcome(planner, setting, memory));
+  draw();
   const rows = planner.domains.map((domain, place) => {
     const { median, lower, upper, sd } = found.summaries[place];
     const start = found.starts[place];
@@ -182,11 +184,11 @@ function draw() {
   drawFront(charts.front, planner.domains, found, held);
 }
 
-/** Compute and show what the controls say. */
+/** Compute and show what the controls say: curves of fewer points, until the hand rests. */
 function update() {
   state.frame = 0;
   state.setting = readSetting();
-  state.found = outcome(planner, state.setting, memory);
+  state.found = outcome(planner, state.setting, memory, MOVING);
   const { setting, found } = state;
   showValues(setting);
   showNumbers(setting, found);

@@ -36,9 +36,12 @@ function ratesOf(segments) {
   return rates;
 }
 
-/** About 200 steps of a run, denser early, the last one always: bayes_cpt.forecast.plans.default_grid. */
-function gridOf(steps) {
-  const count = Math.min(200, steps);
+// Points of a curve at rest, and while a control moves.
+const POINTS = 200, MOVING = 100;
+
+/** About as many steps of a run, denser early, the last one always: bayes_cpt.forecast.plans.default_grid. */
+function gridOf(steps, points = POINTS) {
+  const count = Math.min(points, steps);
   const grid = [];
   for (let i = 1; i <= count; i++) {
     const share = i === count ? 1 : i * (1 / count);

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from bayes_cpt.report.equation import equation, meaning
+from bayes_cpt.report.law_words import law_words
 from bayes_cpt.report.numbers import listed
 from bayes_cpt.report.page.data import bases_table, priors_table, runs_table
 from bayes_cpt.report.page.drawings import Drawing
@@ -98,6 +99,8 @@ def _minded(report: "Report") -> list[str]:
     """Return what should be relied on less, or was not looked at."""
     posterior = report.posterior
     found = [f"The posterior falls short: {problem}." for problem in posterior.problems]
+    if not posterior.law_fits:
+        found += law_words(posterior).verdict
     found.append(summarise(report.determined)[1])
     if report.decision is not None:
         found += [

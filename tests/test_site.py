@@ -1,0 +1,130 @@
+"""The documentation site: every page has its place, names are those of today, no warning when it builds."""
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+import bayes_cpt
+from bayes_cpt.cli import app
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+TREE = re.compile(r"```\{toctree\}\n(.*?)```", re.DOTALL)
+DIRECTIVE = re.compile(r"^\.\. auto(\w+):: (\S+)", re.MULTILINE)
+
+
+def command_reference() -> ModuleType:
+    spec = spec_from_file_location("command_reference", DOCS / "command_reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def documented() -> list[str]:
+    """Return the full names that the page of the Python API describes one by one."""
+    text = (DOCS / "api.md").read_text(encoding="utf-8")
+    names = [name for kind, name in DIRECTIVE.findall(text) if kind != "module"]
+    return [name if name.startswith("bayes_cpt.") else f"bayes_cpt.{name}" for name in names]
+
+
+def test_every_page_stands_once_in_the_tree() -> None:
+    text = (DOCS / "index.md").read_text(encoding="utf-8")
+    entries = [
+        line for block in TREE.findall(text) for line in block.splitlines() if re.match(r"\w", line)
+    ]
+    pages = {page.stem for page in DOCS.glob("*.md")} - {"index"}
+    assert sorted(entries) == sorted(pages)
+
+
+def test_the_python_api_describes_every_public_name_once() -> None:
+    names = documented()
+    text = (DOCS / "api.md").read_text(encoding="utf-8")
+    rooms = [name for kind, name in DIRECTIVE.findall(text) if kind == "module"]
+    short = [name.removeprefix("bayes_cpt.") for name in [*names, *rooms]]
+    assert len(set(short)) == len(short)
+    assert set(bayes_cpt.__all__) <= set(short)
+
+
+def test_the_reference_of_commands_has_each_with_its_options() -> None:
+    text = command_reference().reference()
+    sections = dict(re.findall(r"^## (bayes-cpt .+)\n((?:(?!^## ).*\n?)*)", text, flags=re.M))
+    expected: dict[str, Any] = {}
+    for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
+        parts = getattr(command, "commands", {})
+        expected |= {f"bayes-cpt {name}": command}
+        expected |= {f"bayes-cpt {name} {part}": own for part, own in parts.items()}
+    assert set(sections) == set(expected)
+    for name, command in expected.items():
+        for own in command.params:
+            # Arguments go by the word that stands for them, options by their long name.
+            option = own.metavar if own.param_type_name == "argument" else max(own.opts, key=len)
+            assert option in sections[name], f"{name} {option}"
+        assert f"```sh\n{name.split(' ', 1)[0]}" in sections[name]
+    # No markup of the terminal is left.
+    assert "\\[" not in text
+
+
+class _Links(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.targets: set[str] = set()
+        self.anchors: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        if values.get("id"):
+            self.anchors.add(str(values["id"]))
+        if tag == "a" and values.get("href"):
+            self.targets.add(str(values["href"]))
+
+
+def links(page: Path) -> _Links:
+    found = _Links()
+    found.feed(page.read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.mark.skipif(find_spec("sphinx") is None, reason="Sphinx is not installed: extra docs")
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-q",
+        "-W",
+        "-n",
+        "--keep-going",
+        str(DOCS),
+        str(site),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    pages = {page.name: links(page) for page in site.glob("*.html")}
+    anchors = pages["api.html"].anchors
+    assert set(documented()) <= anchors
+    # Figures, landmarks and errors come from packages that list their names.
+    assert {f"bayes_cpt.plots.{name}" for name in bayes_cpt.plots.__all__} <= anchors
+    # Equations are there without any script or network.
+    law = (site / "law.html").read_text(encoding="utf-8")
+    assert law.count("<math") > 100
+    assert not re.search(r"<(script|link|img)[^>]+(src|href)=.https?:", law)
+    assert "bayes-cpt-fit" in pages["cli.html"].anchors
+    for name, page in pages.items():
+        for target in page.targets:
+            path, _, anchor = target.partition("#")
+            if "://" in path or not (path or anchor):
+                continue
+            assert not path or (site / path).exists(), f"{name} leads to {target}"
+            if anchor and path in ("", *pages):
+                assert anchor in pages[path or name].anchors, f"{name} leads to {target}"
