@@ -17,6 +17,7 @@ from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch.predictive import Predictive
+from bayes_cpt.watch.sizes import Sizes
 
 if TYPE_CHECKING:
     from bayes_cpt.inference.posterior import Posterior
@@ -106,6 +107,8 @@ class Watcher:
         Share of runs on track for which an alarm is given at any time of theirs.
     interval : float
         Mass of the central intervals.
+    sizes : Sizes, optional
+        How unlike runs are in the size of their residuals; learnt from the fitted curves unless given.
 
     Raises
     ------
@@ -127,6 +130,7 @@ class Watcher:
     plan: Study | None = None
     level: float = LEVEL
     interval: float = 0.9
+    sizes: Sizes | None = None
     points: dict[int, dict[str, float]] = field(default_factory=dict, init=False)
     off_since: int | None = field(default=None, init=False)
     diverged: int | None = field(default=None, init=False)
@@ -189,7 +193,7 @@ class Watcher:
         total = self._run.schedule.steps
         first = {self._stretch(step): step for step in sorted(steps, reverse=True)}
         chosen = sorted({*first.values(), *self.points, total})
-        self._predictive = Predictive.of(self.posterior, self._run, self._study, chosen)
+        self._predictive = self._forecast(chosen)
 
     def _take(self, step: int, domain: str, loss: float) -> None:
         """Look at the first evaluation of each stretch of the run, and at the last step."""
@@ -213,7 +217,12 @@ class Watcher:
             ahead = self._latest + self._gap * np.ceil((ahead - self._latest) / self._gap)
         future = ahead[(ahead > self._latest) & (ahead <= total)].astype(int)
         steps = np.unique(np.r_[np.array(sorted(self.points), dtype=int), future, [total]])
-        return Predictive.of(self.posterior, self._run, self._study, steps[steps > 0].tolist())
+        return self._forecast(steps[steps > 0].tolist())
+
+    def _forecast(self, steps: Sequence[int]) -> Predictive:
+        if self.sizes is None:
+            self.sizes = Sizes.of(self.posterior, continual=self._run.phase == "cpt")
+        return Predictive.of(self.posterior, self._run, self._study, steps, sizes=self.sizes)
 
     def _rows(self) -> set[int]:
         return set() if self._predictive is None else {row.step for row in self._predictive.rows}
