@@ -86,15 +86,15 @@ class Predictive:
         """
         generator = np.random.default_rng(seed)
         sizes = sizes or Sizes.of(posterior, continual=run.phase == "cpt")
-        order, rows = _in_time(posterior.frame.domains, steps)
-        drawn = _Parts.of(posterior, plan, run, steps, CURVES + USUAL_CURVES, generator).at(order)
+        order, rows = in_time(posterior.frame.domains, steps)
+        drawn = drawn_parts(posterior, plan, run, steps, CURVES + USUAL_CURVES, generator).at(order)
         domains = np.array([posterior.frame.domains.index(row.domain) for row in rows])
         count = len(posterior.frame.domains)
         covariances = drawn.first(CURVES).covariances(
-            *_by_row(sizes, MEMBERS, count, generator, domains)
+            *factors_by_row(sizes, MEMBERS, count, generator, domains)
         )
         usual = drawn.last(USUAL_CURVES)
-        factors = _by_row(sizes, USUAL_CURVES, count, generator, domains)
+        factors = factors_by_row(sizes, USUAL_CURVES, count, generator, domains)
         planned = _law(posterior, plan, run, steps)
         faults = {
             name: (_law(posterior, plan, other, steps) - planned)[order]
@@ -148,7 +148,7 @@ class Predictive:
 
 
 @dataclass(frozen=True, eq=False)
-class _Parts:
+class Parts:
     """Drawn curves by what they are made of, shape (curves, rows) each.
 
     Parameters
@@ -163,30 +163,6 @@ class _Parts:
     expected: Floats
     misfit: Floats
     fluctuation: Floats
-
-    @classmethod
-    def of(
-        cls,
-        posterior: Posterior,
-        plan: Study,
-        run: Run,
-        steps: Sequence[int],
-        count: int,
-        generator: np.random.Generator,
-    ) -> Self:
-        """Draw a run, of all laws by their weights, in no order."""
-        laws = [(law, law.parameters(share)) for law, share in posterior.shares()]
-        ends = np.cumsum([len(next(iter(parameters.values()))) for _, parameters in laws])
-        chosen = generator.permutation(np.resize(generator.permutation(ends[-1]), count))
-        places, drawn = [], []
-        for (law, parameters), end in zip(laws, ends, strict=True):
-            first = end - len(next(iter(parameters.values())))
-            own = np.flatnonzero((first <= chosen) & (chosen < end))
-            taken = {name: values[chosen[own] - first] for name, values in parameters.items()}
-            drawn.append(_parts(law, taken, _points(law, plan, run, steps), run.phase, generator))
-            places.append(own)
-        order = np.argsort(np.concatenate(places))
-        return cls(*(np.concatenate(parts)[order] for parts in zip(*drawn, strict=True)))
 
     def at(self, order: NDArray[np.int64]) -> Self:
         """Return other rows."""
@@ -220,6 +196,46 @@ class _Parts:
         return np.asarray(found * (count - 1) / (count - rows - 2) + FINEST_LOSS**2 * np.eye(rows))
 
 
+def drawn_parts(
+    posterior: Posterior,
+    plan: Study,
+    run: Run,
+    steps: Sequence[int],
+    count: int,
+    generator: np.random.Generator,
+) -> Parts:
+    """Draw curves of a run, of all laws by their weights, in no order.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    plan : Study
+    run : Run
+    steps : sequence of int
+    count : int
+        How many curves.
+    generator : numpy.random.Generator
+        Runs of one length are drawn by the same chance if theirs are in the same state.
+
+    Returns
+    -------
+    Parts
+        Rows by validation set, then step.
+    """
+    laws = [(law, law.parameters(share)) for law, share in posterior.shares()]
+    ends = np.cumsum([len(next(iter(parameters.values()))) for _, parameters in laws])
+    chosen = generator.permutation(np.resize(generator.permutation(ends[-1]), count))
+    places, drawn = [], []
+    for (law, parameters), end in zip(laws, ends, strict=True):
+        first = end - len(next(iter(parameters.values())))
+        own = np.flatnonzero((first <= chosen) & (chosen < end))
+        taken = {name: values[chosen[own] - first] for name, values in parameters.items()}
+        drawn.append(_parts(law, taken, _points(law, plan, run, steps), run.phase, generator))
+        places.append(own)
+    order = np.argsort(np.concatenate(places))
+    return Parts(*(np.concatenate(parts)[order] for parts in zip(*drawn, strict=True)))
+
+
 def _parts(
     law: Posterior,
     parameters: dict[str, Floats],
@@ -243,21 +259,38 @@ def _parts(
     return expected, still - expected, whole - still
 
 
-def _by_row(
+def factors_by_row(
     sizes: Sizes,
     count: int,
     domains: int,
     generator: np.random.Generator,
     of_row: NDArray[np.int64],
 ) -> tuple[Floats, Floats]:
+    """Return factors of fluctuation and misfit for the rows of curves, shape (count, rows) each.
+
+    Parameters
+    ----------
+    sizes : Sizes
+    count : int
+    domains : int
+    generator : numpy.random.Generator
+    of_row : ndarray of int, shape (rows,)
+        Place of each row's validation set.
+    """
     fluctuation, misfit = sizes.draw(count, domains, generator)
     return fluctuation[:, of_row], misfit[:, of_row]
 
 
-def _in_time(
+def in_time(
     domains: Sequence[str], steps: Sequence[int]
 ) -> tuple[NDArray[np.int64], tuple[Row, ...]]:
-    """Return the order that puts curves one after the other into time, and its rows."""
+    """Return the order that puts curves one after the other into time, and its rows.
+
+    Parameters
+    ----------
+    domains : sequence of str
+    steps : sequence of int
+    """
     rows = [Row(int(step), domain) for domain in domains for step in steps]
     order = np.array(sorted(range(len(rows)), key=lambda i: (rows[i].step, i)), dtype=np.int64)
     return order, tuple(rows[i] for i in order)

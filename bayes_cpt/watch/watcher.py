@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.errors import BayesCPTError, Problem
 from bayes_cpt.files import replacing
 from bayes_cpt.forecast.plans import with_base_losses
@@ -17,9 +18,12 @@ from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch.predictive import Predictive
+from bayes_cpt.watch.renewal import Renewal, renewed
 from bayes_cpt.watch.sizes import Sizes
+from bayes_cpt.watch.worth import Worth, worth
 
 if TYPE_CHECKING:
+    from bayes_cpt.decisions.objective import Objective
     from bayes_cpt.inference.posterior import Posterior
 
 # A run is parted into so many stretches, even in the square root of the step, and one evaluation of each is
@@ -220,9 +224,13 @@ class Watcher:
         return self._forecast(steps[steps > 0].tolist())
 
     def _forecast(self, steps: Sequence[int]) -> Predictive:
+        sizes = self._learnt_sizes()
+        return Predictive.of(self.posterior, self._run, self._study, steps, sizes=sizes)
+
+    def _learnt_sizes(self) -> Sizes:
         if self.sizes is None:
             self.sizes = Sizes.of(self.posterior, continual=self._run.phase == "cpt")
-        return Predictive.of(self.posterior, self._run, self._study, steps, sizes=self.sizes)
+        return self.sizes
 
     def _rows(self) -> set[int]:
         return set() if self._predictive is None else {row.step for row in self._predictive.rows}
@@ -298,6 +306,35 @@ class Watcher:
             gain_left=gains,
             notes=notes,
         )
+
+    def worth(self, objective: "str | Path | dict[str, Any] | Objective") -> Worth:
+        """Return what else could be done with the rest of the run (see `bayes_cpt.watch.worth.worth`).
+
+        Parameters
+        ----------
+        objective : str, path, dict or Objective
+            As `bayes_cpt.decisions.objective.read_objective` takes it.
+        """
+        points = {} if self.diverged is not None else self.points
+        return worth(
+            self.posterior,
+            self._run,
+            self._study,
+            points,
+            read_objective(objective),
+            self._learnt_sizes(),
+            interval=self.interval,
+        )
+
+    def renewed(self, **options: Any) -> Renewal:
+        """Return the posterior given the run's points (see `bayes_cpt.watch.renewal.renewed`).
+
+        Parameters
+        ----------
+        **options
+            As `renewed` takes them.
+        """
+        return renewed(self.posterior, self._run, self._study, self.points, **options)
 
     def state(self) -> dict[str, Any]:
         """Return all that was learnt from the run, ready for JSON; its size is bounded."""
