@@ -46,8 +46,8 @@ def logged_parameters(posterior: Posterior) -> dict[str, Any]:
     posterior : Posterior
     """
     attributes = posterior.tree.attrs
-    found = {
-        name: str(attributes[name])
+    found: dict[str, Any] = {
+        str(name): str(attributes[name])
         for name in ("model", "study_name", "study_digest", "seed", "attempts", "created")
         if name in attributes
     }
@@ -183,10 +183,10 @@ def log_to_wandb(posterior: Posterior, project: str = PROJECT, folder: str | Pat
         run.summary.update(logged_metrics(posterior))
         # Links to the files are followed while they are there.
         where = Path(run.dir)
-        for file in (FIT_FILE, SUMMARY):
-            content = (Path(kept) / file).read_bytes()
-            (where / file).unlink(missing_ok=True)
-            (where / file).write_bytes(content)
+        for name in (FIT_FILE, SUMMARY):
+            content = (Path(kept) / name).read_bytes()
+            (where / name).unlink(missing_ok=True)
+            (where / name).write_bytes(content)
         run.finish()
     return where.parent
 
