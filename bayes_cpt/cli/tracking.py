@@ -5,7 +5,9 @@ fit's file itself are kept beside. The file is all that is read back, so the pos
 """
 
 import json
+import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +36,10 @@ def check_installed(*, mlflow: bool, wandb: bool) -> None:
         If a library is not installed.
     """
     for name, asked in (("mlflow", mlflow), ("wandb", wandb)):
-        if asked:
-            _imported(name)
+        # None stands in for a module that may not be imported.
+        known = sys.modules[name] if name in sys.modules else find_spec(name)
+        if asked and known is None:
+            raise _missing(name)
 
 
 def logged_parameters(posterior: Posterior) -> dict[str, Any]:
@@ -170,7 +174,7 @@ def log_to_wandb(posterior: Posterior, project: str = PROJECT, folder: str | Pat
     SpecError
         If wandb is not installed.
     """
-    wandb = _imported("wandb")
+    wandb = _wandb()
     run = wandb.init(project=project, dir=str(folder), config=logged_parameters(posterior))
     with tempfile.TemporaryDirectory() as kept:
         for file in write_files(posterior, Path(kept)):
@@ -202,21 +206,26 @@ def fit_from_wandb(run: str | Path) -> Posterior:
     if Path(run).is_dir():
         return load(Path(run) / "files" / FIT_FILE)
     with tempfile.TemporaryDirectory() as folder:
-        _imported("wandb").Api().run(str(run)).file(FIT_FILE).download(root=folder)
+        _wandb().Api().run(str(run)).file(FIT_FILE).download(root=folder)
         return load(Path(folder) / FIT_FILE)
 
 
 def _mlflow_client(uri: str) -> Any:
-    return _imported("mlflow.tracking").MlflowClient(tracking_uri=uri)
-
-
-def _imported(name: str) -> Any:
-    import importlib
-
-    library = name.split(".", maxsplit=1)[0]
     try:
-        return importlib.import_module(name)
+        from mlflow.tracking import MlflowClient
     except ImportError:
-        problem = f"{library} is not installed"
-        fix = "pip install 'bayes-cpt[logs]'"
-        raise SpecError([Problem(f"--{library}", problem, fix)]) from None
+        raise _missing("mlflow") from None
+    return MlflowClient(tracking_uri=uri)
+
+
+def _wandb() -> Any:
+    try:
+        import wandb
+    except ImportError:
+        raise _missing("wandb") from None
+    return wandb
+
+
+def _missing(library: str) -> SpecError:
+    problem, fix = f"{library} is not installed", "pip install 'bayes-cpt[logs]'"
+    return SpecError([Problem(f"--{library}", problem, fix)])
