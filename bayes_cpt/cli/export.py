@@ -23,14 +23,21 @@ class Trainer(StrEnum):
     hf = "hf"
     torch = "torch"
     megatron = "megatron"
+    nemo = "nemo"
 
 
-SUFFIXES = {Trainer.hf: (".json",), Trainer.torch: (".py",), Trainer.megatron: (".txt", ".args")}
+SUFFIXES = {
+    Trainer.hf: (".json",),
+    Trainer.torch: (".py",),
+    Trainer.megatron: (".txt", ".args"),
+    Trainer.nemo: (".txt", ".args"),
+}
 
 
 def export(
     kind: Annotated[
-        Trainer, typer.Argument(metavar="KIND", help="hf, torch or megatron.", show_default=False)
+        Trainer,
+        typer.Argument(metavar="KIND", help="hf, torch, megatron or nemo.", show_default=False),
     ],
     plan: Annotated[
         Path,
@@ -47,7 +54,7 @@ def export(
             "--output",
             "-o",
             metavar="FILE",
-            help="File to write: .json for hf, .py for torch, .txt for megatron.",
+            help="File to write: .json for hf, .py for torch, .txt for megatron and nemo.",
             show_default=False,
         ),
     ],
@@ -64,8 +71,9 @@ def export(
 ) -> int:
     r"""Write the schedule of a planned run as a trainer takes it, checked step by step.
 
-    hf gives keywords of TrainingArguments, torch a Python file with a function for LambdaLR, and
-    megatron an argument list. A schedule that the trainer cannot follow is refused; torch takes any.
+    hf gives keywords of TrainingArguments, torch a Python file with a function for LambdaLR, megatron an
+    argument list, and nemo overrides of its configuration. A schedule that the trainer cannot follow
+    is refused; torch takes any.
 
     \b
     Example:
@@ -101,11 +109,17 @@ def _run(plan: Path, name: str, fit: Path | None) -> "Run":
 
 
 def _text(kind: Trainer, run: "Run") -> str:
-    from bayes_cpt.study.exports import megatron_arguments, torch_source, training_arguments
+    from bayes_cpt.study.exports import (
+        megatron_arguments,
+        nemo_arguments,
+        torch_source,
+        training_arguments,
+    )
 
     texts: dict[Trainer, Callable[[], str]] = {
         Trainer.hf: lambda: json_library.dumps(training_arguments(run), indent=2) + "\n",
         Trainer.torch: lambda: torch_source(run),
         Trainer.megatron: lambda: " ".join(megatron_arguments(run)) + "\n",
+        Trainer.nemo: lambda: " ".join(nemo_arguments(run)) + "\n",
     }
     return texts[kind]()

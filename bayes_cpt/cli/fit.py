@@ -44,6 +44,22 @@ def fit(
         int | None,
         typer.Option(min=1, help=r"Chains sampled at once \[default: all].", show_default=False),
     ] = None,
+    mlflow: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URI",
+            help="Log the fit to this MLflow store too: sqlite:///FILE, or a server.",
+            show_default=False,
+        ),
+    ] = None,
+    wandb: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROJECT",
+            help="Log the fit to this W&B project too; offline with WANDB_MODE=offline.",
+            show_default=False,
+        ),
+    ] = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
@@ -73,10 +89,33 @@ def fit(
 
     written = Output(quiet, json)
     check_target(output, (".nc",))
+    if mlflow is not None or wandb is not None:
+        from bayes_cpt.cli.tracking import check_installed
+
+        check_installed(mlflow=mlflow is not None, wandb=wandb is not None)
     with written.cautions():
         found = read_study(study)
     posterior, content = fit_and_save(written, found, model, seed, output, draws, cores)
+    content |= _tracked(written, posterior, mlflow, wandb)
     return finish(written, posterior, content)
+
+
+def _tracked(
+    written: Output, posterior: "Posterior", mlflow: str | None, wandb: str | None
+) -> dict[str, Any]:
+    """Log the fit where that was asked for, and return where it went."""
+    if mlflow is None and wandb is None:
+        return {}
+    from bayes_cpt.cli.tracking import log_to_mlflow, log_to_wandb
+
+    found = {}
+    if mlflow is not None:
+        found["mlflow_run"] = log_to_mlflow(posterior, mlflow)
+    if wandb is not None:
+        found["wandb_run"] = str(log_to_wandb(posterior, wandb))
+    for name, place in found.items():
+        written.text(f"Logged as {name.replace('_', ' ')} {place}")
+    return found
 
 
 def fit_and_save(

@@ -3,6 +3,7 @@
 import json as json_library
 import sys
 import time
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,15 +12,18 @@ import typer
 from bayes_cpt.cli.console import Output, columns
 from bayes_cpt.cli.frame import show_verdict
 from bayes_cpt.cli.log_options import reads_logs
-from bayes_cpt.cli.options import FitFile, Interval, Quiet
-from bayes_cpt.cli.targets import check_folder, writing
+from bayes_cpt.cli.options import FitFile, Interval, Objective, Quiet
+from bayes_cpt.cli.targets import check_folder, check_target, writing
 
 if TYPE_CHECKING:
+    from bayes_cpt.decisions.objective import Objective as Aim
     from bayes_cpt.inference.posterior import Posterior
     from bayes_cpt.watch.follow import Follower
     from bayes_cpt.watch.watcher import Status, Watcher
 
 OFF_TRACK = 3
+# The posterior given the run is made anew when its points have grown by this factor.
+GROWN = 1.5
 # Where a loss lies in its band, for the plot of the live view.
 PLOT_WIDTH = 60
 
@@ -63,6 +67,16 @@ def watch(
         int, typer.Option(metavar="STEP", help="Step of the log at which the run begins.")
     ] = 0,
     interval: Interval = 0.9,
+    objective: Objective = "balanced",
+    renew: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the fit given the run's points here, again as they grow: its draws weighed anew, "
+            "or all fitted again (minutes) where these say too little.",
+            show_default=False,
+        ),
+    ] = None,
     *,
     reading: dict[str, Any],
     quiet: Quiet = False,
@@ -75,6 +89,9 @@ def watch(
     The run's band is conditioned on its points as they come. The probability is the share of runs on
     track that depart from the forecast as far as this one has at any time: below --level it is off
     track, and what it looks like is said where the law can tell (learning rate, replay, no decay).
+
+    Where stopping now, or another rest of the schedule, is likely to serve the objective better than going
+    on as planned, that is said too. --renew keeps a fit that knows of the run, for decide and predict.
 
     What was learnt is kept in a small file after every look, so a watch that was killed goes on. A log
     that is rotated, cut, half-written or silent is looked at again.
@@ -90,6 +107,7 @@ def watch(
     2  bad input
     3  off track
     """
+    from bayes_cpt.decisions.objective import read_objective
     from bayes_cpt.inference.posterior import load
     from bayes_cpt.study.readers.columns import Layout
     from bayes_cpt.study.readers.folder import read_plan
@@ -99,25 +117,29 @@ def watch(
     written = Output(quiet, json)
     kept = state or Path(f"{log.rstrip('/')}.{run}.watch.json")
     check_folder(kept.parent)
+    if renew is not None:
+        check_target(renew, (".nc",), inputs=(fit,))
+    aim = read_objective(objective)
     posterior = load(fit)
     with written.cautions():
         planned = None if plan is None else read_plan(plan, posterior.study)
         watcher = Watcher(posterior, run, planned, level=level, interval=interval)
         layout = Layout(reading.pop("step", None))
         follower = following(log, kind, layout, start=start, **reading)
-        _take_up(watcher, follower, kept)
+        looks = _Looks(watcher, follower, kept, aim, renew)
+        looks.take_up()
         if not once:
             show_verdict(written, posterior)
-        status = _look(watcher, follower, kept)
+        status = looks.look()
         if once and follower.trouble and not watcher.points:
             _refuse(follower)
-        _tell(written, status, follower, json)
+        looks.tell(written, status, json)
         while not once and status.step < status.steps:
             time.sleep(seconds)
-            later = _look(watcher, follower, kept)
+            later = looks.look()
             if later != status or follower.trouble:
                 status = later
-                _tell(written, status, follower, json)
+                looks.tell(written, status, json)
     return _code(status, posterior)
 
 
@@ -137,39 +159,82 @@ def _code(status: "Status", posterior: "Posterior") -> int:
     return 0 if posterior.trustworthy else 1
 
 
-def _take_up(watcher: "Watcher", follower: "Follower", kept: Path) -> None:
-    """Go on from where a watch that ended left off."""
-    from bayes_cpt.study.logs.raw import fail
+@dataclass
+class _Looks:
+    """What is kept between two looks at a log."""
 
-    if not kept.is_file():
-        return
-    try:
-        found: dict[str, Any] = json_library.loads(kept.read_text(encoding="utf-8"))
-        watcher.restore(found["watcher"])
-        follower.restore(found["log"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise fail(str(kept), f"this is no state of a watch: {error}", "remove the file") from None
+    watcher: "Watcher"
+    follower: "Follower"
+    kept: Path
+    objective: "Aim"
+    renew: Path | None
+    renewed_with: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def take_up(self) -> None:
+        """Go on from where a watch that ended left off."""
+        from bayes_cpt.study.logs.raw import fail
+
+        if not self.kept.is_file():
+            return
+        try:
+            found: dict[str, Any] = json_library.loads(self.kept.read_text(encoding="utf-8"))
+            self.watcher.restore(found["watcher"])
+            self.follower.restore(found["log"])
+            self.renewed_with = int(found.get("renewed_with", 0))
+        except (ValueError, KeyError, TypeError) as error:
+            problem = f"this is no state of a watch: {error}"
+            raise fail(str(self.kept), problem, "remove the file") from None
+
+    def look(self) -> "Status":
+        """Read what is new, and keep what was learnt."""
+        for step, losses in sorted(self.follower.new().items()):
+            self.watcher.tell(step, losses)
+        status = self.watcher.status()
+        self._keep()
+        self._renew()
+        return status
+
+    def _keep(self) -> None:
+        from bayes_cpt.watch.watcher import save_state
+
+        with writing(self.kept):
+            state = {"watcher": self.watcher.state(), "log": self.follower.state()}
+            save_state(self.kept, {**state, "renewed_with": self.renewed_with})
+
+    def _renew(self) -> None:
+        """Write the fit given the run, and remember it after that: a refit that was killed comes again."""
+        count = len(self.watcher.points)
+        if self.renew is None or not count or count < GROWN * self.renewed_with:
+            return
+        found = self.watcher.renewed()
+        with writing(self.renew):
+            found.posterior.save(self.renew)
+        how = "all was fitted again" if found.refitted else "draws were weighed anew"
+        told = f"{how} ({found.effective:.0f} effective draws)"
+        self.notes = [f"{self.renew}: the fit given {count} evaluations; {told}"]
+        self.renewed_with = count
+        self._keep()
+
+    def tell(self, written: Output, status: "Status", machine: bool) -> None:
+        """Print a status, and what to do better with the rest of the run."""
+        from bayes_cpt.watch.watcher import status_json
+        from bayes_cpt.watch.worth import words
+
+        worth = self.watcher.worth(self.objective)
+        trouble = self.follower.trouble
+        if machine:
+            advised = None if worth.advised is None else asdict(worth.advised)
+            more = {"rests": [asdict(rest) for rest in worth.rests], "advised": advised}
+            line = {**status_json(status), **more, "renewed": self.notes, "trouble": trouble}
+            sys.stdout.write(json_library.dumps(line) + "\n")
+            sys.stdout.flush()
+            return
+        advice = words(worth, (status.step, status.steps))
+        _show(written, status, [own for own in (advice, *self.notes, trouble) if own])
 
 
-def _look(watcher: "Watcher", follower: "Follower", kept: Path) -> "Status":
-    from bayes_cpt.watch.watcher import save_state
-
-    for step, losses in sorted(follower.new().items()):
-        watcher.tell(step, losses)
-    status = watcher.status()
-    with writing(kept):
-        save_state(kept, {"watcher": watcher.state(), "log": follower.state()})
-    return status
-
-
-def _tell(written: Output, status: "Status", follower: "Follower", machine: bool) -> None:
-    from bayes_cpt.watch.watcher import status_json
-
-    if machine:
-        line = {**status_json(status), "trouble": follower.trouble}
-        sys.stdout.write(json_library.dumps(line) + "\n")
-        sys.stdout.flush()
-        return
+def _show(written: Output, status: "Status", notes: list[str]) -> None:
     if written.out.is_terminal and not written.quiet:
         written.out.clear()
     written.text(status.words(), "bold" if status.on_track else "bold red")
@@ -185,7 +250,7 @@ def _tell(written: Output, status: "Status", follower: "Follower", machine: bool
             _bar(own, now),
         )
     written.table(table)
-    for note in [*status.notes, *([follower.trouble] if follower.trouble else [])]:
+    for note in [*status.notes, *notes]:
         written.note(f"Note: {note}")
 
 

@@ -12,6 +12,7 @@ from bayes_cpt.model.elements import elements
 from bayes_cpt.model.likelihood_data import likelihood_data
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.priors.families import Fixed
+from bayes_cpt.model.residuals import ResidualDesign, Scales
 from bayes_cpt.model.setup import Frame, Setup
 from bayes_cpt.model.simulate import expected_loss, scales_of
 
@@ -93,6 +94,23 @@ def log_densities(
     design = frame.residual_design(curves, last_step)
     scales = scales_of(frame, parameters, curves, design)
     residual = curves.points.loss - expected_loss(frame, parameters, curves)
+    return residual_log_densities(residual, curves, design, scales)
+
+
+def residual_log_densities(
+    residual: Floats, curves: Curves, design: ResidualDesign, scales: Scales
+) -> Floats:
+    """Return the log density of each curve's residuals, shape (draws, curves).
+
+    Parameters
+    ----------
+    residual : ndarray, shape (draws, points)
+        Measured less expected loss.
+    curves : Curves
+    design : ResidualDesign
+    scales : Scales
+        Shapes (draws, points).
+    """
     found = np.empty((len(residual), len(curves.curves)))
     for curve in range(len(curves.curves)):
         rows = slice(int(design.first[curve]), int(design.last[curve]))

@@ -171,7 +171,7 @@ def huggingface_rates(arguments: dict[str, Any]) -> FloatArray:
 def megatron_arguments(run: Run) -> list[str]:
     """Return the schedule of a run as arguments of Megatron-LM.
 
-    NeMo's Megatron scheduler takes the same names. Megatron counts from 0, as the Trainer does.
+    Megatron counts from 0, as the Trainer does.
 
     Parameters
     ----------
@@ -232,6 +232,64 @@ def megatron_rates(values: dict[str, Any]) -> FloatArray:
     if warmup:
         rates = np.where(count <= warmup, initial + (highest - initial) * count / warmup, rates)
     return np.asarray(rates)
+
+
+def nemo_arguments(run: Run) -> list[str]:
+    """Return the schedule of a run as overrides of a NeMo configuration.
+
+    NeMo counts from 0 and warms up from its first step on: of n steps its ``warmup_steps`` is n - 1.
+
+    Parameters
+    ----------
+    run : Run
+
+    Returns
+    -------
+    list of str
+        ``model.optim.lr=0.002 model.optim.sched.name=CosineAnnealing ...``. Source: NeMo,
+        core/optim/lr_scheduler.py.
+
+    Raises
+    ------
+    StudyError
+        If none of its schedulers follows it: one that decays must warm up from 0 first.
+    """
+    parts = parts_of(run.schedule)
+    if parts is None or parts.initial * bool(parts.warmup):
+        raise _refused(run, "NeMo's schedulers")
+    values: dict[str, Any] = {
+        "name": "WarmupPolicy",
+        "warmup_steps": max(parts.warmup - 1, 0),
+        "max_steps": parts.steps - 1,
+        "min_lr": parts.end if parts.decay else parts.peak,
+    }
+    if parts.decay and parts.shape == "cosine" and not parts.stable:
+        values["name"] = "CosineAnnealing"
+    elif parts.decay:
+        values |= {"name": "PolynomialHoldDecayAnnealing", "power": 1.0, "hold_steps": parts.stable}
+    _check(run, nemo_rates(parts.peak, values), "NeMo's schedulers")
+    found = {"model.optim.lr": parts.peak, "trainer.max_steps": parts.steps}
+    found |= {f"model.optim.sched.{name}": value for name, value in values.items()}
+    return [f"{name}={value}" for name, value in found.items()]
+
+
+def nemo_rates(peak: float, values: dict[str, Any]) -> FloatArray:
+    """Return the learning rate of each step by NeMo's own formulas, shape (max_steps + 1,).
+
+    Parameters
+    ----------
+    peak : float
+    values : dict
+        Of ``optim.sched``.
+    """
+    count = np.arange(values["max_steps"] + 1, dtype=np.float64)
+    warmup = values["warmup_steps"]
+    held = warmup + values.get("hold_steps", 0)
+    share = np.clip((count - held) / (values["max_steps"] - held), 0.0, 1.0)
+    shape = "cosine" if values["name"] == "CosineAnnealing" else "linear"
+    rates = values["min_lr"] + (peak - values["min_lr"]) * _course(shape, share)
+    rising = peak * (count + 1) / (warmup + 1)
+    return np.asarray(np.where((count <= warmup) & (warmup > 0), rising, rates))
 
 
 def torch_source(run: Run) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.errors import BayesCPTError, Problem
 from bayes_cpt.files import replacing
 from bayes_cpt.forecast.plans import with_base_losses
@@ -17,8 +18,12 @@ from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch.predictive import Predictive
+from bayes_cpt.watch.renewal import Renewal, renewed
+from bayes_cpt.watch.sizes import Sizes
+from bayes_cpt.watch.worth import Worth, worth
 
 if TYPE_CHECKING:
+    from bayes_cpt.decisions.objective import Objective
     from bayes_cpt.inference.posterior import Posterior
 
 # A run is parted into so many stretches, even in the square root of the step, and one evaluation of each is
@@ -106,6 +111,8 @@ class Watcher:
         Share of runs on track for which an alarm is given at any time of theirs.
     interval : float
         Mass of the central intervals.
+    sizes : Sizes, optional
+        How unlike runs are in the size of their residuals; learnt from the fitted curves unless given.
 
     Raises
     ------
@@ -127,6 +134,7 @@ class Watcher:
     plan: Study | None = None
     level: float = LEVEL
     interval: float = 0.9
+    sizes: Sizes | None = None
     points: dict[int, dict[str, float]] = field(default_factory=dict, init=False)
     off_since: int | None = field(default=None, init=False)
     diverged: int | None = field(default=None, init=False)
@@ -189,7 +197,7 @@ class Watcher:
         total = self._run.schedule.steps
         first = {self._stretch(step): step for step in sorted(steps, reverse=True)}
         chosen = sorted({*first.values(), *self.points, total})
-        self._predictive = Predictive.of(self.posterior, self._run, self._study, chosen)
+        self._predictive = self._forecast(chosen)
 
     def _take(self, step: int, domain: str, loss: float) -> None:
         """Look at the first evaluation of each stretch of the run, and at the last step."""
@@ -213,7 +221,16 @@ class Watcher:
             ahead = self._latest + self._gap * np.ceil((ahead - self._latest) / self._gap)
         future = ahead[(ahead > self._latest) & (ahead <= total)].astype(int)
         steps = np.unique(np.r_[np.array(sorted(self.points), dtype=int), future, [total]])
-        return Predictive.of(self.posterior, self._run, self._study, steps[steps > 0].tolist())
+        return self._forecast(steps[steps > 0].tolist())
+
+    def _forecast(self, steps: Sequence[int]) -> Predictive:
+        sizes = self._learnt_sizes()
+        return Predictive.of(self.posterior, self._run, self._study, steps, sizes=sizes)
+
+    def _learnt_sizes(self) -> Sizes:
+        if self.sizes is None:
+            self.sizes = Sizes.of(self.posterior, continual=self._run.phase == "cpt")
+        return self.sizes
 
     def _rows(self) -> set[int]:
         return set() if self._predictive is None else {row.step for row in self._predictive.rows}
@@ -289,6 +306,35 @@ class Watcher:
             gain_left=gains,
             notes=notes,
         )
+
+    def worth(self, objective: "str | Path | dict[str, Any] | Objective") -> Worth:
+        """Return what else could be done with the rest of the run (see `bayes_cpt.watch.worth.worth`).
+
+        Parameters
+        ----------
+        objective : str, path, dict or Objective
+            As `bayes_cpt.decisions.objective.read_objective` takes it.
+        """
+        points = {} if self.diverged is not None else self.points
+        return worth(
+            self.posterior,
+            self._run,
+            self._study,
+            points,
+            read_objective(objective),
+            self._learnt_sizes(),
+            interval=self.interval,
+        )
+
+    def renewed(self, **options: Any) -> Renewal:
+        """Return the posterior given the run's points (see `bayes_cpt.watch.renewal.renewed`).
+
+        Parameters
+        ----------
+        **options
+            As `renewed` takes them.
+        """
+        return renewed(self.posterior, self._run, self._study, self.points, **options)
 
     def state(self) -> dict[str, Any]:
         """Return all that was learnt from the run, ready for JSON; its size is bounded."""

@@ -5,10 +5,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import Call, check_refusal
-from synthetic import lab, practice
+from synthetic import lab, practice, prior_as_posterior
+
+from bayes_cpt import load
 
 RUN = "r25_lin05"
 HEAD = "step,eval/general_loss,eval/kernel_loss\n"
@@ -32,7 +35,29 @@ def test_once_says_where_the_run_will_end(call: Call, fit_file: Path, tmp_path: 
     assert told["step"] == 200
     assert set(told["forecast"]) == {"general", "kernel"}
     assert told["probability"] > 0.0
+    assert {rest["name"] for rest in told["rests"]} >= {"stop now", "decay to 0 evenly from now on"}
     assert (tmp_path / f"log.csv.{RUN}.watch.json").is_file()
+
+
+def test_a_fit_that_knows_of_the_run_is_kept_beside(
+    call: Call, fit_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Draws far from the points are not weighed: here the fit is made anew."""
+    log, renewed = tmp_path / "log.csv", tmp_path / "renewed.nc"
+    log.write_text(lines(200))
+    asked: list[int] = []
+
+    def quick(study: Any, spec: Any, seed: int, **rest: Any) -> Any:
+        asked.append(int((study.losses["run"] == RUN).sum()))
+        return prior_as_posterior(study, spec, draws=25)
+
+    monkeypatch.setattr("bayes_cpt.watch.renewal.fit", quick)
+    words = ("watch", fit_file, log, "--run", RUN, "--once", "--renew", renewed)
+    assert "all was fitted again" in call(*words).err
+    assert asked == [2 * lines(200).count("\n")]
+    assert load(renewed).study.run(RUN).name == RUN
+    assert "fitted again" not in call(*words).err
+    assert len(asked) == 1
 
 
 def test_a_planned_run_that_goes_wrong_ends_with_code_3(

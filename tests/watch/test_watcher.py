@@ -10,12 +10,16 @@ import pandas as pd
 import pytest
 from synthetic import lab, prior_as_posterior
 
+from bayes_cpt.forecast.error_correlation import error_correlation
 from bayes_cpt.forecast.plans import planned_curves
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch import Watcher
-from bayes_cpt.watch.predictive import Predictive, faulty
+from bayes_cpt.watch.faults import faulty
+from bayes_cpt.watch.predictive import Predictive
+from bayes_cpt.watch.sizes import Sizes
 from bayes_cpt.watch.watcher import STRETCHES, WatchError, save_state
 
 RUN = "r25_lin05"
@@ -34,9 +38,9 @@ def curves(posterior: Posterior) -> Any:
         [[RUN], posterior.frame.domains, STEPS], names=["run", "domain", "step"]
     ).to_frame(index=False)
     _, wanted = planned_curves(posterior, lab().subset([RUN]).without_losses(), at=at)
-    drawn = simulate(
-        posterior.frame, posterior.parameters(200), wanted, None, np.random.default_rng(3)
-    )
+    alike, generator = error_correlation(posterior), np.random.default_rng(3)
+    parameters = posterior.parameters(100)
+    drawn = simulate(posterior.frame, parameters, wanted, None, generator, alike)
     return drawn.loss.reshape(len(drawn.loss), len(posterior.frame.domains), len(STEPS))
 
 
@@ -44,17 +48,24 @@ def told(posterior: Posterior, curve: Any, place: int) -> dict[str, float]:
     return dict(zip(posterior.frame.domains, curve[:, place].tolist(), strict=True))
 
 
-def test_conditioning_agrees_with_the_draws_of_a_known_run(posterior: Posterior) -> None:
-    """Given the coefficients all is Gaussian: the end is that of `simulate`, given the same points."""
+def test_conditioning_agrees_with_the_draws_of_a_known_run(
+    posterior: Posterior, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given the coefficients all is Gaussian: the end is that of `simulate`, given the same points.
+
+    Which takes the two losses of a known run for independent.
+    """
+    independent = ErrorCorrelation(misfit=0.0, fluctuation=0.0)
+    monkeypatch.setattr(f"{Predictive.__module__}.error_correlation", lambda law: independent)
     values = posterior.parameters(4)
     one = {name: np.repeat(own[:1], 4000, axis=0) for name, own in values.items()}
     single = replace_parameters(posterior, one)
     study = lab().subset([RUN])
     run = study.run(RUN)
-    predictive = Predictive.of(single, run, study.without_losses(), STEPS)
+    predictive = Predictive.of(single, run, study.without_losses(), STEPS, sizes=Sizes.same())
     domains = posterior.frame.domains
     seen = [i for i, row in enumerate(predictive.rows) if row.step in STEPS[:5]]
-    losses = predictive.curves[7, seen]
+    losses = predictive.usual[7, seen]
     mean, spread = predictive.given(seen, losses)
     rows = [
         (RUN, predictive.rows[i].step, predictive.rows[i].domain, loss)
@@ -85,7 +96,7 @@ def replace_parameters(posterior: Posterior, values: dict[str, Any]) -> Any:
 
 
 def test_alarms_are_false_about_as_often_as_stated(posterior: Posterior, curves: Any) -> None:
-    watcher = Watcher(posterior, RUN, level=0.1)
+    watcher = Watcher(posterior, RUN, level=0.1, sizes=Sizes.same())
     watcher.expect(STEPS)
     start = watcher.state()
     alarms = 0
@@ -101,11 +112,11 @@ def test_a_wrong_learning_rate_is_found_and_named(posterior: Posterior) -> None:
     study = lab().subset([RUN]).without_losses()
     run = study.run(RUN)
     wrong = faulty(run)["a peak learning rate twice as high"]
-    drawn = Predictive.of(posterior, wrong, study, STEPS, seed=5)
-    watcher = Watcher(posterior, RUN)
+    drawn = Predictive.of(posterior, wrong, study, STEPS, seed=5, sizes=Sizes.same())
+    watcher = Watcher(posterior, RUN, sizes=Sizes.same())
     watcher.expect(STEPS)
     for i, row in enumerate(drawn.rows):
-        watcher.tell(row.step, {row.domain: float(drawn.curves[0, i])})
+        watcher.tell(row.step, {row.domain: float(drawn.usual[0, i])})
     status = watcher.status()
     assert not status.on_track
     assert status.looks_like == "a peak learning rate twice as high"
@@ -113,7 +124,7 @@ def test_a_wrong_learning_rate_is_found_and_named(posterior: Posterior) -> None:
 
 
 def test_the_forecast_of_the_end_narrows_onto_it(posterior: Posterior, curves: Any) -> None:
-    watcher = Watcher(posterior, RUN)
+    watcher = Watcher(posterior, RUN, sizes=Sizes.same())
     watcher.expect(STEPS)
     widths = []
     for i, step in enumerate(STEPS):
@@ -129,7 +140,7 @@ def test_memory_is_flat_over_10000_updates(posterior: Posterior) -> None:
     run = lab().run(RUN)
     long = replace(run, name="long", schedule=run.schedule.stretched(100_000))
     plan = replace(lab(), runs=(long,), losses=lab().losses.iloc[:0], is_plan=True)
-    watcher = Watcher(posterior, "long", plan)
+    watcher = Watcher(posterior, "long", plan, sizes=Sizes.same())
     watcher.expect(range(10, 100_001, 10))
     tracemalloc.start()
     sizes = []
@@ -145,7 +156,7 @@ def test_memory_is_flat_over_10000_updates(posterior: Posterior) -> None:
 
 
 def test_a_watch_goes_on_from_its_state(posterior: Posterior, curves: Any, tmp_path: Path) -> None:
-    whole, first, second = (Watcher(posterior, RUN) for _ in range(3))
+    whole, first, second = (Watcher(posterior, RUN, sizes=Sizes.same()) for _ in range(3))
     for watcher in (whole, first, second):
         watcher.expect(STEPS)
     for i, step in enumerate(STEPS[:4]):
@@ -163,7 +174,7 @@ def test_a_watch_goes_on_from_its_state(posterior: Posterior, curves: Any, tmp_p
 def test_a_run_that_diverges_is_off_track_until_it_is_restarted_from_before(
     posterior: Posterior, curves: Any
 ) -> None:
-    watcher = Watcher(posterior, RUN)
+    watcher = Watcher(posterior, RUN, sizes=Sizes.same())
     watcher.expect(STEPS)
     assert watcher.update(STEPS[0], told(posterior, curves[2], 0)).on_track
     status = watcher.update(STEPS[1], {"kernel": math.nan})

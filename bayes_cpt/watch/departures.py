@@ -1,0 +1,143 @@
+"""How far a run departs from what is expected of it, beside runs that are on track."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+type Floats = NDArray[np.float64]
+
+# Evaluations back from the last that departures are summed over; None is all of them.
+WINDOWS = (1, 4, 16, None)
+# A standardised score that one run on track in a thousand reaches at a given time.
+STANDING_OUT = 3.1
+# Keeps the scores of a row that nothing can move from being no numbers.
+SMALLEST = 1e-12
+
+
+@dataclass(frozen=True)
+class Row:
+    """An evaluation: a step and a validation set."""
+
+    step: int
+    domain: str
+
+
+@dataclass(frozen=True, eq=False)
+class Usual:
+    """Departures of drawn runs that are on track, white, and what faults would add to them.
+
+    Parameters
+    ----------
+    whole : tuple of int
+        Rows: those measured and those still to come.
+    white : ndarray, shape (curves, rows)
+    patterns : mapping of str to ndarray, shape (rows,)
+    rows : tuple of Row
+    """
+
+    whole: tuple[int, ...]
+    white: Floats
+    patterns: Mapping[str, Floats]
+    rows: tuple[Row, ...]
+
+    @cached_property
+    def ends(self) -> list[int]:
+        """Rows up to the end of each evaluation."""
+        after = [*(row.step for row in self.rows[1:]), None]
+        return [i + 1 for i, row in enumerate(self.rows) if after[i] != row.step]
+
+    @cached_property
+    def _domains(self) -> dict[str, Floats]:
+        """1 in the rows of each validation set, else 0."""
+        names = [row.domain for row in self.rows]
+        return {
+            name: np.array([float(own == name) for own in names]) for name in dict.fromkeys(names)
+        }
+
+    def scores(self, white: Floats, ends: Sequence[int]) -> dict[str, Floats]:
+        """Return sums of departures after each evaluation, by name, shape (curves, evaluations)."""
+        zero = np.zeros((len(white), 1))
+        squares = np.concatenate([zero, np.cumsum(white**2, axis=1)], axis=1)
+        found: dict[str, Floats] = {}
+        places, starts = np.asarray(ends), np.array([0, *ends])
+        for window in WINDOWS:
+            back = len(ends) if window is None else window
+            first = starts[np.maximum(np.arange(1, len(ends) + 1) - back, 0)]
+            found[f"size, {window}"] = np.sqrt(squares[:, places] - squares[:, first])
+            # Validation sets each by themselves: what is wrong may show in one alone.
+            for domain, mine in self._domains.items():
+                own = mine[: white.shape[1]]
+                sums = np.concatenate([zero, np.cumsum(white * own, axis=1)], axis=1)
+                counts = np.r_[0.0, np.cumsum(own)]
+                count = np.maximum(counts[places] - counts[first], 1.0)
+                shift = np.abs(sums[:, places] - sums[:, first]) / np.sqrt(count)
+                found[f"shift of {domain}, {window}"] = shift
+        for name, pattern in self.patterns.items():
+            own = pattern[: white.shape[1]]
+            strength = np.sqrt(np.cumsum(own**2))[places - 1] + SMALLEST
+            found[name] = np.cumsum(white * own, axis=1)[:, places - 1] / strength
+        return found
+
+    @cached_property
+    def standard(self) -> dict[str, tuple[Floats, Floats]]:
+        """Mean and standard deviation of each score after each evaluation."""
+        return {
+            name: (own.mean(axis=0), own.std(axis=0) + SMALLEST)
+            for name, own in self.scores(self.white, self.ends).items()
+        }
+
+    @cached_property
+    def peaks(self) -> Floats:
+        """Largest standardised score of each run over its whole length, shape (curves,)."""
+        standard = [
+            ((own - self.standard[name][0]) / self.standard[name][1]).max(axis=1)
+            for name, own in self.scores(self.white, self.ends).items()
+        ]
+        return np.asarray(np.max(standard, axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class Departures:
+    """Departures of a run, white if it is on track.
+
+    Parameters
+    ----------
+    usual : Usual
+        Those of runs that are.
+    own : ndarray, shape (seen,)
+    """
+
+    usual: Usual
+    own: Floats
+
+    @cached_property
+    def scores(self) -> dict[str, Floats]:
+        """Standardised scores after each evaluation, by name; none before the first."""
+        ends = [end for end in self.usual.ends if end <= self.own.size]
+        if not ends:
+            return {}
+        standard = self.usual.standard
+        return {
+            name: (own[0] - standard[name][0][: len(ends)]) / standard[name][1][: len(ends)]
+            for name, own in self.usual.scores(self.own[None], ends).items()
+        }
+
+    def probability(self) -> float:
+        """Return the share of runs on track that depart as far at any time of theirs.
+
+        An alarm whenever this falls below a level is false in that share of runs.
+        """
+        if not self.scores:
+            return 1.0
+        largest = max(float(own.max()) for own in self.scores.values())
+        peaks = self.usual.peaks
+        return float((1 + (peaks >= largest).sum()) / (1 + peaks.size))
+
+    def likeliest_fault(self) -> str | None:
+        """Return the fault whose pattern the departures have most of, None where none stands out."""
+        known = [name for name in self.usual.patterns if self.scores]
+        best = max(known, key=lambda name: float(self.scores[name][-1]), default=None)
+        return best if best is not None and self.scores[best][-1] > STANDING_OUT else None

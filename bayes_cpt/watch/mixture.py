@@ -1,0 +1,122 @@
+"""A mixture of Gaussians over the evaluations of a run, one for each size that its residuals may have."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.special import log_ndtr, logsumexp, ndtri_exp
+
+type Floats = NDArray[np.float64]
+
+# Curves that are looked at together: memory.
+TOGETHER = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Gaussians of one mean, equally likely before anything is measured.
+
+    Parameters
+    ----------
+    mean : ndarray, shape (rows,)
+        In the order in which they are measured, nats/token.
+    covariances : ndarray, shape (members, rows, rows)
+        (nats/token)^2.
+    """
+
+    mean: Floats
+    covariances: Floats
+
+    @cached_property
+    def covariance(self) -> Floats:
+        """Of the whole mixture, shape (rows, rows), (nats/token)^2."""
+        return np.asarray(self.covariances.mean(axis=0))
+
+    @cached_property
+    def _roots(self) -> Floats:
+        return np.asarray(np.linalg.cholesky(self.covariances))
+
+    def of_rows(self, rows: Sequence[int]) -> Self:
+        """Return the mixture of some of the rows.
+
+        Parameters
+        ----------
+        rows : sequence of int
+        """
+        chosen = list(rows)
+        return type(self)(self.mean[chosen], self.covariances[:, chosen][:, :, chosen])
+
+    def _unit(self, losses: Floats) -> tuple[Floats, Floats]:
+        """Return innovations over their size and log densities of rows, (members, curves, rows) each."""
+        count = losses.shape[1]
+        off = (losses - self.mean[:count]).T
+        unit = np.stack(
+            [solve_triangular(root[:count, :count], off, lower=True).T for root in self._roots]
+        )
+        sizes = np.diagonal(self._roots, axis1=1, axis2=2)[:, None, :count]
+        return unit, -0.5 * unit**2 - np.log(sizes)
+
+    def weights(self, losses: Floats) -> Floats:
+        """Return how likely each member is given the first rows, shape (members,).
+
+        Parameters
+        ----------
+        losses : ndarray, shape (seen,)
+        """
+        if not losses.size:
+            return np.full(len(self.covariances), 1.0 / len(self.covariances))
+        density = self._unit(losses[None])[1].sum(axis=2)[:, 0]
+        return np.asarray(np.exp(density - logsumexp(density)))
+
+    def white(self, losses: Floats) -> Floats:
+        """Return normal scores of each row given those before it, shape (curves, rows).
+
+        Of curves of the mixture they are independent and standard normal (Rosenblatt 1952,
+        doi:10.1214/aoms/1177729394).
+
+        Parameters
+        ----------
+        losses : ndarray, shape (curves, rows)
+            Of the first rows of curves.
+        """
+        parts = [self._white(part) for part in _parts(losses)]
+        return np.concatenate(parts) if parts else np.empty_like(losses)
+
+    def _white(self, losses: Floats) -> Floats:
+        unit, density = self._unit(losses)
+        before = np.cumsum(density, axis=2) - density
+        before -= logsumexp(before, axis=0)
+        # By the nearer tail: the other one is 1 to rounding.
+        low, high = (logsumexp(before + log_ndtr(sign * unit), axis=0) for sign in (1.0, -1.0))
+        nearer = np.minimum(np.minimum(low, high), np.log(0.5))
+        return np.asarray(np.where(low < high, 1.0, -1.0) * ndtri_exp(nearer))
+
+    def given(self, seen: Sequence[int], losses: Floats) -> tuple[Floats, Floats]:
+        """Return mean and standard deviation of every row given some, shape (rows,) each.
+
+        Parameters
+        ----------
+        seen : sequence of int
+            Rows that were measured, rising.
+        losses : ndarray, shape (seen,)
+        """
+        rows = list(seen)
+        if not rows:
+            return self.mean, np.sqrt(np.diag(self.covariance))
+        measured = self.of_rows(rows)
+        weights = measured.weights(losses)
+        across = self.covariances[:, rows]
+        gain = np.linalg.solve(measured.covariances, across)
+        means = self.mean + np.einsum("msr,s->mr", gain, losses - measured.mean)
+        variances = np.diagonal(self.covariances, axis1=1, axis2=2) - (across * gain).sum(axis=1)
+        mean = weights @ means
+        spread = weights @ (variances + (means - mean) ** 2)
+        return mean, np.sqrt(np.maximum(spread, 0.0))
+
+
+def _parts(curves: Floats) -> list[Floats]:
+    return [curves[start : start + TOGETHER] for start in range(0, len(curves), TOGETHER)]

@@ -1,0 +1,145 @@
+"""How unlike curves are in the size of their residuals: the fit has one size for all.
+
+The residual model has one size of the fluctuation and one of the misfit for all curves of a validation
+set. Bands of nine tenths hardly feel that single curves fluctuate half as much or twice as much; a search
+for the largest departure of a whole run does. So a curve has the sizes of the fit times factors of its own,
+``log f ~ Normal(-tau², tau)``: the mean of ``f²`` is 1, as the common size is a mean square. How unlike
+curves are, tau, is learnt from the fitted curves. With r the residuals of curve i,
+
+    p(y | tau) / p(y | 0) = prod_i  E[ int p(r_i | theta, f) p(f | tau) df / p(r_i | theta, 1) ],
+
+the mean over posterior draws theta: exact for one curve, and taken as independent between curves.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.log_densities import residual_log_densities
+from bayes_cpt.model.lone_bases import with_lone_bases
+from bayes_cpt.model.simulate import _scales as scales_of
+from bayes_cpt.model.simulate import expected_loss
+
+type Floats = NDArray[np.float64]
+
+# Logarithms of the factors at which curves are weighed; few knots tell of a misfit, so coarser.
+FLUCTUATION_GRID = np.linspace(-1.5, 1.5, 11)
+MISFIT_GRID = np.linspace(-1.5, 1.5, 7)
+TAUS = np.linspace(0.0, 1.2, 25)
+# Half-normal prior of tau: sizes that differ by a factor of 1.5 are usual, of 3 are rare.
+TAU_SCALE = 0.4
+DRAWS = 40
+# Keeps the ratio of two likelihoods a number.
+HIGHEST_LOG = 700.0
+
+
+@dataclass(frozen=True, eq=False)
+class Sizes:
+    """How likely each spread of the sizes is, given the fitted curves.
+
+    Parameters
+    ----------
+    fluctuation, misfit : ndarray, shape (taus,)
+        Probability of each of `TAUS`.
+    """
+
+    fluctuation: Floats
+    misfit: Floats
+
+    @classmethod
+    def same(cls) -> Self:
+        """Return that all curves have the sizes that the fit says."""
+        only = np.zeros(TAUS.size)
+        only[0] = 1.0
+        return cls(only, only)
+
+    @classmethod
+    def of(cls, posterior: Posterior, *, continual: bool) -> Self:
+        """Learn from the fitted curves of a phase.
+
+        Parameters
+        ----------
+        posterior : Posterior
+            Of several laws the one with the largest weight counts.
+        continual : bool
+            Whether curves of CPT are asked for.
+        """
+        law = max(posterior.shares(), key=lambda share: share[1] or 0)[0]
+        likelihoods = curve_likelihoods(law, continual=continual)
+        prior = np.exp(-0.5 * (TAUS / TAU_SCALE) ** 2)
+        found = np.log(prior)[:, None] + np.log(prior)[None]
+        by_fluctuation, by_misfit = _factor_weights(FLUCTUATION_GRID), _factor_weights(MISFIT_GRID)
+        for own in likelihoods:
+            found += np.log(by_fluctuation @ own @ by_misfit.T)
+        weights = np.exp(found - found.max())
+        weights /= weights.sum()
+        return cls(weights.sum(axis=1), weights.sum(axis=0))
+
+    def draw(
+        self, count: int, domains: int, generator: np.random.Generator
+    ) -> tuple[Floats, Floats]:
+        """Return factors of the fluctuation and of the misfit, shape (count, domains) each.
+
+        Parameters
+        ----------
+        count : int
+        domains : int
+            Curves of a run, each with factors of its own.
+        generator : numpy.random.Generator
+        """
+        found = []
+        for weights in (self.fluctuation, self.misfit):
+            tau = generator.choice(TAUS, count, p=weights)[:, None]
+            found.append(np.exp(tau * generator.standard_normal((count, domains)) - tau**2))
+        return found[0], found[1]
+
+
+def curve_likelihoods(posterior: Posterior, *, continual: bool) -> list[Floats]:
+    """Return the likelihood of each fitted curve with sizes of its own over that with the common ones.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Of one law.
+    continual : bool
+        Whether curves of CPT or of PT are asked for.
+
+    Returns
+    -------
+    list of ndarray, shape (fluctuation factors, misfit factors)
+    """
+    frame, parameters = posterior.frame, posterior.parameters(DRAWS)
+    if frame.spec.residuals.kind == "independent":
+        return []
+    study = with_lone_bases(posterior.study, frame.domains) if continual else posterior.study
+    runs = study.continual_runs if continual else study.pretraining_runs
+    curves = frame.curves(
+        study, lambda run, domain: frame.fitted_steps(study, run, domain), runs=runs
+    )
+    design = frame.residual_design(curves)
+    scales = scales_of(frame, parameters, curves, design)
+    residual = curves.points.loss - expected_loss(frame, parameters, curves)
+    common = residual_log_densities(residual, curves, design, scales)
+    found = np.empty((len(curves.curves), FLUCTUATION_GRID.size, MISFIT_GRID.size))
+    for i, fluctuation in enumerate(np.exp(FLUCTUATION_GRID)):
+        for j, misfit in enumerate(np.exp(MISFIT_GRID)):
+            own = replace(
+                scales,
+                fluctuation=fluctuation * scales.fluctuation,
+                misfit=misfit * scales.misfit,
+                offset=misfit * scales.offset,
+            )
+            ratio = residual_log_densities(residual, curves, design, own) - common
+            found[:, i, j] = np.exp(np.minimum(ratio, HIGHEST_LOG)).mean(axis=0)
+    return list(found)
+
+
+def _factor_weights(grid: Floats) -> Floats:
+    """Return the probability of each factor given tau, shape (taus, factors)."""
+    widths = np.maximum(TAUS, 0.1 * (grid[1] - grid[0]))[:, None]
+    density = -0.5 * ((grid + TAUS[:, None] ** 2) / widths) ** 2
+    weights = np.exp(density - density.max(axis=1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))

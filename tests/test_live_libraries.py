@@ -1,0 +1,114 @@
+"""Real runs of the real libraries, from their logs to a watch: needs constraints-live.txt installed."""
+
+import math
+import os
+import runpy
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from synthetic import prior_as_posterior
+
+from bayes_cpt import read_study
+from bayes_cpt.cli import run
+from bayes_cpt.watch import Status, Watcher
+from bayes_cpt.watch.callback import trainer_callback
+from bayes_cpt.watch.sizes import Sizes
+
+MADE = Path(__file__).parent / "data" / "logs" / "made.py"
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Return the script's names, and in ``folder`` the logs that it made by real runs."""
+    for library in ("torch", "transformers", "tensorboard", "wandb", "mlflow"):
+        pytest.importorskip(library)
+    folder = tmp_path_factory.mktemp("live")
+    (folder / "work").mkdir()
+    # It writes beside itself.
+    script = shutil.copy(MADE, folder)
+    before, here = sys.argv, Path.cwd()
+    sys.argv = [str(script), str(folder / "work")]
+    os.chdir(folder)
+    try:
+        found = runpy.run_path(str(script), run_name="__main__")
+    finally:
+        sys.argv = before
+        os.chdir(here)
+    return {**found, "folder": folder}
+
+
+@pytest.fixture(scope="module")
+def study(made: dict[str, Any]) -> Path:
+    """Return a study of three real Trainer runs and one of each tracker."""
+    logs: Path = made["folder"]
+    where = logs / "study"
+    runs = [str(logs / "hf" / name) for name in ("pt", "r00", "r25", "r50")]
+    shares = [word for name in ("r00=0", "r25=0.25", "r50=0.5") for word in ("--replay", name)]
+    assert run(["init", str(where), *runs, "--pt", "pt", *shares]) == 0
+    for kind in ("tensorboard", "wandb", "mlflow"):
+        source = str(logs / kind)
+        words = ["import", kind, source, "--study", str(where), "--run", kind, "--replay", "0"]
+        assert run(words) == 0, kind
+    assert run(["check", str(where)]) == 0
+    return where
+
+
+def test_real_logs_go_from_init_to_predict_and_watch(
+    study: Path, made: dict[str, Any], tmp_path: Path
+) -> None:
+    fit = tmp_path / "fit.nc"
+    assert run(["fit", str(study), "--seed", "1", "--draws", "100", "-o", str(fit)]) in (0, 1)
+    assert run(["predict", str(fit), "-o", str(tmp_path / "forecast.csv")]) in (0, 1)
+    log = made["folder"] / "hf" / "r25" / "trainer_state.json"
+    state = ["--state", str(tmp_path / "state.json")]
+    assert run(["watch", str(fit), str(log), "--run", "r25", "--once", *state]) in (0, 1, 3)
+    assert (tmp_path / "forecast.csv").is_file()
+
+
+def test_the_callback_hears_a_real_trainer(
+    study: Path, made: dict[str, Any], tmp_path: Path
+) -> None:
+    import torch
+    from transformers import Trainer, TrainingArguments
+
+    found = read_study(study)
+    watcher = Watcher(prior_as_posterior(found), "r25", level=0.5, sizes=Sizes.same())
+    alarms: list[Status] = []
+    torch.manual_seed(0)
+    network = made["Network"]()
+    # A learning rate with which it diverges: what the watch is for.
+    arguments = TrainingArguments(
+        output_dir=str(tmp_path),
+        per_device_train_batch_size=made["BATCH"],
+        learning_rate=50.0,
+        eval_strategy="steps",
+        eval_steps=10,
+        max_steps=60,
+        report_to=[],
+        save_strategy="no",
+        remove_unused_columns=False,
+        use_cpu=True,
+        disable_tqdm=True,
+        prediction_loss_only=True,
+    )
+    trainer = Trainer(
+        network,
+        arguments,
+        train_dataset=made["mixed"](0.25, 60, 30),
+        eval_dataset=made["EVALUATIONS"],
+        callbacks=[trainer_callback(watcher, alarms.append, stop=True)],
+    )
+    trainer.train()
+    assert alarms
+    assert not alarms[0].on_track
+    assert trainer.state.global_step < 60
+    heard = set(watcher.points) | {watcher.diverged}
+    assert heard & {10, 20, 30, 40, 50}
+    assert all(
+        math.isfinite(loss) for losses in watcher.points.values() for loss in losses.values()
+    )
