@@ -20,6 +20,7 @@ from bayes_cpt.forecast.plans import (
     check_kind,
     prepare,
 )
+from bayes_cpt.inference.new_sizes import covering_sizes, plan_sizes
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.points import Curves
 from bayes_cpt.study.ranges import outside_range
@@ -80,9 +81,10 @@ def bands(
     check_kind(kind)
     check_interval(interval)
     prepared = prepare(posterior, plan, at=at, known=kind == "known_run")
+    covering = covering_sizes(posterior, plan_sizes(prepared.study, prepared.runs))
     laws = [
         Marginals(law, law.parameters(count), kind, seed, interval)
-        for law, count in posterior.shares(draws)
+        for law, count in covering.shares(draws)
     ]
     for marginals in laws:
         marginals.prepare()

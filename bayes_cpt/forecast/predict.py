@@ -24,6 +24,7 @@ from bayes_cpt.forecast.plans import (
     prepare,
     with_base_losses,
 )
+from bayes_cpt.inference.new_sizes import covering_sizes, plan_sizes
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.simulate import CurveDraws, expected_loss, simulate
@@ -99,7 +100,8 @@ def predict(
     prepared = prepare(posterior, plan, at=at, known=kind == "known_run")
     generator = np.random.default_rng(seed)
     drawn = []
-    for law, count in posterior.shares(draws):
+    covering = covering_sizes(posterior, plan_sizes(prepared.study, prepared.runs))
+    for law, count in covering.shares(draws):
         curves = prepared.curves(law.frame, prepared.runs)
         drawn.append(_draw(law, law.parameters(count), curves, kind, generator))
     expected, loss = (

@@ -195,11 +195,12 @@ class ScheduleEnd:
                 log_peak_pt=table.log_peak[0] * one,
                 start_cpt=max(self.initial, SMALLEST) * one,
                 target_share=(1.0 - self.replay) * one,
+                log_size=table.log_size[0] * one,
                 learning_rate=0.0 * one,
+                size_member=table.size_member[index],
             )
-            coefficients = {
-                name: value[draws] for name, value in gather(end, sample.coefficients).items()
-            }
+            drawn = {name: value[draws] for name, value in sample.coefficients.items()}
+            coefficients = gather(end, drawn, np)
             losses.append(end.losses(law, coefficients, table.offset[index][:, draws])[0])
         return np.stack(losses)
 

@@ -140,6 +140,10 @@ class BaseTable:
         S1_pt at each node of rho, 0 of an unknown base.
     initial : ndarray, shape (bases, momentum nodes)
         Level before the first step of CPT at each node of lambda.
+    log_size : ndarray, shape (bases,)
+        As in `bayes_cpt.model.points.Points`.
+    size_member : ndarray of int, shape (domains, bases)
+        As in `bayes_cpt.model.points.Points`.
     """
 
     start: Floats
@@ -150,6 +154,8 @@ class BaseTable:
     known: NDArray[np.bool_]
     forward: NDArray[np.float64]
     initial: NDArray[np.float64]
+    log_size: NDArray[np.float64]
+    size_member: Ints
 
     @classmethod
     def of(cls, sample: LawSample, bases: tuple[Base, ...], measured: list[Losses]) -> Self:
@@ -157,12 +163,12 @@ class BaseTable:
         frame, coefficients = sample.frame, sample.coefficients
         step = constant(1, frame.reference.learning_rate)
         trials = [
-            Trial(base.schedule, step, 0.0, losses)
+            Trial(base.schedule, step, 0.0, losses, base.model_size)
             for base, losses in zip(bases, measured, strict=True)
         ]
         _, points = sample.points(trials, [[]] * len(trials))
         table = (len(bases), len(frame.domains))
-        law = np.asarray(frame.law.loss(points, gather(points, coefficients), np))
+        law = np.asarray(frame.law.loss(points, gather(points, coefficients, np), np))
         level, _ = points.learning_rate_levels(coefficients, np)
         loss = np.where(points.base_known > 0, points.loss, law)
         states = [transfer_state(base.schedule, sample.form) for base in bases]
@@ -175,6 +181,8 @@ class BaseTable:
             known=points.base_known.reshape(table).T > 0,
             forward=np.array([state.forward for state in states]),
             initial=np.array([state.initial_levels(sample.form) for state in states]),
+            log_size=points.log_size.reshape(table)[:, 0],
+            size_member=points.size_member.reshape(table).T,
         )
 
 
@@ -223,6 +231,7 @@ class Layout:
             "log_peak_pt": self.bases.log_peak[self.candidates.base],
             "start_cpt": np.maximum(schedules.initial, SMALLEST),
             "target_share": 1.0 - self.candidates.replay,
+            "log_size": self.bases.log_size[self.candidates.base],
             "learning_rate": schedules.last_rate / reference,
         }
 
@@ -283,7 +292,11 @@ class Layout:
         levels = (before, np.maximum(after, dtype(SMALLEST)))
         log_area = self.areas.log_forward[rows].astype(dtype) @ drawn.bases.forward
         columns = {name: own[rows, None].astype(dtype) for name, own in self.columns.items()}
-        return [Columns(index, levels, log_area, **columns) for index in self.domains]
+        member = self.bases.size_member[:, self.candidates.base[rows]]
+        return [
+            Columns(index, levels, log_area, size_member=member[index], **columns)
+            for index in self.domains
+        ]
 
     def losses(self, rows: Ints, dtype: Any = np.float64) -> Floats:
         """Return the law's losses of some candidates, shape (domains, candidates, draws)."""
@@ -291,7 +304,7 @@ class Layout:
         found = np.empty((len(self.domains), rows.size, self.sample.draws), dtype)
         for end in self.ends(rows, dtype):
             offset = drawn.offset[end.domain_index, self.candidates.base[rows]]
-            coefficients = gather(end, drawn.coefficients)
+            coefficients = gather(end, drawn.coefficients, np)
             found[end.domain_index] = end.losses(self.sample.frame.law, coefficients, offset)
         return found
 
