@@ -21,6 +21,7 @@ BY_SIZE = {
     "B·": "B·n^gamma_B·",
     "D·": "D·n^gamma_B·",
 }
+MILLIONS = "N: parameters without embeddings, millions"
 FOLDED = "S2_pt = 0: what annealing gained in PT is a part of L0"
 REPLAY_FACTORS = {
     "none": "1",
@@ -98,7 +99,7 @@ def equation(frame: Frame) -> list[str]:
     if law.model_size:
         for printed, of_size in BY_SIZE.items():
             lines = [line.replace(printed, of_size, 1) for line in lines]
-        areas = [f"n = N/{frame.reference.model_size:.3g}M", *areas]
+        areas = [f"n = N/{frame.reference.model_size:.3g}", MILLIONS, *areas]
     if not law.uses_replay:
         return _laid_out([line.replace("·h(r_cpt)", "") for line in lines]) + areas
     factors = [getattr(law.replay_factor, role) for role in frame.roles]

@@ -6,9 +6,9 @@ From the repository's root, with the public studies beside it::
     PYTHONPATH=research python -m testbench.sizes ../shared/data/public -o OUT --family slimpajama
 
 All runs of the smaller models of a family, those of `fit/` and of `predict/`, make one study. The runs of
-the largest in its `predict/` are forecast: from the smaller models alone, from these and the largest one's
-own short runs in `fit/`, from its own short runs alone, and (their last losses) by ``E + F·N^-a + D·T^-b``
-through the last losses of all runs that decay.
+the largest in its `predict/` are forecast: from the smaller models alone; from the largest one's own short
+runs in `fit/`, or the first fifth of these, with the smaller models and without; and (their last losses) by
+``E + F·N^-a + D·T^-b`` through the last losses of all runs that decay.
 """
 
 import argparse
@@ -38,6 +38,9 @@ FAMILIES = {
 }
 SIZES, ALONE, POWER_LAW = "smaller models", "largest alone", "power law of last losses"
 BOTH = "smaller models and its short runs"
+EARLY, EARLY_ALONE = "smaller models and the first fifth of these", "first fifth of these alone"
+FIRST = 0.2
+SIZED, ONE_SIZE = "pretrain-sizes", "pretrain"
 # A run that ends below this share of its peak has decayed.
 DECAYED = 0.2
 COLUMNS = ["run", "domain", "step", "loss"]
@@ -52,9 +55,19 @@ class Family:
     long: Study
 
     @property
-    def both(self) -> Study:
-        """The smaller models and the largest one's short runs."""
-        return joined([self.smaller, self.short])
+    def early(self) -> Study:
+        """The first fifth of the largest one's short runs."""
+        last = {run.name: int(FIRST * run.schedule.steps) for run in self.short.runs}
+        return self.short.truncated(last)
+
+    def with_smaller(self, own: Study) -> Study:
+        """Return the smaller models together with runs of the largest.
+
+        Parameters
+        ----------
+        own : Study
+        """
+        return joined([self.smaller, own])
 
 
 def read_family(folder: Path, names: Sequence[str]) -> Family:
@@ -176,7 +189,9 @@ def power_law(fitted: Study, asked: Study) -> pd.DataFrame:
     return score_points(points[COLUMNS], at(found.x, points) + sd * normals)
 
 
-def compare(family: Family, seed: int, draws: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+def compare(
+    family: Family, seed: int, draws: int, methods: Sequence[str] = ()
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return mean scores by method: at all points of the long runs, and at their last losses.
 
     Parameters
@@ -184,12 +199,20 @@ def compare(family: Family, seed: int, draws: int) -> tuple[pd.DataFrame, pd.Dat
     family : Family
     seed : int
     draws : int
+    methods : sequence of str
+        Some of the fits; all unless given.
     """
     asked = family.long
+    fits = {
+        SIZES: (family.smaller, SIZED),
+        EARLY: (family.with_smaller(family.early), SIZED),
+        BOTH: (family.with_smaller(family.short), SIZED),
+        EARLY_ALONE: (family.early, ONE_SIZE),
+        ALONE: (family.short, ONE_SIZE),
+    }
+    kept = {name: fits[name] for name in (methods or fits)}
     scored = {
-        SIZES: forecast(family.smaller, "pretrain-sizes", asked, seed, draws),
-        BOTH: forecast(family.both, "pretrain-sizes", asked, seed, draws),
-        ALONE: forecast(family.short, "pretrain", asked, seed, draws),
+        name: forecast(study, model, asked, seed, draws) for name, (study, model) in kept.items()
     }
     everywhere = pd.concat([own.assign(method=name) for name, own in scored.items()])
     ends = last_losses(asked)[["run", "step"]]
