@@ -8,8 +8,8 @@ from bayes_cpt.laws.term import OF_SIZE, Parameter, Reference, Values
 # Coefficients that change with model size, each as a power of it, and the coefficient that is its exponent.
 BY_SIZE = {"A": "gamma_A", "C1": "gamma_1", "C2": "gamma_2", "B": "gamma_B", "D": "gamma_B"}
 # Coefficients along a coordinate other than the validation sets'.
-ALONG = {"size_level": "size_domain", "size_gain": "size_domain"}
-# Of `BY_SIZE` those that a single size has off the power of size by ``exp(size_gain)``.
+ALONG = {"delta_N": "size_domain", "epsilon_N": "size_domain"}
+# Of `BY_SIZE` those that a single size has off the power of size by ``exp(epsilon_N)``.
 GAINS = ("C1", "C2")
 
 
@@ -80,7 +80,7 @@ class ModelSize:
         if self.continual:
             found["gamma_2"] = annealing + parameters["ratio_by_size"]
             found["gamma_B"] = parameters["shift_by_size"]
-        for name, kind in (("size_level", "size"), ("size_gain", "annealing")):
+        for name, kind in (("delta_N", "size"), ("epsilon_N", "annealing")):
             misfit, deviation = parameters[f"{kind}_misfit"], parameters[f"{kind}_deviation"]
             # The sizes of a validation set come one after the other.
             sizes = deviation.shape[-1] // misfit.shape[-1]
@@ -90,7 +90,7 @@ class ModelSize:
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
         """Return what size changes in the loss: 0 at the reference size, but for the size's own level."""
         change = xp.expm1(-coefficients["gamma_3"] * points.log_size)
-        return coefficients["F"] * change + coefficients["size_level"]
+        return coefficients["F"] * change + coefficients["delta_N"]
 
 
 def size_factors(points: Any, gathered: Values, xp: Any) -> dict[str, Any]:
@@ -113,6 +113,6 @@ def size_factors(points: Any, gathered: Values, xp: Any) -> dict[str, Any]:
     for name, exponent in BY_SIZE.items():
         if name in gathered and exponent in gathered:
             power = gathered[exponent] * points.log_size
-            log_factor = power + gathered["size_gain"] if name in GAINS else power
+            log_factor = power + gathered["epsilon_N"] if name in GAINS else power
             factors[f"{name}{OF_SIZE}"] = xp.exp(log_factor)
     return factors

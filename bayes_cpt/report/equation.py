@@ -64,8 +64,8 @@ COEFFICIENTS = {
     "gamma_1": "exponent of model size in the annealing gain of PT",
     "gamma_2": "exponent of model size in the annealing gain of CPT",
     "gamma_B": "exponent of model size in the distribution shift, and in the early transient",
-    "size_gain": "epsilon_N: log factor by which one size's annealing gain lies off its power of size",
-    "size_level": "delta_N: how far one size lies off the power of size, nats/token",
+    "epsilon_N": "log factor by which one size's annealing gain lies off its power of size",
+    "delta_N": "how far one size lies off the power of size, nats/token",
     "kappa": "share of the base's distance from the law that its runs keep",
     "tau_0": "time in which they lose the rest, steps",
 }

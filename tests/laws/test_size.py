@@ -87,8 +87,8 @@ def test_a_size_has_its_own_level_and_gain() -> None:
         "annealing_deviation": np.array([0.0, 1.0, 1.0, 2.0]),
     }
     found = ModelSize().coefficients(values, REFERENCE, np)
-    np.testing.assert_allclose(found["size_level"], [0.01, -0.02, 0.3, 0.1])
-    np.testing.assert_allclose(found["size_gain"], [0.0, 0.5, 1.0, 2.0])
+    np.testing.assert_allclose(found["delta_N"], [0.01, -0.02, 0.3, 0.1])
+    np.testing.assert_allclose(found["epsilon_N"], [0.0, 0.5, 1.0, 2.0])
 
 
 def test_a_law_of_pre_training_has_no_shift_by_size() -> None:

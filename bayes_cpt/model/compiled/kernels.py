@@ -137,8 +137,8 @@ PACE_PLACES = np.zeros(4, dtype=np.int64)
 
 def law_log_likelihoods(  # type: ignore[no-untyped-def]
     loss, values, numbers, domain, member, shared, known, base_loss, columns, base_columns, own_level,
-    base_level, own_forward, base_forward, gap, place, height, floating, first, last, knot_first, knot_carried,
-    knot_innovation,
+    base_level, own_forward, base_forward, gap, place, height, floating, first, last, knot_first,
+    knot_carried, knot_innovation,
 ):  # fmt: skip
     """Return the log likelihood of each curve, and its slopes by the values, shape (curves, values).
 
