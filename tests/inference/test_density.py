@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from open_weights import open_study
 from scipy.special import expit, log_expit
 from scipy.stats import multivariate_normal, norm
-from size_family import family
 
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.inference.density import Density, ModelError, density_of
@@ -120,10 +119,6 @@ def from_an_unknown_base() -> Setup:
     return build_setup(read_spec("cpt-replay"), open_study())
 
 
-def of_several_sizes() -> Setup:
-    return build_setup(read_spec("cpt-replay-sizes"), family())
-
-
 def with_every_option() -> Setup:
     return build_setup(spec_with(), read_study(bundled_study()))
 
@@ -138,7 +133,6 @@ def with_every_option_from_an_unknown_base() -> Setup:
         bundled,
         without_pretraining_runs,
         from_an_unknown_base,
-        of_several_sizes,
         with_every_option,
         with_every_option_from_an_unknown_base,
     ],
