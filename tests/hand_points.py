@@ -37,6 +37,8 @@ def hand_points(
     annealing_pt: ArrayLike = 0.0,
     annealing_cpt: ArrayLike = 0.0,
     target_share: ArrayLike = 1.0,
+    log_size: ArrayLike = 0.0,
+    size_member: ArrayLike = 0,
     loss: ArrayLike = np.nan,
     base_known: ArrayLike = 0.0,
 ) -> Points:
@@ -52,13 +54,15 @@ def hand_points(
         "annealing_pt": annealing_pt,
         "annealing_cpt": annealing_cpt,
         "target_share": target_share,
+        "log_size": log_size,
+        "size_member": size_member,
         "loss": loss,
         "base_known": base_known,
     }
     size = max(np.size(value) for value in given.values())
     whole = {name: np.broadcast_to(value, size).astype(np.float64) for name, value in given.items()}
     phase = whole.pop("continual")
-    for name in ("domain_index", "curve_index"):
+    for name in ("domain_index", "curve_index", "size_member"):
         whole[name] = whole[name].astype(np.int64)
     levels = {
         f"level_{name}": level_series(whole.pop(f"annealing_{name}")) for name in ("pt", "cpt")

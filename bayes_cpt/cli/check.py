@@ -12,6 +12,7 @@ from bayes_cpt.report.summary_words import summarise
 if TYPE_CHECKING:
     import pandas as pd
 
+    from bayes_cpt.model.spec import ModelSpec
     from bayes_cpt.study.study import Study
 
 
@@ -46,15 +47,18 @@ def check(
     2  it cannot: all its problems are on stderr, one paragraph each
     """
     from bayes_cpt.report.law_words import undivided
+    from bayes_cpt.report.size_words import size_words
     from bayes_cpt.study.describe import describe
     from bayes_cpt.study.readers.folder import read_study
 
     output = Output(quiet, json)
     with output.cautions():
         found = read_study(study)
-        chosen, table = _identifiability(found, model)
-    content = describe(found)
+        spec, table = _identifiability(found, model)
+    content, chosen, law = describe(found), spec.name, spec.law
     lines = [_counted(found, chosen), *summarise(table)]
+    if law.model_size:
+        lines += size_words(found, continual=law.continual)
     alike = undivided(found, continual=bool(found.continual_runs))
     kinds = {f"{kind}s": table[table["kind"] == kind] for kind in ("parameter", "effect")}
     if not quiet and not json:
@@ -81,14 +85,14 @@ def check(
     return 0
 
 
-def _identifiability(study: "Study", model: str | None) -> tuple[str, "pd.DataFrame"]:
+def _identifiability(study: "Study", model: str | None) -> "tuple[ModelSpec, pd.DataFrame]":
     from bayes_cpt.identify.identify import identifiability
     from bayes_cpt.model.spec import read_spec
     from bayes_cpt.study.evidence import check_evidence
 
     spec = read_spec(model or ("cpt-replay" if study.continual_runs else "pretrain"))
     check_evidence(study, continual=spec.law.continual)
-    return spec.name, identifiability(study, spec)
+    return spec, identifiability(study, spec)
 
 
 def _counted(study: "Study", model: str) -> str:

@@ -228,13 +228,8 @@ def _elicit(
 def _pairs(frame: "Frame", prior: "Prior", parameter: str) -> list[tuple[tuple[str, str], str]]:
     """Return validation set and words of a prior as it was, and as it is, where the two differ."""
     own = frame.spec.priors[parameter]
-    dims = frame.parameters()[parameter].dims
-    roles = dict(zip(frame.domains, frame.roles, strict=True))
-    members = frame.coords()[dims] if dims else ("all",)
-    found = [
-        ((member, own.of(roles.get(member)).words), prior.of(roles.get(member)).words)
-        for member in members
-    ]
+    roles = {m.label: frame.role(m) for m in frame.members(frame.parameters()[parameter].dims)}
+    found = [((label, own.of(role).words), prior.of(role).words) for label, role in roles.items()]
     return [(was, now) for was, now in found if was[1] != now]
 
 

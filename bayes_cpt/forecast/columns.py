@@ -79,8 +79,12 @@ class Columns:
         Log of the highest learning rate of PT so far, as a share of the reference one.
     target_share : ndarray
         r_cpt.
+    log_size : ndarray
+        Log of the model size over the reference size; 0 where the law has no size.
     learning_rate : ndarray
         As a share of the reference learning rate.
+    size_member : ndarray of int, shape (points,) or (1,)
+        As in `Points`.
     """
 
     domain_index: int
@@ -94,7 +98,9 @@ class Columns:
     start_cpt: Floats
     log_peak_pt: Floats
     target_share: Floats
+    log_size: Floats
     learning_rate: Floats
+    size_member: NDArray[np.int64]
 
     @classmethod
     def of(cls, points: Points, rows: Any, bases: Bases) -> Self:
@@ -108,12 +114,14 @@ class Columns:
         bases : Bases
             For the form of the points.
         """
-        names = {field.name for field in fields(cls)} - {"domain_index", "levels", "log_area"}
+        others = {"domain_index", "levels", "log_area", "size_member"}
+        names = {field.name for field in fields(cls)} - others
         columns = {name: _column(getattr(points, name)[rows]) for name in names}
         series = (points.level_pt[rows], points.level_cpt[rows])
         before, after = (np.maximum(_shared(own) @ bases.level, SMALLEST) for own in series)
         log_area = _shared(points.log_forward[rows]) @ bases.forward
-        return cls(int(points.domain_index[rows][0]), (before, after), log_area, **columns)
+        domain, member = int(points.domain_index[rows][0]), points.size_member[rows][:1]
+        return cls(domain, (before, after), log_area, size_member=member, **columns)
 
     def learning_rate_levels(self, coefficients: Any, xp: Any) -> tuple[Floats, Floats]:
         """Return the levels of PT and CPT in each draw.
@@ -134,6 +142,15 @@ class Columns:
             Not used: the draws are those that the columns were made for.
         """
         return self.log_area
+
+    def of_size(self, values: Any) -> Floats:
+        """Return values along ``size_domain``, (draws, members), of each point's size, (points, draws).
+
+        Parameters
+        ----------
+        values : ndarray
+        """
+        return np.asarray(values.T[self.size_member])
 
     def losses(self, law: Law, coefficients: dict[str, Any], offset: Any) -> Floats:
         """Return the law's losses moved by what is kept of the base's offset, shape (points, draws).

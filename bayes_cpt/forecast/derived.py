@@ -302,7 +302,7 @@ def start_loss(frame: Frame, parameters: dict[str, Floats], curves: Curves) -> F
     """
     bases = curves.bases
     coefficients = frame.law.coefficients(parameters, np)
-    law = np.asarray(frame.law.loss(bases, gather(bases, coefficients), np))
+    law = np.asarray(frame.law.loss(bases, gather(bases, coefficients, np), np))
     if frame.law.base_offset is None:
         return law
     return np.where(bases.base_known > 0, bases.loss, law)

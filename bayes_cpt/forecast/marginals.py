@@ -103,7 +103,7 @@ class LawDraws:
         points, bases, law = curves.points, curves.bases, self.frame.law
         at = Columns.of(points, rows, self.bases)
         base = Columns.of(bases, np.array([curve]), self.bases)
-        coefficients = gather(at, self.coefficients)
+        coefficients = gather(at, self.coefficients, np)
         offset: Any = 0.0
         if bases.base_known[curve]:
             offset = bases.loss[curve] - law.loss(base, coefficients, np)

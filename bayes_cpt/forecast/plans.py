@@ -140,7 +140,7 @@ def prepare(
         Third validation sets that are wanted too.
     """
     own = plan is None or known
-    target = posterior.study if plan is None else _as_plan(posterior, plan)
+    target = posterior.study if plan is None else as_plan(posterior, plan)
     if own:
         target = _own_runs(posterior, target)
     domains = (*posterior.frame.domains, *sets)
@@ -221,7 +221,15 @@ def observed_curves(posterior: Posterior, curves: Curves) -> Curves:
     return found
 
 
-def _as_plan(posterior: Posterior, plan: "Study | str | Path") -> Study:
+def as_plan(posterior: Posterior, plan: "Study | str | Path") -> Study:
+    """Return a plan, read if it is a path.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Of the study whose bases the plan may name.
+    plan : Study, str or Path
+    """
     if isinstance(plan, Study):
         return plan
     from bayes_cpt.study.readers.folder import read_plan

@@ -72,6 +72,7 @@ def plan_of(
     runs: Mapping[str, tuple[Schedule, str | None, float]],
     *,
     measured: bool = False,
+    sizes: Mapping[str, float] | None = None,
 ) -> Study:
     """Return a plan of runs given as schedule, base (None for a PT run) and replay, by name.
 
@@ -81,16 +82,23 @@ def plan_of(
     runs : mapping
     measured : bool
         Whether the bases count as measured: with a loss that stands for any.
+    sizes : mapping of str to float, optional
+        Model sizes of some of the runs, millions of parameters; the others have the typical one where the
+        law has a size.
     """
     import pandas as pd
 
+    usual = frame.typical_size if frame.sizes else None
+    own_sizes = dict.fromkeys(runs, usual) | dict(sizes or {})
     if frame.spec.law.unknown_base:
         bases = (Base(STABLE, known=False), Base(ANNEALED, known=False))
     else:
         base = base_schedule(frame.reference)
         bases = (Base(STABLE, base.steps, base), Base(ANNEALED, base.steps, annealed(base)))
     built = tuple(
-        Run(name, "pt", schedule) if own is None else Run(name, "cpt", schedule, own, replay)
+        Run(name, "pt", schedule, model_size=own_sizes[name])
+        if own is None
+        else Run(name, "cpt", schedule, own, replay, model_size=own_sizes[name])
         for name, (schedule, own, replay) in runs.items()
     )
     rows = [

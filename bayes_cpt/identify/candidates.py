@@ -1,5 +1,7 @@
 """Runs that a study could be given, to find out which of them would tell what it does not."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from bayes_cpt.forecast.derived import (
@@ -32,6 +34,9 @@ from bayes_cpt.study.schedules import Schedule, constant
 
 POINTS = 30
 LOWER = 3
+# Sizes of further models, as shares of the typical one: small ones cost least.
+SMALLER = (0.25, 0.0625)
+OTHER_SIZE = "a PT run of a model of {:.3g}M parameters"
 REPLAYS = (0.0, 0.03, 0.25, 0.5, 0.75, 0.9)
 
 
@@ -71,13 +76,40 @@ def candidate_runs(frame: Frame, typical: Typical) -> Curves:
             PT_ANNEALED: (annealed(base), None, 0.0),
             PT_LONG: (constant(LONGER * base.steps, base.peak), None, 0.0),
         }
-    plan, residuals = plan_of(frame, runs, measured=True), frame.spec.residuals
+    sizes = dict(
+        zip(map(OTHER_SIZE.format, further_sizes(frame)), further_sizes(frame), strict=True)
+    )
+    runs |= {name: (annealed(base), None, 0.0) for name in sizes}
+    plan, residuals = plan_of(frame, runs, measured=True, sizes=sizes), frame.spec.residuals
 
     def checkpoints(run: Run, _: str) -> list[int]:
         skipped = first_step(plan, run, residuals) if run.phase == "pt" else 0.0
         return _checkpoints(run.schedule.steps, skipped)
 
     return frame.curves(plan, checkpoints)
+
+
+def further_sizes(frame: Frame) -> tuple[float, ...]:
+    """Return model sizes that runs could have beside those of the study; none where the law has no size.
+
+    Parameters
+    ----------
+    frame : Frame
+        Of the study, or of `with_further_sizes`.
+    """
+    if not frame.spec.law.model_size:
+        return ()
+    return tuple(share * frame.reference.model_size for share in SMALLER)
+
+
+def with_further_sizes(frame: Frame) -> Frame:
+    """Return the frame with `further_sizes` among those that the law knows.
+
+    Parameters
+    ----------
+    frame : Frame
+    """
+    return replace(frame, sizes=tuple(dict.fromkeys((*frame.sizes, *further_sizes(frame)))))
 
 
 def _checkpoints(steps: int, skipped: float) -> list[int]:

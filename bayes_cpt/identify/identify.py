@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.forecast.derived import Typical, derived_quantities, effects_of, tried
-from bayes_cpt.identify.candidates import candidate_runs
-from bayes_cpt.identify.information import STEP, FreeParameters, finite, information
-from bayes_cpt.model.setup import build_setup
+from bayes_cpt.identify.candidates import candidate_runs, with_further_sizes
+from bayes_cpt.identify.information import STEP, FreeParameters, finite, information, marginal
+from bayes_cpt.laws.size import ALONG
+from bayes_cpt.model.setup import SIZES, build_setup
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.study import Study
 
@@ -97,12 +98,16 @@ def expected(
     import pandas as pd
 
     directions = quantity_directions(free, study, places, coefficients=coefficients)
-    candidates = candidate_runs(free.frame, Typical.of(study))
+    wide = FreeParameters(with_further_sizes(free.frame))
+    candidates = candidate_runs(wide.frame, Typical.of(study))
+    known = [wide.labels.index(label) for label in free.labels]
     at_places: dict[str, list[Floats]] = {"kept": [], "added": [], "alike": [], "sd": []}
     for index, place in enumerate(places):
         slopes = np.stack([slope[index] for slope in directions.values()])
         told = np.eye(place.size) + np.sum(list(information(free, curves, place).values()), axis=0)
-        more = information(free, candidates, place).values()
+        everywhere = np.zeros(len(wide.labels))
+        everywhere[known] = place
+        more = [marginal(own, known) for own in information(wide, candidates, everywhere).values()]
         covariance = covariance_left(slopes, told)
         sd = np.sqrt(np.diag(covariance))
         at_places["sd"].append(sd)
@@ -143,7 +148,8 @@ def quantity_directions(
     """Return the slope of every quantity in the free parameters, shape (places, free).
 
     Quantities are the law's parameters, the effects of a typical run and, if wanted, the coefficients, by
-    kind, name and validation set. What does not depend on the free parameters is left out.
+    kind, name and validation set. What does not depend on the free parameters is left out, and so is what
+    is of one model size.
 
     Parameters
     ----------
@@ -159,7 +165,7 @@ def quantity_directions(
     directions = {
         ("parameter", name, member): np.tile(np.eye(size)[i], (len(places), 1))
         for i, (name, member) in enumerate(free.labels)
-        if name in law.parameters()
+        if name in law.parameters() and law.parameters()[name].dims != SIZES
     }
     shifts = np.concatenate(
         [places[:, None] + STEP * np.eye(size), places[:, None] - STEP * np.eye(size)], axis=1
@@ -174,6 +180,8 @@ def quantity_directions(
         for name, value in quantities.items():
             split = value.reshape(len(places), 2, size, -1)
             slopes = finite((split[:, 0] - split[:, 1]) / (2 * STEP))
+            if name in ALONG:
+                continue
             members = free.frame.domains if value.ndim == 2 else ("all",)
             for i, member in enumerate(members):
                 if slopes[..., i].any():

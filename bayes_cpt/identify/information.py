@@ -49,13 +49,12 @@ class FreeParameters:
     @cached_property
     def priors(self) -> dict[tuple[str, str], Distribution]:
         """The prior of each, by parameter and validation set (``all`` where it is shared)."""
-        roles = dict(zip(self.frame.domains, self.frame.roles, strict=True))
         by_label: dict[tuple[str, str], Distribution] = {}
         for name, info in self.frame.parameters().items():
-            for member in self.frame.coords()[info.dims] if info.dims else ("all",):
-                prior = self.frame.spec.priors[name].of(roles.get(member))
+            for member in self.frame.members(info.dims):
+                prior = self.frame.spec.priors[name].of(self.frame.role(member))
                 if not isinstance(prior, Fixed):
-                    by_label[name, member] = prior
+                    by_label[name, member.label] = prior
         return by_label
 
     @property
@@ -87,14 +86,13 @@ class FreeParameters:
             By name and validation set.
         """
         draws = len(next(iter(columns.values())))
-        roles = dict(zip(self.frame.domains, self.frame.roles, strict=True))
         parameters = {}
         for name, info in self.frame.parameters().items():
             filled = []
-            for member in self.frame.coords()[info.dims] if info.dims else ("all",):
-                prior = self.frame.spec.priors[name].of(roles.get(member))
+            for member in self.frame.members(info.dims):
+                prior = self.frame.spec.priors[name].of(self.frame.role(member))
                 fixed = np.full(draws, prior.value) if isinstance(prior, Fixed) else None
-                filled.append(columns[name, member] if fixed is None else fixed)
+                filled.append(columns[name, member.label] if fixed is None else fixed)
             parameters[name] = np.stack(filled, axis=1) if info.dims else filled[0]
         return parameters
 
@@ -156,6 +154,34 @@ def information(free: FreeParameters, curves: Curves, place: Floats) -> dict[str
     return by_run
 
 
+def marginal(told: Floats, kept: list[int]) -> Floats:
+    """Return what some parameters are told when nothing but their prior is known of the others.
+
+    Parameters
+    ----------
+    told : ndarray, shape (free, free)
+        Information about all of them, without the prior's identity.
+    kept : list of int
+        Places of those asked for, in the order wanted.
+
+    Returns
+    -------
+    ndarray, shape (kept, kept)
+
+    Examples
+    --------
+    >>> told = np.array([[4.0, 2.0], [2.0, 3.0]])
+    >>> marginal(told, [0]).tolist(), float(np.linalg.inv(np.linalg.inv(told + np.eye(2))[:1, :1])[0, 0])
+    ([[3.0]], 4.0)
+    """
+    others = [place for place in range(len(told)) if place not in set(kept)]
+    own, across = told[np.ix_(kept, kept)], told[np.ix_(kept, others)]
+    if not others:
+        return own
+    rest = told[np.ix_(others, others)] + np.eye(len(others))
+    return np.asarray(own - across @ np.linalg.solve(rest, across.T))
+
+
 def finite(slopes: Floats) -> Floats:
     """Return slopes with those that are too steep for a number, or none, as nothing.
 
@@ -180,7 +206,7 @@ def _typical_bases(frame: Frame, curves: Curves, values: dict[str, Floats]) -> C
     The law at its prior's medians may lie a nat from these losses; taken as a base's own offset, that
     would seem to say everything about how offsets are kept.
     """
-    coefficients = gather(curves.bases, frame.law.coefficients(values, np))
+    coefficients = gather(curves.bases, frame.law.coefficients(values, np), np)
     loss = frame.law.loss(curves.bases, coefficients, np)[0] + TYPICAL_OFFSET
     return replace(curves, bases=replace(curves.bases, loss=loss))
 

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.forecast.derived import derived_quantities
+from bayes_cpt.forecast.plans import as_plan
 from bayes_cpt.forecast.predict import planned_curves
+from bayes_cpt.inference.new_sizes import covering_sizes, plan_sizes
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.stacked import one_law
 from bayes_cpt.model.log_densities import log_likelihoods, log_priors
@@ -65,6 +67,9 @@ def sensitivity(
     import pandas as pd
 
     one_law(posterior, "what leans on the prior")
+    if plan is not None:
+        planned = as_plan(posterior, plan)
+        posterior = covering_sizes(posterior, plan_sizes(planned, planned.runs))
     parameters = posterior.parameters(draws)
     chains = posterior.tree["posterior"].sizes["chain"]
     asked = _quantities(posterior, parameters, plan)
@@ -150,12 +155,7 @@ def _quantities(
 def _last_steps(posterior: Posterior, plan: "Study | str | Path | None") -> "pd.DataFrame":
     import pandas as pd
 
-    from bayes_cpt.study.readers.folder import read_plan
-
-    if plan is None:
-        target = posterior.study
-    else:
-        target = plan if isinstance(plan, Study) else read_plan(plan, posterior.study)
+    target = posterior.study if plan is None else as_plan(posterior, plan)
     runs = target.continual_runs if posterior.frame.spec.law.continual else target.pretraining_runs
     rows = [(run.name, d, run.schedule.steps) for run in runs for d in posterior.frame.domains]
     return pd.DataFrame(rows, columns=["run", "domain", "step"])

@@ -17,7 +17,7 @@ from bayes_cpt.errors import BayesCPTError, StudyError, StudyWarning
 from bayes_cpt.laws import Reference
 from bayes_cpt.model.points import last_pretraining_step
 from bayes_cpt.model.priors.draws import draw_priors
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import Frame, sizes_of
 from bayes_cpt.model.spec import ROLES, parse_spec
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.validation import Origin
@@ -110,11 +110,12 @@ def _law(tree: "xr.DataTree", source: Path) -> Law:
     reference = Reference(**_table(tree, "reference"))
     domains, roles = _texts(tree, "domains"), _texts(tree, "roles")
     if not all(_positive(value) for value in vars(reference).values()):
-        raise ValueError("the reference is not four positive numbers")
+        raise ValueError("the reference is not made of positive numbers")
     if roles != ROLES[: len(domains)] or len(set(domains)) != len(roles) or not domains:
         raise ValueError("validation sets and roles do not belong together")
     study = _study(tree, source)
-    frame = Frame(spec, domains, roles, reference, last_pretraining_step(study))
+    last = last_pretraining_step(study)
+    frame = Frame(spec, domains, roles, reference, last, sizes_of(spec, study))
     _check_draws(tree, frame)
     _texts(tree, "problems")
     int(tree.attrs["seed"])

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.laws.law import SHARED
+from bayes_cpt.laws.size import ALONG
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.study import Study
 
@@ -70,7 +71,8 @@ def build_tree(
         dims = ("chain", "draw", info.dims) if info.dims else ("chain", "draw")
         variables[name] = (dims, values[name], {"units": info.unit, "long_name": info.meaning})
     for name, value in frame.law.coefficients(values, np).items():
-        dims = ("chain", "draw") if name in SHARED else ("chain", "draw", "domain")
+        along = () if name in SHARED else (ALONG.get(name, "domain"),)
+        dims = ("chain", "draw", *along)
         variables[name] = (dims, value)
     stats = {name: (("chain", "draw"), value) for name, value in statistics.items()}
     return xr.DataTree.from_dict(

@@ -12,6 +12,7 @@ from bayes_cpt.landmarks.hidden import PRETRAINING_TERMS, at_limit
 from bayes_cpt.landmarks.trials import LawSample, Trial
 from bayes_cpt.laws.law import gather
 from bayes_cpt.laws.phase_areas import transfer_state
+from bayes_cpt.laws.term import sized
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.ranges import outside_span
 from bayes_cpt.study.runs import Base
@@ -186,20 +187,25 @@ def _points(samples: Sequence[LawSample], replays: list[float], model: str) -> "
 
 def _of_law(sample: LawSample, replays: list[float]) -> tuple[Floats, Floats]:
     """Return rise and forward area of the critical point under one law, shape (draws, replays) each."""
-    rise = np.stack([_rise(sample, replay) for replay in replays], axis=1)
-    size, alpha = (sample.coefficients[name][:, :1] for name in ("A", "alpha"))
+    limits = [_limit(sample, replay) for replay in replays]
+    rise, size = (np.stack(own, axis=1) for own in zip(*limits, strict=True))
+    alpha = sample.coefficients["alpha"][:, :1]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         area = np.exp((np.log(size) - np.log(rise)) / alpha)
     return rise, np.where(rise > 0, area, np.inf)
 
 
-def _rise(sample: LawSample, replay: float) -> Floats:
-    """Return what the limit of the transfer adds to the general loss, shape (draws,)."""
+def _limit(sample: LawSample, replay: float) -> tuple[Floats, Floats]:
+    """Return what the limit of the transfer adds to the general loss, and A, shape (draws,) each.
+
+    Both at the typical model size, where the law has one.
+    """
     step = constant(1, sample.frame.reference.learning_rate)
     trial = Trial(step, step, replay, (None,) * len(sample.frame.domains))
     points, _ = sample.points([trial], [[1]])
     limit = at_limit(points)
-    gathered = gather(limit, sample.coefficients)
+    gathered = gather(limit, sample.coefficients, np)
     terms = [term for term in sample.frame.law.terms if term.name not in PRETRAINING_TERMS]
     # The general validation set comes first.
-    return np.asarray(sum(term.loss(limit, gathered, np) for term in terms))[:, 0]
+    rise = np.asarray(sum(term.loss(limit, gathered, np) for term in terms))
+    return rise[:, 0], sized(gathered, "A")[:, 0]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.forecast.plans import prepare
+from bayes_cpt.inference.new_sizes import covering_sizes, plan_sizes
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws import Annealing
 from bayes_cpt.laws.law import Law, gather
@@ -76,7 +77,8 @@ def of_laws(
     """
     prepared = prepare(posterior, plan, runs=runs)
     parts = []
-    for law, count in posterior.shares(draws):
+    sizes = plan_sizes(prepared.study, prepared.runs)
+    for law, count in covering_sizes(posterior, sizes).shares(draws):
         curves = prepared.curves(law.frame, prepared.runs)
         coefficients = law.frame.law.coefficients(law.parameters(count), np)
         values = values_of(law.frame.law, curves, coefficients)
@@ -92,7 +94,7 @@ def of_laws(
 
 def _parts(law: Law, curves: Curves, coefficients: dict[str, Floats]) -> dict[str, Floats]:
     """Return the parts of `decompose` and what they add up to."""
-    points, gathered = curves.points, gather(curves.points, coefficients)
+    points, gathered = curves.points, gather(curves.points, coefficients, np)
     parts = {}
     for term in law.terms:
         if isinstance(term, Annealing):

@@ -20,7 +20,7 @@ type Floats = NDArray[np.float64]
 
 DRAWS = 500
 # Terms that a run on general data has too.
-PRETRAINING_TERMS = ("power", "annealing", "peak")
+PRETRAINING_TERMS = ("power", "annealing", "peak", "size")
 
 
 def hidden_curves(
@@ -58,7 +58,7 @@ def _hidden(law: Law, curves: Curves, coefficients: dict[str, Floats]) -> dict[s
     general, limit = _on_general_data(points), at_limit(points)
 
     def loss(where: Points, names: list[str]) -> Floats:
-        gathered = gather(where, coefficients)
+        gathered = gather(where, coefficients, np)
         terms = [term for term in law.terms if term.name in names]
         return np.asarray(sum(term.loss(where, gathered, np) for term in terms))
 

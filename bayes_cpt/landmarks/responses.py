@@ -1,7 +1,7 @@
 """Final losses as one choice varies: loss potential, peak learning rate, or the base."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.inference.new_sizes import covering_sizes
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.reshape import annealed_base, rewarmed, started_at
 from bayes_cpt.landmarks.trials import (
@@ -188,7 +189,8 @@ def loss_potential_response(
             if rewarmed_to_peak
             else started_at(chosen.schedule, base.final)
         )
-        return Trial(base, schedule, planned.replay, (None,) * len(planned.base_losses))
+        nowhere = (None,) * len(planned.base_losses)
+        return replace(planned, pretraining=base, schedule=schedule, base_losses=nowhere)
 
     used = [posterior.study.base(str(r.base)) for r in posterior.study.continual_runs]
     studied = [base.loss_potential for base in used if base.loss_potential is not None]
@@ -269,7 +271,7 @@ def base_response(
         assert before is not None
         schedule = rewarmed(chosen.schedule, before.final, chosen.schedule.peak)
         losses = base_losses(posterior, _home(target, posterior.study, bases[name]), bases[name])
-        return Trial(before, schedule, chosen.replay or 0.0, losses)
+        return Trial(before, schedule, chosen.replay or 0.0, losses, bases[name].model_size)
 
     notes = [outside_base(posterior.study, base) for base in bases.values()]
     attributes = {"choice": "base", "run": chosen.name, "rewarmed": True}
@@ -319,7 +321,8 @@ def _response[Value: (float, str)](
 
     trials = [trial_of(value) for value in values]
     steps = [[0, trial.schedule.steps] for trial in trials]
-    samples = LawSample.of_laws(posterior, draws)
+    covering = covering_sizes(posterior, [trial.model_size for trial in trials])
+    samples = LawSample.of_laws(covering, draws)
     losses = np.concatenate([sample.losses(trials, steps) for sample in samples])
     dims = ("draw", "value", "domain")
     ends = xr.Dataset(

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,7 @@ from bayes_cpt.laws.phase_areas import NUMBERS, SERIES, PhaseAreas, continual_ar
 from bayes_cpt.model.points import Points
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.sizes import log_sizes, members
 from bayes_cpt.model.unknown_base import GIVE_SCHEDULE, check_base
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule
@@ -41,12 +42,15 @@ class Trial:
     base_losses : tuple of float or None
         Measured loss of the base on each validation set of the fit, nats/token; None where the base is
         taken to lie on the law.
+    model_size : float, optional
+        Millions of parameters; the reference size unless given. Not used where the law has no size.
     """
 
     pretraining: Schedule | None
     schedule: Schedule
     replay: float
     base_losses: tuple[float | None, ...]
+    model_size: float | None = None
 
     @classmethod
     def of(cls, posterior: Posterior, plan: Study, run: Run) -> Self:
@@ -70,6 +74,7 @@ class Trial:
             schedule=run.schedule,
             replay=run.replay or 0.0,
             base_losses=base_losses(posterior, plan, base),
+            model_size=plan.model_size(run),
         )
 
     @property
@@ -329,8 +334,8 @@ class LawSample:
         steps : sequence of array_like
             Steps of each trial.
         """
-        columns: list[dict[str, Floats]] = []
-        bases: list[dict[str, Floats]] = []
+        columns: list[dict[str, Any]] = []
+        bases: list[dict[str, Any]] = []
         for trial, wanted in zip(trials, steps, strict=True):
             areas = continual_areas(
                 trial.pretraining, trial.schedule, np.append(0, wanted), self.form
@@ -340,7 +345,13 @@ class LawSample:
                 columns.append({name: values[1:] for name, values in rows.items()})
         return self._joined(columns), self._joined(bases)
 
-    def _rows(self, trial: Trial, areas: PhaseAreas, curves: int) -> Iterator[dict[str, Floats]]:
+    def _rows(self, trial: Trial, areas: PhaseAreas, curves: int) -> Iterator[dict[str, Any]]:
+        reference, sizes = self.frame.reference, self.frame.sizes
+        size = (
+            (self.frame.typical_size if trial.model_size is None else trial.model_size)
+            if sizes
+            else None
+        )
         ones = np.ones(areas.steps.size)
         steps = areas.steps.astype(np.float64)
         for index, loss in enumerate(trial.base_losses):
@@ -349,13 +360,17 @@ class LawSample:
                 "domain_index": np.full(ones.size, index),
                 "steps": steps,
                 "cpt_steps": steps,
-                "learning_rate": areas.learning_rates / self.frame.reference.learning_rate,
+                "learning_rate": areas.learning_rates / reference.learning_rate,
                 **{name: getattr(areas, name) for name in (*NUMBERS, *SERIES)},
                 "target_share": (1.0 - trial.replay) * ones,
+                "log_size": log_sizes(size, reference.model_size, ones.size),
+                "size_member": np.full(ones.size, members(sizes, size, index)),
                 "loss": (0.0 if loss is None else loss) * ones,
                 "base_known": float(loss is not None) * ones,
             }
 
-    def _joined(self, columns: list[dict[str, Floats]]) -> Points:
-        arrays = {name: np.concatenate([column[name] for column in columns]) for name in columns[0]}
+    def _joined(self, columns: list[dict[str, Any]]) -> Points:
+        arrays: dict[str, Any] = {
+            name: np.concatenate([column[name] for column in columns]) for name in columns[0]
+        }
         return Points(**arrays, form=self.form)

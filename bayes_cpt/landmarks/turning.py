@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.inference.new_sizes import covering_sizes, plan_sizes
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.reshape import held
 from bayes_cpt.landmarks.trials import LawSample, Trial, read_target
@@ -163,8 +164,9 @@ def turning_length(
 
     if not all(0.0 <= balance <= 1.0 for balance in balances):
         raise ValueError(f"balances are {list(balances)}: give weights of the general loss, 0 to 1")
-    samples = LawSample.of_laws(posterior, draws)
     target, chosen = read_target(posterior, plan, runs)
+    covering = covering_sizes(posterior, plan_sizes(target, chosen))
+    samples = LawSample.of_laws(covering, draws)
     longest = max(run.schedule.steps for run in posterior.study.continual_runs)
     last = horizon or HORIZON * max(longest, *(run.schedule.steps for run in chosen))
     weights = np.array([[balance, 1.0 - balance] for balance in balances])

@@ -4,6 +4,7 @@ from bayes_cpt.laws.law import Law
 from bayes_cpt.laws.multi_power import MultiPower
 from bayes_cpt.laws.peak import PeakLevel
 from bayes_cpt.laws.pretraining import Annealing, Power
+from bayes_cpt.laws.size import ModelSize
 from bayes_cpt.laws.term import Parameter, Reference, Term
 from bayes_cpt.laws.transfer import Adaptation, BaseOffset, Shift, shift_signs
 
@@ -12,6 +13,7 @@ __all__ = [
     "Annealing",
     "BaseOffset",
     "Law",
+    "ModelSize",
     "MultiPower",
     "Parameter",
     "PeakLevel",

@@ -6,6 +6,7 @@ The CPT law of arXiv 2505.07796, Eq. 4 with the replay factors of Eq. 8, reads h
         - C1·S2_pt - C2·S2_cpt·exp(a1·r_cpt)                 annealing    (pretraining.py)
         + B·h(r_cpt)·(1 - (1 + E·S1_cpt)^-beta)              shift        (transfer.py)
         + D·r_cpt·(1 - exp(-t/tau))                          adaptation   (transfer.py; ours)
+        + F·(n^-gamma_3 - 1) + delta_N                       size         (size.py; Eq. 7)
 
 where ``S1 = sum eta^rho`` and ``S2 = (eta_0^zeta - e^zeta)/(1 - lambda)`` with e the level of the learning
 rate, an exponential mean of what it was (`bayes_cpt.laws.areas`): rho = zeta = 1 is the printed law.
@@ -14,6 +15,7 @@ rate, an exponential mean of what it was (`bayes_cpt.laws.areas`): rho = zeta = 
 from dataclasses import dataclass
 from typing import Any
 
+from bayes_cpt.laws.size import ALONG, size_factors
 from bayes_cpt.laws.term import Parameter, Reference, Term, Values
 from bayes_cpt.laws.transfer import BaseOffset
 
@@ -105,7 +107,7 @@ class Law:
         xp : module
             `numpy` or `pytensor.tensor`.
         """
-        loss = self.loss(points, gather(points, coefficients), xp)
+        loss = self.loss(points, gather(points, coefficients, xp), xp)
         if self.base_offset is None:
             return loss
         return loss + self.offset_loss(points, bases, coefficients, xp)
@@ -122,22 +124,34 @@ class Law:
         """
         if self.base_offset is None:
             return xp.zeros_like(points.steps)
-        law_at_base = self.loss(bases, gather(bases, coefficients), xp)
+        law_at_base = self.loss(bases, gather(bases, coefficients, xp), xp)
         offset = (bases.loss - law_at_base) * bases.base_known
-        kept = self.base_offset.kept(points, gather(points, coefficients), xp)
+        kept = self.base_offset.kept(points, gather(points, coefficients, xp), xp)
         return offset[..., points.curve_index] * kept
 
 
-def gather(points: Any, values: Values) -> dict[str, Any]:
+def gather(points: Any, values: Values, xp: Any) -> dict[str, Any]:
     """Return values of each point's validation set, shape (..., points), from (..., domains).
 
     Parameters
     ----------
     points : Points
     values : mapping
-        By name, shape (..., domains), or (...) for those of `SHARED`.
+        By name, shape (..., domains), or (...) for those of `SHARED`; those of `ALONG` along their
+        coordinate.
+    xp : module
+        `numpy` or `pytensor.tensor`.
+
+    Returns
+    -------
+    dict of str to array
+        Also the factors of `bayes_cpt.laws.size.size_factors`, where the law has a model size.
     """
-    return {
-        name: value if name in SHARED else value[..., points.domain_index]
-        for name, value in values.items()
-    }
+    gathered = {name: _of_points(points, name, value) for name, value in values.items()}
+    return gathered | size_factors(points, gathered, xp)
+
+
+def _of_points(points: Any, name: str, value: Any) -> Any:
+    if name in SHARED:
+        return value
+    return points.of_size(value) if name in ALONG else value[..., points.domain_index]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from bayes_cpt.laws.term import Parameter, Reference, Values
+from bayes_cpt.laws.term import Parameter, Reference, Values, sized
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Power:
         area = points.log_forward_area(coefficients, xp)
         if self.unknown_base:
             area = xp.log(coefficients["S1_base"] + xp.exp(area))
-        return coefficients["L0"] + coefficients["A"] * xp.exp(-coefficients["alpha"] * area)
+        return coefficients["L0"] + sized(coefficients, "A") * xp.exp(-coefficients["alpha"] * area)
 
 
 def log_reference_area(parameters: Values, reference: Reference, xp: Any) -> Any:
@@ -223,9 +223,10 @@ class Annealing:
         xp : module
             `numpy` or `pytensor.tensor`.
         """
+        gain = sized(coefficients, "C2")
         if not self.replay:
-            return coefficients["C2"]
-        return coefficients["C2"] * xp.exp(coefficients["a1"] * share)
+            return gain
+        return gain * xp.exp(coefficients["a1"] * share)
 
     def area(self, start: Any, level: Any, coefficients: Values, xp: Any) -> Any:
         """Return S2 of a learning rate that fell from a start to a level.
@@ -285,7 +286,7 @@ class Annealing:
             `numpy` or `pytensor.tensor`.
         """
         annealing_pt, annealing_cpt = self.areas(points, coefficients, xp)
-        before = -coefficients["C1"] * annealing_pt
+        before = -sized(coefficients, "C1") * annealing_pt
         if not self.continual:
             return before, 0.0 * before
         gain = self.continual_gain(points.target_share, coefficients, xp)

@@ -8,6 +8,9 @@ import numpy as np
 
 type Values = Mapping[str, Any]
 
+# Ends the names of the factors by which model size changes coefficients.
+OF_SIZE = "_of_size"
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -21,7 +24,8 @@ class Parameter:
         Unit of the sampled value; ``"1"`` where it has none.
     dims : str or None
         Coordinate it runs along: ``"domain"``, one like ``"power_domain"`` that holds the validation sets
-        with that replay factor, or None for a value shared by all validation sets.
+        with that replay factor, ``"size_domain"``, which holds every model size of every validation set,
+        or None for a value shared by all validation sets.
     """
 
     meaning: str
@@ -46,12 +50,15 @@ class Reference:
         Typical S1_cpt at the end of a CPT run, LR·steps.
     steps : float
         Typical length of a CPT run, steps. Time scales are sampled as shares of it.
+    model_size : float
+        Geometric mean of the model sizes, millions of parameters; 1 where the law has no size.
     """
 
     learning_rate: float
     forward_pt: float
     forward_cpt: float
     steps: float
+    model_size: float = 1.0
 
 
 class Term(Protocol):
@@ -93,6 +100,20 @@ class Term(Protocol):
         xp : module
             `numpy` or `pytensor.tensor`.
         """
+
+
+def sized(coefficients: Values, name: str) -> Any:
+    """Return a coefficient at the model size of each point (see `bayes_cpt.laws.law.gather`).
+
+    Parameters
+    ----------
+    coefficients : mapping
+        Gathered per point.
+    name : str
+        Of one of `bayes_cpt.laws.size.BY_SIZE`.
+    """
+    factor = coefficients.get(f"{name}{OF_SIZE}")
+    return coefficients[name] if factor is None else coefficients[name] * factor
 
 
 # Curvature at which a convex curve is a step.

@@ -11,6 +11,7 @@ from bayes_cpt.laws.term import (
     Values,
     relative_exponential,
     selection,
+    sized,
 )
 
 REPLAY_FACTORS = ("none", "exponential", "saturating", "power")
@@ -181,7 +182,7 @@ class Shift:
         if "omega" in coefficients:
             ratio = xp.where(share > 0, share, 1.0) / xp.where(share > 0, factor, 1.0)
             rate = rate * xp.exp(coefficients["omega"] * xp.log(ratio))
-        return coefficients["B"] * factor, rate
+        return sized(coefficients, "B") * factor, rate
 
     def progress(self, rate: Any, forward_cpt: Any, coefficients: Values, xp: Any) -> Any:
         """Return how much of its limit the shift has reached: ``1 - (1 + E_r·S1_cpt)^-beta``, say.
@@ -241,7 +242,7 @@ class Adaptation:
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
         """Return the transient, 0 at the transfer."""
         progress = -xp.expm1(-points.cpt_steps / coefficients["tau"])
-        return coefficients["D"] * points.target_share * progress
+        return sized(coefficients, "D") * points.target_share * progress
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from bayes_cpt.model.priors.families import Distribution
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import SIZES, Frame
 
 
 @dataclass(frozen=True)
@@ -19,21 +19,22 @@ class Element:
     domain : str or None
         Its validation set; None where it is shared.
     prior : Distribution
+    of_size : bool
+        Whether it is of one model size.
     """
 
     name: str
     member: int
     domain: str | None
     prior: Distribution
+    of_size: bool = False
 
 
 def elements(frame: Frame) -> list[Element]:
     """Return the elements of a frame's parameters, parameter by parameter."""
-    roles = dict(zip(frame.domains, frame.roles, strict=True))
     listed = []
     for name, info in frame.parameters().items():
-        members: tuple[str | None, ...] = frame.coords()[info.dims] if info.dims else (None,)
-        for member, domain in enumerate(members):
-            prior = frame.spec.priors[name].of(roles[domain] if domain else None)
-            listed.append(Element(name, member, domain, prior))
+        for place, member in enumerate(frame.members(info.dims)):
+            prior = frame.spec.priors[name].of(frame.role(member))
+            listed.append(Element(name, place, member.domain, prior, info.dims == SIZES))
     return listed

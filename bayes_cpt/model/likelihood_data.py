@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.model.elements import elements
 from bayes_cpt.model.points import Points
 from bayes_cpt.model.setup import Setup
 
@@ -23,7 +24,7 @@ def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
 
     ``loss`` (points,) is what was measured. The others say where: ``curve_...`` and ``base_...`` hold a row
     per curve, ``point_...`` a row per point, ``knot_...`` one per knot of the misfit (see
-    `ResidualDesign`);
+    `ResidualDesign`); ``curve_member`` has the places among the values of what is of the curve's size;
     ``reference`` holds the reference learning rate, forward areas and steps, and middle and half-width of
     the intervals of the momenta and of the forward powers.
     """
@@ -47,7 +48,10 @@ def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
             ]
         ),
         "curve_domain": points.domain_index[starts].astype(np.int64),
-        "curve_shared": np.column_stack([points.target_share[starts], design.pretraining[starts]]),
+        "curve_member": _members(setup)[points.size_member[starts]],
+        "curve_shared": np.column_stack(
+            [points.target_share[starts], points.log_size[starts], design.pretraining[starts]]
+        ),
         "base_known": bases.base_known.astype(np.float64),
         "base_loss": bases.loss.astype(np.float64),
         "point_columns": _columns(points),
@@ -67,6 +71,18 @@ def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
         "knot_innovation": design.knot_innovation,
         "loss": points.loss.astype(np.float64),
     }
+
+
+def _members(setup: Setup) -> NDArray[np.int64]:
+    """Return where in the values those of each member of ``size_domain`` stand, shape (members, names).
+
+    0 where the law has no size.
+    """
+    places: dict[str, list[int]] = {}
+    for place, own in enumerate(elements(setup.frame)):
+        if own.of_size:
+            places.setdefault(own.name, []).append(place)
+    return np.array([*places.values()] or [[0]], dtype=np.int64).T
 
 
 def _columns(points: Points) -> NDArray[np.float64]:

@@ -20,6 +20,7 @@ from bayes_cpt.laws.phase_areas import (
     pretraining_areas,
 )
 from bayes_cpt.laws.term import Reference
+from bayes_cpt.model.sizes import fitted_sizes, log_sizes, members
 from bayes_cpt.model.spec import LawTable, ResidualTable
 from bayes_cpt.study.study import Run, Study
 
@@ -48,6 +49,10 @@ class Points:
         As in `bayes_cpt.laws.phase_areas.PhaseAreas`: numbers of shape (points,), series (points, nodes).
     target_share : ndarray, shape (points,)
         r_cpt = 1 - replay ratio; 0 in PT runs.
+    log_size : ndarray, shape (points,)
+        Log of the model size over the reference size; 0 where the law has no size.
+    size_member : ndarray of int, shape (points,)
+        Place of the size along the coordinate ``size_domain``; 0 where the law has no size.
     loss : ndarray, shape (points,)
         Measured loss, nats/token; NaN where there is none.
     base_known : ndarray, shape (points,)
@@ -70,6 +75,8 @@ class Points:
     paced_steps: Any
     log_peak_pt: Any
     target_share: Any
+    log_size: Any
+    size_member: Any
     loss: Any
     base_known: Any
     form: AreaForm
@@ -103,6 +110,15 @@ class Points:
         if "rho" not in coefficients and self.form.powers.interval.nodes == 1:
             return self.log_forward[:, 0]
         return self.form.forward_basis(coefficients, xp) @ self.log_forward.T
+
+    def of_size(self, values: Any) -> Any:
+        """Return values along ``size_domain``, shape (..., members), of each point's size, (..., points).
+
+        Parameters
+        ----------
+        values : array
+        """
+        return values[..., self.size_member]
 
     def arrays(self) -> dict[str, Any]:
         """Return the arrays by name."""
@@ -178,11 +194,13 @@ def reference_of(study: Study, law: LawTable | None = None) -> Reference:
     rate = float(np.exp(np.median(np.log(peaks)))) if law and law.forward_power else max(peaks)
     shift = AreaForm(reference_rate=rate, shift_power=law.shift_power if law else 1.0)
     forward_cpt = [float(shift.shift_area(run.schedule.learning_rates())[-1]) for run in cpt]
+    sizes = fitted_sizes(study, continual=law.continual) if law and law.model_size else ()
     return Reference(
         learning_rate=rate,
         forward_pt=float(np.median(forward)),
         forward_cpt=float(np.median(forward_cpt)) if cpt else float(np.median(forward)),
         steps=float(np.median([run.schedule.steps for run in (cpt or study.pretraining_runs)])),
+        model_size=float(np.exp(np.mean(np.log(sizes)))) if sizes else 1.0,
     )
 
 
@@ -280,6 +298,7 @@ def build_curves(
     form: AreaForm,
     *,
     runs: Iterable[Run] | None = None,
+    sizes: Sequence[float] = (),
 ) -> Curves:
     """Return the curves of a study or plan at chosen steps.
 
@@ -297,6 +316,8 @@ def build_curves(
         How areas are reckoned, and for which momenta and forward powers.
     runs : iterable of Run, optional
         All of the study's unless given.
+    sizes : sequence of float
+        Model sizes that the law knows; none where it has no size.
     """
     curves: list[Curve] = []
     columns: list[dict[str, Any]] = []
@@ -311,7 +332,9 @@ def build_curves(
             base_loss = _base_loss(study, run, domain)
             end = _base_end(study, run)
             curve = Curve(run.name, domain, run.phase == "cpt", base_loss is not None, *end)
-            shared = (len(curves), domain_index, run, curve, reference)
+            size = study.model_size(run) if sizes else None
+            sized = (size, members(sizes, size, domain_index))
+            shared = (len(curves), domain_index, run, curve, reference, sized)
             losses = _measured(study, run, domain, wanted[domain])
             columns.append(_columns(areas, np.searchsorted(union, wanted[domain]), losses, *shared))
             start = np.array([0]) if curve.continual else np.array([union.size - 1])
@@ -359,6 +382,7 @@ def _columns(
     run: Run,
     curve: Curve,
     reference: Reference,
+    sized: tuple[float | None, int],
 ) -> dict[str, Any]:
     steps = areas.steps[rows].astype(np.float64)
     ones = np.ones(rows.size)
@@ -370,6 +394,8 @@ def _columns(
         "learning_rate": areas.learning_rates[rows] / reference.learning_rate,
         **{name: getattr(areas, name)[rows] for name in (*NUMBERS, *SERIES)},
         "target_share": (1.0 - (run.replay or 0.0) if curve.continual else 0.0) * ones,
+        "log_size": log_sizes(sized[0], reference.model_size, rows.size),
+        "size_member": np.full(rows.size, sized[1]),
         "loss": losses,
         "base_known": float(curve.base_known) * ones,
     }

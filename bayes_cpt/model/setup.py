@@ -26,12 +26,24 @@ from bayes_cpt.model.points import (
 )
 from bayes_cpt.model.priors.tables import prior_ends
 from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales, residual_design
-from bayes_cpt.model.spec import MEMORIES, ModelSpec
+from bayes_cpt.model.sizes import all_sizes, check_sizes, fitted_sizes
+from bayes_cpt.model.spec import MEMORIES, ModelSpec, shipped_models
 from bayes_cpt.model.unknown_base import check_kind, for_base
+from bayes_cpt.study.ranges import ALIKE_RATIO
 from bayes_cpt.study.study import Run, Study
 
 # Correlation time, in steps, that makes errors independent.
 NO_MEMORY = 1e-6
+# The coordinate of every model size of every validation set.
+SIZES = "size_domain"
+
+
+@dataclass(frozen=True)
+class Member:
+    """One of a coordinate: its label, and the validation set it is of (None: of all)."""
+
+    label: str
+    domain: str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +58,8 @@ class Frame:
     reference : Reference
     studied_pt : float
         Last PT step that the study measured: beyond it the law extrapolates.
+    sizes : tuple of float
+        Model sizes that the law knows, millions of parameters; none where it has no size.
     """
 
     spec: ModelSpec
@@ -53,11 +67,17 @@ class Frame:
     roles: tuple[str, ...]
     reference: Reference
     studied_pt: float = np.inf
+    sizes: tuple[float, ...] = ()
 
     @cached_property
     def law(self) -> Law:
         """The law of these validation sets."""
         return self.spec.law.build(self.roles, self.reference)
+
+    @property
+    def typical_size(self) -> float:
+        """The model size nearest to the reference size, millions of parameters."""
+        return min(self.sizes, key=lambda size: abs(np.log(size / self.reference.model_size)))
 
     @property
     def area_form(self) -> AreaForm:
@@ -89,9 +109,13 @@ class Frame:
         )
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return all sampled parameters, of the law and of the residuals."""
+        """Return all sampled parameters, of the law and of the residuals.
+
+        Those of single sizes come last: the places of the others do not depend on how many there are.
+        """
         residual = self.spec.residuals.parameters(self.spec.law)
-        return self.law.parameters() | residual
+        found = self.law.parameters() | residual
+        return dict(sorted(found.items(), key=lambda own: own[1].dims == SIZES))
 
     def coords(self) -> dict[str, tuple[str, ...]]:
         """Return the coordinates that parameters run along."""
@@ -101,7 +125,33 @@ class Frame:
             chosen = zip(self.domains, factors, strict=True)
             if names := tuple(name for name, own in chosen if own == factor):
                 found[f"{factor}_domain"] = names
+        if self.spec.law.model_size:
+            found[SIZES] = tuple(member.label for member in self.members(SIZES))
         return found
+
+    def members(self, dims: str | None) -> tuple[Member, ...]:
+        """Return the members of a coordinate, and of which validation set each is.
+
+        Parameters
+        ----------
+        dims : str or None
+            Of `coords`; None has one member, of all validation sets.
+        """
+        if dims is None:
+            return (Member("all", None),)
+        if dims == SIZES:
+            pairs = [(domain, size) for domain in self.domains for size in self.sizes]
+            return tuple(Member(f"{domain}, {size:g}M", domain) for domain, size in pairs)
+        return tuple(Member(domain, domain) for domain in self.coords()[dims])
+
+    def role(self, member: Member) -> str | None:
+        """Return the role of a member's validation set; None where it is of all.
+
+        Parameters
+        ----------
+        member : Member
+        """
+        return dict(zip(self.domains, self.roles, strict=True)).get(member.domain or "")
 
     def curves(
         self,
@@ -122,6 +172,8 @@ class Frame:
         """
         runs = study.runs if runs is None else tuple(runs)
         check_kind(study, runs, unknown=self.spec.law.unknown_base)
+        if self.spec.law.model_size:
+            check_sizes(study, runs)
         return build_curves(
             study,
             self.domains,
@@ -129,6 +181,7 @@ class Frame:
             self.reference,
             form or self.area_form,
             runs=runs,
+            sizes=self.sizes,
         )
 
     def fitted_steps(self, study: Study, run: Run, domain: str) -> list[int]:
@@ -165,7 +218,7 @@ class Frame:
         law = self.spec.law
         residuals = self.spec.residuals
         names = [*residuals.parameters(law), "reference_slope"]
-        own = gather(points, {name: parameters[name] for name in names} | coefficients)
+        own = gather(points, {name: parameters[name] for name in names} | coefficients, xp)
         extrapolation = residuals.extrapolation_pt * own["reference_slope"]
         if residuals.kind == "independent":
             nothing = xp.zeros_like(own["error"])
@@ -247,14 +300,27 @@ def build_setup(spec: ModelSpec, study: Study) -> Setup:
     continual = spec.law.continual
     _check_fits(spec, study)
     spec = for_base(spec, study)
+    _check_size(spec, study)
     domains: tuple[str, ...] = (study.general,)
     if continual and study.target is not None:
         domains = (study.general, study.target)
     roles = ("general", "target")[: len(domains)]
-    frame = Frame(spec, domains, roles, reference_of(study, spec.law), last_pretraining_step(study))
+    reference, last = reference_of(study, spec.law), last_pretraining_step(study)
+    frame = Frame(spec, domains, roles, reference, last, sizes_of(spec, study))
     setup = fitted_setup(frame, study)
     _note_thinned(frame, study, setup.curves)
     return setup
+
+
+def sizes_of(spec: ModelSpec, study: Study) -> tuple[float, ...]:
+    """Return the model sizes that the law of a study knows; none where it has no size.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    study : Study
+    """
+    return all_sizes(study, continual=spec.law.continual) if spec.law.model_size else ()
 
 
 def fitted_setup(frame: Frame, study: Study) -> Setup:
@@ -315,3 +381,21 @@ def _check_fits(spec: ModelSpec, study: Study) -> None:
         )
     if problem:
         raise StudyError([Problem(f"study {study.name}, model {spec.name}", *problem)])
+
+
+def _check_size(spec: ModelSpec, study: Study) -> None:
+    """Check that runs say their size where the law has one, and warn where they differ and it has none."""
+    continual = spec.law.continual
+    if spec.law.model_size:
+        runs = study.runs if continual else study.pretraining_runs
+        check_sizes(study, runs, [base for base in study.bases if base.schedule] * continual)
+        return
+    sizes = fitted_sizes(study, continual=continual)
+    if sizes and sizes[-1] > ALIKE_RATIO * sizes[0]:
+        known = [name for name in shipped_models() if name.endswith("-sizes")]
+        problem = Problem(
+            f"study {study.name}, model {spec.name}",
+            f"the runs have model sizes {sizes[0]:g} to {sizes[-1]:g}, and the law has no term for them",
+            f"use --model {' or '.join(known)}, or keep runs of one size",
+        )
+        warnings.warn(str(problem), StudyWarning, stacklevel=3)

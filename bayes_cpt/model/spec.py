@@ -17,6 +17,7 @@ from bayes_cpt.laws import (
     Annealing,
     BaseOffset,
     Law,
+    ModelSize,
     Parameter,
     PeakLevel,
     Power,
@@ -78,6 +79,8 @@ class LawTable(Strict):
         Power of the learning rate in the forward area of the shift.
     shift_saturation : str
         ``power``, as printed, or ``exponential``, without beta.
+    model_size : bool
+        Whether the size of the model is a part of the law; runs then say theirs (docs/sizes.md).
     unknown_base : bool
         Set by a fit whose base has ``known = false`` (see `bayes_cpt.model.unknown_base`).
     """
@@ -96,6 +99,7 @@ class LawTable(Strict):
     memory_clock: float = Field(default=0.0, ge=0, le=2)
     shift_power: float = Field(default=1.0, ge=0, le=2)
     shift_saturation: Literal["power", "exponential"] = "power"
+    model_size: bool = False
     unknown_base: bool = False
 
     @model_validator(mode="after")
@@ -166,6 +170,8 @@ class LawTable(Strict):
             "adaptation": Adaptation(shift_signs(roles)),
         }
         chosen = tuple(terms[name] for name in self.terms)
+        if self.model_size:
+            chosen += (ModelSize(self.continual),)
         return Law(chosen, reference, BaseOffset() if self.base_offset else None)
 
 

@@ -67,6 +67,12 @@ def for_base(spec: ModelSpec, study: Study) -> ModelSpec:
     base = unknown_base(study) if spec.law.continual else None
     if base is None:
         return spec
+    if spec.law.model_size:
+        problem = (
+            f"its pre-training is not known, and the law of {spec.name} compares it by model size"
+        )
+        fix = f"fit this base with a model without model_size, as cpt-replay, or {GIVE_SCHEDULE}"
+        raise StudyError([Problem(f"study {study.name}, base {base.name}", problem, fix)])
     if not spec.unknown_base:
         problem = f"its pre-training is not known, and the model {spec.name} has no prior for it"
         fix = f"add [unknown_base] as in models/cpt-replay.toml, or {GIVE_SCHEDULE}"

@@ -9,8 +9,19 @@ SUMMANDS = {
     "peak": "+ G1·p + G2·p^2",
     "shift": "+ B·h(r_cpt)·(1 - (1 + E·(r_cpt/h)^omega·S1_cpt)^-beta)",
     "adaptation": "+ D·r_cpt·(1 - exp(-t/tau))",
+    "size": "+ F·(n^-gamma_3 - 1) + delta_N",
     "offset": "+ offset of the base·(kappa + (1 - kappa)·exp(-t/tau_0))",
 }
+# What model size changes: as printed without it, and with it.
+BY_SIZE = {
+    "A·(": "A·n^gamma_A·(",
+    "A·S1": "A·n^gamma_A·S1",
+    "C1·": "C1·n^gamma_1·exp(epsilon_N)·",
+    "C2·": "C2·n^gamma_2·exp(epsilon_N)·",
+    "B·": "B·n^gamma_B·",
+    "D·": "D·n^gamma_B·",
+}
+MILLIONS = "N: parameters without embeddings, millions"
 FOLDED = "S2_pt = 0: what annealing gained in PT is a part of L0"
 REPLAY_FACTORS = {
     "none": "1",
@@ -47,6 +58,14 @@ COEFFICIENTS = {
     "omega": "how replay speeds the shift up: 0 scales the curve, 1 only its limit",
     "D": "size of the early transient at replay 0, nats/token",
     "tau": "time of the early transient, steps",
+    "F": "what the power of model size adds to the loss at the reference size, nats/token",
+    "gamma_3": "exponent of model size",
+    "gamma_A": "exponent of model size in the power of the forward area",
+    "gamma_1": "exponent of model size in the annealing gain of PT",
+    "gamma_2": "exponent of model size in the annealing gain of CPT",
+    "gamma_B": "exponent of model size in the distribution shift, and in the early transient",
+    "epsilon_N": "log factor by which one size's annealing gain lies off its power of size",
+    "delta_N": "how far one size lies off the power of size, nats/token",
     "kappa": "share of the base's distance from the law that its runs keep",
     "tau_0": "time in which they lose the rest, steps",
 }
@@ -64,7 +83,7 @@ def equation(frame: Frame) -> list[str]:
     ['L = L0 + A·S1_pt^-alpha', '    - C1·S2_pt', 'S1 = sum eta^rho']
     """
     law = frame.spec.law
-    names = [*law.terms, "offset"] if law.base_offset else list(law.terms)
+    names = [*law.terms, *(["size"] * law.model_size), *(["offset"] * law.base_offset)]
     lines = [SUMMANDS[name] for name in names]
     if not law.continual:
         lines = [line.replace("(S1_pt + S1_cpt)", "S1_pt").split(" - C2")[0] for line in lines]
@@ -77,6 +96,10 @@ def equation(frame: Frame) -> list[str]:
     if law.unknown_base:
         lines = [line.replace("S1_pt", "S1_base") for line in lines]
     areas = _areas(frame)
+    if law.model_size:
+        for printed, of_size in BY_SIZE.items():
+            lines = [line.replace(printed, of_size, 1) for line in lines]
+        areas = [f"n = N/{frame.reference.model_size:.3g}", MILLIONS, *areas]
     if not law.uses_replay:
         return _laid_out([line.replace("·h(r_cpt)", "") for line in lines]) + areas
     factors = [getattr(law.replay_factor, role) for role in frame.roles]

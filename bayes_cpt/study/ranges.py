@@ -160,12 +160,25 @@ def outside_range(study: Study, plan: Study, run: Run) -> list[str]:
         )
     peaks = [own.schedule.peak for own in fitted]
     notes += outside_span("peak LR", run.schedule.peak, peaks)
+    notes += _outside_sizes(study, plan, run, fitted)
     if run.phase == "cpt":
         if run.replay is not None:
             ratios = [own.replay for own in fitted if own.replay is not None]
             notes += outside_span("replay", run.replay, ratios)
         notes += outside_base(study, plan.base(str(run.base)))
     return notes
+
+
+def _outside_sizes(study: Study, plan: Study, run: Run, fitted: Iterable[Run]) -> list[str]:
+    """Return in words that no run of the phase has the model size of a run."""
+    size = plan.model_size(run)
+    sizes = [own for other in fitted if (own := study.model_size(other)) is not None]
+    if size is None or not sizes or any(1 / SLACK <= size / own <= SLACK for own in sizes):
+        return []
+    if min(sizes) < size < max(sizes):
+        return [f"model size {size:g}M, which no studied run has"]
+    low, high = (f"{own:g}M" for own in (min(sizes), max(sizes)))
+    return [f"model size {size:g}M, studied {low if low == high else f'{low} to {high}'}"]
 
 
 def outside_span(label: str, value: float, studied: Iterable[float]) -> list[str]:

@@ -195,6 +195,23 @@ class Study:
         empty = (np.empty(0, dtype=np.int64), np.empty(0))
         return self._curves.get((self.run(run).name, domain), empty)
 
+    def model_size(self, run: Run) -> float | None:
+        """Return the model size of a run: its own, else that of its base; None where neither says it.
+
+        Parameters
+        ----------
+        run : Run
+            Of this study.
+
+        Returns
+        -------
+        float or None
+            Millions of non-embedding parameters.
+        """
+        if run.model_size is not None or run.base is None:
+            return run.model_size
+        return self.base(run.base).model_size
+
     def base_loss(self, base: str, domain: str) -> float | None:
         """Return the loss (nats/token) of a base on a validation set, None if it is not known.
 

@@ -157,7 +157,6 @@ def _seed(seed: int, refused: int) -> int:
 
 def _named(frame: Frame, parameters: Mapping[str, Floats]) -> dict[str, Floats]:
     """Return the sampled parameters by name and validation set, each of shape (draws,)."""
-    roles = dict(zip(frame.domains, frame.roles, strict=True))
     found = {}
     for name, info in frame.parameters().items():
         prior = frame.spec.priors[name]
@@ -165,9 +164,9 @@ def _named(frame: Frame, parameters: Mapping[str, Floats]) -> dict[str, Floats]:
             if not isinstance(prior.of(None), Fixed):
                 found[name] = parameters[name]
             continue
-        for i, domain in enumerate(frame.coords()[info.dims]):
-            if not isinstance(prior.of(roles[domain]), Fixed):
-                found[f"{name}[{domain}]"] = parameters[name][:, i]
+        for i, member in enumerate(frame.members(info.dims)):
+            if not isinstance(prior.of(frame.role(member)), Fixed):
+                found[f"{name}[{member.label}]"] = parameters[name][:, i]
     return found
 
 

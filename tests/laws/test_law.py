@@ -40,7 +40,7 @@ def test_law_is_the_sum_of_its_terms_written_out() -> None:
     points = hand_points(
         domain=[0, 1], forward_cpt=2.0, annealing_pt=0.15, annealing_cpt=0.05, steps=10_000.0
     )
-    found = Law(TERMS, REFERENCE).loss(points, gather(points, COEFFICIENTS), np)
+    found = Law(TERMS, REFERENCE).loss(points, gather(points, COEFFICIENTS, np), np)
     general = 3.057 + 0.49 * 10.0**-0.497 - 0.299 * 0.15 - 0.298 * 0.05 + 0.366 * (1 - 57.0**-0.189)
     target = (
         3.024 + 0.412 * 10.0**-0.677 - 0.278 * 0.15 - 0.324 * 0.05 - 0.666 * (1 - 11325.0**-0.146)
@@ -51,7 +51,7 @@ def test_law_is_the_sum_of_its_terms_written_out() -> None:
 def test_gather_takes_each_point_its_validation_set() -> None:
     points = hand_points(domain=[1, 0, 1])
     values = {"B": np.array([[0.3, -0.6], [0.4, -0.7]]), "lambda": np.array([0.99, 0.999])}
-    found = gather(points, values)
+    found = gather(points, values, np)
     np.testing.assert_array_equal(found["B"], [[-0.6, 0.3, -0.6], [-0.7, 0.4, -0.7]])
     np.testing.assert_array_equal(found["lambda"], [0.99, 0.999])
 
@@ -111,7 +111,7 @@ def test_offsets_belong_to_curves_not_to_validation_sets() -> None:
 def test_parts_sum_to_the_loss_draw_by_draw(setup: Setup) -> None:
     law, points = setup.frame.law, setup.curves.points
     draws = draw_priors(setup.frame, 3, seed=4)
-    gathered = gather(points, law.coefficients(draws, np))
+    gathered = gather(points, law.coefficients(draws, np), np)
     parts = law.parts(points, gathered, np)
     assert set(parts) == {"power", "annealing", "shift", "adaptation"}
     np.testing.assert_allclose(sum(parts.values()), law.loss(points, gathered, np), rtol=1e-14)

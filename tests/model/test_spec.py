@@ -12,7 +12,14 @@ from bayes_cpt.model.priors.families import Fixed, LogNormal, Normal
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.spec import parameter_names, read_spec, shipped_models
 
-MODELS = ("cpt", "cpt-replay", "cpt-replay-printed", "pretrain")
+MODELS = (
+    "cpt",
+    "cpt-replay",
+    "cpt-replay-printed",
+    "cpt-replay-sizes",
+    "pretrain",
+    "pretrain-sizes",
+)
 REFERENCE = Reference(2e-3, 24.0, 3.0, 3000.0)
 
 

@@ -16,7 +16,7 @@ from bayes_cpt.decisions.search.base_table import BaseTable
 from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.forecast.columns import Columns
 from bayes_cpt.laws.areas import SMALLEST
-from bayes_cpt.laws.law import SHARED
+from bayes_cpt.laws.law import gather
 from bayes_cpt.laws.multi_power import SMALLEST as LOWEST_RATE
 from bayes_cpt.laws.multi_power import Falls, MultiPower, reduced_at_end
 from bayes_cpt.laws.phase_areas import continual_areas
@@ -199,7 +199,8 @@ class ScheduleEnd:
         )
         one = np.ones((1, 1))
         losses = []
-        for index, (coefficients, offset) in enumerate(self._in_draws(draws)):
+        drawn, offset = self._in_draws(draws)
+        for index in range(len(self.model.domains)):
             end = Columns(
                 domain_index=index,
                 levels=(table.level[:, draws], np.atleast_2d(level)),
@@ -212,33 +213,26 @@ class ScheduleEnd:
                 log_peak_pt=table.log_peak[0] * one,
                 start_cpt=max(self.initial, SMALLEST) * one,
                 target_share=(1.0 - self.replay) * one,
+                log_size=table.log_size[0] * one,
                 learning_rate=0.0 * one,
+                size_member=table.size_member[index],
             )
-            losses.append(end.losses(law, coefficients, offset).reshape(shape))
+            coefficients = gather(end, drawn, np)
+            losses.append(end.losses(law, coefficients, offset[index]).reshape(shape))
         return np.stack(losses)
 
-    def _in_draws(self, draws: NDArray[np.int64]) -> list[tuple[dict[str, Floats], Floats]]:
-        """Return the law's coefficients and the base's offset in some draws, on each validation set."""
+    def _in_draws(self, draws: NDArray[np.int64]) -> tuple[dict[str, Floats], Floats]:
+        """Return the law's coefficients in some draws, and the base's offset on each validation set."""
         return self._in_few if draws is self.few else self._taken(draws)
 
     @cached_property
-    def _in_few(self) -> list[tuple[dict[str, Floats], Floats]]:
+    def _in_few(self) -> tuple[dict[str, Floats], Floats]:
         return self._taken(self.few)
 
-    def _taken(self, draws: NDArray[np.int64]) -> list[tuple[dict[str, Floats], Floats]]:
-        coefficients = {
-            name: value[draws] for name, value in self.model.sample.coefficients.items()
-        }
-        return [
-            (
-                {
-                    name: value if name in SHARED else value[:, index]
-                    for name, value in coefficients.items()
-                },
-                offset[:, draws],
-            )
-            for index, offset in enumerate(self._table.offset)
-        ]
+    def _taken(self, draws: NDArray[np.int64]) -> tuple[dict[str, Floats], Floats]:
+        coefficients = self.model.sample.coefficients
+        drawn = {name: value[draws] for name, value in coefficients.items()}
+        return drawn, self._table.offset[..., draws]
 
     def objective(self, areas: EndAreas, draws: NDArray[np.int64]) -> Floats:
         """Return the weighted sum of `losses` over validation sets, shape (..., draws).

@@ -38,6 +38,10 @@ class BaseTable:
         S1_pt at each node of rho, 0 of an unknown base.
     initial : ndarray, shape (bases, momentum nodes)
         Level before the first step of CPT at each node of lambda.
+    log_size : ndarray, shape (bases,)
+        As in `bayes_cpt.model.points.Points`.
+    size_member : ndarray of int, shape (domains, bases)
+        As in `bayes_cpt.model.points.Points`.
     """
 
     start: Floats
@@ -48,6 +52,8 @@ class BaseTable:
     known: NDArray[np.bool_]
     forward: NDArray[np.float64]
     initial: NDArray[np.float64]
+    log_size: NDArray[np.float64]
+    size_member: NDArray[np.int64]
 
     @classmethod
     def of(cls, sample: LawSample, bases: tuple[Base, ...], measured: list[Losses]) -> Self:
@@ -55,12 +61,12 @@ class BaseTable:
         frame, coefficients = sample.frame, sample.coefficients
         step = constant(1, frame.reference.learning_rate)
         trials = [
-            Trial(base.schedule, step, 0.0, losses)
+            Trial(base.schedule, step, 0.0, losses, base.model_size)
             for base, losses in zip(bases, measured, strict=True)
         ]
         _, points = sample.points(trials, [[]] * len(trials))
         table = (len(bases), len(frame.domains))
-        law = np.asarray(frame.law.loss(points, gather(points, coefficients), np))
+        law = np.asarray(frame.law.loss(points, gather(points, coefficients, np), np))
         level, _ = points.learning_rate_levels(coefficients, np)
         loss = np.where(points.base_known > 0, points.loss, law)
         states = [transfer_state(base.schedule, sample.form) for base in bases]
@@ -73,6 +79,8 @@ class BaseTable:
             known=points.base_known.reshape(table).T > 0,
             forward=np.array([state.forward for state in states]),
             initial=np.array([state.initial_levels(sample.form) for state in states]),
+            log_size=points.log_size.reshape(table)[:, 0],
+            size_member=points.size_member.reshape(table).T,
         )
 
     def unmeasured(

@@ -176,6 +176,7 @@ class Layout:
             "log_peak_pt": self.bases.log_peak[self.candidates.base],
             "start_cpt": np.maximum(schedules.initial, SMALLEST),
             "target_share": 1.0 - self.candidates.replay,
+            "log_size": self.bases.log_size[self.candidates.base],
             "learning_rate": schedules.last_rate / reference,
         }
 
@@ -236,7 +237,11 @@ class Layout:
         levels = (before, np.maximum(after, dtype(SMALLEST)))
         log_area = self.areas.log_forward[rows].astype(dtype) @ drawn.bases.forward
         columns = {name: own[rows, None].astype(dtype) for name, own in self.columns.items()}
-        return [Columns(index, levels, log_area, **columns) for index in self.domains]
+        member = self.bases.size_member[:, self.candidates.base[rows]]
+        return [
+            Columns(index, levels, log_area, size_member=member[index], **columns)
+            for index in self.domains
+        ]
 
     def losses(self, rows: Ints, dtype: Any = np.float64) -> Floats:
         """Return the law's losses of some candidates, shape (domains, candidates, draws)."""
@@ -244,7 +249,7 @@ class Layout:
         found = np.empty((len(self.domains), rows.size, self.sample.draws), dtype)
         for end in self.ends(rows, dtype):
             offset = drawn.offset[end.domain_index, self.candidates.base[rows]]
-            coefficients = gather(end, drawn.coefficients)
+            coefficients = gather(end, drawn.coefficients, np)
             found[end.domain_index] = end.losses(self.sample.frame.law, coefficients, offset)
         return found
 

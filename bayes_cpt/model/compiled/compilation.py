@@ -21,7 +21,7 @@ from bayes_cpt.laws import Reference
 from bayes_cpt.model.compiled import kernels
 from bayes_cpt.model.compiled.packing import unpacking
 from bayes_cpt.model.elements import elements
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import SIZES, Frame
 from bayes_cpt.model.spec import ModelSpec
 
 if TYPE_CHECKING:
@@ -185,12 +185,16 @@ def _source(spec: ModelSpec, roles: tuple[str, ...]) -> str:
 
 def _tables(spec: ModelSpec, roles: tuple[str, ...], parts: "list[RoleSource]") -> dict[str, Any]:
     """Return the constants of `bayes_cpt.model.compiled.kernels` as lists."""
-    place = {
-        (element.name, element.domain): k
-        for k, element in enumerate(elements(Frame(spec, roles, roles, ANYWHERE)))
-    }
+    frame = Frame(spec, roles, roles, ANYWHERE)
+    place = {(element.name, element.domain): k for k, element in enumerate(elements(frame))}
+    # Where what is of one size stands each curve says itself; -1 is the first of these.
+    of_size = [name for name, info in frame.parameters().items() if info.dims == SIZES]
+    own = {name: -1 - k for k, name in enumerate(of_size)}
     parameters = [
-        [place.get((name, role), place.get((name, None), -1)) for name in part.parameters]
+        [
+            own.get(name, place.get((name, role), place.get((name, None), -1)))
+            for name in part.parameters
+        ]
         for role, part in zip(roles, parts[::2], strict=True)
     ]
     slopes = [part.slopes for part in parts]

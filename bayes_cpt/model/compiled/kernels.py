@@ -128,16 +128,17 @@ def evaluate(
     )
 
 
-# Constants of the generated module: which values each validation set's law takes, which output and which of
+# Constants of the generated module: which values each validation set's law takes (below 0:
+# the first, second ... of those of the curve's model size), which output and which of
 # these values each slope belongs to, and where the values of `PACES` stand.
 PARAMETER_PLACES = SLOPE_OUTPUTS = SLOPE_INPUTS = np.zeros((2, 1), dtype=np.int64)
 PACE_PLACES = np.zeros(4, dtype=np.int64)
 
 
 def law_log_likelihoods(  # type: ignore[no-untyped-def]
-    loss, values, numbers, domain, shared, known, base_loss, columns, base_columns, own_level, base_level,
-    own_forward, base_forward, gap, place, height, floating, first, last, knot_first, knot_carried,
-    knot_innovation,
+    loss, values, numbers, domain, member, shared, known, base_loss, columns, base_columns, own_level,
+    base_level, own_forward, base_forward, gap, place, height, floating, first, last, knot_first,
+    knot_carried, knot_innovation,
 ):  # fmt: skip
     """Return the log likelihood of each curve, and its slopes by the values, shape (curves, values).
 
@@ -163,6 +164,7 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
     base_value, base_slope = np.empty((6, 1)), np.empty((slope_count, 1))
     every_back, every_residual = np.empty((6, longest)), np.empty(longest)
     parameters = np.empty(PARAMETER_PLACES.shape[1])
+    own = np.empty(PARAMETER_PLACES.shape[1], dtype=np.int64)
     totals, gradients = np.empty(count), np.zeros((count, values.size))
     for c in range(count):
         start, stop, d = first[c], last[c], domain[c]
@@ -170,8 +172,11 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
         rows, results, slopes = every_row[:size], every_value[:, :size], every_slope[:, :size]
         back, residual = every_back[:, :size], every_residual[:size]
         for k in range(PARAMETER_PLACES.shape[1]):
-            parameters[k] = values[PARAMETER_PLACES[d, k]]
-        continual = shared[c, 1] == 0.0
+            own[k] = PARAMETER_PLACES[d, k]
+            if own[k] < 0:
+                own[k] = np.int64(member[c, -1 - own[k]])
+            parameters[k] = values[own[k]]
+        continual = shared[c, 2] == 0.0
         pretrained = 2 * d + 1
         phase = 2 * d if continual else pretrained
         for i in range(size):
@@ -210,9 +215,7 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
                 along = 0.0
                 for i in range(size):
                     along += back[output, i] * slopes[s, i]
-                gradients[c, PARAMETER_PLACES[d, SLOPE_INPUTS[phase, s]]] += along
+                gradients[c, own[SLOPE_INPUTS[phase, s]]] += along
             if known[c] > 0.0 and SLOPE_OUTPUTS[pretrained, s] == 0:
-                gradients[c, PARAMETER_PLACES[d, SLOPE_INPUTS[pretrained, s]]] += (
-                    through_base * base_slope[s, 0]
-                )
+                gradients[c, own[SLOPE_INPUTS[pretrained, s]]] += through_base * base_slope[s, 0]
     return totals, gradients

@@ -13,6 +13,7 @@ VECTOR, MATRIX, PLACES = "vector", "matrix", "places"
 FORMS = {
     "reference": VECTOR,
     "curve_domain": PLACES,
+    "curve_member": MATRIX,
     "curve_shared": MATRIX,
     "base_known": VECTOR,
     "base_loss": VECTOR,

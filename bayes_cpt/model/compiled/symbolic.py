@@ -29,8 +29,8 @@ POINT = (*COLUMNS, *LEVELS, *(f"{level}_by_{pace}" for pace in PACES for level i
          AREA, f"{AREA}_by_{POWER}")  # fmt: skip
 # What each of some parameters moves.
 TABULATED = {**dict.fromkeys(PACES, LEVELS), POWER: (AREA,)}
-# What a whole curve shares.
-CURVE = ("target_share",)
+# What a whole curve shares, in the order of `bayes_cpt.model.likelihood_data`.
+CURVE = ("target_share", "log_size")
 # What is 0 in PT; the level of CPT is that of PT where it is carried over, and then S2_cpt is 0.
 TRANSFER = {"target_share", "paced_steps", *(own for own in POINT if "cpt" in own)}
 REFERENCE = ("learning_rate", "forward_pt", "forward_cpt", "steps")
@@ -113,6 +113,7 @@ class Symbols:
     where = staticmethod(
         _elementwise(lambda which, yes, no: sympy.Piecewise((yes, which), (no, True)))
     )
+    repeat = staticmethod(np.repeat)
     maximum = staticmethod(
         _elementwise(lambda one, two: sympy.Piecewise((one, one > two), (two, True)))
     )
@@ -136,6 +137,9 @@ class _Points:
 
     def log_forward_area(self, coefficients: Any, xp: Any) -> Any:
         return self.log_forward  # type: ignore[attr-defined]
+
+    def of_size(self, values: Any) -> Any:
+        return values[..., 0]
 
 
 class _Printer(PythonCodePrinter):  # type: ignore[misc]
@@ -229,7 +233,7 @@ def _outputs(frame: Frame, symbols: dict[str, Any], *, pretraining: bool = False
     law = frame.spec.law
     points = _Points(pretraining, carried=law.carry_memory and not law.unknown_base)
     coefficients = frame.law.coefficients(values, Symbols)
-    gathered = gather(points, coefficients)
+    gathered = gather(points, coefficients, Symbols)
     offset = frame.law.base_offset
     phase = sympy.Integer(int(pretraining))
     scales = frame.residual_scales(points, phase, values, coefficients, Symbols)  # type: ignore[arg-type]

@@ -62,7 +62,7 @@ def kept_level(frame: Frame, points: Any, coefficients: dict[str, Any]) -> Any:
     """
     if frame.law.base_offset is None:
         return np.ones(1)
-    return frame.law.base_offset.kept(points, gather(points, coefficients), np)
+    return frame.law.base_offset.kept(points, gather(points, coefficients, np), np)
 
 
 def with_base_levels(

@@ -32,15 +32,14 @@ def draw_priors(frame: Frame, draws: int, seed: int) -> dict[str, Floats]:
     (100,)
     """
     generator = np.random.default_rng(seed)
-    roles = dict(zip(frame.domains, frame.roles, strict=True))
     found = {}
     for name, info in frame.parameters().items():
         prior = frame.spec.priors[name]
         if info.dims is None:
             found[name] = prior.of(None).draw(draws, generator)
         else:
-            members = frame.coords()[info.dims]
-            columns = [prior.of(roles[domain]).draw(draws, generator) for domain in members]
+            roles = [frame.role(member) for member in frame.members(info.dims)]
+            columns = [prior.of(role).draw(draws, generator) for role in roles]
             found[name] = np.stack(columns, axis=1)
     return found
 
@@ -63,15 +62,14 @@ def prior_table(frame: Frame, interval: float = 0.9) -> "pd.DataFrame":
     import pandas as pd
 
     probabilities = [0.5 - interval / 2, 0.5, 0.5 + interval / 2]
-    roles = dict(zip(frame.domains, frame.roles, strict=True))
     rows = []
     for name, info in frame.parameters().items():
         prior = frame.spec.priors[name]
-        for member in frame.coords()[info.dims] if info.dims else ("all",):
-            own = prior.of(roles.get(member))
+        for member in frame.members(info.dims):
+            own = prior.of(frame.role(member))
             ends = zip(("lower", "median", "upper"), own.quantiles(probabilities), strict=True)
             rows.append(
-                {"parameter": name, "domain": member, "distribution": own.words}
+                {"parameter": name, "domain": member.label, "distribution": own.words}
                 | {end: float(value) for end, value in ends}
                 | {"unit": info.unit, "meaning": info.meaning, "reason": prior.reason}
             )

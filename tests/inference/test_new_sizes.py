@@ -1,0 +1,91 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from size_family import BIG, LARGE, PEAKS, family_posterior, plan
+from synthetic import lab_posterior
+
+from bayes_cpt.errors import StudyError
+from bayes_cpt.forecast.bands import bands
+from bayes_cpt.forecast.predict import predict
+from bayes_cpt.inference.new_sizes import covering_sizes
+from bayes_cpt.inference.posterior import load
+from bayes_cpt.study.runs import Run
+from bayes_cpt.study.study import Study
+
+SIZES = (*PEAKS, LARGE.model_size)
+
+
+def pretraining(*sizes: float) -> Study:
+    return plan(*(Run(f"size_{size:g}", "pt", BIG, model_size=size) for size in sizes))
+
+
+def test_a_posterior_with_known_sizes_is_itself() -> None:
+    posterior = family_posterior()
+    assert posterior.frame.sizes == SIZES
+    assert covering_sizes(posterior, [20.0, None, 3000.0]) is posterior
+
+
+def test_a_new_size_comes_from_the_population_and_leaves_the_known_ones() -> None:
+    posterior = family_posterior()
+    covering = covering_sizes(posterior, [700.0])
+    before, after = posterior.parameters(), covering.parameters()
+    places = [0, 1, 2, 3, 5, 6, 7, 8]
+    for name in ("size_deviation", "annealing_deviation"):
+        np.testing.assert_array_equal(after[name][:, places], before[name])
+        assert covering.members(name)[4] == "general, 700M"
+    new = np.stack([after[n][:, [4, 9]] for n in ("size_deviation", "annealing_deviation")])
+    # Standard normal, and four different series.
+    assert abs(new.std() - 1.0) < 4 / np.sqrt(2 * new.size)
+    alike = np.corrcoef(new.transpose(0, 2, 1).reshape(4, -1))
+    assert np.abs(alike - np.eye(4)).max() < 0.5
+    again = covering_sizes(posterior, [20.0, 700.0]).parameters()
+    np.testing.assert_array_equal(again["size_deviation"], after["size_deviation"])
+
+
+def test_forecasts_of_a_new_size_are_flagged_and_wider_the_further_it_lies() -> None:
+    sizes = (80.0, 320.0, 1300.0, 20_000.0)
+    table = bands(family_posterior(), pretraining(*sizes), "expected")
+    ends = table[(table["domain"] == "general") & (table["step"] == BIG.steps)].set_index("run")
+    assert ends["sd"].is_monotonic_increasing
+    notes = ends["outside"]
+    assert "model size" not in notes["size_80"]
+    assert "model size 1300M, studied 20M to 320M" in notes["size_1300"]
+    between = bands(family_posterior(), pretraining(160.0), "expected")
+    assert "model size 160M, which no studied run has" in between["outside"].iloc[-1]
+
+
+def test_draws_and_bands_of_a_new_size_agree() -> None:
+    drawn = predict(family_posterior(), pretraining(1300.0), "expected")
+    own = drawn["loss"].sel(run="size_1300", domain="target").isel(step=-1)
+    last = drawn.sel(run="size_1300", domain="target").isel(step=-1)
+    assert float(own.mean()) == pytest.approx(float(last["mean"]), rel=1e-9)
+    assert float(own.std(ddof=1)) == pytest.approx(float(last["sd"]), rel=1e-6)
+
+
+def test_a_fit_file_keeps_its_sizes(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    posterior = family_posterior()
+    posterior.save(tmp_path / "fit.nc")
+    read = load(tmp_path / "fit.nc")
+    assert read.frame.sizes == SIZES
+    assert read.frame.reference == posterior.frame.reference
+    for name, values in posterior.parameters().items():
+        np.testing.assert_array_equal(read.parameters()[name], values)
+
+
+def test_a_law_without_size_refuses_another_size() -> None:
+    posterior = lab_posterior()
+    assert covering_sizes(posterior, [0.443, None]) is posterior
+    run = replace(posterior.study.continual_runs[0], name="other", model_size=None)
+    base = replace(posterior.study.base(str(run.base)), run=None, model_size=106.0)
+    asked = Study(
+        "plan",
+        posterior.study.general,
+        posterior.study.target,
+        (base,),
+        (run,),
+        posterior.study.losses.iloc[:0],
+        is_plan=True,
+    )
+    with pytest.raises(StudyError, match=r"model_size is 106.*cpt-replay-sizes"):
+        bands(posterior, asked)

@@ -1,0 +1,85 @@
+"""A family of models of three sizes."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pandas as pd
+from synthetic import prior_as_posterior
+
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.setup import build_setup
+from bayes_cpt.model.simulate import simulate
+from bayes_cpt.model.spec import read_spec
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.schedules import constant, cosine, linear
+from bayes_cpt.study.study import Study
+
+PEAKS = {20.0: 2e-3, 80.0: 1.5e-3, 320.0: 1e-3}
+BIG = linear(100, 0.0, 1e-3) + constant(7900, 1e-3)
+# A base of a size that no run has.
+LARGE = Base("large", 8000, BIG, model_size=3000.0)
+BLANK = pd.DataFrame(columns=["run", "step", "domain", "loss"])
+
+
+def runs_of(size: float, *, continual: bool) -> tuple[list[Base], list[Run]]:
+    """Return the bases and runs of one size."""
+    peak = PEAKS[size]
+    trunk = linear(100, 0.0, peak) + constant(3900, peak)
+    runs = [
+        Run(f"trunk_{size:g}", "pt", trunk, model_size=size),
+        Run(f"annealed_{size:g}", "pt", trunk + linear(1000, peak, 0.0), model_size=size),
+    ]
+    if not continual:
+        return [], runs
+    base = Base(f"base_{size:g}", 4000, trunk, run=f"trunk_{size:g}", model_size=size)
+    schedule = cosine(1000, peak)
+    runs += [Run(f"cpt_{size:g}_{r:g}", "cpt", schedule, base.name, r) for r in (0.0, 0.3)]
+    return [base], runs
+
+
+def family(*, continual: bool = True, sizes: tuple[float, ...] = tuple(PEAKS)) -> Study:
+    """Return the family; its losses mean nothing (see `simulated`), only where they were measured."""
+    parts = [runs_of(size, continual=continual) for size in sizes]
+    bases = tuple(base for own, _ in parts for base in own)
+    runs = tuple(run for _, own in parts for run in own)
+    domains = ("general", "target") if continual else ("general",)
+    rows = [
+        (run.name, int(step), domain, 3.0 + 1e-4 * place)
+        for run in runs
+        for domain in domains
+        for place, step in enumerate(
+            np.linspace(0 if run.phase == "cpt" else 400, run.schedule.steps, 12).astype(int)
+        )
+    ]
+    losses = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
+    return Study("family", "general", domains[-1] if continual else None, bases, runs, losses)
+
+
+@cache
+def family_posterior() -> Posterior:
+    """Return a posterior of the family with a base of a further size, which costs no sampling."""
+    study = family()
+    return prior_as_posterior(replace(study, bases=(*study.bases, LARGE)), "cpt-replay-sizes")
+
+
+def simulated(study: Study, values: dict[str, np.ndarray], model: str, seed: int) -> Study:
+    """Return the study with losses drawn from the model at some parameters, shape (1, ...)."""
+    setup = build_setup(read_spec(model), study)
+    drawn = simulate(setup.frame, values, setup.curves, None, np.random.default_rng(seed))
+    points, curves = setup.curves.points, setup.curves.curves
+    keys = [(curves[place].run, curves[place].domain) for place in points.curve_index]
+    losses = pd.DataFrame(
+        {
+            "run": [run for run, _ in keys],
+            "step": points.steps.astype(np.int64),
+            "domain": [domain for _, domain in keys],
+            "loss": drawn.loss[0],
+        }
+    )
+    return replace(study, losses=losses)
+
+
+def plan(*runs: Run, bases: tuple[Base, ...] = ()) -> Study:
+    """Return a plan for the family."""
+    return Study("plan", "general", "target", bases, runs, BLANK, is_plan=True)
