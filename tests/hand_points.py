@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayes_cpt.laws.areas import AreaForm
-from bayes_cpt.laws.ranges import MomentumRange
+from bayes_cpt.laws.numerics.ranges import MomentumRange
 from bayes_cpt.model.points import Curve, Curves, Points
 
 type Floats = NDArray[np.float64]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from printed import COEFFICIENTS
 
-from bayes_cpt.model.spec import LawTable
+from bayes_cpt.model.law_table import LawTable
 from bayes_cpt.study.readers.settings import BASE_KEYS, RUN_KEYS, STUDY_KEYS
 
 ROOT = Path(__file__).parents[1]

@@ -15,7 +15,7 @@ from bayes_cpt import read_study
 from bayes_cpt.cli import run
 from bayes_cpt.watch import Status, Watcher
 from bayes_cpt.watch.callback import trainer_callback
-from bayes_cpt.watch.sizes import Sizes
+from bayes_cpt.watch.curve_sizes import Sizes
 
 MADE = Path(__file__).parent / "data" / "logs" / "made.py"
 

@@ -2,7 +2,7 @@
 
 from bayes_cpt.checks import suggestion
 from bayes_cpt.errors import Problem, SpecError
-from bayes_cpt.model.unknown_base import fitted_bases
+from bayes_cpt.model.bases.unknown_base import fitted_bases
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.study import Study
 

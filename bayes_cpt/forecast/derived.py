@@ -22,10 +22,10 @@ from bayes_cpt.forecast.typical_runs import (
     start_rate,
 )
 from bayes_cpt.laws.law import gather
+from bayes_cpt.model.bases.unknown_base import unknown_base
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import expected_loss
-from bayes_cpt.model.unknown_base import unknown_base
 from bayes_cpt.study.ranges import peak_level
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule, constant

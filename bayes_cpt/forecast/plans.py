@@ -10,9 +10,9 @@ import numpy as np
 from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.areas import AreaForm
+from bayes_cpt.model.bases.unknown_base import check_base
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import Frame
-from bayes_cpt.model.unknown_base import check_base
 from bayes_cpt.study.readers.tables import check_separator
 from bayes_cpt.study.study import Run, Study
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from bayes_cpt.forecast.predict import draws_at
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.points import observed_steps
+from bayes_cpt.model.fitted_points import observed_steps
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 

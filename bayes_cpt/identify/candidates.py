@@ -27,7 +27,8 @@ from bayes_cpt.forecast.typical_runs import (
     plan_of,
     start_rate,
 )
-from bayes_cpt.model.points import Curves, first_step
+from bayes_cpt.model.fitted_points import first_step
+from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule, constant

@@ -1,8 +1,8 @@
 """The prior of a fit once the losses of the bases are known, and nothing else.
 
 A CPT run starts at the measured loss of its base, which a fit takes for a loss of pre-training like any
-other (`bayes_cpt.model.lone_bases`). What a fit expects of runs before it sees them is therefore not what
-its priors say, but what is left of them given these losses: p(parameters | losses of the bases).
+other (`bayes_cpt.model.bases.lone_bases`). What a fit expects of runs before it sees them is therefore not
+what its priors say, but what is left of them given these losses: p(parameters | losses of the bases).
 
 Nearly all that one base tells is the level of the law, `reference_loss`, in which the law is linear with
 slope 1: it is drawn from what the bases say of it given the other parameters. What several bases tell of

@@ -11,11 +11,11 @@ from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.forecast.derived import last_points, start_loss
 from bayes_cpt.forecast.predict import with_base_losses
 from bayes_cpt.identify.prior_given_bases import above_zero, draw_given_bases
+from bayes_cpt.model.bases.unknown_base import for_base
 from bayes_cpt.model.points import reference_of
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import ModelSpec
-from bayes_cpt.model.unknown_base import for_base
 from bayes_cpt.study.readers.folder import read_plan, read_study
 from bayes_cpt.study.readers.tables import find_table
 from bayes_cpt.study.study import Study

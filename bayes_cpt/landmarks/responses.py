@@ -19,7 +19,7 @@ from bayes_cpt.landmarks.trials import (
     base_losses,
     read_target,
 )
-from bayes_cpt.model.unknown_base import GIVE_SCHEDULE
+from bayes_cpt.model.bases.unknown_base import GIVE_SCHEDULE
 from bayes_cpt.study.ranges import outside_base, outside_span
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayes_cpt.laws.ranges import MOMENTA, MomentumRange, PowerRange, momentum_parts
+from bayes_cpt.laws.numerics.ranges import MOMENTA, MomentumRange, PowerRange, momentum_parts
 from bayes_cpt.study.segments import FloatArray
 
 type IntArray = NDArray[np.int64]
@@ -73,7 +73,7 @@ class AreaForm:
         Parameters
         ----------
         coefficients : mapping
-            As for `bayes_cpt.laws.ranges.momentum_parts`, shape (...).
+            As for `bayes_cpt.laws.numerics.ranges.momentum_parts`, shape (...).
         xp : module
             `numpy` or `pytensor.tensor`.
         """
@@ -197,7 +197,7 @@ def run_levels(
     momenta : ndarray, shape (momenta,)
     points : ndarray of int, shape (points,)
     """
-    from bayes_cpt.laws.recursion import fill_levels
+    from bayes_cpt.laws.numerics.recursion import fill_levels
 
     with np.errstate(divide="ignore"):
         logs = np.log(momenta)

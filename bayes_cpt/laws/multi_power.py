@@ -166,7 +166,7 @@ def reduced_at_end(
     reduced : ndarray, shape (nodes,)
     slopes : ndarray, shape (nodes, stretches)
     """
-    from bayes_cpt.laws.recursion import fill_reduced
+    from bayes_cpt.laws.numerics.recursion import fill_reduced
 
     safe = np.maximum(rates, SMALLEST)
     rest = np.cumsum((counts * rates)[::-1])[::-1]

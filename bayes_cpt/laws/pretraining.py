@@ -132,7 +132,7 @@ class Annealing:
         Whether the CPT gain depends on replay (a1).
     slow : bool
         Whether a share of the gain comes at a second, slow pace
-        (`bayes_cpt.laws.ranges.momentum_parts`). Not in the printed law.
+        (`bayes_cpt.laws.numerics.ranges.momentum_parts`). Not in the printed law.
     unknown_base : bool
         Whether eta_0, the learning rate that the base was left at, is a parameter. Areas count from 0.
     level_power : bool

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.model.compiled.packing import packed
-from bayes_cpt.model.curve_residuals import CurveResidual, precision_products
 from bayes_cpt.model.elements import elements
 from bayes_cpt.model.likelihood_data import likelihood_data
+from bayes_cpt.model.misfit.curve_residuals import CurveResidual, precision_products
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.priors.families import Fixed
 from bayes_cpt.model.residuals import ResidualDesign, Scales

@@ -12,23 +12,15 @@ from bayes_cpt.errors import Problem, SpecError, StudyError, StudyWarning
 from bayes_cpt.laws import Law, Parameter, Reference, Shift
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.law import gather
-from bayes_cpt.laws.ranges import MomentumRange, PowerRange
-from bayes_cpt.model.lone_bases import with_lone_bases
-from bayes_cpt.model.points import (
-    MOST_POINTS,
-    Curves,
-    Points,
-    build_curves,
-    last_pretraining_step,
-    observed_steps,
-    reference_of,
-    thinned,
-)
+from bayes_cpt.laws.numerics.ranges import MomentumRange, PowerRange
+from bayes_cpt.model.bases.lone_bases import with_lone_bases
+from bayes_cpt.model.bases.unknown_base import check_kind, for_base
+from bayes_cpt.model.fitted_points import MOST_POINTS, observed_steps, thinned
+from bayes_cpt.model.points import Curves, Points, build_curves, last_pretraining_step, reference_of
 from bayes_cpt.model.priors.tables import prior_ends
 from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales, residual_design
 from bayes_cpt.model.sizes import all_sizes, check_sizes, fitted_sizes
 from bayes_cpt.model.spec import MEMORIES, ModelSpec, shipped_models
-from bayes_cpt.model.unknown_base import check_kind, for_base
 from bayes_cpt.study.ranges import ALIKE_RATIO
 from bayes_cpt.study.study import Run, Study
 
@@ -295,7 +287,7 @@ def build_setup(spec: ModelSpec, study: Study) -> Setup:
     Warns
     -----
     StudyWarning
-        If a log is so long that it is thinned (see `bayes_cpt.model.points.thinned`).
+        If a log is so long that it is thinned (see `bayes_cpt.model.fitted_points.thinned`).
     """
     continual = spec.law.continual
     _check_fits(spec, study)

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.model.curve_residuals import (
+from bayes_cpt.model.misfit.base_level import with_base_levels
+from bayes_cpt.model.misfit.curve_residuals import (
     CurveResidual,
     bridge,
     known_residual,
     known_residual_moments,
     precision_products,
 )
-from bayes_cpt.model.misfit.base_level import with_base_levels
 from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation
 from bayes_cpt.model.points import Curve, Curves
 from bayes_cpt.model.residuals import ResidualDesign, Scales

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.laws.areas import SMALLEST
-from bayes_cpt.laws.chebyshev import Interval
+from bayes_cpt.laws.numerics.chebyshev import Interval
 from bayes_cpt.model.misfit.discrepancy import OWN_SHARE
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import Frame
@@ -38,8 +38,8 @@ def area_nodes(model: FinalLosses) -> dict[str, Any]:
     """Return how areas follow from schedules: run along one at nodes, and weighted in each draw.
 
     What depends on a number that is estimated, such as the level on lambda, is a series in it
-    (`bayes_cpt.laws.chebyshev`). The page runs along a schedule at the nodes of the series; a draw's own
-    level is a sum over these, whose weights do not depend on the schedule.
+    (`bayes_cpt.laws.numerics.chebyshev`). The page runs along a schedule at the nodes of the series; a
+    draw's own level is a sum over these, whose weights do not depend on the schedule.
 
     Parameters
     ----------

@@ -3,7 +3,7 @@
 What is simulated is just what a fit conditions on. A base's loss enters a fit as given, so it is known
 only where it lies on a simulated PT curve at a point that the fit sees too: then it adds nothing to what
 the curves say of the parameters, and the posterior is exact. An unknown base has any loss: its law starts
-there whatever it is (`bayes_cpt.model.unknown_base`).
+there whatever it is (`bayes_cpt.model.bases.unknown_base`).
 """
 
 import warnings
@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
-from bayes_cpt.model.points import Curves, first_step, observed_steps
+from bayes_cpt.model.fitted_points import first_step, observed_steps
+from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import Setup
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec

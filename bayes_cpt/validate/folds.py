@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayes_cpt.errors import Problem, StudyError
-from bayes_cpt.model.points import observed_steps
-from bayes_cpt.model.spec import ModelSpec, ResidualTable
+from bayes_cpt.model.fitted_points import observed_steps
+from bayes_cpt.model.law_table import ResidualTable
+from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.study import Run, Study
 
 if TYPE_CHECKING:

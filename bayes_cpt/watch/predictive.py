@@ -2,8 +2,8 @@
 
 Curves are drawn from the posterior predictive distribution of a new run: what the fit is unsure of (the
 law's coefficients), what the law misses, how losses fluctuate, how alike the errors of the two losses are,
-and how unlike runs are in the size of these (`bayes_cpt.watch.sizes`). Conditioning on the points that have
-arrived updates all of them at once, in a time that does not grow with the run. Draws that were not used for
+and how unlike runs are in the size of these (`bayes_cpt.watch.curve_sizes`). Conditioning on the points that
+have arrived updates all of them at once, in a time that does not grow with the run. Draws that were not used for
 the covariances say how large departures are in runs on track.
 """
 
@@ -21,10 +21,10 @@ from bayes_cpt.model.points import Curves
 from bayes_cpt.model.simulate import expected_loss, simulate
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
+from bayes_cpt.watch.curve_sizes import Sizes
 from bayes_cpt.watch.departures import Departures, Row, Usual
 from bayes_cpt.watch.faults import faulty
 from bayes_cpt.watch.mixture import Mixture
-from bayes_cpt.watch.sizes import Sizes
 
 type Floats = NDArray[np.float64]
 

@@ -18,9 +18,9 @@ from bayes_cpt.inference.new_sizes import covering_sizes, plan_sizes
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
+from bayes_cpt.watch.curve_sizes import Sizes
 from bayes_cpt.watch.predictive import Predictive
 from bayes_cpt.watch.renewal import Renewal, renewed
-from bayes_cpt.watch.sizes import Sizes
 from bayes_cpt.watch.worth import Worth, worth
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 Each size is measured in a process of its own. The exponent is the slope of the logarithms over the larger
 half of the sizes, where what is paid once no longer counts. Points are those of both validation sets; of
-long logs some hundreds a curve enter the fit (`bayes_cpt.model.points.thinned`).
+long logs some hundreds a curve enter the fit (`bayes_cpt.model.fitted_points.thinned`).
 """
 
 import json

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.evaluate import FinalLosses
+from bayes_cpt.forecast.third_sets.weights import ThirdSet
 from bayes_cpt.landmarks.trials import LawSample
 from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation, SharedMisfit
 from bayes_cpt.model.spec import read_spec
@@ -71,9 +72,14 @@ def our_plug_in(study: Study, seed: int) -> Floats:
         def measured(base: Base, own: str = domain) -> tuple[float | None, ...]:
             return (study.base_loss(base.name, own),)
 
-        model = FinalLosses(study, sample, parameters, measured, UNLIKE, SharedMisfit(1, 0.0, 1))
+        shared = SharedMisfit(1, 0.0, 1)
+        model = FinalLosses(study, sample, parameters, measured, UNLIKE, shared, _third)
         losses.append(np.asarray(model.losses(candidates)[0, :, 0], np.float64))
     return np.stack(losses)
+
+
+def _third(name: str) -> ThirdSet:
+    raise ValueError(f"studies of the bench have general and target alone, not {name!r}")
 
 
 def gaussian_process(study: Study, seed: int) -> Floats:

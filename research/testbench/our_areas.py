@@ -15,11 +15,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
+from bayes_cpt.model.bases.unknown_base import for_base
 from bayes_cpt.model.elements import Element, elements
 from bayes_cpt.model.points import Curves, last_pretraining_step, reference_of
 from bayes_cpt.model.setup import Frame, fitted_setup
 from bayes_cpt.model.spec import ModelSpec
-from bayes_cpt.model.unknown_base import for_base
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.folds import Question

@@ -13,7 +13,8 @@ from scipy.stats import binom
 from bayes_cpt.inference.density import density_of
 from bayes_cpt.inference.sampling import Effort, sample
 from bayes_cpt.model.build import model_of
-from bayes_cpt.model.points import Curves, observed_steps
+from bayes_cpt.model.fitted_points import observed_steps
+from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import Frame, build_setup
 from bayes_cpt.model.simulate import expected_loss, simulate
 from bayes_cpt.model.spec import ModelSpec, read_spec

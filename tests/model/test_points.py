@@ -9,16 +9,10 @@ from small_study import ANNEALED, COSINE, PEAK, REFERENCE, REWARMED, STUDY, TRUN
 from bayes_cpt.errors import StudyError
 from bayes_cpt.laws import Annealing, Reference
 from bayes_cpt.laws.areas import AreaForm, forward_area
-from bayes_cpt.laws.ranges import MomentumRange
-from bayes_cpt.model.points import (
-    Curves,
-    build_curves,
-    first_step,
-    last_pretraining_step,
-    observed_steps,
-    reference_of,
-)
-from bayes_cpt.model.spec import LawTable, ResidualTable
+from bayes_cpt.laws.numerics.ranges import MomentumRange
+from bayes_cpt.model.fitted_points import first_step, observed_steps
+from bayes_cpt.model.law_table import LawTable, ResidualTable
+from bayes_cpt.model.points import Curves, build_curves, last_pretraining_step, reference_of
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import constant, linear
 from bayes_cpt.study.study import Study

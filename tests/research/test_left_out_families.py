@@ -6,7 +6,7 @@ import pytest
 from testbench.families import CONTAINED, FAMILIES, MOST_RUNS, VAGUE, family, joined, whole_studies
 from testbench.simulation import NOISE, RUNS, simulated
 
-from bayes_cpt.history.evidence import labels_of
+from bayes_cpt.history.evidence import Label, labels_of
 from bayes_cpt.history.learnt import learnt_model, learnt_text
 from bayes_cpt.history.population import Population
 from bayes_cpt.model.spec import read_spec
@@ -68,7 +68,9 @@ def test_priors_that_are_asked_for_are_learnt_and_no_others(tmp_path: Path) -> N
     labels = tuple(labels_of(spec))
     draws = np.zeros((500, len(labels)))
     chosen = ("peak_power", "all")
-    telling = {label: ("one",) if label == chosen else () for label in labels}
+    telling: dict[Label, tuple[str, ...]] = {
+        label: ("one",) if label == chosen else () for label in labels
+    }
     population = Population(labels, draws, draws + 0.5, telling, ("one",))
     assert not population.learnt
     learnt = learnt_model(spec, population, "mine", labels=[chosen])

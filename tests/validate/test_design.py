@@ -7,7 +7,7 @@ from synthetic import lab
 
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.errors import StudyError
-from bayes_cpt.model.points import observed_steps
+from bayes_cpt.model.fitted_points import observed_steps
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.simulate import expected_loss

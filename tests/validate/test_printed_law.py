@@ -9,8 +9,8 @@ from scipy.optimize import approx_fprime
 from strategies import schedules
 
 from bayes_cpt.laws.areas import AreaForm
+from bayes_cpt.laws.numerics.ranges import MomentumRange
 from bayes_cpt.laws.phase_areas import continual_areas
-from bayes_cpt.laws.ranges import MomentumRange
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
 from bayes_cpt.study.study import Study

@@ -11,8 +11,8 @@ from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import constant
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch import Watcher
+from bayes_cpt.watch.curve_sizes import Sizes
 from bayes_cpt.watch.predictive import drawn_parts, in_time
-from bayes_cpt.watch.sizes import Sizes
 from bayes_cpt.watch.worth import STOP, Worth, rests_of, words, worth
 
 NOW = 1200

@@ -18,7 +18,7 @@ from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.stacked import one_law
-from bayes_cpt.laws.schedule_batch import ScheduleBatch
+from bayes_cpt.laws.numerics.schedule_batch import ScheduleBatch
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE, Run
 from bayes_cpt.study.schedules import Schedule

@@ -19,8 +19,8 @@ from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.laws.law import gather
 from bayes_cpt.laws.multi_power import SMALLEST as LOWEST_RATE
 from bayes_cpt.laws.multi_power import Falls, MultiPower, reduced_at_end
+from bayes_cpt.laws.numerics.ranges import momentum_parts
 from bayes_cpt.laws.phase_areas import continual_areas
-from bayes_cpt.laws.ranges import momentum_parts
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.schedules import Schedule
 
@@ -232,7 +232,7 @@ class ScheduleEnd:
     def _taken(self, draws: NDArray[np.int64]) -> tuple[dict[str, Floats], Floats]:
         coefficients = self.model.sample.coefficients
         drawn = {name: value[draws] for name, value in coefficients.items()}
-        return drawn, self._table.offset[..., draws]
+        return drawn, np.asarray(self._table.offset[..., draws], dtype=np.float64)
 
     def objective(self, areas: EndAreas, draws: NDArray[np.int64]) -> Floats:
         """Return the weighted sum of `losses` over validation sets, shape (..., draws).
@@ -351,7 +351,7 @@ class ScheduleEnd:
 
     def _level_slopes(self, term: Term, rates: Floats, counts: Floats) -> tuple[Floats, Floats]:
         """Return the level at the end in `few` draws, and its slope by each rate, (draws, stretches)."""
-        from bayes_cpt.laws.recursion import level_slopes
+        from bayes_cpt.laws.numerics.recursion import level_slopes
 
         form = self.model.sample.form
         level, slopes = np.zeros(self.few.size), np.zeros((self.few.size, rates.size))

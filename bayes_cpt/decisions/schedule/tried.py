@@ -6,7 +6,7 @@ from typing import Any
 from bayes_cpt.decisions.decision import decide
 from bayes_cpt.decisions.objective import Objective
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.unknown_base import fitted_bases
+from bayes_cpt.model.bases.unknown_base import fitted_bases
 
 # Configurations that are looked at, at least: all combinations of a usual study.
 CANDIDATES = 1024

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.laws.schedule_batch import DECAYS, ScheduleBatch
+from bayes_cpt.laws.numerics.schedule_batch import DECAYS, ScheduleBatch
 from bayes_cpt.model.misfit.discrepancy import Configuration
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study

@@ -18,7 +18,7 @@ from bayes_cpt.forecast.columns import Bases, Columns
 from bayes_cpt.landmarks.trials import LawSample
 from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.laws.law import gather
-from bayes_cpt.laws.schedule_batch import Ends
+from bayes_cpt.laws.numerics.schedule_batch import Ends
 from bayes_cpt.model.misfit.base_level import kept_level
 from bayes_cpt.model.misfit.discrepancy import (
     OWN_SHARE,

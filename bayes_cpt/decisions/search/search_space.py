@@ -12,8 +12,8 @@ from bayes_cpt.decisions.named_base import named_base
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.space import LIMITS, Quantity, Space
 from bayes_cpt.errors import Problem, SpecError
-from bayes_cpt.laws.schedule_batch import DECAYS, ScheduleBatch
-from bayes_cpt.model.unknown_base import fitted_bases
+from bayes_cpt.laws.numerics.schedule_batch import DECAYS, ScheduleBatch
+from bayes_cpt.model.bases.unknown_base import fitted_bases
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.segments import Segment
 from bayes_cpt.study.study import Study

@@ -11,7 +11,7 @@ from bayes_cpt.errors import Problem
 from bayes_cpt.forecast.plans import PlanError, Prepared
 from bayes_cpt.forecast.third_sets.regression import drawn_residual
 from bayes_cpt.forecast.third_sets.weights import ThirdSet
-from bayes_cpt.model.curve_residuals import CurveResidual, known_residual
+from bayes_cpt.model.misfit.curve_residuals import CurveResidual, known_residual
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import CurveDraws

@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.model.curve_residuals import CurveResidual, bridge, precision_products
+from bayes_cpt.model.misfit.curve_residuals import CurveResidual, bridge, precision_products
 from bayes_cpt.study.runs import Run
 
 type Floats = NDArray[np.float64]

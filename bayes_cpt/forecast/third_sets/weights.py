@@ -33,7 +33,7 @@ from bayes_cpt.forecast.third_sets.regression import (
     set_residual,
 )
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.curve_residuals import CurveResidual, slow_mean
+from bayes_cpt.model.misfit.curve_residuals import CurveResidual, slow_mean
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import expected_loss, scales_of

@@ -9,7 +9,7 @@ from bayes_cpt.report.rendering import paragraphs
 
 if TYPE_CHECKING:
     from bayes_cpt.inference.posterior import Posterior
-    from bayes_cpt.model.spec import ResidualTable
+    from bayes_cpt.model.law_table import ResidualTable
 
 
 def methods(

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from bayes_cpt.forecast.plans import Prepared, prepare
 from bayes_cpt.inference.new_sizes import covering_sizes, plan_sizes
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.fitted_points import thinned
 from bayes_cpt.model.log_densities import log_densities
-from bayes_cpt.model.points import Curves, thinned
+from bayes_cpt.model.points import Curves
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.validate.folds import Question
 
@@ -54,7 +55,7 @@ def log_score(posterior: Posterior, question: Question, measured: "pd.DataFrame"
     question : Question
     measured : DataFrame
         Columns run, domain, step, loss: the answer. Long logs count with some of their points, as in a fit
-        (`bayes_cpt.model.points.thinned`).
+        (`bayes_cpt.model.fitted_points.thinned`).
     """
     covering = covering_sizes(posterior, plan_sizes(question.plan, question.plan.runs))
     densities = np.concatenate(

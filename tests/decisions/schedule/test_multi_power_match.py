@@ -11,7 +11,7 @@ from synthetic import lab
 from bayes_cpt.decisions.schedule.multi_power_match import BETA, GAMMA, POINTS, MultiPowerMatch
 from bayes_cpt.laws.areas import AreaForm, learning_rate_level
 from bayes_cpt.laws.multi_power import Falls, MultiPower
-from bayes_cpt.laws.ranges import MomentumRange
+from bayes_cpt.laws.numerics.ranges import MomentumRange
 from bayes_cpt.study.schedules import constant, cosine, linear, warmup_stable_decay
 
 type Floats = NDArray[np.float64]

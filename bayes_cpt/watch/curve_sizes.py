@@ -18,10 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.bases.lone_bases import with_lone_bases
 from bayes_cpt.model.log_densities import residual_log_densities
-from bayes_cpt.model.lone_bases import with_lone_bases
-from bayes_cpt.model.simulate import _scales as scales_of
-from bayes_cpt.model.simulate import expected_loss
+from bayes_cpt.model.simulate import expected_loss, scales_of
 
 type Floats = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from synthetic import as_posterior, lab, prior_as_posterior
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.setup import fitted_setup
 from bayes_cpt.model.simulate import simulate
-from bayes_cpt.watch.sizes import TAUS, Sizes, curve_likelihoods
+from bayes_cpt.watch.curve_sizes import TAUS, Sizes, curve_likelihoods
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayes_cpt.laws.chebyshev import Interval
+from bayes_cpt.laws.numerics.chebyshev import Interval
 from bayes_cpt.study.segments import FloatArray
 
 # The least momentum, and room around numbers so that none lies on the edge of its range.

@@ -20,13 +20,13 @@ from bayes_cpt.forecast.bands import bands
 from bayes_cpt.forecast.plans import planned_curves
 from bayes_cpt.identify.identify import identifiability
 from bayes_cpt.laws import Annealing
+from bayes_cpt.model.bases.unknown_base import fitted_bases, for_base, unknown_base
 from bayes_cpt.model.points import build_curves
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.priors.families import Fixed
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import ModelSpec, read_spec
-from bayes_cpt.model.unknown_base import fitted_bases, for_base, unknown_base
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant, linear
 from bayes_cpt.study.study import Study

@@ -200,9 +200,9 @@ def fill_ends(schedules, panels, clock, powers, log_momenta, areas, levels, pace
     ----------
     schedules : ndarray, shape (schedules, 7)
         Initial rate, peak, last rate, steps of warm-up, of decay and in all, and shape of the decay: its
-        place in `bayes_cpt.laws.schedule_batch.DECAYS`.
+        place in `bayes_cpt.laws.numerics.schedule_batch.DECAYS`.
     panels : tuple of ndarray
-        The arrays of `bayes_cpt.laws.panels.Panels`.
+        The arrays of `bayes_cpt.laws.numerics.panels.Panels`.
     clock : ndarray, shape (2,)
         Log of the reference learning rate, and power of the memory's clock.
     powers : ndarray, shape (powers,)

@@ -2,7 +2,7 @@
 
 `bayes_cpt.laws.phase_areas` runs along one schedule of any form and is the definition; a search over
 schedules wants the end of 100,000 that are held and then decay. Here warm-up and decay are summed at few
-steps (`bayes_cpt.laws.panels`).
+steps (`bayes_cpt.laws.numerics.panels`).
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -97,8 +97,8 @@ class ScheduleBatch:
         """Return S1_cpt at the nodes of rho and of the shift, levels, and paced steps, on all cores."""
         from joblib import cpu_count
 
-        from bayes_cpt.laws.panels import panels
-        from bayes_cpt.laws.recursion import fill_ends
+        from bayes_cpt.laws.numerics.panels import panels
+        from bayes_cpt.laws.numerics.recursion import fill_ends
 
         columns = (self.initial, self.peak, self.last_rate, self.warmup_steps, self.decay_steps,
                    self.steps, self.shape)  # fmt: skip

@@ -1,0 +1,215 @@
+"""The law and the residuals as a model's TOML names them: terms, options and settings."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from bayes_cpt.laws import (
+    Adaptation,
+    Annealing,
+    BaseOffset,
+    Law,
+    ModelSize,
+    Parameter,
+    PeakLevel,
+    Power,
+    Reference,
+    Shift,
+    Term,
+    shift_signs,
+)
+from bayes_cpt.strict import Strict
+
+TermName = Literal["power", "annealing", "peak", "shift", "adaptation"]
+
+
+class ReplayFactor(Strict):
+    """Which replay factor h each role has (docs/law.md, "Replay factors")."""
+
+    general: Literal["none", "exponential", "saturating", "power"] = "none"
+    target: Literal["none", "exponential", "saturating", "power"] = "none"
+
+
+class LawTable(Strict):
+    """The law: its terms and their options. What is not named is as printed.
+
+    Parameters
+    ----------
+    terms : tuple of str
+    replay_factor : ReplayFactor
+    replay_gain, replay_rate : bool
+        Whether replay changes the annealing gain (a1) and the pace of the shift (omega).
+    base_offset : bool
+        Whether CPT curves keep the distance of their measured base from the law.
+    carry_memory : bool
+        Whether the memory of the annealing is carried across the transfer.
+    slow_annealing : bool
+        Whether a share of the annealing comes at a second, slow pace.
+    forward_power, level_power : bool
+        Whether rho, the power of the learning rate in S1, and zeta, that of its level in S2, are
+        parameters.
+    peak_power : bool
+        Whether xi, the power of PT's peak learning rate that the level is divided by, is a parameter; it
+        needs `count_warmup`.
+    count_warmup : bool
+        Whether the rise of the learning rate in a PT warm-up counts in S2_pt, as it does in CPT.
+    memory_clock : float
+        nu: the memory fades with the learning rate to this power; 0 counts steps.
+    shift_power : float
+        Power of the learning rate in the forward area of the shift.
+    shift_saturation : str
+        ``power``, as printed, or ``exponential``, without beta.
+    model_size : bool
+        Whether the size of the model is a part of the law; runs then say theirs (docs/sizes.md).
+    unknown_base : bool
+        Set by a fit whose base has ``known = false`` (see `bayes_cpt.model.bases.unknown_base`).
+    """
+
+    terms: tuple[TermName, ...] = Field(min_length=1)
+    replay_factor: ReplayFactor = ReplayFactor()
+    replay_gain: bool = False
+    replay_rate: bool = False
+    base_offset: bool = False
+    carry_memory: bool = False
+    slow_annealing: bool = False
+    forward_power: bool = False
+    level_power: bool = False
+    peak_power: bool = False
+    count_warmup: bool = False
+    memory_clock: float = Field(default=0.0, ge=0, le=2)
+    shift_power: float = Field(default=1.0, ge=0, le=2)
+    shift_saturation: Literal["power", "exponential"] = "power"
+    model_size: bool = False
+    unknown_base: bool = False
+
+    @model_validator(mode="after")
+    def _losses_have_a_level(self) -> Self:
+        if "power" not in self.terms:
+            raise ValueError(
+                "there is no term power, and the others change a level that it alone gives; add the term"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _schedules_act_by_annealing(self) -> Self:
+        if "annealing" not in self.terms:
+            raise ValueError(
+                "there is no term annealing, whose memory every schedule is reduced by; add the term, and "
+                "fix annealing_gain at 0 to do without its gain"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _peaks_differ_from_the_reference(self) -> Self:
+        if self.peak_power and not self.count_warmup:
+            raise ValueError(
+                "peak_power compares levels with the reference learning rate, and without count_warmup "
+                "they count from each run's own peak; set count_warmup = true"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _adaptation_goes_with_a_shift(self) -> Self:
+        if "adaptation" in self.terms and "shift" not in self.terms:
+            raise ValueError("the term adaptation is a share of the shift; name shift too")
+        return self
+
+    @property
+    def continual(self) -> bool:
+        """Whether the law knows a CPT phase."""
+        return "shift" in self.terms
+
+    @property
+    def uses_replay(self) -> bool:
+        """Whether the law depends on the replay ratio."""
+        factor = self.replay_factor
+        return factor.general != "none" or factor.target != "none"
+
+    def build(self, roles: tuple[str, ...], reference: Reference) -> Law:
+        """Return the law for validation sets of these roles."""
+        terms: dict[str, Term] = {
+            "power": Power(self.unknown_base, self.forward_power),
+            "annealing": Annealing(
+                continual=self.continual,
+                replay=self.replay_gain,
+                slow=self.slow_annealing,
+                unknown_base=self.unknown_base,
+                level_power=self.level_power,
+                carried=self.carry_memory,
+                peak_power=self.peak_power,
+            ),
+            "peak": PeakLevel(),
+            "shift": Shift(
+                shift_signs(roles),
+                tuple(getattr(self.replay_factor, role) for role in roles),
+                self.replay_rate,
+                "adaptation" in self.terms,
+                self.unknown_base,
+                self.shift_saturation == "exponential",
+            ),
+            "adaptation": Adaptation(shift_signs(roles)),
+        }
+        chosen = tuple(terms[name] for name in self.terms)
+        if self.model_size:
+            chosen += (ModelSize(self.continual),)
+        return Law(chosen, reference, BaseOffset() if self.base_offset else None)
+
+
+class ResidualTable(Strict):
+    """The residuals: ``curve`` (autocorrelated, with misfit) or ``independent``.
+
+    Parameters
+    ----------
+    kind : str
+    skip_pretraining : float
+        Share of each PT run, from its start, that does not enter the fit.
+    skip_warmups, skip_longest : float
+        How many times the longest PT warm-up of the study does not enter either, and the share of its
+        longest PT run that is left out so at most (see `bayes_cpt.model.points.first_step`).
+    misfit_memory, misfit_memory_pt : float
+        Share of the misfit that is carried over an e-fold of steps, in CPT and in PT; 1 is a random walk.
+    extrapolation_pt : float
+        Sd of the law's error in PT beyond the last step that was measured, per e-fold of steps, as a share
+        of `reference_slope`, whatever the kind.
+    """
+
+    kind: Literal["curve", "independent"] = "curve"
+    skip_pretraining: float = Field(default=0.0, ge=0, lt=1)
+    skip_warmups: float = Field(default=0.0, ge=0)
+    skip_longest: float = Field(default=0.2, ge=0, lt=1)
+    misfit_memory: float = Field(default=0.5, ge=0, le=1)
+    misfit_memory_pt: float = Field(default=0.5, ge=0, le=1)
+    extrapolation_pt: float = Field(default=0.0, ge=0)
+
+    def parameters(self, law: LawTable) -> dict[str, Parameter]:
+        """Return what is sampled for the residuals of a law, by name."""
+        if self.kind == "independent":
+            return {"error": Parameter("sd of independent errors", "nats/token")}
+        found = {
+            "fluctuation_floor": Parameter("share of the fluctuation left at learning rate 0"),
+            "fluctuation_memory": Parameter(
+                "correlation time of the fluctuation, as a share of the reference steps"
+            ),
+        }
+        if not law.unknown_base:
+            found |= {
+                "fluctuation_pt": Parameter(
+                    "sd of PT fluctuations at the reference LR", "nats/token"
+                ),
+                "misfit_pt": Parameter("misfit of the law in PT per e-fold of steps", "nats/token"),
+                "offset_pt": Parameter(
+                    "sd of the level of a curve with no measured start", "nats/token"
+                ),
+            }
+        if law.continual:
+            found |= {
+                "fluctuation_cpt": Parameter(
+                    "sd of CPT fluctuations at the reference LR", "nats/token"
+                ),
+                "misfit_cpt": Parameter(
+                    "misfit of the law in CPT at replay 0 per e-fold of steps", "nats/token"
+                ),
+            }
+        if law.uses_replay:
+            found["misfit_replay"] = Parameter("share of its variance that replay takes away")
+        return found
