@@ -1,10 +1,10 @@
 """What a fit expects of a run at its evaluations, and how far the run departs.
 
 Curves are drawn from the posterior predictive distribution of a new run: what the fit is unsure of (the
-law's coefficients), what the law misses, how losses fluctuate, how alike the errors of the two losses are,
-and how unlike runs are in the size of these (`bayes_cpt.watch.curve_sizes`). Conditioning on the points that
-have arrived updates all of them at once, in a time that does not grow with the run. Draws that were not used for
-the covariances say how large departures are in runs on track.
+law's coefficients), what the law misses, how losses fluctuate, how alike the errors of the two losses
+are, and how unlike runs are in the size of these (`bayes_cpt.watch.curve_sizes`). Conditioning on the
+points that have arrived updates all of them at once, in a time that does not grow with the run. Draws
+that were not used for the covariances say how large departures are in runs on track.
 """
 
 from collections.abc import Mapping, Sequence
