@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayes_cpt.inference.fit_files import FORMAT
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.inference.trees import build_tree
+from bayes_cpt.inference.saved.fit_files import FORMAT
+from bayes_cpt.inference.saved.trees import build_tree
 from bayes_cpt.laws import Reference
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt import bundled_study, read_study
-from bayes_cpt.inference.fit_files import FORMAT
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.inference.trees import build_tree
+from bayes_cpt.inference.saved.fit_files import FORMAT
+from bayes_cpt.inference.saved.trees import build_tree
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame, build_setup
 from bayes_cpt.model.spec import ModelSpec, read_spec

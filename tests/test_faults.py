@@ -17,8 +17,8 @@ from children import CHILDREN, started, told
 from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.files import PARTIAL, STALE_SECONDS, replacing
-from bayes_cpt.inference.fit_files import FitFileError
 from bayes_cpt.inference.posterior import Posterior, load
+from bayes_cpt.inference.saved.fit_files import FitFileError
 
 # Of a save, and of a real fit.
 QUICK_KILLS, KILLS = 5, 20

@@ -145,7 +145,12 @@ class Valuation:
         return self.combination.sizes(candidates, spread, single_run=single_run)
 
     def start_level(self, candidates: Candidates) -> Floats:
-        """Return the sd of what changes are counted from about `start`, of its shape; 0 if measured."""
+        """Return the sd of what changes are counted from about `start`, of its shape; 0 if measured.
+
+        Parameters
+        ----------
+        candidates : Candidates
+        """
         if self.reference is not None:
             return self._reference_level[:, None]
         return self.model.base_levels(candidates.bases)[:, candidates.base]
@@ -154,6 +159,10 @@ class Valuation:
         """Return draws of how far what changes are counted from lies off `start`, of its shape.
 
         The level of bases that nobody measured: the one that `Layout.missed` has in runs from them.
+
+        Parameters
+        ----------
+        candidates : Candidates
         """
         found = self.start_level(candidates) * self.model.levels[:, None]
         # A single draw is a law, not a sample that has a mean.

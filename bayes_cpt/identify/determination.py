@@ -9,7 +9,7 @@ from bayes_cpt.forecast.derived import derived_quantities, effects_of, tried
 from bayes_cpt.identify.identify import IDENTIFIED, expected, partners
 from bayes_cpt.identify.information import FreeParameters
 from bayes_cpt.inference.posterior import PRIOR_DRAWS, Posterior, StackedPosterior
-from bayes_cpt.inference.trees import contraction
+from bayes_cpt.inference.saved.trees import contraction
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.priors.draws import draw_priors
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayes_cpt.inference.fit_files import FORMAT
-from bayes_cpt.inference.groups import arviz_groups
 from bayes_cpt.inference.law_checks import check_law
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.inference.trees import build_tree
+from bayes_cpt.inference.saved.fit_files import FORMAT
+from bayes_cpt.inference.saved.groups import arviz_groups
+from bayes_cpt.inference.saved.trees import build_tree
 from bayes_cpt.model.elements import elements
 from bayes_cpt.model.priors.families import Fixed
 from bayes_cpt.model.setup import Frame, Setup, build_setup

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.files import replacing
-from bayes_cpt.inference.fit_files import WEIGHTS, is_stack, read_fit
 from bayes_cpt.inference.law_checks import LawChecks
 from bayes_cpt.inference.mixing import apportioned, stack_error, stack_name
-from bayes_cpt.inference.trees import contraction, mixing, moments
+from bayes_cpt.inference.saved.fit_files import WEIGHTS, is_stack, read_fit
+from bayes_cpt.inference.saved.trees import contraction, mixing, moments
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.study import Study
@@ -40,8 +40,8 @@ class Posterior:
     tree : xarray.DataTree
         Groups ``posterior`` (sampled parameters and the coefficients of the printed equation, dims
         chain, draw, and domain), ``sample_stats``, ``study``, and those of
-        `bayes_cpt.inference.groups.arviz_groups`; attributes hold the specification, the study's digest,
-        versions, seed and diagnostics.
+        `bayes_cpt.inference.saved.groups.arviz_groups`; attributes hold the specification, the study's
+        digest, versions, seed and diagnostics.
     study : Study
         What was fitted.
     frame : Frame

@@ -9,9 +9,9 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from bayes_cpt.inference.fit_files import LAW, STACK_FORMAT, WEIGHTS
 from bayes_cpt.inference.mixing import stack_error, stack_name
 from bayes_cpt.inference.posterior import Posterior, StackedPosterior
+from bayes_cpt.inference.saved.fit_files import LAW, STACK_FORMAT, WEIGHTS
 
 # A law with a smaller weight would not have one draw of a forecast's thousand.
 LEAST_WEIGHT = 1e-3

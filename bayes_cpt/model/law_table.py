@@ -126,7 +126,14 @@ class LawTable(Strict):
         return factor.general != "none" or factor.target != "none"
 
     def build(self, roles: tuple[str, ...], reference: Reference) -> Law:
-        """Return the law for validation sets of these roles."""
+        """Return the law for validation sets of these roles.
+
+        Parameters
+        ----------
+        roles : tuple of str
+            ``general`` or ``target``, one for each validation set.
+        reference : Reference
+        """
         terms: dict[str, Term] = {
             "power": Power(self.unknown_base, self.forward_power),
             "annealing": Annealing(
@@ -182,7 +189,12 @@ class ResidualTable(Strict):
     extrapolation_pt: float = Field(default=0.0, ge=0)
 
     def parameters(self, law: LawTable) -> dict[str, Parameter]:
-        """Return what is sampled for the residuals of a law, by name."""
+        """Return what is sampled for the residuals of a law, by name.
+
+        Parameters
+        ----------
+        law : LawTable
+        """
         if self.kind == "independent":
             return {"error": Parameter("sd of independent errors", "nats/token")}
         found = {

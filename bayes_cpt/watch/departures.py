@@ -58,7 +58,15 @@ class Usual:
         }
 
     def scores(self, white: Floats, ends: Sequence[int]) -> dict[str, Floats]:
-        """Return sums of departures after each evaluation, by name, shape (curves, evaluations)."""
+        """Return sums of departures after each evaluation, by name, shape (curves, evaluations).
+
+        Parameters
+        ----------
+        white : ndarray, shape (curves, rows)
+            Departures that are independent of one another.
+        ends : sequence of int
+            How many rows each evaluation had before it was over.
+        """
         zero = np.zeros((len(white), 1))
         squares = np.concatenate([zero, np.cumsum(white**2, axis=1)], axis=1)
         found: dict[str, Floats] = {}

@@ -9,7 +9,13 @@ from bayes_cpt.study.schedules import Schedule
 
 
 def faulty(run: Run) -> dict[str, Run]:
-    """Return the run with something wrong with it, by what is wrong: what the law can foretell."""
+    """Return the run with something wrong with it, by what is wrong: what the law can foretell.
+
+    Parameters
+    ----------
+    run : Run
+        As it was planned.
+    """
     found = {
         "a peak learning rate twice as high": replace(run, schedule=run.schedule.scaled(2.0)),
         "a peak learning rate half as high": replace(run, schedule=run.schedule.scaled(0.5)),

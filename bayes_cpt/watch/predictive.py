@@ -165,15 +165,31 @@ class Parts:
     fluctuation: Floats
 
     def at(self, order: NDArray[np.int64]) -> Self:
-        """Return other rows."""
+        """Return other rows.
+
+        Parameters
+        ----------
+        order : ndarray of int
+            Which rows, in their new order.
+        """
         return type(self)(*(part[:, order] for part in self._all))
 
     def first(self, count: int) -> Self:
-        """Return the first curves."""
+        """Return the first curves.
+
+        Parameters
+        ----------
+        count : int
+        """
         return type(self)(*(part[:count] for part in self._all))
 
     def last(self, count: int) -> Self:
-        """Return the last curves."""
+        """Return the last curves.
+
+        Parameters
+        ----------
+        count : int
+        """
         return type(self)(*(part[-count:] for part in self._all))
 
     @property
@@ -181,11 +197,23 @@ class Parts:
         return self.expected, self.misfit, self.fluctuation
 
     def curves(self, fluctuation: Floats, misfit: Floats) -> Floats:
-        """Return whole curves whose residuals are larger by factors, shape (curves, rows) each."""
+        """Return whole curves whose residuals are larger by factors, shape (curves, rows) each.
+
+        Parameters
+        ----------
+        fluctuation, misfit : ndarray, shape (curves, rows)
+            Factors of their sizes.
+        """
         return self.expected + misfit * self.misfit + fluctuation * self.fluctuation
 
     def covariances(self, fluctuation: Floats, misfit: Floats) -> Floats:
-        """Return the covariance for factors of shape (members, rows), widened for its uncertainty."""
+        """Return the covariance for factors of shape (members, rows), widened for its uncertainty.
+
+        Parameters
+        ----------
+        fluctuation, misfit : ndarray, shape (members, rows)
+            Factors of their sizes.
+        """
         count, rows = self.expected.shape
         expected, missed, moved = (np.cov(part, rowvar=False) for part in self._all)
         found = (

@@ -10,9 +10,9 @@ from synthetic import lab, lab_posterior, practice, prior_as_posterior
 
 import bayes_cpt
 from bayes_cpt.identify.determination import determination
-from bayes_cpt.inference.fit_files import FitFileError
 from bayes_cpt.inference.mixing import StackError, apportioned
 from bayes_cpt.inference.posterior import StackedPosterior, load
+from bayes_cpt.inference.saved.fit_files import FitFileError
 from bayes_cpt.inference.stacked import stack
 from bayes_cpt.model.spec import read_spec
 

@@ -57,7 +57,15 @@ class BaseTable:
 
     @classmethod
     def of(cls, sample: LawSample, bases: tuple[Base, ...], measured: list[Losses]) -> Self:
-        """Return the table of bases with their measured losses, None where there is none."""
+        """Return the table of bases with their measured losses, None where there is none.
+
+        Parameters
+        ----------
+        sample : LawSample
+        bases : tuple of Base
+        measured : list of tuple
+            Of each base its loss on every validation set, or None.
+        """
         frame, coefficients = sample.frame, sample.coefficients
         step = constant(1, frame.reference.learning_rate)
         trials = [

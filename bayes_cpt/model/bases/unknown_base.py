@@ -22,6 +22,10 @@ RATIO = "Without pre-training there is no other annealing gain to compare that o
 def unknown_base(study: Study) -> Base | None:
     """Return the base with unknown pre-training that CPT runs of a study start from, None if there is none.
 
+    Parameters
+    ----------
+    study : Study
+
     Raises
     ------
     StudyError
@@ -42,7 +46,13 @@ def unknown_base(study: Study) -> Base | None:
 
 
 def fitted_bases(study: Study) -> tuple[Base, ...]:
-    """Return the bases that the law of a fit is about: the unknown one, else all that are known."""
+    """Return the bases that the law of a fit is about: the unknown one, else all that are known.
+
+    Parameters
+    ----------
+    study : Study
+        The one that was fitted.
+    """
     own = unknown_base(study)
     if own is not None:
         return (own,)
@@ -113,6 +123,14 @@ def _level(study: Study, base: Base) -> dict[str, Prior]:
 def check_kind(study: Study, runs: Iterable[Run], *, unknown: bool) -> None:
     """Check that runs start from an unknown base just where the law is of one.
 
+    Parameters
+    ----------
+    study : Study
+        With the bases.
+    runs : iterable of Run
+    unknown : bool
+        Whether the law is of an unknown base.
+
     Raises
     ------
     StudyError
@@ -131,6 +149,12 @@ def check_kind(study: Study, runs: Iterable[Run], *, unknown: bool) -> None:
 
 def check_base(fitted: Study, plan: Study, runs: Iterable[Run]) -> None:
     """Check that runs of a plan that start from an unknown base start from the one that was fitted.
+
+    Parameters
+    ----------
+    fitted, plan : Study
+    runs : iterable of Run
+        Of the plan.
 
     Raises
     ------

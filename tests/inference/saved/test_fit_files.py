@@ -14,8 +14,8 @@ from children import started, told
 from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.errors import BayesCPTError
-from bayes_cpt.inference.fit_files import FitFileError
 from bayes_cpt.inference.posterior import load
+from bayes_cpt.inference.saved.fit_files import FitFileError
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ FORGERIES: dict[str, tuple[Edit, str]] = {
             "reference",
             '{"learning_rate": 0, "forward_pt": 0, "forward_cpt": 0, "steps": 0}',
         ),
-        "four positive numbers",
+        "made of positive numbers",
     ),
     "other domains": (attribute("domains", '["a", "b"]'), "other validation sets"),
     "one domain": (attribute("domains", '["general"]'), "do not belong together"),

@@ -58,7 +58,7 @@ def build_tree(
     attributes : dict
         Of the whole tree.
     groups : dict of str to Dataset, optional
-        Further groups (see `bayes_cpt.inference.groups.arviz_groups`).
+        Further groups (see `bayes_cpt.inference.saved.groups.arviz_groups`).
     """
     import xarray as xr
 
