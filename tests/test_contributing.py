@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 EXAMPLE = GUIDE.split("## Adding a term to the law")[1]
 FENCE = re.compile(r"^```(python|toml|diff)\n(.*?)^```$", flags=re.M | re.S)
-SPEC, LAWS = "bayes_cpt/model/spec.py", "bayes_cpt/laws/__init__.py"
+SPEC, LAWS = "bayes_cpt/model/law_table.py", "bayes_cpt/laws/__init__.py"
 # The runs of PT alone, few points: what matters is that the whole way is there.
 FIT = """
 import json

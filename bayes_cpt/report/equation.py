@@ -80,7 +80,7 @@ def equation(frame: Frame) -> list[str]:
     >>> from bayes_cpt.model.spec import read_spec
     >>> reference = Reference(2e-3, 24.0, 3.0, 3000.0)
     >>> equation(Frame(read_spec("pretrain"), ("general",), ("general",), reference))[:3]
-    ['L = L0 + A·S1_pt^-alpha', '    - C1·S2_pt', 'S1 = sum eta^rho']
+    ['L = L0 + A·S1_pt^-alpha', '    - C1·S2_pt', '    + G1·p + G2·p^2']
     """
     law = frame.spec.law
     names = [*law.terms, *(["size"] * law.model_size), *(["offset"] * law.base_offset)]

@@ -150,7 +150,7 @@ def _client(address: str) -> Any:
         fix = "pip install 'bayes-cpt[dask]', or use local processes"
         raise ClusterError(Problem(place, "the package distributed is missing", fix)) from None
     try:
-        client = _started(lambda: Client(address, timeout=CONNECTION_SECONDS))
+        client = _started(lambda: Client(address, timeout=CONNECTION_SECONDS, set_as_default=False))
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         fix = "give the address that the scheduler printed, as in tcp://host:8786"

@@ -1,13 +1,39 @@
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
 import pytest
-from synthetic import lab, prior_as_posterior
+from synthetic import as_posterior, lab, prior_as_posterior
 from testbench.watch import measured, report
 
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.setup import fitted_setup
+from bayes_cpt.model.simulate import simulate
 
 
 @pytest.fixture(scope="module")
 def posterior() -> Posterior:
-    return prior_as_posterior(lab(), draws=100, spread=0.05)
+    """Return a posterior that knows the law, of a study drawn from it: curves say how unlike runs are."""
+    drawn = prior_as_posterior(lab(), draws=1)
+    curves = fitted_setup(drawn.frame, lab()).curves
+    one = {name: values[:1] for name, values in drawn.parameters().items()}
+    loss = simulate(drawn.frame, one, curves, None, np.random.default_rng(7)).loss[0]
+    named = [curves.curves[index] for index in curves.points.curve_index]
+    table = pd.DataFrame(
+        {
+            "run": [curve.run for curve in named],
+            "step": curves.points.steps.astype(int),
+            "domain": [curve.domain for curve in named],
+            "drawn": loss,
+        }
+    )[[curve.continual for curve in named]]
+    losses = lab().losses.merge(table, on=["run", "step", "domain"], how="left")
+    losses["loss"] = losses["drawn"].fillna(losses["loss"])
+    study = replace(lab(), losses=losses.drop(columns="drawn"))
+    values = {
+        name: np.broadcast_to(own, (4, 100, *own.shape[1:])).copy() for name, own in one.items()
+    }
+    return as_posterior(drawn.frame, study, values)
 
 
 def test_faults_are_found_and_few_alarms_are_false(posterior: Posterior) -> None:

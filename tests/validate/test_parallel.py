@@ -122,7 +122,7 @@ def test_a_client_that_is_late_once_is_started_again(monkeypatch: pytest.MonkeyP
 
     tried: list[str] = []
 
-    def late(address: str, timeout: float) -> None:
+    def late(address: str, timeout: float, set_as_default: bool) -> None:
         tried.append(address)
         assert len(tried) > 1
         raise OSError("nobody is there")

@@ -94,6 +94,8 @@ def third_curves(
     PlanError
         Naming bases that nobody measured on a set.
     """
+    if not sets:
+        return []
     design = frame.residual_design(curves)
     pairs: dict[str, list[int]] = {}
     for index, curve in enumerate(curves.curves):
