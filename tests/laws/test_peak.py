@@ -28,7 +28,7 @@ def test_the_loss_about_the_best_peak_is_a_parabola() -> None:
     coefficients = PeakLevel().coefficients(
         {"peak_slope": np.float64(-0.04), "peak_curvature": np.float64(0.02)}, REFERENCE, np
     )
-    shares = [1.0, np.e, 1.0 / np.e, np.e**2]
+    shares = np.exp([0.0, 1.0, -1.0, 2.0]).tolist()
     left = PeakLevel().loss(Peaks(shares), coefficients, np)
     np.testing.assert_allclose(left, [0.0, -0.02, 0.06, 0.0], atol=1e-15)
 
