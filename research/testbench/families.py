@@ -11,7 +11,6 @@ goes on.
 """
 
 import argparse
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -31,7 +30,7 @@ from bayes_cpt.validate.held_out import OURS, TABLES, Method
 from bayes_cpt.validate.parallel import Pool
 from bayes_cpt.validate.records import Records
 from testbench.held_out import METHODS
-from testbench.public import Models, markdown, score_suite, study_table, suite
+from testbench.public import Models, score_suite, study_table, suite, write
 
 VAGUE = Path(__file__).with_name("vague.toml")
 # How names of studies start, by the repository that their runs come from.
@@ -159,10 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     models = learn(studies, read_spec(VAGUE), pool, options.out, options.seed)
     names = options.methods.split(",")
     table = score(options.folder, models, names, pool, options.out, options.seed)
-    table.to_csv(options.out / "table.csv", index=False)
-    text = markdown(table)
-    (options.out / "table.md").write_text(text + "\n", encoding="utf-8")
-    sys.stdout.write(text + "\n")
+    write(table, options.out)
 
 
 if __name__ == "__main__":

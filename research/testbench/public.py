@@ -209,6 +209,14 @@ def markdown(table: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
+def write(table: pd.DataFrame, out: Path) -> None:
+    """Write the table of `study_table` as table.csv and table.md into a folder, and print it."""
+    table.to_csv(out / "table.csv", index=False)
+    text = markdown(table)
+    (out / "table.md").write_text(text + "\n", encoding="utf-8")
+    sys.stdout.write(text + "\n")
+
+
 def _models(parser: argparse.ArgumentParser, names: Sequence[str]) -> Models:
     """Return the default models, those of some names in place of the defaults of their kinds."""
     specs = [read_spec(name) for name in names]
@@ -263,11 +271,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     records = Records.open(options.out / "records", settings, TABLES)
     methods = {name: own[name] for name in names}
     points, refits = score_suite(studies, methods, options.seed, pool, records)
-    table = study_table(points, refits)
-    table.to_csv(options.out / "table.csv", index=False)
-    text = markdown(table)
-    (options.out / "table.md").write_text(text + "\n", encoding="utf-8")
-    sys.stdout.write(text + "\n")
+    write(study_table(points, refits), options.out)
 
 
 if __name__ == "__main__":

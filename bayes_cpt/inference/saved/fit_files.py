@@ -50,10 +50,6 @@ def read_fit(path: str | Path) -> "tuple[xr.DataTree, list[Law]]":
 
     Parameters
     ----------
-    path : path
-
-    Parameters
-    ----------
     path : str or Path
         A netCDF file.
 
