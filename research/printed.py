@@ -78,13 +78,14 @@ def law_parameters(columns: Sequence[Floats] | Floats, reference: Reference) -> 
     floor, size, alpha, gain_pt, gain_cpt, limit, rate, beta = columns
     power = size * reference.forward_pt**-alpha
     progress = rate * reference.forward_cpt
+    shift = np.abs(limit) * (1.0 - (1.0 + progress) ** -beta)
     return {
         "reference_loss": floor + power,
         "reference_slope": alpha * power,
         "exponent": alpha,
         "annealing_gain": gain_pt * reference.learning_rate * MEMORY,
         "gain_ratio": gain_cpt / gain_pt,
-        "shift_size": np.abs(limit) * (1.0 - (1.0 + progress) ** -beta),
+        "shift_share": shift / (floor + power),
         "shift_rate": progress,
         "shift_exponent": beta,
     }

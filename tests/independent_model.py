@@ -280,13 +280,13 @@ def law_curve(curve: CurveData, p: dict[str, Any], settings: dict[str, Any]) -> 
     level = _mixed(_level(curve.cpt, first, p, settings), p)
     loss = loss - ratio * gained(start * scale, level)
     factor, beta = _factor(d, x, p), p["shift_exponent"][d]
-    left = p["shift_size"][d] * (1.0 - p["adaptation_share"][d])
+    left = _shift_size(p, d) * (1.0 - p["adaptation_share"][d])
     size = left / (1.0 - (1.0 + p["shift_rate"][d]) ** -beta)
     pace = p["shift_rate"][d] / settings["forward_cpt"] * (x / factor) ** p["replay_rate"][d]
     shift = factor * size * (1.0 - (1.0 + pace * curve.shift_area) ** -beta)
     loss = loss + (shift if d == 0 else -shift)
     tau = p["adaptation_time"][d] * settings["steps"]
-    transient = p["adaptation_share"][d] * p["shift_size"][d] * (1.0 if d == 0 else -1.0)
+    transient = p["adaptation_share"][d] * _shift_size(p, d) * (1.0 if d == 0 else -1.0)
     transient = transient / (1.0 - jnp.exp(-1.0 / p["adaptation_time"][d]))
     loss = loss + transient * x * (1.0 - jnp.exp(-t / tau))
     at_base = powered(curve.before)[0] - gained(curve.start_pt, level_pt[0])[0]
@@ -294,6 +294,10 @@ def law_curve(curve: CurveData, p: dict[str, Any], settings: dict[str, Any]) -> 
     kept = p["offset_kept"][d]
     left = kept + (1.0 - kept) * jnp.exp(-t / (p["offset_time"][d] * settings["steps"]))
     return loss + (curve.base_loss - at_base) * left
+
+
+def _shift_size(p: dict[str, Any], domain: int) -> Any:
+    return p["shift_share"][domain] * p["reference_loss"][domain]
 
 
 def _factor(domain: int, x: float, p: dict[str, Any]) -> Any:

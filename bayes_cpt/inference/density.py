@@ -60,6 +60,8 @@ class Density:
         All values of the law, the fixed ones filled in.
     paces : ndarray of int, shape (3,)
         Where those of `PACES` stand among the sampled numbers, -1 where they are not sampled.
+    likelihood_address : int
+        Of the same function as native code calls it (`bayes_cpt.model.compiled.native`).
     likelihood : callable
         The model's likelihood: ``(loss, values, *arrays)`` to one number per curve, and slopes.
     arrays : tuple of ndarray
@@ -72,6 +74,7 @@ class Density:
     places: NDArray[np.int64]
     template: Floats
     paces: NDArray[np.int64]
+    likelihood_address: int
     likelihood: Any
     arrays: tuple[Any, ...]
 
@@ -83,11 +86,11 @@ class Density:
         bounded = kind == BOUNDED
         share = (np.exp(center[bounded]) - lower[bounded]) / (upper - lower)[bounded]
         start[bounded] = np.log(share / (1.0 - share))
-        join_paces(start, self.paces, self._pace_offset)
+        join_paces(start, self.paces, self.pace_offset)
         return start
 
     @property
-    def _pace_offset(self) -> float:
+    def pace_offset(self) -> float:
         """Unconstrained slow memory less unconstrained memory where the two are equal."""
         kind, _, _, lower, upper = self.priors
         scales = [
@@ -105,7 +108,7 @@ class Density:
             White coordinates; the function takes some, shape (dimensions,).
         """
         center, factor = np.ascontiguousarray(metric.center), np.ascontiguousarray(metric.factor)
-        priors, paces, offset = self.priors, self.paces, self._pace_offset
+        priors, paces, offset = self.priors, self.paces, self.pace_offset
         likelihood, (loss, *data) = self.likelihood, self.arrays
         places, template = self.places, self.template
         evaluate_priors: Any = prior_density
@@ -132,7 +135,7 @@ class Density:
         """
         separated = np.array(positions, dtype=np.float64, order="C")
         for position in separated.reshape(-1, self.places.size):
-            separate_paces(position, self.paces, self._pace_offset)
+            separate_paces(position, self.paces, self.pace_offset)
         return separated
 
     def values(self, positions: Floats) -> dict[str, Floats]:
@@ -188,6 +191,7 @@ def density_of(model: "pm.Model") -> Density:
         places=places,
         template=template,
         paces=np.array([where.get(name, -1) for name in PACES], dtype=np.int64),
+        likelihood_address=operation.address,
         likelihood=operation.function,
         arrays=tuple(array.get_value(borrow=True) for array in (loss, *data)),
     )

@@ -15,6 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.inference.density import Density
+from bayes_cpt.inference.native import native_model
 from bayes_cpt.inference.whitening import Metric, Whitened, empirical_metric, laplace
 
 type Floats = NDArray[np.float64]
@@ -314,14 +316,16 @@ def _finished(sampler: Any) -> bool:
 
 def _nutpie_model(density: Samplable, metric: Metric) -> Any:
     """Return the density in a metric as nutpie takes it: its only variable is ``z``."""
-    from nutpie.compiled_pyfunc import from_pyfunc
-
     size = density.start.size
-    function = density.in_metric(metric)
 
     def near_the_center(seed: Any) -> Floats:
         return JITTER * np.random.default_rng(seed).standard_normal(size)
 
+    if isinstance(density, Density):
+        return native_model(density, metric, near_the_center)
+    from nutpie.compiled_pyfunc import from_pyfunc
+
+    function = density.in_metric(metric)
     return from_pyfunc(
         size,
         make_logp_fn=lambda: function,

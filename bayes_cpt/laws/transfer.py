@@ -44,6 +44,9 @@ class Shift:
     exponential : bool
         Whether the shift saturates as ``1 - exp(-E_r·S1_cpt)``, the limit of a large beta with
         ``beta·E_r`` held, in place of the power. It has no beta.
+    relative : bool
+        Whether the size of the change is sampled as a share of the loss at the reference: no prior then
+        expects a validation set of a low loss to fall below 0.
     unknown_base : bool
         Whether S1_pt is a parameter (see `Power`). What more of it gains, which few runs tell from the
         shift, is then sampled as a part of the change.
@@ -55,6 +58,7 @@ class Shift:
     adaptation: bool = False
     unknown_base: bool = False
     exponential: bool = False
+    relative: bool = False
     name: str = "shift"
 
     def chosen(self, factor: str) -> list[int]:
@@ -70,11 +74,11 @@ class Shift:
     def parameters(self) -> dict[str, Parameter]:
         """Return size and shape of the shift at the reference, and of the replay factor."""
         gain = " and what more forward area gains" if self.unknown_base else ""
-        found = {
-            "shift_size": Parameter(
-                f"|shift| at replay 0 and the reference CPT forward area, with the transient{gain}",
-                "nats/token",
-            ),
+        meaning = f"|shift| at replay 0 and the reference CPT forward area, with the transient{gain}"
+        size = {"shift_size": Parameter(meaning, "nats/token")}
+        if self.relative:
+            size = {"shift_share": Parameter(f"{meaning}, as a share of the reference loss")}
+        found = size | {
             "shift_rate": Parameter("E times the reference CPT forward area"),
         }
         if not self.exponential:
@@ -106,7 +110,7 @@ class Shift:
         rate = parameters["shift_rate"]
         shape = {} if self.exponential else {"beta": parameters["shift_exponent"]}
         progress = self.progress(rate, 1.0, shape, xp)
-        size = parameters["shift_size"] * self.signs
+        size = shift_size(parameters) * self.signs
         if self.adaptation:
             size = size * (1.0 - parameters["adaptation_share"])
         if self.unknown_base:
@@ -208,6 +212,19 @@ class Shift:
         return limit * self.progress(rate, points.forward_cpt, coefficients, xp)
 
 
+def shift_size(parameters: Values) -> Any:
+    """Return |shift| at replay 0 and the reference CPT forward area, nats/token.
+
+    Parameters
+    ----------
+    parameters : mapping
+        Sampled values: shift_size, or shift_share and reference_loss.
+    """
+    if "shift_share" in parameters:
+        return parameters["shift_share"] * parameters["reference_loss"]
+    return parameters["shift_size"]
+
+
 @dataclass(frozen=True)
 class Adaptation:
     """``D·r_cpt·(1 - exp(-t/tau))``: a bounded transient in steps, beside the shift in forward area.
@@ -236,7 +253,7 @@ class Adaptation:
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
         """Return D and tau."""
         time = parameters["adaptation_time"]
-        size = parameters["adaptation_share"] * parameters["shift_size"] * self.signs
+        size = parameters["adaptation_share"] * shift_size(parameters) * self.signs
         return {"D": -size / xp.expm1(-1.0 / time), "tau": time * reference.steps}
 
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:

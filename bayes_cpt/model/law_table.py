@@ -59,6 +59,8 @@ class LawTable(Strict):
         Power of the learning rate in the forward area of the shift.
     shift_saturation : str
         ``power``, as printed, or ``exponential``, without beta.
+    shift_share : bool
+        Whether the size of the shift is sampled as a share of the reference loss, not in nats.
     model_size : bool
         Whether the size of the model is a part of the law; runs then say theirs (docs/sizes.md).
     unknown_base : bool
@@ -79,6 +81,7 @@ class LawTable(Strict):
     memory_clock: float = Field(default=0.0, ge=0, le=2)
     shift_power: float = Field(default=1.0, ge=0, le=2)
     shift_saturation: Literal["power", "exponential"] = "power"
+    shift_share: bool = False
     model_size: bool = False
     unknown_base: bool = False
 
@@ -153,6 +156,7 @@ class LawTable(Strict):
                 "adaptation" in self.terms,
                 self.unknown_base,
                 self.shift_saturation == "exponential",
+                self.shift_share,
             ),
             "adaptation": Adaptation(shift_signs(roles)),
         }

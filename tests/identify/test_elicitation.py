@@ -107,9 +107,9 @@ def test_priors_move_as_little_as_can_be() -> None:
         ratio = spread / width
         distance += 0.5 * (ratio**2 + ((center - before) / width) ** 2 - 1) - np.log(ratio)
     assert 0 < distance < 12
-    shift = now["shift_size", "kernel"]
-    assert shift.center < was["shift_size", "kernel"].center
-    assert shift.spread < was["shift_size", "kernel"].spread
+    shift = now["shift_share", "kernel"]
+    assert shift.center < was["shift_share", "kernel"].center
+    assert shift.spread < was["shift_share", "kernel"].spread
 
 
 def test_statements_about_parameters_have_closed_forms() -> None:

@@ -114,7 +114,7 @@ def test_what_moves_together_is_named_both_ways() -> None:
     assert pairs
     assert all(abs(value) > 0.7 for value in pairs.values())
     # At one replay ratio, the size of the shift and what replay does to it are one number.
-    assert (("shift_size", "general"), ("replay_quarter", "general")) in pairs
+    assert (("shift_share", "general"), ("replay_quarter", "general")) in pairs
 
 
 @pytest.mark.parametrize("model", ["pretrain", "cpt"])

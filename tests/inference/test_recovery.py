@@ -94,7 +94,7 @@ UNPRINTED = {
 # in the prior's tail is not covered 90 % of the time by any Bayesian interval.
 IDENTIFIED = (
     "reference_loss", "reference_slope", "exponent", "annealing_gain", "memory", "gain_ratio",
-    "shift_size", "replay_quarter", "fluctuation_cpt", "fluctuation_pt", "fluctuation_memory",
+    "shift_share", "replay_quarter", "fluctuation_cpt", "fluctuation_pt", "fluctuation_memory",
 )  # fmt: skip
 
 

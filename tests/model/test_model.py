@@ -159,7 +159,7 @@ def test_nutpie_and_pymc_sample_the_model_as_it_is() -> None:
     assert time.process_time() - started <= 20.0
     theirs = nutpie.sample(compiled, draws=500, tune=800, chains=2, seed=1, progress_bar=False)
     ours = fit(study, seed=1).tree["posterior"]
-    for name in ("reference_loss", "annealing_gain", "shift_size"):
+    for name in ("reference_loss", "annealing_gain", "shift_share"):
         mine, other = ours[name], theirs.posterior[name]
         spread = mine.std(("chain", "draw"))
         gap = np.abs(mine.mean(("chain", "draw")) - other.mean(("chain", "draw")))

@@ -47,7 +47,7 @@ def test_the_code_takes_only_what_the_page_gives() -> None:
     for role in ("general", "target"):
         code = law_code(spec, role, "law")
         assert set(code.parameters) <= set(spec.priors)
-        assert {"annealing_gain", "shift_size", "fluctuation_cpt"} <= set(code.parameters)
+        assert {"annealing_gain", "shift_share", "fluctuation_cpt"} <= set(code.parameters)
         read = set(code.source.replace("(", " ").replace(";", " ").split())
         assert {f"points.{own}" for own in INPUTS} & read
 

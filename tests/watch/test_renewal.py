@@ -37,7 +37,7 @@ def test_draws_are_weighed_by_the_density_of_the_points() -> None:
     assert not found.refitted
     weights = run_weights(posterior, run, found.posterior.study)
     assert found.effective == pytest.approx(1.0 / (weights**2).sum())
-    for name in ("reference_loss", "shift_size"):
+    for name in ("reference_loss", "shift_share"):
         before = posterior.parameters()[name]
         expected = np.average(before, axis=0, weights=weights)
         spread = np.sqrt(np.average((before - expected) ** 2, axis=0, weights=weights))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from bayes_cpt.files import replacing
 from bayes_cpt.laws import Reference
-from bayes_cpt.model.compiled import kernels
+from bayes_cpt.model.compiled import kernels, native
 from bayes_cpt.model.compiled.packing import unpacking
 from bayes_cpt.model.elements import elements
 from bayes_cpt.model.setup import SIZES, Frame
@@ -42,6 +42,7 @@ import numpy as np
 from bayes_cpt.model.compiled.kernels import learning_rate_levels, log_forward_areas
 from bayes_cpt.model.compiled.likelihood import COMPILED, curve_log_likelihood, workspace
 from bayes_cpt.model.likelihood_data import GIVEN, WIDTH
+from bayes_cpt.model.compiled.native import NATIVE_SIGNATURE, SIZE
 from bayes_cpt.model.compiled.packing import SIGNATURE, matrix, vector
 
 PARAMETER_PLACES = np.array({parameters!r})
@@ -66,6 +67,7 @@ LOADING = threading.Lock()
 COMPILE = "@numba.njit(**COMPILED)\n"
 COMPILE_PARALLEL = "@numba.njit(nogil=True, **COMPILED)\n"
 COMPILE_AT_ONCE = "@numba.njit(SIGNATURE, nogil=True, **COMPILED)\n"
+COMPILE_NATIVE = "@numba.cfunc(NATIVE_SIGNATURE, **COMPILED)\n"
 
 
 @dataclass(frozen=True)
@@ -79,10 +81,13 @@ class CompiledLaw:
     log_likelihoods : callable
         `bayes_cpt.model.compiled.kernels.law_log_likelihoods`, compiled with the law, of measured losses,
         values, and what `bayes_cpt.model.compiled.packing.packed` makes of the arrays of a study.
+    address : int
+        Of `bayes_cpt.model.compiled.native.native_likelihood`, compiled with the law.
     """
 
     key: str
     log_likelihoods: Any
+    address: int
 
 
 def compiled_law(spec: ModelSpec, roles: tuple[str, ...]) -> CompiledLaw:
@@ -92,7 +97,7 @@ def compiled_law(spec: ModelSpec, roles: tuple[str, ...]) -> CompiledLaw:
     """
     key = _key(spec, roles)
     module = generated_module(f"bayes_cpt_law_{key}", lambda: _source(spec, roles))
-    return CompiledLaw(key, module.packed_log_likelihoods)
+    return CompiledLaw(key, module.packed_log_likelihoods, module.native_likelihood.address)
 
 
 def cache_folder() -> Path:
@@ -180,6 +185,7 @@ def _source(spec: ModelSpec, roles: tuple[str, ...]) -> str:
     pieces = [header, *(COMPILE + part.source for part in parts), COMPILE + evaluate]
     pieces.append(COMPILE_PARALLEL + inspect.getsource(kernels.law_log_likelihoods))
     pieces.append(COMPILE_AT_ONCE + unpacking())
+    pieces.append(COMPILE_NATIVE + inspect.getsource(native.native_likelihood))
     return "\n\n".join(pieces)
 
 

@@ -37,7 +37,7 @@ class LawLogLikelihood(Op):  # type: ignore[misc]
 
     def __init__(self, spec: ModelSpec, roles: tuple[str, ...]) -> None:
         law = compiled_law(spec, roles)
-        self.key, self.function = law.key, law.log_likelihoods
+        self.key, self.function, self.address = law.key, law.log_likelihoods, law.address
 
     def make_node(self, *inputs: Any) -> Apply:
         """Return the node of some inputs."""

@@ -74,6 +74,19 @@ def packed(
     )
 
 
+def length(places: NDArray[np.int32], name: str) -> int:
+    """Return how many members an array has that is packed with others.
+
+    Parameters
+    ----------
+    places : ndarray of int, shape (m,)
+        From `packed`.
+    name : str
+        One of `FORMS`.
+    """
+    return int(places[KEYS * tuple(FORMS).index(name) + 1])
+
+
 @numba.njit(cache=True)
 def vector(holder, places, index):  # type: ignore[no-untyped-def]
     """Return the array of that index, a vector, as a view of what holds it.
