@@ -91,7 +91,7 @@ def summary(
     from bayes_cpt.forecast.quality import fit_quality
     from bayes_cpt.identify.determination import determination
     from bayes_cpt.inference.posterior import load
-    from bayes_cpt.report.law_words import resting
+    from bayes_cpt.report.law_words import power_words, resting
 
     written = Output(quiet, json)
     if output is not None:
@@ -111,7 +111,8 @@ def summary(
     determined, quality = determination(posterior, interval), fit_quality(posterior)
     continual = posterior.frame.spec.law.continual
     rests = resting(posterior.study, continual=continual)
-    lines = [*summarise(determined), *([rests] if rests else [])]
+    powers = power_words(posterior, interval) if rests else ""
+    lines = [*summarise(determined), *filter(None, (rests, powers))]
     shown = chosen or (list(KINDS) if verbose else [])
     if shown:
         name = posterior.frame.spec.name

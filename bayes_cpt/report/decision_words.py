@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayes_cpt.decisions.valuation import OWN
 from bayes_cpt.report.configurations import QUANTITIES, configuration, in_short, quantity_text
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from bayes_cpt.decisions.decision import Decision
     from bayes_cpt.decisions.slices import Slice
 
+# What the power of the learning rate in the forward area bears on.
+PEAKS = ("peak", "relative_peak")
 # Loss potentials up to and from which a base is called annealed, or not annealed.
 ANNEALED, WHOLE = 0.1, 0.9
 
@@ -135,6 +138,7 @@ def _quantity(decision: "Decision", cut: "Slice", interval: float) -> dict[str, 
     lower, upper = np.quantile(draws, [0.5 - interval / 2, 0.5 + interval / 2])
     row = decision.optimum_table().set_index("quantity").loc[cut.name]
     ends = (("lowest", float(row["at_lowest"])), ("highest", float(row["at_highest"])))
+    powers = _by_forward_power(decision, draws, interval) if cut.name in PEAKS else None
     flat = np.append(cut.within(decision.trait.tolerance), chosen)
     first, last = quantity_text(float(flat.min())), quantity_text(float(flat.max()))
     return {
@@ -145,6 +149,29 @@ def _quantity(decision: "Decision", cut: "Slice", interval: float) -> dict[str, 
         "range": between(quantity_text(float(lower), 2), quantity_text(float(upper), 2)),
         "ends": [{"name": end, "share": share} for end, share in ends if share >= 1.0 - SURE],
         "flat": f"{first} to {last}" if first != last else "",
+        "powers": powers,
+    }
+
+
+def _by_forward_power(
+    decision: "Decision", best: NDArray[np.float64], interval: float
+) -> dict[str, str] | None:
+    """Return the best peak learning rate where rho is low and where it is high; None where rho is fixed."""
+    powers = decision.valuation.model.parameters.get("forward_power")
+    # The draws of a stack are those of several laws, and only some of them may have a power.
+    if powers is None or np.size(powers) != best.size or np.ptp(powers) == 0.0:
+        return None
+    low, high = np.quantile(powers, [1 / 3, 2 / 3])
+
+    def lies(chosen: NDArray[np.float64]) -> str:
+        ends = np.quantile(chosen, [0.5 - interval / 2, 0.5 + interval / 2])
+        return between(*(quantity_text(float(end), 2) for end in ends))
+
+    return {
+        "low": f"{low:.2f}",
+        "high": f"{high:.2f}",
+        "at_low": lies(best[powers <= low]),
+        "at_high": lies(best[powers >= high]),
     }
 
 

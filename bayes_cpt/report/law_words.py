@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from bayes_cpt.inference.law_checks import DRIFT, FACTOR, SIZE
 from bayes_cpt.report.rendering import Words, render
 from bayes_cpt.study.ranges import BASE, FAMILY, PEAK_RATE, factors
@@ -117,6 +119,32 @@ def rests_on(study: "Study", *, continual: bool) -> str:
                 whose = "" if factor.name == BASE else f"{PHASES[phase]} "
                 parts.append(f"one {whose}{factor.name} ({shown})")
     return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
+
+
+def power_words(posterior: "Posterior", interval: float) -> str:
+    """Return what the power of the learning rate in the forward area makes of a higher peak, in a sentence.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    interval : float
+        Mass of the interval.
+
+    Returns
+    -------
+    str
+        Empty where the law has no such power, or knows it.
+    """
+    power = np.ravel(posterior.parameters().get("forward_power", np.ones(1)))
+    if np.ptp(power) == 0.0:
+        return ""
+    ends = np.quantile(power, [0.5 - interval / 2, 0.5 + interval / 2])
+    gains = 100.0 * (2.0**ends - 1.0)
+    return (
+        f"The forward area grows with the learning rate to the power rho, {ends[0]:.2f} to {ends[1]:.2f} "
+        f"({100 * interval:g} % interval): twice the peak LR gives {gains[0]:.0f} to {gains[1]:.0f} % more "
+        "of it, where twice the steps give 100 %."
+    )
 
 
 def resting(study: "Study", *, continual: bool) -> str:

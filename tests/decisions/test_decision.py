@@ -237,3 +237,16 @@ def test_the_study_is_left_as_it_was() -> None:
     digest = lab().digest()
     decision().plan()
     assert lab().digest() == digest
+
+
+def test_what_rho_does_to_the_best_peak_is_said() -> None:
+    chosen = decision()
+    powers = np.ravel(chosen.valuation.model.parameters["forward_power"])
+    best = chosen.optimum.column("relative_peak").astype(float)
+    [said] = [text for text in chosen.sentences() if text.startswith("Peak LR")]
+    low, high = np.quantile(powers, [1 / 3, 2 / 3])
+    assert f"is low (up to {low:.2f}," in said
+    assert f"is high (from {high:.2f}," in said
+    for side in (best[powers <= low], best[powers >= high]):
+        first, last = np.quantile(side, [0.05, 0.95])
+        assert f"between {first:.2g} and {last:.2g}" in said

@@ -1,11 +1,15 @@
 """What a study's runs have in common, and what a law misses, in words."""
 
+import re
+
+import numpy as np
 import pytest
 from designs import full, one_rate
-from synthetic import lab
+from printed import printed_posterior
+from synthetic import lab, lab_posterior
 
 from bayes_cpt.inference.law_checks import DRIFT, FACTOR, RUN, SIZE, LawCheck
-from bayes_cpt.report.law_words import alarm_text, resting, rests_on, undivided
+from bayes_cpt.report.law_words import alarm_text, power_words, resting, rests_on, undivided
 
 
 def test_what_no_two_runs_differ_in_is_named_by_phase() -> None:
@@ -44,3 +48,14 @@ def test_every_alarm_has_its_sentence(
 ) -> None:
     kind, subject, phase, value, usual, score = check
     assert told in alarm_text(LawCheck(kind, subject, phase, "g", value, usual, score, 1e-5, True))
+
+
+def test_what_twice_the_peak_gives_follows_from_rho() -> None:
+    """Steps at twice the learning rate sum to 2^rho times the area."""
+    said = power_words(lab_posterior(), 0.8)
+    low, high = np.quantile(lab_posterior().parameters()["forward_power"], [0.1, 0.9])
+    numbers = [float(number) for number in re.findall(r"\d+(?:\.\d+)?", said)]
+    assert numbers[:3] == [round(low, 2), round(high, 2), 80.0]
+    areas = np.sum(np.full(500, 2.0)[:, None] ** [low, high], axis=0) / 500.0
+    assert numbers[3:5] == [round(100 * (area - 1.0)) for area in areas]
+    assert power_words(printed_posterior("moderate"), 0.8) == ""
