@@ -11,16 +11,17 @@ from typing import Any
 import numba
 import numpy as np
 from numba import types
+from numba.np.numpy_support import carray
 from numpy.typing import NDArray
 
 from bayes_cpt.inference.density import Density, prior_density, white_gradient
 from bayes_cpt.inference.whitening import Metric
-from bayes_cpt.model.compiled.native import SIZE, call_law
+from bayes_cpt.model.compiled.native import NUMBERS, SIZE, call_law
 from bayes_cpt.model.compiled.packing import length
 
 type Floats = NDArray[np.float64]
 
-NUMBERS, UNSIGNED = types.CPointer(types.float64), types.uint64
+UNSIGNED = types.uint64
 # As nutpie calls them: dimensions, position, gradient, log density, data; dimensions, size, position, draw.
 DENSITY_SIGNATURE = types.int64(UNSIGNED, NUMBERS, NUMBERS, NUMBERS, NUMBERS)
 DRAW_SIGNATURE = types.int64(UNSIGNED, UNSIGNED, NUMBERS, NUMBERS, NUMBERS)
@@ -114,7 +115,7 @@ def _evaluate(white, gradient, block):  # type: ignore[no-untyped-def]
     likelihoods, slopes = np.empty(curves), np.empty((curves, count))
     sizes = np.empty(SIZE, dtype=np.int64)
     sizes[0], sizes[1], sizes[2], sizes[3], sizes[4] = points, count, numbers, places, curves
-    call_law(
+    call_law(  # type: ignore[call-arg]
         address, loss.ctypes, values.ctypes, given.ctypes, narrow.ctypes, sizes.ctypes,
         likelihoods.ctypes, slopes.ctypes,
     )  # fmt: skip
@@ -125,10 +126,10 @@ def _evaluate(white, gradient, block):  # type: ignore[no-untyped-def]
 @numba.cfunc(DENSITY_SIGNATURE, cache=True, error_model="numpy")
 def _log_density(dimensions, position, gradient, total, data):  # type: ignore[no-untyped-def]
     """Fill in gradient and log density at white coordinates."""
-    block = numba.carray(data, (int(numba.carray(data, (1,))[0]),))
-    slopes = numba.carray(gradient, (dimensions,))
-    value = _evaluate(numba.carray(position, (dimensions,)), slopes, block)
-    numba.carray(total, (1,))[0] = value
+    block = carray(data, (int(carray(data, (1,))[0]),))
+    slopes = carray(gradient, (dimensions,))
+    value = _evaluate(carray(position, (dimensions,)), slopes, block)
+    carray(total, (1,))[0] = value
     if not np.isfinite(value) or not np.isfinite(slopes).all():
         return NOT_FINITE
     return DONE
@@ -137,7 +138,7 @@ def _log_density(dimensions, position, gradient, total, data):  # type: ignore[n
 @numba.cfunc(DRAW_SIGNATURE, cache=True)
 def _draw(dimensions, size, position, values, data):  # type: ignore[no-untyped-def]
     """Copy white coordinates to a draw."""
-    draw, place = numba.carray(values, (size,)), numba.carray(position, (dimensions,))
+    draw, place = carray(values, (size,)), carray(position, (dimensions,))
     for a in range(size):
         draw[a] = place[a]
     return DONE

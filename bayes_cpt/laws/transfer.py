@@ -74,7 +74,9 @@ class Shift:
     def parameters(self) -> dict[str, Parameter]:
         """Return size and shape of the shift at the reference, and of the replay factor."""
         gain = " and what more forward area gains" if self.unknown_base else ""
-        meaning = f"|shift| at replay 0 and the reference CPT forward area, with the transient{gain}"
+        meaning = (
+            f"|shift| at replay 0 and the reference CPT forward area, with the transient{gain}"
+        )
         size = {"shift_size": Parameter(meaning, "nats/token")}
         if self.relative:
             size = {"shift_share": Parameter(f"{meaning}, as a share of the reference loss")}

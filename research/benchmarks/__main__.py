@@ -14,7 +14,16 @@ from pathlib import Path
 from benchmarks.report import cells, comma_separated, markdown
 
 # In the order in which they run: the longest last.
-BENCHMARKS = ("gradient", "decide", "forecast", "commands", "latency", "efficiency", "growth")
+BENCHMARKS = (
+    "gradient",
+    "calls",
+    "decide",
+    "forecast",
+    "commands",
+    "latency",
+    "efficiency",
+    "growth",
+)
 
 
 def main() -> None:

@@ -33,7 +33,7 @@ def table_of(path: Path) -> pd.DataFrame:
     return table
 
 
-@pytest.mark.parametrize("name", ["gradient", "decide", "forecast"])
+@pytest.mark.parametrize("name", ["gradient", "calls", "decide", "forecast"])
 def test_benchmarks_inside_a_process(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,7 @@ from math import exp, expm1, log, log1p, sqrt
 
 import numba
 import numpy as np
+from numba.np.numpy_support import carray
 
 from bayes_cpt.model.compiled.kernels import learning_rate_levels, log_forward_areas
 from bayes_cpt.model.compiled.likelihood import COMPILED, curve_log_likelihood, workspace

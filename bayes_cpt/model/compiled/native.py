@@ -2,15 +2,16 @@
 
 from typing import Any
 
-import numba
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
+from numba.np.numpy_support import carray
 
 # Sizes that `native_likelihood` is given.
 SIZE = 5
-NUMBERS, PLACES = types.CPointer(types.float64), types.CPointer(types.int32)
-SIZES = types.CPointer(types.int64)
+NUMBERS = types.CPointer(types.float64)  # type: ignore[no-untyped-call]
+PLACES = types.CPointer(types.int32)  # type: ignore[no-untyped-call]
+SIZES = types.CPointer(types.int64)  # type: ignore[no-untyped-call]
 NATIVE_SIGNATURE = types.void(NUMBERS, NUMBERS, NUMBERS, PLACES, SIZES, NUMBERS, NUMBERS)
 
 
@@ -39,24 +40,24 @@ def native_likelihood(loss, values, numbers, places, sizes, totals, slopes):  # 
     totals, slopes : pointer
         To what is filled in, shape (curves,) and (curves, values).
     """
-    count = numba.carray(sizes, (SIZE,))
+    count = carray(sizes, (SIZE,))
     curves, width = count[4], count[1]
     every_total, every_slope = packed_log_likelihoods(
-        numba.carray(loss, (count[0],)),
-        numba.carray(values, (width,)),
-        numba.carray(numbers, (count[2],)),
-        numba.carray(places, (count[3],)),
+        carray(loss, (count[0],)),
+        carray(values, (width,)),
+        carray(numbers, (count[2],)),
+        carray(places, (count[3],)),
     )
-    total, slope = numba.carray(totals, (curves,)), numba.carray(slopes, (curves, width))
+    total, slope = carray(totals, (curves,)), carray(slopes, (curves, width))
     for c in range(curves):
         total[c] = every_total[c]
         for k in range(width):
             slope[c, k] = every_slope[c, k]
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def call_law(  # type: ignore[no-untyped-def]
-    typing, address, loss, values, numbers, places, sizes, totals, slopes
+    typing_context, address, loss, values, numbers, places, sizes, totals, slopes
 ):
     """Call the `native_likelihood` that lies at an address, from compiled code.
 
@@ -64,6 +65,8 @@ def call_law(  # type: ignore[no-untyped-def]
 
     Parameters
     ----------
+    typing_context : object
+        Numba's own; not given where it is called.
     address : int
         Of the compiled function.
     loss, values, numbers, places, sizes, totals, slopes : ctypes of ndarray
@@ -74,9 +77,7 @@ def call_law(  # type: ignore[no-untyped-def]
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointers = [
             context.cast(builder, value, kind, wanted)
-            for value, kind, wanted in zip(
-                arguments[1:], given, NATIVE_SIGNATURE.args, strict=True
-            )
+            for value, kind, wanted in zip(arguments[1:], given, NATIVE_SIGNATURE.args, strict=True)
         ]
         function = ir.FunctionType(ir.VoidType(), [pointer.type for pointer in pointers])
         builder.call(builder.inttoptr(arguments[0], function.as_pointer()), pointers)

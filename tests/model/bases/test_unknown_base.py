@@ -141,7 +141,9 @@ def test_the_change_of_a_reference_run_at_replay_0_is_what_is_sampled() -> None:
     )  # fmt: skip
     curves = frame.curves(plan, lambda *_: [steady.steps])
     change = expected_loss(frame, values, curves) - np.array(list(BASE_LOSSES.values()))
-    np.testing.assert_allclose(change, values["shift_share"] * values["reference_loss"] * [1.0, -1.0], rtol=1e-9)
+    np.testing.assert_allclose(
+        change, values["shift_share"] * values["reference_loss"] * [1.0, -1.0], rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize(
