@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.console import Output, columns
+from bayes_cpt.cli.console import TAKEN, Output, columns, number
 from bayes_cpt.cli.frame import OutputFile, about_fit, finish, show_verdict
 from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet, Seed
 from bayes_cpt.cli.targets import check_target
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from bayes_cpt.inference.posterior import Posterior
+    from bayes_cpt.study.study import Study
 
 SUFFIXES = (".csv", ".parquet", ".nc")
 
@@ -108,6 +109,7 @@ def predict(
     2  bad input: nothing is written
     """
     from bayes_cpt.forecast.bands import bands
+    from bayes_cpt.forecast.plans import as_plan
     from bayes_cpt.forecast.predict import table
     from bayes_cpt.inference.posterior import load
 
@@ -126,7 +128,9 @@ def predict(
         }
         dataset = posterior.predict(plan, **options) if output.suffix == ".nc" else None
         found = bands(posterior, plan, **options) if dataset is None else table(dataset)
+        planned = posterior.study if plan is None else as_plan(posterior, plan)
     content = write_and_show(written, posterior, found, output, dataset)
+    content["takes"] = _show_taken(written, planned, set(found["run"]))
     if options["sets"]:
         content["weights"] = _show_weights(
             written, posterior, options["sets"], draws, seed, interval
@@ -182,6 +186,20 @@ def write_and_show(
         "final": final.drop(columns=["kind", "interval"]).to_dict("records"),
         "outside": outside,
     }
+
+
+def _show_taken(written: Output, planned: "Study", runs: set[str]) -> dict[str, dict[str, float]]:
+    """Show what runs take of data, time and money, where that is known, and return it by run."""
+    resources = planned.resources
+    taken = {run.name: resources.of_one(run) for run in planned.runs if run.name in runs}
+    names = [name for name in TAKEN if any(name in own for own in taken.values())]
+    if names:
+        written.heading("What each run takes")
+        table = columns("run", *(TAKEN[name] for name in names), numbers=len(names))
+        for run, own in taken.items():
+            table.add_row(run, *(number(own.get(name), 3) for name in names))
+        written.table(table)
+    return taken if names else {}
 
 
 def _show_weights(

@@ -5,6 +5,7 @@ validation sets through Eq. 6, ``L_ood = w1·L_pt + w2·L_cpt``: all of it is li
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -17,10 +18,17 @@ from bayes_cpt.decisions.reading import checked
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.model.spec import ROLES
 from bayes_cpt.strict import Strict
+from bayes_cpt.study.resources.resources import Resources
 from bayes_cpt.toml_files import read_toml
 
 type Floats = NDArray[np.float64]
 
+RESOURCE_WORDS = {
+    "general_epochs": "epochs over general data",
+    "target_epochs": "epochs over target data",
+    "gpu_hours": "GPU-hours",
+    "money": "of money",
+}
 MEND = "correct the value; bayes-cpt decide --help shows the form"
 PRESETS: dict[str, dict[str, Any]] = {
     "domain-focus": {
@@ -93,6 +101,53 @@ class Constraint(Strict):
         return f"P({event}) <= {self.probability:g}"
 
 
+class Limits(Strict):
+    """What a run may take at most; what is left out is not limited.
+
+    Parameters
+    ----------
+    general_epochs, target_epochs : float, optional
+        Epochs over the general and over the target data.
+    gpu_hours, money : float, optional
+        Cost of the run, in GPU-hours and in the currency of their price.
+
+    Examples
+    --------
+    >>> [str(own) for own in Limits(target_epochs=4, gpu_hours=500).given]
+    ['epochs over target data <= 4', 'GPU-hours <= 500']
+    """
+
+    general_epochs: float | None = Field(default=None, gt=0)
+    target_epochs: float | None = Field(default=None, gt=0)
+    gpu_hours: float | None = Field(default=None, gt=0)
+    money: float | None = Field(default=None, gt=0)
+
+    @property
+    def given(self) -> "tuple[Limit, ...]":
+        """Those that are given."""
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        return tuple(Limit(name, own) for name, own in values.items() if own is not None)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The most that a run may take of something.
+
+    Parameters
+    ----------
+    name : str
+        A column of `bayes_cpt.study.resources.resources.Resources.told`.
+    most : float
+    """
+
+    name: str
+    most: float
+
+    def __str__(self) -> str:
+        """Return the limit as it is read aloud."""
+        return f"{RESOURCE_WORDS[self.name]} <= {self.most:g}"
+
+
 class Objective(Strict):
     """What is to be minimised.
 
@@ -113,8 +168,11 @@ class Objective(Strict):
         The base that changes and rises are counted from; unless given, the base of the space with the
         lowest general loss, which is what one has if nothing is trained. ``"own"`` counts each
         configuration from its own base, which favours bases that are bad to begin with.
-    cost_per_1000_steps, cost_per_billion_tokens : float
-        Nats of the objective that training must gain to be worth its price.
+    cost_per_1000_steps, cost_per_billion_tokens, cost_per_1000_gpu_hours, cost_per_1000_spent : float
+        Nats of the objective that training must gain to be worth its price; the last is of 1000 in the
+        currency of the price of a GPU-hour.
+    limits : Limits
+        What a run may take at most.
     constraints : tuple of Constraint
 
     Examples
@@ -132,6 +190,9 @@ class Objective(Strict):
     reference: str | None = None
     cost_per_1000_steps: float = Field(default=0.0, ge=0)
     cost_per_billion_tokens: float = Field(default=0.0, ge=0)
+    cost_per_1000_gpu_hours: float = Field(default=0.0, ge=0)
+    cost_per_1000_spent: float = Field(default=0.0, ge=0)
+    limits: Limits = Limits()
     constraints: tuple[Constraint, ...] = ()
 
     @model_validator(mode="after")
@@ -196,31 +257,65 @@ class Objective(Strict):
         rows = [weight / total * self.share(name, domains) for name, weight in self.weights.items()]
         return np.asarray(np.sum(rows, axis=0))
 
-    def cost(self, steps: ArrayLike, tokens_per_step: float | None) -> Floats:
+    def cost(self, steps: ArrayLike, resources: Resources) -> Floats:
         """Return what training costs, in nats of the objective, shape of `steps`.
 
         Parameters
         ----------
         steps : array_like
             Length of the run.
-        tokens_per_step : float or None
-            Of the study; None where it says nothing.
+        resources : Resources
+            What is known of the tokens and the cost of steps.
 
         Raises
         ------
         SpecError
-            If tokens have a price and their number per step is not known.
+            If tokens or GPU time have a price and what a step takes of them is not known.
         """
         count = np.asarray(steps, dtype=np.float64)
         cost = self.cost_per_1000_steps * count / 1e3
-        if self.cost_per_billion_tokens == 0:
-            return cost
-        if tokens_per_step is None:
-            problem = "tokens have a price, but neither study nor space says how many a step takes"
-            fix = "add tokens_per_step to the space, or use cost_per_1000_steps"
-            key = "cost_per_billion_tokens"
-            raise SpecError([Problem(f"objective {self.name}, key {key}", problem, fix)])
-        return cost + self.cost_per_billion_tokens * count * tokens_per_step / 1e9
+        if self.cost_per_billion_tokens > 0:
+            if resources.tokens_per_step is None:
+                problem = (
+                    "tokens have a price, but neither study nor space says how many a step takes"
+                )
+                fix = "add tokens_per_step to the space, or use cost_per_1000_steps"
+                key = "cost_per_billion_tokens"
+                raise SpecError([Problem(f"objective {self.name}, key {key}", problem, fix)])
+            cost = cost + self.cost_per_billion_tokens * count * resources.tokens_per_step / 1e9
+        taken = resources.costs(count)
+        for name, price in (
+            ("gpu_hours", self.cost_per_1000_gpu_hours),
+            ("money", self.cost_per_1000_spent),
+        ):
+            if price > 0:
+                if name not in taken:
+                    raise SpecError([unknown_resource(f"objective {self.name}", name)])
+                cost = cost + price * taken[name] / 1e3
+        return cost
+
+
+def unknown_resource(place: str, name: str) -> Problem:
+    """Return the problem that nobody knows how much of something a step takes.
+
+    Parameters
+    ----------
+    place : str
+        What asks for it.
+    name : str
+        Of `RESOURCE_WORDS`.
+    """
+    fixes = {
+        "gpu_hours": "compute = { seconds_per_step = ..., gpus = ... }",
+        "money": "compute = { seconds_per_step = ..., gpus = ..., price = ... }",
+    }
+    role = name.removesuffix("_epochs")
+    fix = fixes.get(name, f"unique_tokens = {{ {role} = ... }} and tokens_per_step")
+    return Problem(
+        f"{place}, {RESOURCE_WORDS[name]}",
+        "neither study nor space says how much of it a step takes",
+        f"add {fix} to the space, or to [study]",
+    )
 
 
 def read_objective(source: "str | Path | dict[str, Any] | Objective") -> Objective:

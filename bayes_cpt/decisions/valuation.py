@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bayes_cpt.checks import suggestion
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.named_base import named_base
-from bayes_cpt.decisions.objective import Objective
+from bayes_cpt.decisions.objective import Objective, unknown_resource
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.combination import Combination
 from bayes_cpt.decisions.search.evaluate import FinalLosses
@@ -18,6 +18,7 @@ from bayes_cpt.decisions.search.layout import Spread
 from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.forecast.third_sets.weights import ThirdSet, third_names
+from bayes_cpt.study.resources.resources import Resources
 from bayes_cpt.study.runs import Base
 
 type Floats = NDArray[np.floating]
@@ -33,7 +34,8 @@ class Valuation:
     ----------
     model : FinalLosses
     objective : Objective
-    tokens_per_step : float or None
+    resources : Resources
+        What is known of the tokens and the cost of steps.
     reference : Base or None
         What changes and rises are counted from; None for each configuration's own base.
     thirds : dict of str to ThirdSet
@@ -42,7 +44,7 @@ class Valuation:
 
     model: FinalLosses
     objective: Objective
-    tokens_per_step: float | None
+    resources: Resources
     reference: Base | None
     thirds: dict[str, ThirdSet] = field(default_factory=dict)
 
@@ -60,7 +62,7 @@ class Valuation:
         Raises
         ------
         SpecError
-            If the objective names a validation set or a base that there is not, or prices tokens that
+            If the objective names a validation set or a base that there is not, or prices or limits what
             cannot be counted.
         """
         reference = _reference(model, objective, space)
@@ -69,12 +71,17 @@ class Valuation:
             for name in objective.named
             if name not in objective.mixtures and name in third_names(model.study)
         }
-        valuation = cls(model, objective, space.tokens_per_step, reference, thirds)
+        valuation = cls(model, objective, space.resources, reference, thirds)
         bases = space.bases if reference is None else (*space.bases, reference)
         for combination in (valuation.combination, *valuation.constrained):
             # Bases that were not measured on a third set are told at once.
             combination.offset(bases)
-        objective.cost(1.0, space.tokens_per_step)
+        objective.cost(1.0, space.resources)
+        known = space.resources.told(1.0, 0.0)
+        unknown = [own.name for own in objective.limits.given if own.name not in known]
+        if unknown:
+            place = f"objective {objective.name}, table limits"
+            raise SpecError([unknown_resource(place, name) for name in unknown])
         return valuation
 
     @cached_property
@@ -183,7 +190,7 @@ class Valuation:
         losses : ndarray, shape (domains, candidates, draws)
         """
         steps = candidates.schedules.steps
-        cost = self.objective.cost(steps, self.tokens_per_step)[:, None].astype(losses.dtype)
+        cost = self.objective.cost(steps, self.resources)[:, None].astype(losses.dtype)
         return np.asarray(self.combination.of_candidates(candidates, losses) + cost)
 
     def changes(self, candidates: Candidates, losses: Floats) -> Floats:
@@ -254,6 +261,29 @@ class Valuation:
             breaches[index] = 1.0 - risk.probability_below(margin.T, threshold or 0.0, sizes)
         return breaches
 
+    def told(self, candidates: Candidates) -> dict[str, Floats]:
+        """Return epochs and costs of candidates where they are known, by name, shape (candidates,).
+
+        Parameters
+        ----------
+        candidates : Candidates
+        """
+        steps = candidates.schedules.steps
+        return {**self.resources.told(steps, candidates.replay)}
+
+    def overrun(self, candidates: Candidates) -> Floats:
+        """Return by what share candidates exceed a limit, at most; 0 or below keeps them all, (candidates,).
+
+        Parameters
+        ----------
+        candidates : Candidates
+        """
+        taken = self.told(candidates)
+        found = np.full(len(candidates), -np.inf)
+        for limit in self.objective.limits.given:
+            found = np.maximum(found, taken[limit.name] / limit.most - 1.0)
+        return found
+
     @property
     def allowed(self) -> Floats:
         """How probably each constraint may be broken, shape (constraints,)."""
@@ -297,7 +327,7 @@ class Valuation:
             )
             for own, weight in self.objective.weights.items()
         ]
-        return float(sum(values) + self.objective.cost(last, self.tokens_per_step))
+        return float(sum(values) + self.objective.cost(last, self.resources))
 
 
 def _reference(model: FinalLosses, objective: Objective, space: SearchSpace) -> Base | None:

@@ -32,7 +32,8 @@ def contender_table(decision: "Decision", interval: float = 0.9) -> "pd.DataFram
     Returns
     -------
     DataFrame
-        option; its configuration, ``base`` to ``steps``, learning rates raw; for each validation set its
+        option; its configuration, ``base`` to ``steps``, learning rates raw; ``general_epochs``,
+        ``target_epochs``, ``gpu_hours`` and ``money`` where study or space says what a step takes; for each validation set its
         median ``<set>`` with ``_lower``, ``_upper`` of what a new run would show, ``_change`` from the
         reference and ``_rises``, the probability that a new run ends above it, also for third sets that the
         objective names; the ``objective`` with ``_lower``, ``_upper`` of the law's expected value;
@@ -45,6 +46,7 @@ def contender_table(decision: "Decision", interval: float = 0.9) -> "pd.DataFram
     contenders, valuation = decision.contenders, decision.valuation
     columns: dict[str, Any] = {"option": decision.names}
     columns |= configuration(contenders.candidates)
+    columns |= valuation.told(contenders.candidates)
     new_runs = contenders.new_runs(decision.trait.seed)
     changes, rises = contenders.changes(), contenders.probability_above(contenders.starts)
     for index, domain in enumerate(valuation.model.domains):

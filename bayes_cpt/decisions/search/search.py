@@ -58,7 +58,7 @@ class Search:
     breaches : ndarray, shape (constraints, candidates)
         How probably each constraint is broken.
     excess : ndarray, shape (candidates,)
-        By how much that exceeds what is allowed, at most; 0 or below is feasible.
+        By how much that, or what a run takes, exceeds what is allowed, at most; 0 or below is feasible.
     best : ndarray, shape (draws,)
         The lowest value of each draw over the feasible candidates (over all where none is): of the law's
         losses with what the law misses.
@@ -195,6 +195,7 @@ def _examine(valuation: Valuation, candidates: Candidates, trait: Trait, block: 
     whole = valuation.moved(candidates, values, block.missed())
     breaches = valuation.breaches(candidates, block.losses, spread)
     excess = (breaches - valuation.allowed[:, None]).max(axis=0, initial=-np.inf)
+    excess = np.maximum(excess, valuation.overrun(candidates))
     means = values.mean(axis=1)
     scores = means
     if spread is not None and not plain:
