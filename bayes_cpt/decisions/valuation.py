@@ -65,6 +65,7 @@ class Valuation:
             If the objective names a validation set or a base that there is not, or prices or limits what
             cannot be counted.
         """
+        _check_same_data(model, space.resources)
         reference = _reference(model, objective, space)
         thirds = {
             name: model.third(name)
@@ -328,6 +329,19 @@ class Valuation:
             for own, weight in self.objective.weights.items()
         ]
         return float(sum(values) + self.objective.cost(last, self.resources))
+
+
+def _check_same_data(model: FinalLosses, resources: Resources) -> None:
+    """Check that a law with repeated tokens is asked about the target data that it was fitted to."""
+    unique, per_step = resources.unique_tokens, resources.tokens_per_step
+    known = unique is not None and unique.target is not None and per_step is not None
+    if not model.sample.frame.spec.law.repeated_tokens or not known:
+        return
+    mine, theirs = model.sample.frame.reference.unique_steps, unique.target / per_step
+    if not np.isclose(mine, theirs, rtol=1e-6):
+        problem = f"its target data last {theirs:.6g} steps, and those of the fit {mine:.6g}"
+        fix = "leave unique_tokens and tokens_per_step out, or use a fit of --model cpt-replay"
+        raise SpecError([Problem("space, key unique_tokens", problem, fix)])
 
 
 def _reference(model: FinalLosses, objective: Objective, space: SearchSpace) -> Base | None:

@@ -59,6 +59,9 @@ class LawTable(Strict):
         Power of the learning rate in the forward area of the shift.
     shift_saturation : str
         ``power``, as printed, or ``exponential``, without beta.
+    repeated_tokens : bool
+        Whether target tokens seen before count for less in the shift; the study then says its unique tokens
+        (docs/data-and-cost.md).
     model_size : bool
         Whether the size of the model is a part of the law; runs then say theirs (docs/sizes.md).
     unknown_base : bool
@@ -79,6 +82,7 @@ class LawTable(Strict):
     memory_clock: float = Field(default=0.0, ge=0, le=2)
     shift_power: float = Field(default=1.0, ge=0, le=2)
     shift_saturation: Literal["power", "exponential"] = "power"
+    repeated_tokens: bool = False
     model_size: bool = False
     unknown_base: bool = False
 
@@ -112,6 +116,14 @@ class LawTable(Strict):
     def _adaptation_goes_with_a_shift(self) -> Self:
         if "adaptation" in self.terms and "shift" not in self.terms:
             raise ValueError("the term adaptation is a share of the shift; name shift too")
+        return self
+
+    @model_validator(mode="after")
+    def _repeats_are_of_target_data(self) -> Self:
+        if self.repeated_tokens and "shift" not in self.terms:
+            raise ValueError(
+                "repeated_tokens discounts the forward area of the shift; name the term shift too"
+            )
         return self
 
     @property
@@ -153,6 +165,7 @@ class LawTable(Strict):
                 "adaptation" in self.terms,
                 self.unknown_base,
                 self.shift_saturation == "exponential",
+                self.repeated_tokens,
             ),
             "adaptation": Adaptation(shift_signs(roles)),
         }

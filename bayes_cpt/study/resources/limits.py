@@ -30,7 +30,8 @@ def check_counted(
         others = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
         check.add(
             "table study, key unique_tokens",
-            f"epochs cannot be counted: nothing says how many tokens a step of run {unknown[0]}{others} takes",
+            f"epochs cannot be counted: nothing says how many tokens a step of run {unknown[0]}{others} "
+            "takes",
             COUNT,
         )
 
@@ -86,6 +87,6 @@ def epochs_words(role: str, epochs: float) -> str:
     'it makes 6.2 epochs over the target data, and beyond 4 repeated tokens are worth less and less'
     """
     return (
-        f"it makes {epochs:.1f} epochs over the {role} data, and beyond {MANY_EPOCHS:g} repeated tokens are "
-        "worth less and less"
+        f"it makes {epochs:.1f} epochs over the {role} data, and beyond {MANY_EPOCHS:g} repeated tokens "
+        "are worth less and less"
     )
