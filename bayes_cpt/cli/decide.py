@@ -8,7 +8,16 @@ import typer
 
 from bayes_cpt.cli.console import TAKEN, Output, columns, number
 from bayes_cpt.cli.frame import Answer, OutputFile, Section, footnote, marked, share
-from bayes_cpt.cli.options import FitFile, Interval, Json, Objective, Quiet, Seed, Verbose
+from bayes_cpt.cli.options import (
+    FitFile,
+    Interval,
+    Json,
+    Objective,
+    Quiet,
+    ScoresFile,
+    Seed,
+    Verbose,
+)
 from bayes_cpt.cli.targets import Results, check_new_folder, check_target
 from bayes_cpt.report.paper.tables import SUFFIXES, WRITERS
 
@@ -67,6 +76,7 @@ def decide(
             help="Whether the risk is of the expected loss or of what a new run may show."
         ),
     ] = Kind.expected,
+    scores: ScoresFile = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -109,6 +119,12 @@ def decide(
     \[\[constraints]]               a chance constraint: P(rise above the base) at most
     domain = "general"
     rise = 0.02                   or limit = 3.1, a loss
+    probability = 0.1
+
+    With --scores (losses and scores of checkpoints), scores are told and may be constrained:
+    \[\[score_constraints]]         P(score falls below the base's by more than) at most
+    benchmark = "mmlu"
+    fall = 0.01                   or least = 0.3, a score
     probability = 0.1
 
     Before its first table may stand preset = "balanced", reference = "BASE" (what changes are counted
@@ -162,6 +178,7 @@ def decide(
             space,
             risk,
             kind=kind.value,
+            scores=scores,
             draws=draws,
             candidates=candidates,
             tolerance=tolerance,
@@ -196,9 +213,10 @@ def _main(table: "pd.DataFrame", decision: "Decision") -> Section:
 
     valuation = decision.valuation
     domains = (*valuation.model.domains, *valuation.thirds)
-    constraints = valuation.objective.constraints
+    benchmarks = tuple(valuation.links)
+    constraints = valuation.objective.chances
     quantities = [SHOWN[name] for name in decision.space.searched]
-    outcomes = (*domains, "objective", "regret", f"within\n{decision.trait.tolerance:g}")
+    outcomes = (*domains, *benchmarks, "objective", "regret", f"within\n{decision.trait.tolerance:g}")
     broken = [f"P(breach\n{index})" for index in range(1, len(constraints) + 1)]
     titles = [title for _, title in quantities]
     taken = {name: title for name, title in TAKEN.items() if name in table}
@@ -219,6 +237,7 @@ def _main(table: "pd.DataFrame", decision: "Decision") -> Section:
             *(cell if isinstance(cell, str) else number(cell, 3) for cell in cells),
             *(number(row[name], 3) for name in taken),
             *(signed(row[f"{domain}_change"], spread) for domain in domains),
+            *(f"{row[f'{name}_change']:+.3f}" for name in benchmarks),
             signed(row["objective"], spread),
             fixed(row["regret"], error),
             share(row["p_within"]),

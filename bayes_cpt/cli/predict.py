@@ -8,7 +8,7 @@ import typer
 
 from bayes_cpt.cli.console import TAKEN, Output, columns, number
 from bayes_cpt.cli.frame import OutputFile, about_fit, finish, show_verdict
-from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet, Seed
+from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet, ScoresFile, Seed
 from bayes_cpt.cli.targets import check_target
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ def predict(
             show_default=False,
         ),
     ] = None,
+    scores: ScoresFile = None,
     draws: Annotated[int, typer.Option(min=4, help="Posterior draws to use.")] = 1000,
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -90,6 +91,9 @@ def predict(
 
     With --sets further validation sets of the study are predicted from general and target loss, their
     weights (Eq. 6) learnt from their own curves; a set that the linear form misses is told.
+
+    With --scores, a CSV of losses and scores of checkpoints, scores of benchmarks are predicted through a
+    monotone link and written beside OUT, as OUT-scores.csv.
 
     \b
     Kinds:
@@ -111,6 +115,7 @@ def predict(
     from bayes_cpt.forecast.bands import bands
     from bayes_cpt.forecast.plans import as_plan
     from bayes_cpt.forecast.predict import table
+    from bayes_cpt.forecast.scores.forecast import fitted_scores, score_table
     from bayes_cpt.inference.posterior import load
 
     written = Output(quiet, json)
@@ -126,7 +131,12 @@ def predict(
             "interval": interval,
             "sets": tuple(name.strip() for name in sets.split(",")) if sets else (),
         }
-        dataset = posterior.predict(plan, **options) if output.suffix == ".nc" else None
+        drawn = posterior.predict(plan, **options) if output.suffix == ".nc" or scores else None
+        dataset = drawn if output.suffix == ".nc" else None
+        told = None
+        if scores is not None and drawn is not None:
+            links = fitted_scores(scores, posterior.study, seed)
+            told = score_table(drawn, links, interval, seed)
         found = bands(posterior, plan, **options) if dataset is None else table(dataset)
         planned = posterior.study if plan is None else as_plan(posterior, plan)
     content = write_and_show(written, posterior, found, output, dataset)
@@ -135,6 +145,8 @@ def predict(
         content["weights"] = _show_weights(
             written, posterior, options["sets"], draws, seed, interval
         )
+    if told is not None:
+        content["scores"] = _show_scores(written, told, output)
     about = about_fit(fit, posterior) | {"plan": plan and str(plan), "seed": seed}
     return finish(written, posterior, about | content)
 
@@ -200,6 +212,25 @@ def _show_taken(written: Output, planned: "Study", runs: set[str]) -> dict[str, 
             table.add_row(run, *(number(own.get(name), 3) for name in names))
         written.table(table)
     return taken if names else {}
+
+
+def _show_scores(written: Output, told: "pd.DataFrame", output: Path) -> dict[str, Any]:
+    """Write the bands of scores beside the forecast, show where each run ends, and return that."""
+    target = output.with_name(f"{output.stem}-scores.csv")
+    percent = f"{100 * float(told.attrs['interval']):g} %"
+    file = OutputFile(target)
+    with file.partial() as partial:
+        told.to_csv(partial, index=False)
+    final = told.groupby(["run", "benchmark"], sort=False).tail(1)
+    written.heading(f"Scores at the last step, with central {percent} bands")
+    table = columns("run", "benchmark", "", "score", "lower", "upper", numbers=3)
+    for row in final.to_dict("records"):
+        cells = [f"{row[name]:.3f}" for name in ("median", "lower", "upper")]
+        mark, style = ("outside", "yellow") if row["outside"] else ("", "")
+        table.add_row(row["run"], row["benchmark"], mark, *cells, style=style)
+    written.table(table)
+    file.say(written)
+    return {"output": str(target), "final": final.to_dict("records")}
 
 
 def _show_weights(

@@ -101,6 +101,44 @@ class Constraint(Strict):
         return f"P({event}) <= {self.probability:g}"
 
 
+class ScoreConstraint(Strict):
+    """A chance constraint on a benchmark's score (docs/scores.md).
+
+    Parameters
+    ----------
+    benchmark : str
+        Of the table of losses and scores.
+    fall : float, optional
+        Threshold below the score of the reference base, as a share: 0.01 is a point.
+    least : float, optional
+        Threshold as a score. Give either `fall` or `least`.
+    probability : float
+        Highest probability of ending below.
+    kind : {"new_run", "expected"}
+        Whether of a single evaluation of a new run, or of what is expected.
+    """
+
+    benchmark: str = Field(min_length=1)
+    fall: float | None = Field(default=None, ge=0, lt=1)
+    least: float | None = Field(default=None, gt=0, lt=1)
+    probability: float = Field(gt=0, lt=1)
+    kind: Literal["new_run", "expected"] = "new_run"
+
+    @model_validator(mode="after")
+    def _one_threshold(self) -> Self:
+        if (self.fall is None) == (self.least is None):
+            raise ValueError("give either fall, a share below the base, or least, a score")
+        return self
+
+    def __str__(self) -> str:
+        """Return the constraint as it is read aloud."""
+        if self.fall is not None:
+            event = f"{self.benchmark} score falls by more than {self.fall:g}"
+        else:
+            event = f"{self.benchmark} score below {self.least:g}"
+        return f"P({event}) <= {self.probability:g}"
+
+
 class Limits(Strict):
     """What a run may take at most; what is left out is not limited.
 
@@ -174,6 +212,8 @@ class Objective(Strict):
     limits : Limits
         What a run may take at most.
     constraints : tuple of Constraint
+    score_constraints : tuple of ScoreConstraint
+        On scores of benchmarks, whose losses and scores a decision is then given.
 
     Examples
     --------
@@ -194,6 +234,7 @@ class Objective(Strict):
     cost_per_1000_spent: float = Field(default=0.0, ge=0)
     limits: Limits = Limits()
     constraints: tuple[Constraint, ...] = ()
+    score_constraints: tuple[ScoreConstraint, ...] = ()
 
     @model_validator(mode="after")
     def _weights_can_be_shares(self) -> Self:
@@ -210,6 +251,11 @@ class Objective(Strict):
                     f"mixtures.{name}: the name is taken by a validation set of the law"
                 )
         return self
+
+    @property
+    def chances(self) -> "tuple[Constraint | ScoreConstraint, ...]":
+        """All chance constraints, those of losses first."""
+        return (*self.constraints, *self.score_constraints)
 
     @property
     def named(self) -> tuple[str, ...]:

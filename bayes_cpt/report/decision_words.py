@@ -82,7 +82,7 @@ def _constraints(decision: "Decision") -> list[dict[str, Any]]:
             "breach": float(breach),
         }
         for constraint, breach in zip(
-            decision.valuation.objective.constraints, breaches, strict=True
+            decision.valuation.objective.chances, breaches, strict=True
         )
     ]
 

@@ -189,7 +189,7 @@ def _look(valuation: Valuation, candidates: Candidates, trait: Trait) -> Search:
 def _examine(valuation: Valuation, candidates: Candidates, trait: Trait, block: Block) -> _Part:
     measure = trait.measure
     plain = measure.name == "expected" or measure.name in RiskMeasure.RELATIVE
-    needs_spread = bool(valuation.objective.constraints) or not plain
+    needs_spread = bool(valuation.objective.chances) or not plain
     spread = block.spread() if needs_spread else None
     values = valuation.changes(candidates, block.losses)
     whole = valuation.moved(candidates, values, block.missed())
