@@ -34,7 +34,7 @@ def lab() -> Study:
 
 @cache
 def lab_for(model: str) -> Study:
-    """Return the bundled study; for a law with repeated tokens, as if its runs went through their data often."""
+    """Return the bundled study; for a law with repeated tokens, with data that run out."""
     if not read_spec(model).law.repeated_tokens:
         return lab()
     with warnings.catch_warnings():

@@ -216,7 +216,13 @@ def _main(table: "pd.DataFrame", decision: "Decision") -> Section:
     benchmarks = tuple(valuation.links)
     constraints = valuation.objective.chances
     quantities = [SHOWN[name] for name in decision.space.searched]
-    outcomes = (*domains, *benchmarks, "objective", "regret", f"within\n{decision.trait.tolerance:g}")
+    outcomes = (
+        *domains,
+        *benchmarks,
+        "objective",
+        "regret",
+        f"within\n{decision.trait.tolerance:g}",
+    )
     broken = [f"P(breach\n{index})" for index in range(1, len(constraints) + 1)]
     titles = [title for _, title in quantities]
     taken = {name: title for name, title in TAKEN.items() if name in table}

@@ -69,7 +69,7 @@ ScoresFile = Annotated[
     typer.Option(
         "--scores",
         metavar="CSV",
-        help="Losses and scores of checkpoints: columns benchmark, domain, loss, score (0 to 1), optional chance.",
+        help="Losses and scores of checkpoints: columns benchmark, domain, loss, score (0 to 1), chance.",
         show_default=False,
     ),
 ]

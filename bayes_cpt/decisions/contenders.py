@@ -149,7 +149,7 @@ class Contenders:
         return np.concatenate(drawn, axis=-1)
 
     def scores(self, domains: Sequence[str], seed: int) -> dict[str, tuple[Floats, Floats]]:
-        """Return by benchmark the scores that single runs may show, and those expected of what is counted from.
+        """Return the scores that single runs may show, and those of what they are counted from.
 
         Parameters
         ----------

@@ -177,8 +177,8 @@ def decide(
         Whether quantile, CVaR, sd and worst case are of the expected loss, what the law misses included, or
         of what a single run may show, with its fluctuation.
     scores : path, DataFrame or ScoreFit, optional
-        Losses and scores of benchmarks (`bayes_cpt.forecast.scores.pairs.read_pairs`): tables then tell their
-        scores, and the objective may constrain them.
+        Losses and scores of benchmarks (`bayes_cpt.forecast.scores.pairs.read_pairs`): tables then tell
+        their scores, and the objective may constrain them.
     draws : int
         Posterior draws, spread evenly over the chains.
     candidates : int

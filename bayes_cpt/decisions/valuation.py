@@ -90,7 +90,9 @@ class Valuation:
         links = _links(objective, scores, model.draws)
         thirds = {
             name: model.third(name)
-            for name in dict.fromkeys([*objective.named, *(own.pairs.domain for own in links.values())])
+            for name in dict.fromkeys(
+                [*objective.named, *(own.pairs.domain for own in links.values())]
+            )
             if name not in objective.mixtures and name in third_names(model.study)
         }
         valuation = cls(model, objective, space.resources, reference, thirds, links)
@@ -295,7 +297,7 @@ class Valuation:
         return {**self.resources.told(steps, candidates.replay)}
 
     def overrun(self, candidates: Candidates) -> Floats:
-        """Return by what share candidates exceed a limit, at most; 0 or below keeps them all, (candidates,).
+        """Return by what share candidates exceed a limit, shape (candidates,); 0 or below keeps them all.
 
         Parameters
         ----------
@@ -310,12 +312,12 @@ class Valuation:
     def _threshold(
         self, constraint: Constraint | ScoreConstraint, own: Combination, candidates: Candidates
     ) -> tuple[Floats | None, float, bool]:
-        """Return what a loss is counted from, what it must not exceed then, and whether a base gives that."""
+        """Return what a loss is counted from, its threshold then, and whether a base gives it."""
         if isinstance(constraint, Constraint):
             if constraint.rise is None:
                 return None, constraint.limit or 0.0, False
             return self.before(own, candidates), constraint.rise, True
-        # The score falls with the loss: where it ends below a score, the loss ends above the one of that score.
+        # A score that ends below another goes with a loss that ends above the other's.
         link = self.links[constraint.benchmark]
         wanted: Any = constraint.least
         if constraint.fall is not None:

@@ -1,4 +1,4 @@
-"""Repeated tokens: what they are worth, as shares of new ones (Muennighoff et al. 2023, arXiv 2305.16264)."""
+"""What repeated tokens are worth, as shares of new ones (Muennighoff et al. 2023)."""
 
 from typing import Any
 

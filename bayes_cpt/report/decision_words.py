@@ -81,9 +81,7 @@ def _constraints(decision: "Decision") -> list[dict[str, Any]]:
             "kept": breach <= constraint.probability,
             "breach": float(breach),
         }
-        for constraint, breach in zip(
-            decision.valuation.objective.chances, breaches, strict=True
-        )
+        for constraint, breach in zip(decision.valuation.objective.chances, breaches, strict=True)
     ]
 
 

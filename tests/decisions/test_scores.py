@@ -14,7 +14,11 @@ from bayes_cpt.forecast.scores.forecast import score_table
 from bayes_cpt.forecast.scores.link import ScoreFit, ScoreLink
 from bayes_cpt.forecast.scores.pairs import ScorePairs
 
-SPACE: dict[str, Any] = {"bases": ["annealed_0pct"], "replay": {"low": 0.0, "high": 0.8}, "steps": 3000}
+SPACE: dict[str, Any] = {
+    "bases": ["annealed_0pct"],
+    "replay": {"low": 0.0, "high": 0.8},
+    "steps": 3000,
+}
 OPTIONS: dict[str, Any] = {"draws": 60, "candidates": 256, "seed": 2}
 
 
@@ -57,14 +61,20 @@ def test_a_breach_is_as_probable_as_among_draws_of_runs(kind: str) -> None:
     own, link = decision.contenders, decision.valuation.links["quiz"]
     layout = decision.valuation.model.layout(own.candidates)
     law = layout.losses(np.arange(len(own)))[0]
-    sd = own.spread.single_run()[0] if kind == "new_run" else np.hypot(own.spread.law, own.spread.level)[0]
+    sd = (
+        own.spread.single_run()[0]
+        if kind == "new_run"
+        else np.hypot(own.spread.law, own.spread.level)[0]
+    )
     broken = np.zeros(len(own))
     for _ in range(400):
         losses = law + sd * generator.standard_normal(law.shape)
         ends = link.scores(losses)
         if kind == "new_run":
             ends = ends + link.scatter * generator.standard_normal(law.shape)
-        broken += (ends < link.scores(decision.valuation.start(own.candidates)[0]) - 0.03).mean(axis=1)
+        broken += (ends < link.scores(decision.valuation.start(own.candidates)[0]) - 0.03).mean(
+            axis=1
+        )
     np.testing.assert_allclose(found, broken / 400, atol=0.03)
 
 
@@ -116,4 +126,6 @@ def test_malformed_score_constraints(own: dict[str, Any], said: str) -> None:
 def test_a_score_constraint_needs_scores() -> None:
     own = {"benchmark": "quiz", "fall": 0.1, "probability": 0.1}
     with pytest.raises(StudyError, match="--scores FILE"):
-        decide(lab_posterior(), {"preset": "balanced", "score_constraints": [own]}, SPACE, **OPTIONS)
+        decide(
+            lab_posterior(), {"preset": "balanced", "score_constraints": [own]}, SPACE, **OPTIONS
+        )

@@ -60,7 +60,7 @@ def test_a_study_that_says_nothing_of_its_data_is_refused() -> None:
         build_setup(read_spec(MODEL), lab())
     first, *others = lab_for(MODEL).runs
     runs = (first, *(replace(run, batch_tokens=1024.0 + place) for place, run in enumerate(others)))
-    with pytest.raises(StudyError, match="take 10.* tokens.*one batch"):
+    with pytest.raises(StudyError, match=r"take 10.* tokens.*one batch"):
         build_setup(read_spec(MODEL), replace(lab_for(MODEL), runs=runs))
 
 

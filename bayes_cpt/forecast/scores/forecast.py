@@ -148,7 +148,12 @@ def _outside(
     return [
         "; ".join(
             part
-            for part in (run, "" if low <= loss <= high else f"loss {loss:.3g}, scores from {low:.3g} to {high:.3g}")
+            for part in (
+                run,
+                ""
+                if low <= loss <= high
+                else f"loss {loss:.3g}, scores from {low:.3g} to {high:.3g}",
+            )
             if part
         )
         for loss in losses

@@ -201,7 +201,12 @@ class LinkDensity:
         return dict(zip(NAMES, found, strict=True))
 
 
-def fit_scores(pairs: Sequence[ScorePairs], seed: int = 0, cores: int | None = None) -> ScoreFit:
+def fit_scores(
+    pairs: Sequence[ScorePairs],
+    seed: int = 0,
+    cores: int | None = None,
+    draws: int | None = None,
+) -> ScoreFit:
     """Fit the link of every benchmark by NUTS.
 
     Parameters
@@ -211,6 +216,8 @@ def fit_scores(pairs: Sequence[ScorePairs], seed: int = 0, cores: int | None = N
     seed : int
     cores : int, optional
         Chains sampled at once; all four unless given.
+    draws : int, optional
+        Kept in each chain; as many as the diagnostics need unless given.
 
     Raises
     ------
@@ -219,7 +226,7 @@ def fit_scores(pairs: Sequence[ScorePairs], seed: int = 0, cores: int | None = N
     """
     links, problems = {}, []
     for own in pairs:
-        found = sample(LinkDensity(own), seed, cores=cores)
+        found = sample(LinkDensity(own), seed, draws=draws, cores=cores)
         values = {name: draws.ravel() for name, draws in found.values.items()}
         links[own.benchmark] = ScoreLink(own, *(values[name] for name in NAMES))
         problems += [f"{own.benchmark}: {said}" for said in found.diagnostics.problems]

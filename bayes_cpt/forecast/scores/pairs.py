@@ -93,7 +93,9 @@ def read_pairs(
             if rows[key].nunique() > 1:
                 several = ", ".join(map(str, rows[key].unique()))
                 check.add(
-                    where, f"it has several values of {key}: {several}", "give it the same in all rows"
+                    where,
+                    f"it has several values of {key}: {several}",
+                    "give it the same in all rows",
                 )
         if len(rows) < FEWEST:
             check.add(
@@ -159,7 +161,9 @@ def pairs_of(pairs: Sequence[ScorePairs], name: str) -> ScorePairs:
         return known[name]
     problem = f"there are no scores of a benchmark {name!r}{suggestion(name, known)}"
     names = ", ".join(known)
-    fix = f"name one of {names}, or give pairs of loss and score" if known else (
-        "give a table of losses and scores: scores=... or --scores FILE"
+    fix = (
+        f"name one of {names}, or give pairs of loss and score"
+        if known
+        else ("give a table of losses and scores: scores=... or --scores FILE")
     )
     raise StudyError([Problem(f"benchmark {name}", problem, fix)])

@@ -1,4 +1,4 @@
-"""What a study says of its tokens, checked against its runs: can they be counted, and do they run out?"""
+"""What a study says of its tokens, checked against its runs: whether they can be counted and run out."""
 
 from collections.abc import Sequence
 

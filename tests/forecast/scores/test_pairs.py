@@ -38,9 +38,7 @@ def test_pairs_are_read_by_benchmark(tmp_path: Path) -> None:
         ("mmlu,general,2.8", "mmul,general,2.8", "benchmark mmul: there are 1 pairs"),
     ],
 )
-def test_what_is_wrong_is_named_with_the_fix(
-    tmp_path: Path, old: str, new: str, said: str
-) -> None:
+def test_what_is_wrong_is_named_with_the_fix(tmp_path: Path, old: str, new: str, said: str) -> None:
     with pytest.raises(StudyError, match=said):
         read_pairs(written(tmp_path, GOOD.replace(old, new)), ("general", "kernel"))
 
