@@ -5,7 +5,6 @@ validation sets through Eq. 6, ``L_ood = w1·L_pt + w2·L_cpt``: all of it is li
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -18,17 +17,12 @@ from bayes_cpt.decisions.reading import checked
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.model.spec import ROLES
 from bayes_cpt.strict import Strict
+from bayes_cpt.study.resources.limited import Limits, unknown_resource
 from bayes_cpt.study.resources.resources import Resources
 from bayes_cpt.toml_files import read_toml
 
 type Floats = NDArray[np.float64]
 
-RESOURCE_WORDS = {
-    "general_epochs": "epochs over general data",
-    "target_epochs": "epochs over target data",
-    "gpu_hours": "GPU-hours",
-    "money": "of money",
-}
 MEND = "correct the value; bayes-cpt decide --help shows the form"
 PRESETS: dict[str, dict[str, Any]] = {
     "domain-focus": {
@@ -137,53 +131,6 @@ class ScoreConstraint(Strict):
         else:
             event = f"{self.benchmark} score below {self.least:g}"
         return f"P({event}) <= {self.probability:g}"
-
-
-class Limits(Strict):
-    """What a run may take at most; what is left out is not limited.
-
-    Parameters
-    ----------
-    general_epochs, target_epochs : float, optional
-        Epochs over the general and over the target data.
-    gpu_hours, money : float, optional
-        Cost of the run, in GPU-hours and in the currency of their price.
-
-    Examples
-    --------
-    >>> [str(own) for own in Limits(target_epochs=4, gpu_hours=500).given]
-    ['epochs over target data <= 4', 'GPU-hours <= 500']
-    """
-
-    general_epochs: float | None = Field(default=None, gt=0)
-    target_epochs: float | None = Field(default=None, gt=0)
-    gpu_hours: float | None = Field(default=None, gt=0)
-    money: float | None = Field(default=None, gt=0)
-
-    @property
-    def given(self) -> "tuple[Limit, ...]":
-        """Those that are given."""
-        values = {name: getattr(self, name) for name in type(self).model_fields}
-        return tuple(Limit(name, own) for name, own in values.items() if own is not None)
-
-
-@dataclass(frozen=True)
-class Limit:
-    """The most that a run may take of something.
-
-    Parameters
-    ----------
-    name : str
-        A column of `bayes_cpt.study.resources.resources.Resources.told`.
-    most : float
-    """
-
-    name: str
-    most: float
-
-    def __str__(self) -> str:
-        """Return the limit as it is read aloud."""
-        return f"{RESOURCE_WORDS[self.name]} <= {self.most:g}"
 
 
 class Objective(Strict):
@@ -339,29 +286,6 @@ class Objective(Strict):
                     raise SpecError([unknown_resource(f"objective {self.name}", name)])
                 cost = cost + price * taken[name] / 1e3
         return cost
-
-
-def unknown_resource(place: str, name: str) -> Problem:
-    """Return the problem that nobody knows how much of something a step takes.
-
-    Parameters
-    ----------
-    place : str
-        What asks for it.
-    name : str
-        Of `RESOURCE_WORDS`.
-    """
-    fixes = {
-        "gpu_hours": "compute = { seconds_per_step = ..., gpus = ... }",
-        "money": "compute = { seconds_per_step = ..., gpus = ..., price = ... }",
-    }
-    role = name.removesuffix("_epochs")
-    fix = fixes.get(name, f"unique_tokens = {{ {role} = ... }} and tokens_per_step")
-    return Problem(
-        f"{place}, {RESOURCE_WORDS[name]}",
-        "neither study nor space says how much of it a step takes",
-        f"add {fix} to the space, or to [study]",
-    )
 
 
 def read_objective(source: "str | Path | dict[str, Any] | Objective") -> Objective:

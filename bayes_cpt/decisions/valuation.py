@@ -14,7 +14,6 @@ from bayes_cpt.decisions.objective import (
     Constraint,
     Objective,
     ScoreConstraint,
-    unknown_resource,
 )
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.combination import Combination
@@ -25,6 +24,8 @@ from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.forecast.scores.link import ScoreFit, ScoreLink
 from bayes_cpt.forecast.scores.pairs import pairs_of
 from bayes_cpt.forecast.third_sets.weights import ThirdSet, third_names
+from bayes_cpt.study.resources.limited import unknown_resource
+from bayes_cpt.study.resources.repeats import check_same_steps
 from bayes_cpt.study.resources.resources import Resources
 from bayes_cpt.study.runs import Base
 
@@ -85,7 +86,8 @@ class Valuation:
             If the objective names a validation set or a base that there is not, or prices or limits what
             cannot be counted.
         """
-        _check_same_data(model, space.resources)
+        if model.sample.frame.spec.law.repeated_tokens:
+            check_same_steps(model.sample.frame.reference.unique_steps, space.resources)
         reference = _reference(model, objective, space)
         links = _links(objective, scores, model.draws)
         thirds = {
@@ -386,19 +388,6 @@ def _links(objective: Objective, scores: ScoreFit | None, draws: int) -> dict[st
         name: link.resampled(draws, SCORE_SEED + place)
         for place, (name, link) in enumerate(known.items())
     }
-
-
-def _check_same_data(model: FinalLosses, resources: Resources) -> None:
-    """Check that a law with repeated tokens is asked about the target data that it was fitted to."""
-    unique, per_step = resources.unique_tokens, resources.tokens_per_step
-    known = unique is not None and unique.target is not None and per_step is not None
-    if not model.sample.frame.spec.law.repeated_tokens or not known:
-        return
-    mine, theirs = model.sample.frame.reference.unique_steps, unique.target / per_step
-    if not np.isclose(mine, theirs, rtol=1e-6):
-        problem = f"its target data last {theirs:.6g} steps, and those of the fit {mine:.6g}"
-        fix = "leave unique_tokens and tokens_per_step out, or use a fit of --model cpt-replay"
-        raise SpecError([Problem("space, key unique_tokens", problem, fix)])
 
 
 def _reference(model: FinalLosses, objective: Objective, space: SearchSpace) -> Base | None:

@@ -34,7 +34,8 @@ def contender_table(decision: "Decision", interval: float = 0.9) -> "pd.DataFram
     DataFrame
         option; its configuration, ``base`` to ``steps``, learning rates raw; ``general_epochs``,
         ``target_epochs``, ``gpu_hours`` and ``money`` where study or space says what a step takes; for each
-        validation set its median ``<set>`` with ``_lower``, ``_upper`` of what a new run would show, ``_change`` from the
+        validation set its median ``<set>`` with ``_lower``, ``_upper`` of what a new run would show,
+        ``_change`` from the
         reference and ``_rises``, the probability that a new run ends above it, also for third sets that the
         objective names; for each benchmark whose scores were given the median ``<benchmark>`` of a single
         evaluation of a new run, ``_lower``, ``_upper`` and ``_change``; the ``objective`` with

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.errors import Problem, SpecError, StudyError
+from bayes_cpt.study.resources.resources import Resources
 from bayes_cpt.study.study import Study
 
 ALIKE = 1e-9
@@ -66,3 +67,28 @@ def check_same_data(study: Study, plan: Study) -> None:
         )
         fix = "leave unique_tokens, tokens_per_step and batch_tokens as in the study"
         raise StudyError([Problem("table study, key unique_tokens", problem, fix)])
+
+
+def check_same_steps(steps: float, resources: Resources) -> None:
+    """Check that a decision is about the target data that a law with repeated tokens was fitted to.
+
+    Parameters
+    ----------
+    steps : float
+        That the target data of the fit last.
+    resources : Resources
+        Of the decision.
+
+    Raises
+    ------
+    SpecError
+        If they last for another number of steps.
+    """
+    unique, per_step = resources.unique_tokens, resources.tokens_per_step
+    if unique is None or unique.target is None or per_step is None:
+        return
+    theirs = unique.target / per_step
+    if not np.isclose(steps, theirs, rtol=1e-6):
+        problem = f"its target data last {theirs:.6g} steps, and those of the fit {steps:.6g}"
+        fix = "leave unique_tokens and tokens_per_step out, or use a fit of --model cpt-replay"
+        raise SpecError([Problem("space, key unique_tokens", problem, fix)])

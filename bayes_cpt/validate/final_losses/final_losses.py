@@ -180,7 +180,7 @@ def _measured(
         share = np.full(int(kept.sum()), _share(float(run.replay or 0.0), is_target=is_target))
         parts.append((steps[kept].astype(np.float64), share, losses[kept]))
     columns = zip(*parts, strict=True) if parts else [[np.empty(0)]] * 3
-    steps, share, losses = (np.concatenate(column) for column in columns)
+    steps, share, losses = (np.concatenate(column).astype(np.float64) for column in columns)
     return steps, share, losses
 
 
