@@ -1,7 +1,8 @@
 """A posterior that costs no sampling: draws of the prior, drawn together around its medians."""
 
 import json
-from dataclasses import asdict
+import warnings
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 
@@ -9,15 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt import bundled_study, read_study
+from bayes_cpt.errors import StudyWarning
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.saved.fit_files import FORMAT
 from bayes_cpt.inference.saved.trees import build_tree
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame, build_setup
 from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.study.resources.resources import UniqueTokens
 from bayes_cpt.study.study import Study
 
 CHAINS = 4
+# Six epochs of the longest run.
+UNIQUE = 1e6
 PRACTICE = Path(__file__).parents[1] / "tests" / "data" / "cpt-lab-practice"
 
 
@@ -25,6 +30,16 @@ PRACTICE = Path(__file__).parents[1] / "tests" / "data" / "cpt-lab-practice"
 def lab() -> Study:
     """Return the bundled study."""
     return read_study(bundled_study())
+
+
+@cache
+def lab_for(model: str) -> Study:
+    """Return the bundled study; for a law with repeated tokens, with data that run out."""
+    if not read_spec(model).law.repeated_tokens:
+        return lab()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StudyWarning)
+        return replace(lab(), unique_tokens=UniqueTokens(target=UNIQUE))
 
 
 @cache
@@ -36,7 +51,7 @@ def practice() -> Study:
 @cache
 def lab_posterior(model: str = "cpt-replay") -> Posterior:
     """Return `prior_as_posterior` of the bundled study."""
-    return prior_as_posterior(lab(), model)
+    return prior_as_posterior(lab_for(model), model)
 
 
 def prior_as_posterior(

@@ -362,6 +362,38 @@ TABLE: list[Malformed] = [
         settings('name = "small"', 'name = "small"\ntokens_per_step = -1'),
         ("study.toml, key tokens_per_step", "positive number of tokens"),
     ),
+    Malformed(
+        "unique-tokens-number",
+        settings('name = "small"', 'name = "small"\nunique_tokens = 2e9'),
+        ("study.toml, table study, key unique_tokens", "Write a table with the keys general"),
+    ),
+    Malformed(
+        "unique-tokens-key",
+        settings('name = "small"', 'name = "small"\nunique_tokens = { code = 1e9 }'),
+        ("study.toml, table study, key unique_tokens, key code", "Use only general, target"),
+    ),
+    Malformed(
+        "unique-tokens-negative",
+        settings('name = "small"', 'name = "small"\nunique_tokens = { target = -1 }'),
+        ("study.toml, table study, key unique_tokens, key target", "positive number of unique"),
+    ),
+    Malformed(
+        "unique-tokens-uncounted",
+        settings('name = "small"', 'name = "small"\nunique_tokens = { target = 1e6 }'),
+        ("study.toml, table study, key unique_tokens", "Add tokens_per_step"),
+    ),
+    Malformed(
+        "compute-incomplete",
+        settings('name = "small"', 'name = "small"\ncompute = { gpus = 8 }'),
+        ("study.toml, table study, key compute, key seconds_per_step", "is missing"),
+    ),
+    Malformed(
+        "compute-price",
+        settings(
+            'name = "small"', 'name = "small"\ncompute = { seconds_per_step = 1, price = "2 $" }'
+        ),
+        ("study.toml, table study, key compute, key price", "positive number of money"),
+    ),
     Malformed("runs-text", replace_file("study.toml", 'runs = "all"'), ("study.toml, table runs",)),
     # Bases
     Malformed(

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.console import Output, columns, number
+from bayes_cpt.cli.console import TAKEN, Output, columns, number
 from bayes_cpt.cli.determined import show_effects, show_undetermined
 from bayes_cpt.cli.options import Json, Quiet, StudyFolder
 from bayes_cpt.report.summary_words import summarise
@@ -154,7 +154,8 @@ def _runs(content: dict[str, Any]) -> Any:
     domains, others = _fitted(content), _others(content)
     points = [f"points\n{domain}" for domain in domains] + ["points\nothers"] * bool(others)
     headers = ("run", "phase", "base", "replay", "steps", "peak LR", "final LR")
-    table = columns(*headers, *points, numbers=4 + len(points))
+    taken = {own: title for own, title in TAKEN.items() if any(own in r for r in content["runs"])}
+    table = columns(*headers, *taken.values(), *points, numbers=4 + len(taken) + len(points))
     for run in content["runs"]:
         counts = run["points"]
         rest = sorted(counts[domain] for domain in others)
@@ -166,6 +167,7 @@ def _runs(content: dict[str, Any]) -> Any:
             number(run["steps"]),
             number(run["peak_learning_rate"]),
             number(run["final_learning_rate"]),
+            *(number(run.get(name), 3) for name in taken),
             *(str(counts[domain]) for domain in domains),
             *([_span([rest[0], rest[-1]])] if rest else []),
         )

@@ -121,6 +121,15 @@ class Output:
             yield _lines(self.err)
 
 
+# What a run takes of data, time and money, and the heading of each.
+TAKEN = {
+    "general_epochs": "general\nepochs",
+    "target_epochs": "target\nepochs",
+    "gpu_hours": "GPU-\nhours",
+    "money": "money",
+}
+
+
 def columns(*headers: str, numbers: int = 0) -> Table:
     """Return an empty table whose last columns, as many as `numbers`, hold numbers."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")

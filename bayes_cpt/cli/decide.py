@@ -6,9 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.console import Output, columns, number
+from bayes_cpt.cli.console import TAKEN, Output, columns, number
 from bayes_cpt.cli.frame import Answer, OutputFile, Section, footnote, marked, share
-from bayes_cpt.cli.options import FitFile, Interval, Json, Objective, Quiet, Seed, Verbose
+from bayes_cpt.cli.options import (
+    FitFile,
+    Interval,
+    Json,
+    Objective,
+    Quiet,
+    ScoresFile,
+    Seed,
+    Verbose,
+)
 from bayes_cpt.cli.targets import Results, check_new_folder, check_target
 from bayes_cpt.report.paper.tables import SUFFIXES, WRITERS
 
@@ -67,6 +76,7 @@ def decide(
             help="Whether the risk is of the expected loss or of what a new run may show."
         ),
     ] = Kind.expected,
+    scores: ScoresFile = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -111,8 +121,19 @@ def decide(
     rise = 0.02                   or limit = 3.1, a loss
     probability = 0.1
 
+    With --scores (losses and scores of checkpoints), scores are told and may be constrained:
+    \[\[score_constraints]]         P(score falls below the base's by more than) at most
+    benchmark = "mmlu"
+    fall = 0.01                   or least = 0.3, a score
+    probability = 0.1
+
     Before its first table may stand preset = "balanced", reference = "BASE" (what changes are counted
-    from), measure = "absolute", cost_per_1000_steps or cost_per_billion_tokens (nats of the objective).
+    from), measure = "absolute", cost_per_1000_steps, cost_per_billion_tokens, cost_per_1000_gpu_hours or
+    cost_per_1000_spent (nats of the objective).
+
+    \b
+    \[limits]                      the most that a run may take
+    target_epochs = 4             general_epochs, gpu_hours, money
 
     \b
     A space (each a number, a list, or a range):
@@ -125,6 +146,8 @@ def decide(
     relative_final = 0.1          or final, raw
     steps = [3000, 12000]         or tokens
     loss_potential = [0.0, 0.5]   other ends of the anneal of a single base
+    unique_tokens = { target = 2e9 }   with tokens_per_step: epochs are then counted
+    compute = { seconds_per_step = 1.8, gpus = 64, price = 2.5 }
 
     \b
     Example:
@@ -155,6 +178,7 @@ def decide(
             space,
             risk,
             kind=kind.value,
+            scores=scores,
             draws=draws,
             candidates=candidates,
             tolerance=tolerance,
@@ -189,12 +213,27 @@ def _main(table: "pd.DataFrame", decision: "Decision") -> Section:
 
     valuation = decision.valuation
     domains = (*valuation.model.domains, *valuation.thirds)
-    constraints = valuation.objective.constraints
+    benchmarks = tuple(valuation.links)
+    constraints = valuation.objective.chances
     quantities = [SHOWN[name] for name in decision.space.searched]
-    outcomes = (*domains, "objective", "regret", f"within\n{decision.trait.tolerance:g}")
+    outcomes = (
+        *domains,
+        *benchmarks,
+        "objective",
+        "regret",
+        f"within\n{decision.trait.tolerance:g}",
+    )
     broken = [f"P(breach\n{index})" for index in range(1, len(constraints) + 1)]
     titles = [title for _, title in quantities]
-    shown = columns("option", *titles, *outcomes, *broken, numbers=len(outcomes) + len(broken))
+    taken = {name: title for name, title in TAKEN.items() if name in table}
+    shown = columns(
+        "option",
+        *titles,
+        *taken.values(),
+        *outcomes,
+        *broken,
+        numbers=len(taken) + len(outcomes) + len(broken),
+    )
     spread = float(decision.contenders.values.std(axis=1).min())
     error = decision.information[1]
     for row in table.to_dict("records"):
@@ -202,7 +241,9 @@ def _main(table: "pd.DataFrame", decision: "Decision") -> Section:
         shown.add_row(
             marked(row["option"], row["outside"]),
             *(cell if isinstance(cell, str) else number(cell, 3) for cell in cells),
+            *(number(row[name], 3) for name in taken),
             *(signed(row[f"{domain}_change"], spread) for domain in domains),
+            *(f"{row[f'{name}_change']:+.3f}" for name in benchmarks),
             signed(row["objective"], spread),
             fixed(row["regret"], error),
             share(row["p_within"]),

@@ -64,3 +64,12 @@ StudyFolder = Annotated[
 FitFile = Annotated[
     Path, typer.Argument(metavar="FIT", help="File that bayes-cpt fit wrote.", show_default=False)
 ]
+ScoresFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--scores",
+        metavar="CSV",
+        help="Losses and scores of checkpoints: columns benchmark, domain, loss, score (0 to 1), chance.",
+        show_default=False,
+    ),
+]

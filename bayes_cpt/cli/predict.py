@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.console import Output, columns
+from bayes_cpt.cli.console import TAKEN, Output, columns, number
 from bayes_cpt.cli.frame import OutputFile, about_fit, finish, show_verdict
-from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet, Seed
+from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet, ScoresFile, Seed
 from bayes_cpt.cli.targets import check_target
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from bayes_cpt.inference.posterior import Posterior
+    from bayes_cpt.study.study import Study
 
 SUFFIXES = (".csv", ".parquet", ".nc")
 
@@ -73,6 +74,7 @@ def predict(
             show_default=False,
         ),
     ] = None,
+    scores: ScoresFile = None,
     draws: Annotated[int, typer.Option(min=4, help="Posterior draws to use.")] = 1000,
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -89,6 +91,9 @@ def predict(
 
     With --sets further validation sets of the study are predicted from general and target loss, their
     weights (Eq. 6) learnt from their own curves; a set that the linear form misses is told.
+
+    With --scores, a CSV of losses and scores of checkpoints, scores of benchmarks are predicted through a
+    monotone link and written beside OUT, as OUT-scores.csv.
 
     \b
     Kinds:
@@ -108,7 +113,9 @@ def predict(
     2  bad input: nothing is written
     """
     from bayes_cpt.forecast.bands import bands
+    from bayes_cpt.forecast.plans import as_plan
     from bayes_cpt.forecast.predict import table
+    from bayes_cpt.forecast.scores.forecast import fitted_scores, score_table
     from bayes_cpt.inference.posterior import load
 
     written = Output(quiet, json)
@@ -124,13 +131,22 @@ def predict(
             "interval": interval,
             "sets": tuple(name.strip() for name in sets.split(",")) if sets else (),
         }
-        dataset = posterior.predict(plan, **options) if output.suffix == ".nc" else None
+        drawn = posterior.predict(plan, **options) if output.suffix == ".nc" or scores else None
+        dataset = drawn if output.suffix == ".nc" else None
+        told = None
+        if scores is not None and drawn is not None:
+            links = fitted_scores(scores, posterior.study, seed)
+            told = score_table(drawn, links, interval, seed)
         found = bands(posterior, plan, **options) if dataset is None else table(dataset)
+        planned = posterior.study if plan is None else as_plan(posterior, plan)
     content = write_and_show(written, posterior, found, output, dataset)
+    content["takes"] = _show_taken(written, planned, set(found["run"]))
     if options["sets"]:
         content["weights"] = _show_weights(
             written, posterior, options["sets"], draws, seed, interval
         )
+    if told is not None:
+        content["scores"] = _show_scores(written, told, output)
     about = about_fit(fit, posterior) | {"plan": plan and str(plan), "seed": seed}
     return finish(written, posterior, about | content)
 
@@ -182,6 +198,39 @@ def write_and_show(
         "final": final.drop(columns=["kind", "interval"]).to_dict("records"),
         "outside": outside,
     }
+
+
+def _show_taken(written: Output, planned: "Study", runs: set[str]) -> dict[str, dict[str, float]]:
+    """Show what runs take of data, time and money, where that is known, and return it by run."""
+    resources = planned.resources
+    taken = {run.name: resources.of_one(run) for run in planned.runs if run.name in runs}
+    names = [name for name in TAKEN if any(name in own for own in taken.values())]
+    if names:
+        written.heading("What each run takes")
+        table = columns("run", *(TAKEN[name] for name in names), numbers=len(names))
+        for run, own in taken.items():
+            table.add_row(run, *(number(own.get(name), 3) for name in names))
+        written.table(table)
+    return taken if names else {}
+
+
+def _show_scores(written: Output, told: "pd.DataFrame", output: Path) -> dict[str, Any]:
+    """Write the bands of scores beside the forecast, show where each run ends, and return that."""
+    target = output.with_name(f"{output.stem}-scores.csv")
+    percent = f"{100 * float(told.attrs['interval']):g} %"
+    file = OutputFile(target)
+    with file.partial() as partial:
+        told.to_csv(partial, index=False)
+    final = told.groupby(["run", "benchmark"], sort=False).tail(1)
+    written.heading(f"Scores at the last step, with central {percent} bands")
+    table = columns("run", "benchmark", "", "score", "lower", "upper", numbers=3)
+    for row in final.to_dict("records"):
+        cells = [f"{row[name]:.3f}" for name in ("median", "lower", "upper")]
+        mark, style = ("outside", "yellow") if row["outside"] else ("", "")
+        table.add_row(row["run"], row["benchmark"], mark, *cells, style=style)
+    written.table(table)
+    file.say(written)
+    return {"output": str(target), "final": final.to_dict("records")}
 
 
 def _show_weights(

@@ -1,5 +1,6 @@
 """What is compared in the end: the recommendation and well separated others, exactly and in every draw."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -12,6 +13,7 @@ from bayes_cpt.decisions.search.combination import Combination
 from bayes_cpt.decisions.search.layout import Spread
 from bayes_cpt.decisions.search.search import Search
 from bayes_cpt.decisions.valuation import Valuation
+from bayes_cpt.forecast.scores.link import ScoreLink
 
 type Floats = NDArray[np.floating]
 type Ints = NDArray[np.int64]
@@ -70,6 +72,8 @@ class Contenders:
         How probably each constraint is broken.
     thirds : dict of str to ThirdLosses
         Of the third validation sets that the objective names.
+    links : dict of str to ScoreLink
+        Of benchmarks whose scores are told, in the draws of the losses.
     """
 
     candidates: Candidates
@@ -80,6 +84,7 @@ class Contenders:
     regrets: Floats
     breaches: Floats
     thirds: dict[str, ThirdLosses]
+    links: dict[str, ScoreLink]
 
     @classmethod
     def of(cls, valuation: Valuation, candidates: Candidates, best: Floats) -> Self:
@@ -112,7 +117,8 @@ class Contenders:
             changes = expected - valuation.before(own, candidates)
             sizes = own.sizes(candidates, spread, single_run=True)
             thirds[name] = ThirdLosses(expected, changes, sizes)
-        return cls(candidates, losses, starts, spread, values, regrets, breaches, thirds)
+        links = valuation.links
+        return cls(candidates, losses, starts, spread, values, regrets, breaches, thirds, links)
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -141,6 +147,36 @@ class Contenders:
         generator = np.random.default_rng(seed)
         drawn = [self.losses + self.spread.about(generator) for _ in range(repeats)]
         return np.concatenate(drawn, axis=-1)
+
+    def scores(self, domains: Sequence[str], seed: int) -> dict[str, tuple[Floats, Floats]]:
+        """Return the scores that single runs may show, and those of what they are counted from.
+
+        Parameters
+        ----------
+        domains : sequence of str
+            General and target validation set.
+        seed : int
+
+        Returns
+        -------
+        dict of str to tuple of ndarray
+            Shapes (candidates, repeats * draws) and (candidates, draws).
+        """
+        found = {}
+        new_runs = self.new_runs(seed)
+        for place, (name, link) in enumerate(self.links.items()):
+            generator = np.random.default_rng([seed, place])
+            domain = link.pairs.domain
+            if domain in domains:
+                index = list(domains).index(domain)
+                losses, starts = new_runs[index], self.starts[index]
+            else:
+                own = self.thirds[domain]
+                losses, starts = own.new_runs(seed), own.expected - own.changes
+            draws = starts.shape[-1]
+            apart = losses.reshape(len(losses), -1, draws)
+            found[name] = (link.drawn(apart, generator).reshape(losses.shape), link.scores(starts))
+        return found
 
     def probability_above(self, losses: Floats) -> Floats:
         """Return how probably a new run ends above some losses, shape (domains, candidates).

@@ -20,6 +20,8 @@ from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.slices import Slice
 from bayes_cpt.decisions.space import Space, read_space
 from bayes_cpt.decisions.valuation import Valuation
+from bayes_cpt.forecast.scores.forecast import fitted_scores
+from bayes_cpt.forecast.scores.link import ScoreFit
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.study import Study
@@ -148,6 +150,7 @@ def decide(
     risk: "str | RiskMeasure" = "expected",
     *,
     kind: Literal["expected", "new_run"] = "expected",
+    scores: "str | Path | pd.DataFrame | ScoreFit | None" = None,
     draws: int = DRAWS,
     candidates: int = CANDIDATES,
     tolerance: float = TOLERANCE,
@@ -173,6 +176,9 @@ def decide(
     kind : {"expected", "new_run"}
         Whether quantile, CVaR, sd and worst case are of the expected loss, what the law misses included, or
         of what a single run may show, with its fluctuation.
+    scores : path, DataFrame or ScoreFit, optional
+        Losses and scores of benchmarks (`bayes_cpt.forecast.scores.pairs.read_pairs`): tables then tell
+        their scores, and the objective may constrain them.
     draws : int
         Posterior draws, spread evenly over the chains.
     candidates : int
@@ -204,7 +210,8 @@ def decide(
     trait = Trait(RiskMeasure.parse(risk), kind == "new_run", tolerance, seed)
     model = final_losses(posterior, draws, seed)
     whole = SearchSpace.of(limits, posterior.study)
-    valuation = Valuation.of(model, goal, whole)
+    fitted = None if scores is None else fitted_scores(scores, posterior.study, seed)
+    valuation = Valuation.of(model, goal, whole, fitted)
     if trait.measure.run is not None:
         valuation.of_run(trait.measure.run)
     searched = search(valuation, whole, trait, candidates)

@@ -17,6 +17,8 @@ from bayes_cpt.decisions.reading import checked
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.model.spec import ROLES
 from bayes_cpt.strict import Strict
+from bayes_cpt.study.resources.limited import Limits, unknown_resource
+from bayes_cpt.study.resources.resources import Resources
 from bayes_cpt.toml_files import read_toml
 
 type Floats = NDArray[np.float64]
@@ -93,6 +95,44 @@ class Constraint(Strict):
         return f"P({event}) <= {self.probability:g}"
 
 
+class ScoreConstraint(Strict):
+    """A chance constraint on a benchmark's score (docs/scores.md).
+
+    Parameters
+    ----------
+    benchmark : str
+        Of the table of losses and scores.
+    fall : float, optional
+        Threshold below the score of the reference base, as a share: 0.01 is a point.
+    least : float, optional
+        Threshold as a score. Give either `fall` or `least`.
+    probability : float
+        Highest probability of ending below.
+    kind : {"new_run", "expected"}
+        Whether of a single evaluation of a new run, or of what is expected.
+    """
+
+    benchmark: str = Field(min_length=1)
+    fall: float | None = Field(default=None, ge=0, lt=1)
+    least: float | None = Field(default=None, gt=0, lt=1)
+    probability: float = Field(gt=0, lt=1)
+    kind: Literal["new_run", "expected"] = "new_run"
+
+    @model_validator(mode="after")
+    def _one_threshold(self) -> Self:
+        if (self.fall is None) == (self.least is None):
+            raise ValueError("give either fall, a share below the base, or least, a score")
+        return self
+
+    def __str__(self) -> str:
+        """Return the constraint as it is read aloud."""
+        if self.fall is not None:
+            event = f"{self.benchmark} score falls by more than {self.fall:g}"
+        else:
+            event = f"{self.benchmark} score below {self.least:g}"
+        return f"P({event}) <= {self.probability:g}"
+
+
 class Objective(Strict):
     """What is to be minimised.
 
@@ -113,9 +153,14 @@ class Objective(Strict):
         The base that changes and rises are counted from; unless given, the base of the space with the
         lowest general loss, which is what one has if nothing is trained. ``"own"`` counts each
         configuration from its own base, which favours bases that are bad to begin with.
-    cost_per_1000_steps, cost_per_billion_tokens : float
-        Nats of the objective that training must gain to be worth its price.
+    cost_per_1000_steps, cost_per_billion_tokens, cost_per_1000_gpu_hours, cost_per_1000_spent : float
+        Nats of the objective that training must gain to be worth its price; the last is of 1000 in the
+        currency of the price of a GPU-hour.
+    limits : Limits
+        What a run may take at most.
     constraints : tuple of Constraint
+    score_constraints : tuple of ScoreConstraint
+        On scores of benchmarks, whose losses and scores a decision is then given.
 
     Examples
     --------
@@ -132,7 +177,11 @@ class Objective(Strict):
     reference: str | None = None
     cost_per_1000_steps: float = Field(default=0.0, ge=0)
     cost_per_billion_tokens: float = Field(default=0.0, ge=0)
+    cost_per_1000_gpu_hours: float = Field(default=0.0, ge=0)
+    cost_per_1000_spent: float = Field(default=0.0, ge=0)
+    limits: Limits = Limits()
     constraints: tuple[Constraint, ...] = ()
+    score_constraints: tuple[ScoreConstraint, ...] = ()
 
     @model_validator(mode="after")
     def _weights_can_be_shares(self) -> Self:
@@ -149,6 +198,11 @@ class Objective(Strict):
                     f"mixtures.{name}: the name is taken by a validation set of the law"
                 )
         return self
+
+    @property
+    def chances(self) -> "tuple[Constraint | ScoreConstraint, ...]":
+        """All chance constraints, those of losses first."""
+        return (*self.constraints, *self.score_constraints)
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -196,31 +250,42 @@ class Objective(Strict):
         rows = [weight / total * self.share(name, domains) for name, weight in self.weights.items()]
         return np.asarray(np.sum(rows, axis=0))
 
-    def cost(self, steps: ArrayLike, tokens_per_step: float | None) -> Floats:
+    def cost(self, steps: ArrayLike, resources: Resources) -> Floats:
         """Return what training costs, in nats of the objective, shape of `steps`.
 
         Parameters
         ----------
         steps : array_like
             Length of the run.
-        tokens_per_step : float or None
-            Of the study; None where it says nothing.
+        resources : Resources
+            What is known of the tokens and the cost of steps.
 
         Raises
         ------
         SpecError
-            If tokens have a price and their number per step is not known.
+            If tokens or GPU time have a price and what a step takes of them is not known.
         """
         count = np.asarray(steps, dtype=np.float64)
         cost = self.cost_per_1000_steps * count / 1e3
-        if self.cost_per_billion_tokens == 0:
-            return cost
-        if tokens_per_step is None:
-            problem = "tokens have a price, but neither study nor space says how many a step takes"
-            fix = "add tokens_per_step to the space, or use cost_per_1000_steps"
-            key = "cost_per_billion_tokens"
-            raise SpecError([Problem(f"objective {self.name}, key {key}", problem, fix)])
-        return cost + self.cost_per_billion_tokens * count * tokens_per_step / 1e9
+        if self.cost_per_billion_tokens > 0:
+            if resources.tokens_per_step is None:
+                problem = (
+                    "tokens have a price, but neither study nor space says how many a step takes"
+                )
+                fix = "add tokens_per_step to the space, or use cost_per_1000_steps"
+                key = "cost_per_billion_tokens"
+                raise SpecError([Problem(f"objective {self.name}, key {key}", problem, fix)])
+            cost = cost + self.cost_per_billion_tokens * count * resources.tokens_per_step / 1e9
+        taken = resources.costs(count)
+        for name, price in (
+            ("gpu_hours", self.cost_per_1000_gpu_hours),
+            ("money", self.cost_per_1000_spent),
+        ):
+            if price > 0:
+                if name not in taken:
+                    raise SpecError([unknown_resource(f"objective {self.name}", name)])
+                cost = cost + price * taken[name] / 1e3
+        return cost
 
 
 def read_objective(source: "str | Path | dict[str, Any] | Objective") -> Objective:

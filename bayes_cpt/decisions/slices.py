@@ -46,6 +46,7 @@ class Slice:
         values = valuation.moved(layout.candidates, law, layout.missed(rows))
         breaches = valuation.breaches(layout.candidates, losses, spread)
         allowed = (breaches <= valuation.allowed[:, None]).all(axis=0)
+        allowed &= valuation.overrun(layout.candidates) <= 0.0
         return cls(name, candidates, values[:-1] - values[-1], allowed[:-1])
 
     @property

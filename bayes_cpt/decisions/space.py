@@ -1,5 +1,6 @@
 """Which configurations may be chosen: every quantity of a CPT run fixed, listed, or in a range."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -9,8 +10,9 @@ from pydantic import Field, field_validator, model_validator
 
 from bayes_cpt.checks import is_number
 from bayes_cpt.decisions.reading import checked
-from bayes_cpt.errors import SpecError
+from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.strict import Strict
+from bayes_cpt.study.resources.resources import Compute, UniqueTokens
 from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE
 from bayes_cpt.toml_files import read_toml
 
@@ -41,6 +43,11 @@ LIMITS: dict[str, tuple[float, float]] = {
     "tokens": (1.0, np.inf),
 }
 POSITIVE = ("peak", "relative_peak")
+# What training takes, as a study says it.
+RESOURCES: dict[str, Callable[[object], Any]] = {
+    "unique_tokens": UniqueTokens.read,
+    "compute": Compute.read,
+}
 
 
 class Quantity(Strict):
@@ -154,7 +161,11 @@ class Space(Strict):
     steps, tokens : Quantity, optional
         Length of the run [that of the longest CPT run of the study].
     tokens_per_step : float, optional
-        Where the study does not say it.
+        Where the study does not say it, or the run has other steps than its runs had.
+    unique_tokens : UniqueTokens, optional
+        How many different tokens there are; those of the study unless given.
+    compute : Compute, optional
+        What a step of the run costs; as in the study unless given.
 
     Examples
     --------
@@ -177,11 +188,23 @@ class Space(Strict):
     steps: Quantity | None = None
     tokens: Quantity | None = None
     tokens_per_step: float | None = Field(default=None, gt=0)
+    unique_tokens: UniqueTokens | None = None
+    compute: Compute | None = None
 
     @field_validator("bases", "decay_shape", mode="before")
     @classmethod
     def _one_is_a_list(cls, given: Any) -> Any:
         return (given,) if isinstance(given, str) else given
+
+    @field_validator(*RESOURCES, mode="before")
+    @classmethod
+    def _as_in_a_study(cls, given: Any, info: Any) -> Any:
+        if given is None or isinstance(given, UniqueTokens | Compute):
+            return given
+        try:
+            return RESOURCES[info.field_name](given)
+        except StudyError as error:
+            raise ValueError("; ".join(str(problem) for problem in error.problems)) from None
 
     @field_validator(*LIMITS, mode="after")
     @classmethod

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,19 +10,30 @@ from numpy.typing import NDArray
 from bayes_cpt.checks import suggestion
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.named_base import named_base
-from bayes_cpt.decisions.objective import Objective
+from bayes_cpt.decisions.objective import (
+    Constraint,
+    Objective,
+    ScoreConstraint,
+)
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.combination import Combination
 from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.decisions.search.layout import Spread
 from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.forecast.scores.link import ScoreFit, ScoreLink
+from bayes_cpt.forecast.scores.pairs import pairs_of
 from bayes_cpt.forecast.third_sets.weights import ThirdSet, third_names
+from bayes_cpt.study.resources.limited import unknown_resource
+from bayes_cpt.study.resources.repeats import check_same_steps
+from bayes_cpt.study.resources.resources import Resources
 from bayes_cpt.study.runs import Base
 
 type Floats = NDArray[np.floating]
 
 OWN = "own"
+# Sets the draws of links and of single evaluations apart from all else that is drawn.
+SCORE_SEED = 11
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,21 +44,31 @@ class Valuation:
     ----------
     model : FinalLosses
     objective : Objective
-    tokens_per_step : float or None
+    resources : Resources
+        What is known of the tokens and the cost of steps.
     reference : Base or None
         What changes and rises are counted from; None for each configuration's own base.
     thirds : dict of str to ThirdSet
         Third validation sets of the study that the objective names.
+    links : dict of str to ScoreLink
+        Of benchmarks whose scores are told or constrained, in the draws of the model.
     """
 
     model: FinalLosses
     objective: Objective
-    tokens_per_step: float | None
+    resources: Resources
     reference: Base | None
     thirds: dict[str, ThirdSet] = field(default_factory=dict)
+    links: dict[str, ScoreLink] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, model: FinalLosses, objective: Objective, space: SearchSpace) -> Self:
+    def of(
+        cls,
+        model: FinalLosses,
+        objective: Objective,
+        space: SearchSpace,
+        scores: ScoreFit | None = None,
+    ) -> Self:
         """Return the objective on a fit and a space.
 
         Parameters
@@ -56,25 +77,37 @@ class Valuation:
         objective : Objective
         space : SearchSpace
             Gives the reference base, where the objective names none, and the tokens per step.
+        scores : ScoreFit, optional
+            Links of benchmarks, which score constraints need.
 
         Raises
         ------
         SpecError
-            If the objective names a validation set or a base that there is not, or prices tokens that
+            If the objective names a validation set or a base that there is not, or prices or limits what
             cannot be counted.
         """
+        if model.sample.frame.spec.law.repeated_tokens:
+            check_same_steps(model.sample.frame.reference.unique_steps, space.resources)
         reference = _reference(model, objective, space)
+        links = _links(objective, scores, model.draws)
         thirds = {
             name: model.third(name)
-            for name in objective.named
+            for name in dict.fromkeys(
+                [*objective.named, *(own.pairs.domain for own in links.values())]
+            )
             if name not in objective.mixtures and name in third_names(model.study)
         }
-        valuation = cls(model, objective, space.tokens_per_step, reference, thirds)
+        valuation = cls(model, objective, space.resources, reference, thirds, links)
         bases = space.bases if reference is None else (*space.bases, reference)
         for combination in (valuation.combination, *valuation.constrained):
             # Bases that were not measured on a third set are told at once.
             combination.offset(bases)
-        objective.cost(1.0, space.tokens_per_step)
+        objective.cost(1.0, space.resources)
+        known = space.resources.told(1.0, 0.0)
+        unknown = [own.name for own in objective.limits.given if own.name not in known]
+        if unknown:
+            place = f"objective {objective.name}, table limits"
+            raise SpecError([unknown_resource(place, name) for name in unknown])
         return valuation
 
     @cached_property
@@ -87,9 +120,12 @@ class Valuation:
     @cached_property
     def constrained(self) -> tuple[Combination, ...]:
         """The loss that each constraint is about."""
+        domains = [own.domain for own in self.objective.constraints]
+        scored = [self.links[own.benchmark] for own in self.objective.score_constraints]
+        domains += [own.pairs.domain for own in scored]
         return tuple(
-            Combination.of({own.domain: 1.0}, self.objective, self.thirds, self.model)
-            for own in self.objective.constraints
+            Combination.of({domain: 1.0}, self.objective, self.thirds, self.model)
+            for domain in domains
         )
 
     @property
@@ -183,7 +219,7 @@ class Valuation:
         losses : ndarray, shape (domains, candidates, draws)
         """
         steps = candidates.schedules.steps
-        cost = self.objective.cost(steps, self.tokens_per_step)[:, None].astype(losses.dtype)
+        cost = self.objective.cost(steps, self.resources)[:, None].astype(losses.dtype)
         return np.asarray(self.combination.of_candidates(candidates, losses) + cost)
 
     def changes(self, candidates: Candidates, losses: Floats) -> Floats:
@@ -238,26 +274,69 @@ class Valuation:
         spread : Spread or None
             What moves losses about the law's; not needed without constraints.
         """
-        constraints = self.objective.constraints
+        constraints = self.objective.chances
         breaches = np.empty((len(constraints), len(candidates)))
         for index, (constraint, own) in enumerate(zip(constraints, self.constrained, strict=True)):
-            margin = own.of_candidates(candidates, losses)
-            if constraint.rise is not None:
-                margin = margin - self.before(own, candidates).astype(margin.dtype)
             if spread is None:
                 raise ValueError("constraints need the spread of the losses")
-            about = spread
-            if constraint.rise is not None:
-                about = spread.against(self.start_level(candidates))
+            before, threshold, counted = self._threshold(constraint, own, candidates)
+            margin = own.of_candidates(candidates, losses)
+            if before is not None:
+                margin = margin - before.astype(margin.dtype)
+            about = spread.against(self.start_level(candidates)) if counted else spread
             sizes = own.sizes(candidates, about, single_run=constraint.kind == "new_run").T
-            threshold = constraint.limit if constraint.rise is None else constraint.rise
-            breaches[index] = 1.0 - risk.probability_below(margin.T, threshold or 0.0, sizes)
+            breaches[index] = 1.0 - risk.probability_below(margin.T, threshold, sizes)
         return breaches
+
+    def told(self, candidates: Candidates) -> dict[str, Floats]:
+        """Return epochs and costs of candidates where they are known, by name, shape (candidates,).
+
+        Parameters
+        ----------
+        candidates : Candidates
+        """
+        steps = candidates.schedules.steps
+        return {**self.resources.told(steps, candidates.replay)}
+
+    def overrun(self, candidates: Candidates) -> Floats:
+        """Return by what share candidates exceed a limit, shape (candidates,); 0 or below keeps them all.
+
+        Parameters
+        ----------
+        candidates : Candidates
+        """
+        taken = self.told(candidates)
+        found = np.full(len(candidates), -np.inf)
+        for limit in self.objective.limits.given:
+            found = np.maximum(found, taken[limit.name] / limit.most - 1.0)
+        return found
+
+    def _threshold(
+        self, constraint: Constraint | ScoreConstraint, own: Combination, candidates: Candidates
+    ) -> tuple[Floats | None, float, bool]:
+        """Return what a loss is counted from, its threshold then, and whether a base gives it."""
+        if isinstance(constraint, Constraint):
+            if constraint.rise is None:
+                return None, constraint.limit or 0.0, False
+            return self.before(own, candidates), constraint.rise, True
+        # A score that ends below another goes with a loss that ends above the other's.
+        link = self.links[constraint.benchmark]
+        wanted: Any = constraint.least
+        if constraint.fall is not None:
+            wanted = link.scores(self.before(own, candidates)) - constraint.fall
+        if constraint.kind == "new_run":
+            wanted = wanted - link.scatter * self._evaluations
+        return link.losses(np.asarray(wanted)), 0.0, constraint.fall is not None
+
+    @cached_property
+    def _evaluations(self) -> Floats:
+        """Standard normal draws of how a single evaluation of a benchmark comes out, shape (draws,)."""
+        return np.random.default_rng(SCORE_SEED).standard_normal(self.model.draws)
 
     @property
     def allowed(self) -> Floats:
         """How probably each constraint may be broken, shape (constraints,)."""
-        return np.array([constraint.probability for constraint in self.objective.constraints])
+        return np.array([constraint.probability for constraint in self.objective.chances])
 
     def of_run(self, name: str) -> float:
         """Return the value of a run of the study at its last step, as `values` counts.
@@ -297,7 +376,18 @@ class Valuation:
             )
             for own, weight in self.objective.weights.items()
         ]
-        return float(sum(values) + self.objective.cost(last, self.tokens_per_step))
+        return float(sum(values) + self.objective.cost(last, self.resources))
+
+
+def _links(objective: Objective, scores: ScoreFit | None, draws: int) -> dict[str, ScoreLink]:
+    """Return the links of all benchmarks in as many draws; those that are constrained must be there."""
+    known = {} if scores is None else scores.links
+    for own in objective.score_constraints:
+        pairs_of([link.pairs for link in known.values()], own.benchmark)
+    return {
+        name: link.resampled(draws, SCORE_SEED + place)
+        for place, (name, link) in enumerate(known.items())
+    }
 
 
 def _reference(model: FinalLosses, objective: Objective, space: SearchSpace) -> Base | None:

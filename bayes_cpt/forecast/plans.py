@@ -1,5 +1,6 @@
 """Plans: which runs to predict, from which bases, and at which steps."""
 
+import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -7,13 +8,14 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.model.bases.unknown_base import check_base
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.readers.tables import check_separator
+from bayes_cpt.study.resources.repeats import check_same_data
 from bayes_cpt.study.study import Run, Study
 
 if TYPE_CHECKING:
@@ -150,6 +152,8 @@ def prepare(
     else:
         chosen = [target.run(name) for name in runs]
     check_base(posterior.study, target, chosen)
+    if posterior.frame.spec.law.repeated_tokens:
+        check_same_data(posterior.study, target)
     asked = _wanted_steps(domains, sets, chosen, at)
     steps = _law_steps(target, posterior.frame.domains, sets, asked) if sets else asked
     return Prepared(target, tuple(chosen), steps, asked)
@@ -286,7 +290,10 @@ def with_base_losses(study: Study, domains: Iterable[str], plan: Study) -> Study
     if not rows:
         return plan
     losses = pd.concat([plan.losses, pd.DataFrame(rows)], ignore_index=True)
-    return replace(plan, losses=losses)
+    with warnings.catch_warnings():
+        # What is suspicious in the plan was said when it was made.
+        warnings.simplefilter("ignore", StudyWarning)
+        return replace(plan, losses=losses)
 
 
 def _law_steps(

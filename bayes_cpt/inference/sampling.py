@@ -41,7 +41,7 @@ class Effort:
 
 EFFORTS = (Effort(300, 3000, 0.9), Effort(600, 3000, 0.97), Effort(1500, 4000, 0.995))
 # Where next to nothing is known of PT the posterior has narrow corners that only small steps go into: with
-# others, 0.995 included, there is a divergence now and then, and the time is lost.
+# larger ones, those of 0.995 included, there is a divergence now and then, and the time is lost.
 CAREFUL_EFFORTS = (Effort(2000, 4000, 0.998), Effort(3000, 6000, 0.9995))
 # Draws per chain after which the diagnostics are looked at first, and from then on. What is decided there
 # depends on the draws alone, so that a seed gives the same posterior however fast the machine is.

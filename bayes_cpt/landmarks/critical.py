@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.landmarks.hidden import PRETRAINING_TERMS, at_limit
+from bayes_cpt.landmarks.hidden import PRETRAINING_TERMS, at_limit, on_new_data
 from bayes_cpt.landmarks.trials import LawSample, Trial
 from bayes_cpt.laws.law import gather
 from bayes_cpt.laws.phase_areas import transfer_state
@@ -204,7 +204,7 @@ def _limit(sample: LawSample, replay: float) -> tuple[Floats, Floats]:
     trial = Trial(step, step, replay, (None,) * len(sample.frame.domains))
     points, _ = sample.points([trial], [[1]])
     limit = at_limit(points)
-    gathered = gather(limit, sample.coefficients, np)
+    gathered = on_new_data(gather(limit, sample.coefficients, np))
     terms = [term for term in sample.frame.law.terms if term.name not in PRETRAINING_TERMS]
     # The general validation set comes first.
     rise = np.asarray(sum(term.loss(limit, gathered, np) for term in terms))

@@ -1,6 +1,6 @@
 """Hidden curves: where a run would be had it never left the general data, or had the shift arrived."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 type Floats = NDArray[np.float64]
 
 DRAWS = 500
+# Steps are finite, so that a law can divide them by data without end.
+ENDLESS = {"forward_cpt": np.inf, "cpt_steps": 1e300}
 # Terms that a run on general data has too.
 PRETRAINING_TERMS = ("power", "annealing", "peak", "size")
 
@@ -59,6 +61,8 @@ def _hidden(law: Law, curves: Curves, coefficients: dict[str, Floats]) -> dict[s
 
     def loss(where: Points, names: list[str]) -> Floats:
         gathered = gather(where, coefficients, np)
+        if where is limit:
+            gathered = on_new_data(gathered)
         terms = [term for term in law.terms if term.name in names]
         return np.asarray(sum(term.loss(where, gathered, np) for term in terms))
 
@@ -77,6 +81,8 @@ def _hidden(law: Law, curves: Curves, coefficients: dict[str, Floats]) -> dict[s
 def at_limit(points: Points) -> Points:
     """Return points after endless CPT: what the transfer adds to the loss has reached its limit.
 
+    With `on_new_data`, for a law that discounts repeated tokens.
+
     Parameters
     ----------
     points : Points
@@ -84,10 +90,23 @@ def at_limit(points: Points) -> Points:
     """
 
     def endless(name: str, values: np.ndarray) -> np.ndarray:
-        grows = name in ("forward_cpt", "cpt_steps")
-        return np.full_like(values, np.inf) if grows else values
+        return np.full_like(values, ENDLESS[name]) if name in ENDLESS else values
 
     return points.map(endless)
+
+
+def on_new_data(gathered: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Return coefficients of points for target data that never repeat.
+
+    Parameters
+    ----------
+    gathered : mapping
+        From `bayes_cpt.laws.law.gather`.
+    """
+    endless = {
+        name: np.full_like(own, np.inf) for name, own in gathered.items() if name == "U_steps"
+    }
+    return {**gathered, **endless}
 
 
 def _on_general_data(points: Points) -> Points:

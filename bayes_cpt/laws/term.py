@@ -52,6 +52,8 @@ class Reference:
         Typical length of a CPT run, steps. Time scales are sampled as shares of it.
     model_size : float
         Geometric mean of the model sizes, millions of parameters; 1 where the law has no size.
+    unique_steps : float
+        Steps on target data alone that go through them once; 1 where the law does not discount repeats.
     """
 
     learning_rate: float
@@ -59,6 +61,7 @@ class Reference:
     forward_cpt: float
     steps: float
     model_size: float = 1.0
+    unique_steps: float = 1.0
 
 
 class Term(Protocol):

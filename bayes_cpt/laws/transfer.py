@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayes_cpt.laws.pretraining import power_gain
+from bayes_cpt.laws.repeats import effective_share
 from bayes_cpt.laws.term import (
     Parameter,
     Reference,
@@ -47,6 +48,8 @@ class Shift:
     relative : bool
         Whether the size of the change is sampled as a share of the loss at the reference: no prior then
         expects a validation set of a low loss to fall below 0.
+    repeated_tokens : bool
+        Whether the forward area counts repeated target tokens for less (`effective_share`).
     unknown_base : bool
         Whether S1_pt is a parameter (see `Power`). What more of it gains, which few runs tell from the
         shift, is then sampled as a part of the change.
@@ -59,6 +62,7 @@ class Shift:
     unknown_base: bool = False
     exponential: bool = False
     relative: bool = False
+    repeated_tokens: bool = False
     name: str = "shift"
 
     def chosen(self, factor: str) -> list[int]:
@@ -83,6 +87,10 @@ class Shift:
         found = size | {
             "shift_rate": Parameter("E times the reference CPT forward area"),
         }
+        if self.repeated_tokens:
+            found["repeat_constant"] = Parameter(
+                "R*, epochs beyond the first after which a repeated token is worth 1/e of a new one"
+            )
         if not self.exponential:
             found["shift_exponent"] = Parameter("beta, exponent of the shift")
         if self.chosen("exponential"):
@@ -108,7 +116,7 @@ class Shift:
         return found
 
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
-        """Return B, E, beta and omega, and a, c, delta, b, gamma where they are free (else 0)."""
+        """Return B, E, beta, omega and R_star, and a, c, delta, b, gamma where they are free (else 0)."""
         rate = parameters["shift_rate"]
         shape = {} if self.exponential else {"beta": parameters["shift_exponent"]}
         progress = self.progress(rate, 1.0, shape, xp)
@@ -125,6 +133,9 @@ class Shift:
         found |= self._replay_coefficients(parameters, xp)
         if self.replay_rate:
             found["omega"] = parameters["replay_rate"]
+        if self.repeated_tokens:
+            constant = parameters["repeat_constant"]
+            found |= {"R_star": constant, "U_steps": reference.unique_steps + 0.0 * constant}
         return found
 
     def _replay_coefficients(self, parameters: Values, xp: Any) -> dict[str, Any]:
@@ -211,7 +222,26 @@ class Shift:
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
         """Return the shift, 0 at the transfer and wherever no target data are trained on."""
         limit, rate = self.scales(points.target_share, coefficients, xp)
-        return limit * self.progress(rate, points.forward_cpt, coefficients, xp)
+        return limit * self.progress(
+            rate, self.forward_area(points, coefficients, xp), coefficients, xp
+        )
+
+    def forward_area(self, points: Any, coefficients: Values, xp: Any) -> Any:
+        """Return the forward area that the shift has seen, repeated target tokens discounted, LR·steps.
+
+        Parameters
+        ----------
+        points : Points
+        coefficients : mapping
+            R_star and U_steps, the steps on target data alone that go through them once, where repeated
+            tokens are discounted.
+        xp : module
+            `numpy` or `pytensor.tensor`.
+        """
+        if "R_star" not in coefficients:
+            return points.forward_cpt
+        epochs = points.cpt_steps * points.target_share / coefficients["U_steps"]
+        return points.forward_cpt * effective_share(epochs - 1.0, coefficients["R_star"], xp)
 
 
 def shift_size(parameters: Values) -> Any:

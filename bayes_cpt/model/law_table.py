@@ -61,6 +61,9 @@ class LawTable(Strict):
         ``power``, as printed, or ``exponential``, without beta.
     shift_share : bool
         Whether the size of the shift is sampled as a share of the reference loss, not in nats.
+    repeated_tokens : bool
+        Whether target tokens seen before count for less in the shift; the study then says its unique tokens
+        (docs/data-and-cost.md).
     model_size : bool
         Whether the size of the model is a part of the law; runs then say theirs (docs/sizes.md).
     unknown_base : bool
@@ -82,6 +85,7 @@ class LawTable(Strict):
     shift_power: float = Field(default=1.0, ge=0, le=2)
     shift_saturation: Literal["power", "exponential"] = "power"
     shift_share: bool = False
+    repeated_tokens: bool = False
     model_size: bool = False
     unknown_base: bool = False
 
@@ -115,6 +119,14 @@ class LawTable(Strict):
     def _adaptation_goes_with_a_shift(self) -> Self:
         if "adaptation" in self.terms and "shift" not in self.terms:
             raise ValueError("the term adaptation is a share of the shift; name shift too")
+        return self
+
+    @model_validator(mode="after")
+    def _repeats_are_of_target_data(self) -> Self:
+        if self.repeated_tokens and "shift" not in self.terms:
+            raise ValueError(
+                "repeated_tokens discounts the forward area of the shift; name the term shift too"
+            )
         return self
 
     @property
@@ -157,6 +169,7 @@ class LawTable(Strict):
                 self.unknown_base,
                 self.shift_saturation == "exponential",
                 self.shift_share,
+                self.repeated_tokens,
             ),
             "adaptation": Adaptation(shift_signs(roles)),
         }

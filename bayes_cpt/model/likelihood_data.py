@@ -25,8 +25,8 @@ def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
     ``loss`` (points,) is what was measured. The others say where: ``curve_...`` and ``base_...`` hold a row
     per curve, ``point_...`` a row per point, ``knot_...`` one per knot of the misfit (see
     `ResidualDesign`); ``curve_member`` has the places among the values of what is of the curve's size;
-    ``reference`` holds the reference learning rate, forward areas and steps, and middle and half-width of
-    the intervals of the momenta and of the forward powers.
+    ``reference`` holds the reference learning rate, forward areas, steps and unique steps, and middle
+    and half-width of the intervals of the momenta and of the forward powers.
     """
     frame, design = setup.frame, setup.design
     points, bases = setup.curves.points, setup.curves.bases
@@ -41,6 +41,7 @@ def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
                 reference.forward_pt,
                 reference.forward_cpt,
                 reference.steps,
+                reference.unique_steps,
                 levels.middle,
                 levels.half_width,
                 powers.middle,

@@ -22,6 +22,7 @@ from bayes_cpt.laws.phase_areas import (
 from bayes_cpt.laws.term import Reference
 from bayes_cpt.model.law_table import LawTable
 from bayes_cpt.model.sizes import fitted_sizes, log_sizes, members
+from bayes_cpt.study.resources.repeats import unique_steps
 from bayes_cpt.study.study import Run, Study
 
 type Floats = NDArray[np.float64]
@@ -198,6 +199,7 @@ def reference_of(study: Study, law: LawTable | None = None) -> Reference:
         forward_cpt=float(np.median(forward_cpt)) if cpt else float(np.median(forward)),
         steps=float(np.median([run.schedule.steps for run in (cpt or study.pretraining_runs)])),
         model_size=float(np.exp(np.mean(np.log(sizes)))) if sizes else 1.0,
+        unique_steps=unique_steps(study) if law and law.repeated_tokens else 1.0,
     )
 
 

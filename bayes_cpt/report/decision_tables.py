@@ -32,10 +32,14 @@ def contender_table(decision: "Decision", interval: float = 0.9) -> "pd.DataFram
     Returns
     -------
     DataFrame
-        option; its configuration, ``base`` to ``steps``, learning rates raw; for each validation set its
-        median ``<set>`` with ``_lower``, ``_upper`` of what a new run would show, ``_change`` from the
+        option; its configuration, ``base`` to ``steps``, learning rates raw; ``general_epochs``,
+        ``target_epochs``, ``gpu_hours`` and ``money`` where study or space says what a step takes; for each
+        validation set its median ``<set>`` with ``_lower``, ``_upper`` of what a new run would show,
+        ``_change`` from the
         reference and ``_rises``, the probability that a new run ends above it, also for third sets that the
-        objective names; the ``objective`` with ``_lower``, ``_upper`` of the law's expected value;
+        objective names; for each benchmark whose scores were given the median ``<benchmark>`` of a single
+        evaluation of a new run, ``_lower``, ``_upper`` and ``_change``; the ``objective`` with
+        ``_lower``, ``_upper`` of the law's expected value;
         ``score`` of the risk measure; ``regret``
         expected; ``p_best`` among these; ``p_within`` the tolerance of the best in the space; ``breach_1``
         and so on, how probably each constraint is broken; ``outside`` what the runs covered.
@@ -45,6 +49,7 @@ def contender_table(decision: "Decision", interval: float = 0.9) -> "pd.DataFram
     contenders, valuation = decision.contenders, decision.valuation
     columns: dict[str, Any] = {"option": decision.names}
     columns |= configuration(contenders.candidates)
+    columns |= valuation.told(contenders.candidates)
     new_runs = contenders.new_runs(decision.trait.seed)
     changes, rises = contenders.changes(), contenders.probability_above(contenders.starts)
     for index, domain in enumerate(valuation.model.domains):
@@ -55,6 +60,11 @@ def contender_table(decision: "Decision", interval: float = 0.9) -> "pd.DataFram
         columns |= _banded(name, own.new_runs(decision.trait.seed), interval)
         columns[f"{name}_change"] = np.median(own.changes, axis=1)
         columns[f"{name}_rises"] = own.probability_of_rise()
+    scores = contenders.scores(valuation.model.domains, decision.trait.seed)
+    for name, (shown, before) in scores.items():
+        columns |= _banded(name, shown, interval)
+        repeats = shown.shape[-1] // before.shape[-1]
+        columns[f"{name}_change"] = np.median(shown - np.tile(before, repeats), axis=1)
     columns |= _banded("objective", contenders.values, interval)
     columns |= {
         "score": decision.search.scores[decision.rows],

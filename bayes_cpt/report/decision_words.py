@@ -11,6 +11,9 @@ from bayes_cpt.report.law_words import resting, rests_on
 from bayes_cpt.report.numbers import SURE, Estimate, between, fixed, listed, signed, with_error
 from bayes_cpt.report.paper.sentences import optimum_sentences
 from bayes_cpt.report.rendering import Words, render
+from bayes_cpt.study.resources.limited import RESOURCE_WORDS
+from bayes_cpt.study.resources.limits import epochs_words
+from bayes_cpt.study.resources.resources import MANY_EPOCHS, ROLES
 
 if TYPE_CHECKING:
     from bayes_cpt.decisions.decision import Decision
@@ -37,6 +40,8 @@ def words(decision: "Decision", interval: float = 0.9) -> Words:
             **_recommendation(decision),
             "mass": f"{100 * interval:g} %",
             "constraints": _constraints(decision),
+            "taken": _taken(decision),
+            "limits": _limits(decision),
             "keeping": decision.search.feasible.mean(),
             "base": _base(decision),
             "quantities": _quantities(decision, interval),
@@ -79,9 +84,25 @@ def _constraints(decision: "Decision") -> list[dict[str, Any]]:
             "kept": breach <= constraint.probability,
             "breach": float(breach),
         }
-        for constraint, breach in zip(
-            decision.valuation.objective.constraints, breaches, strict=True
-        )
+        for constraint, breach in zip(decision.valuation.objective.chances, breaches, strict=True)
+    ]
+
+
+def _taken(decision: "Decision") -> list[str]:
+    """Return what the run takes of data, time and money, where that is known."""
+    taken = decision.valuation.told(decision.contenders.candidates)
+    return [f"{quantity_text(float(own[0]))} {RESOURCE_WORDS[name]}" for name, own in taken.items()]
+
+
+def _limits(decision: "Decision") -> list[dict[str, Any]]:
+    taken = decision.valuation.told(decision.contenders.candidates)
+    return [
+        {
+            "text": str(own),
+            "kept": bool(taken[own.name][0] <= own.most),
+            "taken": quantity_text(float(taken[own.name][0])),
+        }
+        for own in decision.valuation.objective.limits.given
     ]
 
 
@@ -264,6 +285,12 @@ def _cautions(decision: "Decision") -> list[str]:
             f"Changes are counted from {valuation.reference.name}, the base with the lowest general loss"
         )
     cautions += [own.caution.removesuffix(".") for own in valuation.thirds.values() if own.misses]
+    taken = valuation.told(candidates)
+    cautions += [
+        _sentence(epochs_words(role, float(own[0])))
+        for role in ROLES
+        if (own := taken.get(f"{role}_epochs")) is not None and own[0] > MANY_EPOCHS
+    ]
     if rests := resting(valuation.model.study, continual=True):
         cautions.append(rests.removesuffix("."))
     return cautions

@@ -55,6 +55,8 @@ COEFFICIENTS = {
     "delta": "exponent of the replay factor h, saturating form: large is exponential",
     "b": "onset of the replay factor h, power form",
     "gamma": "exponent of the replay factor h, power form",
+    "R_star": "epochs beyond the first after which a repeated target token is worth 1/e of a new one",
+    "U_steps": "steps on target data alone that go through them once",
     "omega": "how replay speeds the shift up: 0 scales the curve, 1 only its limit",
     "D": "size of the early transient at replay 0, nats/token",
     "tau": "time of the early transient, steps",
@@ -93,6 +95,8 @@ def equation(frame: Frame) -> list[str]:
         lines = [line.replace("·(r_cpt/h)^omega", "") for line in lines]
     if _shift_area(frame):
         lines = [line.replace("·S1_cpt)^-beta", "·T_cpt)^-beta") for line in lines]
+    if law.repeated_tokens:
+        lines = [line.replace("_cpt)^-beta", "_cpt·w)^-beta") for line in lines]
     if law.unknown_base:
         lines = [line.replace("S1_pt", "S1_base") for line in lines]
     areas = _areas(frame)
@@ -122,6 +126,11 @@ def _areas(frame: Frame) -> list[str]:
         lines += _levels(frame)
         if law.unknown_base:
             lines.append(FOLDED)
+    if law.repeated_tokens:
+        lines.append("w = (1 + R_star·(1 - exp(-R/R_star)))/(1 + R)")
+        lines.append(
+            "R = t·r_cpt/U_steps - 1, epochs over target data beyond the first, not below 0"
+        )
     if law.peak_power or "peak" in law.terms:
         rate = f"{frame.reference.learning_rate:.3g}"
         lines.append(f"p = log(eta_peak/{rate}), eta_peak the highest LR of PT so far")

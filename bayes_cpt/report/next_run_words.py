@@ -60,7 +60,7 @@ def words(values: "RunValues", interval: float = 0.9) -> Words:
             "named": NAMED,
             "told": _told(values),
             "outside": values.outside[name],
-            "constrained": bool(values.valuation.objective.constraints),
+            "constrained": bool(values.valuation.objective.chances),
         },
     )
 

@@ -22,7 +22,8 @@ def describe(study: Study) -> dict[str, Any]:
         ``name``, ``description``, ``general``, ``target``, ``domains``, ``digest``, ``bases`` and
         ``runs`` (a list of dictionaries each), ``ranges`` (lowest and highest replay ratio, peak
         learning rate and steps of the CPT and of the PT runs, None where there is none) and
-        ``warnings``.
+        ``warnings``. Runs have ``general_epochs``, ``target_epochs``, ``gpu_hours`` and ``money`` where the
+        study says what it takes.
     """
     return {
         "name": study.name,
@@ -64,6 +65,7 @@ def _describe_run(study: Study, run: Run) -> dict[str, Any]:
         "warmup_steps": run.schedule.warmup_steps,
         "peak_learning_rate": run.schedule.peak,
         "final_learning_rate": run.schedule.final,
+        **study.resources.of_one(run),
         "interpolated_steps": run.schedule.interpolated_steps,
         "points": {domain: study.curve(run.name, domain)[0].size for domain in study.domains},
     }

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from bayes_cpt.checks import suggestion
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
+from bayes_cpt.study.resources.resources import Compute, Resources, UniqueTokens
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.segments import FloatArray
 from bayes_cpt.study.validation import Origin, examine
@@ -46,6 +47,10 @@ class Study:
         at step 0 is the base itself. Kept sorted by run, domain and step; do not change it.
     description : str
     tokens_per_step : float, optional
+    unique_tokens : UniqueTokens, optional
+        How many different tokens of general and of target data there are.
+    compute : Compute, optional
+        What a step costs.
     is_plan : bool
         A plan holds runs to predict: of its losses only those at step 0 are kept, and none is
         needed.
@@ -71,6 +76,8 @@ class Study:
     losses: "pd.DataFrame"
     description: str = ""
     tokens_per_step: float | None = None
+    unique_tokens: UniqueTokens | None = None
+    compute: Compute | None = None
     is_plan: bool = False
     origin: Origin = field(default=Origin(), repr=False)
     warnings: tuple[Problem, ...] = field(default=(), init=False, repr=False)
@@ -83,6 +90,7 @@ class Study:
             general=self.general,
             target=self.target,
             tokens_per_step=self.tokens_per_step,
+            unique_tokens=self.unique_tokens,
             bases=self.bases,
             runs=self.runs,
             losses=self.losses,
@@ -112,6 +120,11 @@ class Study:
     def continual_runs(self) -> tuple[Run, ...]:
         """The CPT runs, in the order of the study."""
         return tuple(run for run in self.runs if run.phase == "cpt")
+
+    @property
+    def resources(self) -> Resources:
+        """What is known of the tokens and the cost of steps."""
+        return Resources(self.tokens_per_step, self.unique_tokens, self.compute)
 
     def run(self, name: str) -> Run:
         """Return the run of that name.
@@ -332,8 +345,8 @@ class Study:
     def digest(self) -> str:
         """Return the SHA-256 of what a fit depends on, as hexadecimal digits.
 
-        Runs, bases, losses and the two validation sets count, in whatever order; the study's name,
-        its description and the files it came from do not.
+        Runs, bases, losses, tokens and the two validation sets count, in whatever order; the study's
+        name, its description, what a step costs and the files it came from do not.
         """
         losses = self.losses.sort_values(["run", "domain", "step"], kind="stable")
         content = {
@@ -342,6 +355,7 @@ class Study:
             "tokens_per_step": self.tokens_per_step and float(self.tokens_per_step),
             "bases": sorted(repr(base) for base in self.bases),
             "runs": sorted(repr(run) for run in self.runs),
+            **({"unique_tokens": repr(self.unique_tokens)} if self.unique_tokens else {}),
             "curves": list(map(list, zip(losses["run"], losses["domain"], strict=True))),
         }
         digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())

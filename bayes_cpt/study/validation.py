@@ -11,6 +11,8 @@ import numpy as np
 from bayes_cpt.checks import Check, suggestion
 from bayes_cpt.errors import Problem
 from bayes_cpt.study.plausibility import note_base_losses, note_mix_ups
+from bayes_cpt.study.resources.limits import check_counted, note_epochs
+from bayes_cpt.study.resources.resources import UniqueTokens
 from bayes_cpt.study.tables import LOSS_COLUMNS, TableCheck
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ def examine(
     general: object,
     target: object,
     tokens_per_step: object,
+    unique_tokens: UniqueTokens | None = None,
     bases: "Sequence[Base]",
     runs: "Sequence[Run]",
     losses: "pd.DataFrame",
@@ -64,7 +67,7 @@ def examine(
 
     Parameters
     ----------
-    name, general, target, tokens_per_step, bases, runs, losses, is_plan, origin
+    name, general, target, tokens_per_step, unique_tokens, bases, runs, losses, is_plan, origin
         As in `Study`.
     malformed : collection of str
         Names of runs and bases that could not be built: no second problem is made of them.
@@ -77,6 +80,9 @@ def examine(
     cautions = Check()
     _check_settings(check, name, general, target, tokens_per_step, runs)
     _check_runs(check, bases, runs, is_plan, malformed)
+    if not malformed:
+        check_counted(check, tokens_per_step, unique_tokens, runs)
+    note_epochs(cautions, tokens_per_step, unique_tokens, runs, origin.settings)
     _note_interpolation(cautions, runs, origin)
     check.problems = [problem.within(origin.settings) for problem in check.problems]
     if not losses.index.is_unique:

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -89,6 +90,8 @@ def settings_text(study: Study) -> str:
         "target": study.target,
         "description": study.description or None,
         "tokens_per_step": study.tokens_per_step,
+        "unique_tokens": study.unique_tokens and asdict(study.unique_tokens),
+        "compute": study.compute and asdict(study.compute),
     }
     lines = _table_lines(["study"], top)
     for base in study.bases:
@@ -169,12 +172,16 @@ def toml_key(name: str) -> str:
 
 
 def toml_value(value: Any) -> str:
-    """Return a text, number or truth value as TOML writes it.
+    """Return a text, number, truth value or table of them as TOML writes it.
 
     Parameters
     ----------
-    value : str, int, float or bool
+    value : str, int, float, bool or dict
+        Of a dictionary, keys without a value are left out.
     """
+    if isinstance(value, dict):
+        pairs = [f"{key} = {toml_value(own)}" for key, own in value.items() if own is not None]
+        return f"{{ {', '.join(pairs)} }}"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

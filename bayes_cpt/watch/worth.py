@@ -143,7 +143,7 @@ def worth(
 
     def combined(losses: Floats, step: int) -> Floats:
         own = [i for i, row in enumerate(rows) if row.step == step]
-        cost = objective.cost(step, plan.tokens_per_step)
+        cost = objective.cost(step, plan.resources)
         return np.asarray(losses[:, own] @ weights[of_row[own]] + cost)
 
     planned = drawn(run)
@@ -156,7 +156,7 @@ def worth(
     }
     if set(points[now]) >= set(domains):
         loss = weights @ np.array([points[now][domain] for domain in domains])
-        gains[STOP] = (now, end - loss - objective.cost(now, plan.tokens_per_step))
+        gains[STOP] = (now, end - loss - objective.cost(now, plan.resources))
     found = [
         _rest(name, last, *_given(gain, planned[:, seen], measured), interval)
         for name, (last, gain) in gains.items()

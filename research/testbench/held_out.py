@@ -23,6 +23,7 @@ from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.readers.folder import read_study
 from bayes_cpt.validate.folds import Fold, Question, leave_run_out, other_study
 from bayes_cpt.validate.held_out import (
+    FINAL_LOSS_ANSWERS,
     OURS,
     PAPER,
     Answer,
@@ -49,7 +50,11 @@ def knows_bases(fold: Fold) -> bool:
 
 
 INDEPENDENT = "independent"
-METHODS: dict[str, Method] = {PAPER: paper_answer, INDEPENDENT: independent_answer}
+METHODS: dict[str, Method] = {
+    PAPER: paper_answer,
+    INDEPENDENT: independent_answer,
+    **FINAL_LOSS_ANSWERS,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -62,7 +67,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--fit-runs", help="fit these runs of the study, predict its others")
     parser.add_argument("--model", default="cpt-replay", help="of the package's own method")
     known = [*METHODS, OURS]
-    parser.add_argument("--methods", default=",".join(known), help="default: %(default)s")
+    default = ",".join(name for name in known if name not in FINAL_LOSS_ANSWERS)
+    parser.add_argument(
+        "--methods", default=default, help=f"of {', '.join(known)}; default: %(default)s"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, help="folder for CSV tables and figures")

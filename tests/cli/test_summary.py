@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from command_line import Call
-from synthetic import lab
+from synthetic import lab_for
 
 from bayes_cpt.forecast.derived import MEANINGS
 from bayes_cpt.model.priors.draws import draw_priors
@@ -154,7 +154,7 @@ def test_a_bad_plan_leaves_no_table(call: Call, fit_file: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize("model", shipped_models())
 def test_every_quantity_of_every_model_has_its_line(model: str) -> None:
-    study = lab().subset(["pt_trunk", "r25_cos"])
+    study = lab_for(model).subset(["pt_trunk", "r25_cos"])
     frame = build_setup(read_spec(model), study).frame
     parameters = draw_priors(frame, 3, seed=0)
     assert all(meaning(frame, name) for name in parameters)

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from bayes_cpt.decisions.objective import PRESETS, Constraint, Objective, read_objective
 from bayes_cpt.errors import SpecError
+from bayes_cpt.study.resources.resources import Compute, Resources
 
 DOMAINS = ("prose", "kernel")
 TEXT = """
@@ -67,11 +68,23 @@ def test_constraints_are_read_aloud(objective: Objective) -> None:
 
 
 def test_costs_are_in_nats(objective: Objective) -> None:
-    np.testing.assert_allclose(objective.cost([0, 500, 4000], None), [0.0, 0.001, 0.008])
+    np.testing.assert_allclose(objective.cost([0, 500, 4000], Resources()), [0.0, 0.001, 0.008])
     priced = Objective(weights={"target": 1}, cost_per_billion_tokens=0.5, cost_per_1000_steps=0.1)
-    np.testing.assert_allclose(priced.cost([2000], 4e6), [0.2 + 0.5 * 8.0])
+    np.testing.assert_allclose(priced.cost([2000], Resources(4e6)), [0.2 + 0.5 * 8.0])
     with pytest.raises(SpecError, match=r"tokens have a price.*Add tokens_per_step"):
-        priced.cost([2000], None)
+        priced.cost([2000], Resources())
+
+
+def test_gpu_time_and_money_have_a_price() -> None:
+    priced = Objective(weights={"target": 1}, cost_per_1000_gpu_hours=0.5, cost_per_1000_spent=0.25)
+    known = Resources(compute=Compute(seconds_per_step=1.8, gpus=2000, price=4.0))
+    # 1000 steps take 1000 GPU-hours, and these 4000 of money.
+    np.testing.assert_allclose(priced.cost([1000, 2000], known), [1.5, 3.0])
+    with pytest.raises(SpecError, match=r"GPU-hours.*Add compute = \{ seconds_per_step"):
+        priced.cost([1000], Resources())
+    unpriced = Resources(compute=Compute(seconds_per_step=1.8))
+    with pytest.raises(SpecError, match=r"of money.*price = "):
+        priced.cost([1000], unpriced)
 
 
 @given(st.floats(0, 10), st.floats(1e-3, 10), st.floats(0.1, 100))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from open_weights import open_study
 from scipy.special import expit, log_expit
 from scipy.stats import multivariate_normal, norm
+from synthetic import lab_for
 
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.inference.density import Density, ModelError, density_of
@@ -101,7 +102,7 @@ def density_at(density: Density, position: Floats) -> tuple[float, Floats]:
 
 
 def bundled(model: str = "cpt-replay") -> Setup:
-    study = read_study(bundled_study())
+    study = lab_for(model)
     spec = read_spec(model)
     if not spec.law.uses_replay:
         study = study.subset([run.name for run in study.runs if not run.replay])

@@ -16,6 +16,7 @@ MODELS = (
     "cpt",
     "cpt-replay",
     "cpt-replay-printed",
+    "cpt-replay-repeats",
     "cpt-replay-sizes",
     "pretrain",
     "pretrain-sizes",

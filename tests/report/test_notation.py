@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from synthetic import lab
+from synthetic import lab_for
 
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec, shipped_models
@@ -25,7 +25,7 @@ from bayes_cpt.report.paper.notation import (
 @pytest.mark.parametrize("model", shipped_models())
 def test_the_law_of_every_model_is_printed_whole(model: str) -> None:
     runs = ["pt_trunk", "r25_cos"]
-    frame = build_setup(read_spec(model), lab().subset(runs)).frame
+    frame = build_setup(read_spec(model), lab_for(model).subset(runs)).frame
     lines = equation(frame)
     found = statements(lines)
     assert len(found) == sum(" = " in line for line in lines)

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from conjugate import NormalMean
 from scipy.stats import kstest
-from synthetic import lab
+from synthetic import lab, lab_for
 
 from bayes_cpt.inference.sampling import CHAINS, Diagnostics, Sample
 from bayes_cpt.inference.whitening import SamplingError
@@ -118,7 +118,7 @@ def test_processes_give_the_same_ranks() -> None:
 
 def replicates(model: str = "cpt-replay") -> ModelReplicates:
     spec = read_spec(model)
-    design = design_study(lab(), spec, points=4)
+    design = design_study(lab_for(model), spec, points=4)
     return ModelReplicates(spec, with_runs(design, [held_out_run(design)]), (HELD_OUT,))
 
 

@@ -90,7 +90,7 @@ class RunValues(Drawn):
             Of a run that could come next.
         """
         cost = self.affordable.cost(self.affordable.plan.run(name))
-        return float(self.valuation.objective.cost(cost, self.valuation.tokens_per_step))
+        return float(self.valuation.objective.cost(cost, self.valuation.resources))
 
     def hurdle(self, name: str) -> float:
         """Return what a run must be worth to pay: its price, or what its cost would bring elsewhere.

@@ -1,5 +1,6 @@
 """Configurations of CPT runs as plain arrays, each of which can become a run of the study format."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -8,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.errors import StudyWarning
 from bayes_cpt.laws.numerics.schedule_batch import DECAYS, ScheduleBatch
 from bayes_cpt.model.misfit.discrepancy import Configuration
 from bayes_cpt.study.runs import Base, Run
@@ -183,6 +185,12 @@ class Candidates:
         names : sequence of str
             Of the runs.
         """
+        # What a run takes of its data is told of the configuration, not of the names it has here.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", StudyWarning)
+            return self._plan(study, rows, names)
+
+    def _plan(self, study: Study, rows: Sequence[int], names: Sequence[str]) -> Study:
         import pandas as pd
 
         used = sorted({int(self.base[row]) for row in rows})
@@ -195,5 +203,7 @@ class Candidates:
             runs=tuple(self.run(row, name) for row, name in zip(rows, names, strict=True)),
             losses=pd.DataFrame(columns=["run", "step", "domain", "loss"]),
             tokens_per_step=study.tokens_per_step,
+            unique_tokens=study.unique_tokens,
+            compute=study.compute,
             is_plan=True,
         )

@@ -58,7 +58,7 @@ class Search:
     breaches : ndarray, shape (constraints, candidates)
         How probably each constraint is broken.
     excess : ndarray, shape (candidates,)
-        By how much that exceeds what is allowed, at most; 0 or below is feasible.
+        By how much that, or what a run takes, exceeds what is allowed, at most; 0 or below is feasible.
     best : ndarray, shape (draws,)
         The lowest value of each draw over the feasible candidates (over all where none is): of the law's
         losses with what the law misses.
@@ -189,12 +189,13 @@ def _look(valuation: Valuation, candidates: Candidates, trait: Trait) -> Search:
 def _examine(valuation: Valuation, candidates: Candidates, trait: Trait, block: Block) -> _Part:
     measure = trait.measure
     plain = measure.name == "expected" or measure.name in RiskMeasure.RELATIVE
-    needs_spread = bool(valuation.objective.constraints) or not plain
+    needs_spread = bool(valuation.objective.chances) or not plain
     spread = block.spread() if needs_spread else None
     values = valuation.changes(candidates, block.losses)
     whole = valuation.moved(candidates, values, block.missed())
     breaches = valuation.breaches(candidates, block.losses, spread)
     excess = (breaches - valuation.allowed[:, None]).max(axis=0, initial=-np.inf)
+    excess = np.maximum(excess, valuation.overrun(candidates))
     means = values.mean(axis=1)
     scores = means
     if spread is not None and not plain:

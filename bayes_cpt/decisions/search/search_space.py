@@ -14,6 +14,7 @@ from bayes_cpt.decisions.space import LIMITS, Quantity, Space
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.laws.numerics.schedule_batch import DECAYS, ScheduleBatch
 from bayes_cpt.model.bases.unknown_base import fitted_bases
+from bayes_cpt.study.resources.resources import Resources
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.segments import Segment
 from bayes_cpt.study.study import Study
@@ -49,7 +50,8 @@ class SearchSpace:
         By their names in `Space`, in a fixed order.
     shapes : tuple of str
         Shapes of the decay.
-    tokens_per_step : float or None
+    resources : Resources
+        What is known of the tokens and the cost of steps.
     notes : tuple of str
         What the user should know of it.
     """
@@ -57,7 +59,7 @@ class SearchSpace:
     bases: tuple[Base, ...]
     quantities: dict[str, Quantity]
     shapes: tuple[str, ...]
-    tokens_per_step: float | None
+    resources: Resources
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -71,8 +73,12 @@ class SearchSpace:
             cannot be varied, or tokens cannot be counted.
         """
         bases, notes = _bases(space, study)
-        tokens_per_step = space.tokens_per_step or study.tokens_per_step
-        if space.tokens is not None and tokens_per_step is None:
+        resources = Resources(
+            space.tokens_per_step or study.tokens_per_step,
+            space.unique_tokens or study.unique_tokens,
+            space.compute or study.compute,
+        )
+        if space.tokens is not None and resources.tokens_per_step is None:
             problem = "a budget in tokens needs to know how many a step takes"
             fix = "add tokens_per_step to the space or the study, or give steps"
             raise SpecError([Problem("space, key tokens", problem, fix)])
@@ -89,7 +95,7 @@ class SearchSpace:
         if space.loss_potential is not None:
             _annealed(bases[0], space.loss_potential.lowest)
         present = {name: own for name, own in quantities.items() if own is not None}
-        return cls(bases, present, space.decay_shape, tokens_per_step, tuple(notes))
+        return cls(bases, present, space.decay_shape, resources, tuple(notes))
 
     @property
     def ranges(self) -> tuple[str, ...]:
@@ -222,7 +228,7 @@ class SearchSpace:
             share = values["relative_peak"] * peaks[base]
             peak = _derived(share, self.quantities["relative_peak"])
         if "tokens" in values:
-            steps = values["tokens"] / float(self.tokens_per_step or 1.0)
+            steps = values["tokens"] / float(self.resources.tokens_per_step or 1.0)
         else:
             steps = values["steps"]
         steps = np.maximum(np.round(steps), 1.0)
@@ -253,7 +259,9 @@ class SearchSpace:
                 continue
             column = "steps" if name == "tokens" else name
             value = float(candidates.column(column)[row])
-            place = value if name != "tokens" else value * float(self.tokens_per_step or 1.0)
+            place = (
+                value if name != "tokens" else value * float(self.resources.tokens_per_step or 1.0)
+            )
             near = 0.01 * (own.highest - own.lowest)
             for end, word, natural in (
                 (own.lowest, "lowest", LIMITS[name][0]),

@@ -146,7 +146,7 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
     expressions compile several times faster.
     """
     points, count, slope_count = loss.size, first.size, SLOPE_OUTPUTS.shape[1]
-    reference, middle, half_width = numbers[:4], numbers[4], numbers[5]
+    reference, middle, half_width = numbers[:5], numbers[5], numbers[6]
     level, before = np.empty((4, points)), np.empty((4, count))
     area, area_before = np.empty((2, points)), np.empty((2, count))
     memory = values[PACE_PLACES[0]]
@@ -155,8 +155,8 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
     power = values[PACE_PLACES[3]] if PACE_PLACES[3] >= 0 else 1.0
     learning_rate_levels(memory, slow, share, middle, half_width, own_level, level)
     learning_rate_levels(memory, slow, share, middle, half_width, base_level, before)
-    log_forward_areas(power, numbers[6], numbers[7], own_forward, area)
-    log_forward_areas(power, numbers[6], numbers[7], base_forward, area_before)
+    log_forward_areas(power, numbers[7], numbers[8], own_forward, area)
+    log_forward_areas(power, numbers[7], numbers[8], base_forward, area_before)
     room = workspace(place, first, last)
     longest = room[0].shape[0]
     every_row, base_row = np.zeros((longest, WIDTH)), np.zeros((1, WIDTH))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import sympy
+from sympy.functions.elementary.piecewise import ExprCondPair
 from sympy.printing.pycode import PythonCodePrinter
 
 from bayes_cpt.laws import Reference
@@ -33,7 +34,7 @@ TABULATED = {**dict.fromkeys(PACES, LEVELS), POWER: (AREA,)}
 CURVE = ("target_share", "log_size")
 # What is 0 in PT; the level of CPT is that of PT where it is carried over, and then S2_cpt is 0.
 TRANSFER = {"target_share", "paced_steps", *(own for own in POINT if "cpt" in own)}
-REFERENCE = ("learning_rate", "forward_pt", "forward_cpt", "steps")
+REFERENCE = ("learning_rate", "forward_pt", "forward_cpt", "steps", "unique_steps")
 # What is computed at each point.
 OUTPUTS = ("law", "kept", "fluctuation", "memory", "misfit", "offset")
 
@@ -306,6 +307,9 @@ class _Hoist:
     def __call__(self, expression: Any) -> Any:
         if expression.is_Atom or expression.is_Relational:
             return expression
+        if isinstance(expression, ExprCondPair):
+            # A case is no value of its own, and what cannot vary in it may still stand before the loop.
+            return ExprCondPair(self(expression.expr), expression.cond)
         if not expression.free_symbols & self.varying:
             if expression not in self.known:
                 self.known[expression] = sympy.Symbol(f"c{len(self.known)}", real=True)

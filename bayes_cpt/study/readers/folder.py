@@ -17,6 +17,9 @@ from bayes_cpt.study.tables import LOSS_COLUMNS, RATE_COLUMNS, TableCheck
 from bayes_cpt.study.validation import Origin, examine
 from bayes_cpt.toml_files import read_toml
 
+# What training takes: a plan that says nothing of it has what the fitted study has.
+RESOURCE_KEYS = ("tokens_per_step", "unique_tokens", "compute")
+
 
 def read_study(path: str | Path) -> Study:
     """Read a study folder (docs/study.md).
@@ -128,7 +131,7 @@ def _read(path: Path, *, is_plan: bool, fitted: Study | None, aside: Collection[
         "name": settings.study.get("name"),
         "general": settings.study.get("general"),
         "target": settings.study.get("target"),
-        "tokens_per_step": settings.study.get("tokens_per_step"),
+        **{key: settings.study.get(key) for key in RESOURCE_KEYS},
         "bases": settings.bases,
         "runs": settings.runs,
         "losses": pd.DataFrame(columns=list(LOSS_COLUMNS)) if losses is None else losses,
@@ -138,6 +141,7 @@ def _read(path: Path, *, is_plan: bool, fitted: Study | None, aside: Collection[
     if not check.problems:
         return Study(**parts, description=settings.study.get("description", ""))
     if tables is not None and losses is not None:
+        del parts["compute"]
         check.problems += examine(**parts, malformed=settings.malformed).problems
     raise StudyError(check.problems)
 
@@ -190,6 +194,8 @@ def _complete(settings: Settings, fitted: Study | None, place: str) -> list[Prob
                 f"{key} is {settings.study[key]!r} but {theirs!r} in the fitted study",
                 f"write {theirs!r} or leave the key out",
             )
+    for key in RESOURCE_KEYS:
+        settings.study.setdefault(key, getattr(fitted, key))
     theirs_by_name = {base.name: base for base in fitted.bases}
     for base in settings.bases:
         if base.name in theirs_by_name and not _same_base(base, theirs_by_name[base.name]):

@@ -7,11 +7,26 @@ from typing import Any
 from bayes_cpt.checks import Check, is_number
 from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.study.readers.branches import branched, trunks_first
+from bayes_cpt.study.resources.resources import Compute, UniqueTokens
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule
 
 TABLES = ("study", "bases", "runs")
-STUDY_KEYS = ("name", "general", "target", "description", "lr_unit", "tokens_per_step")
+STUDY_KEYS = (
+    "name",
+    "general",
+    "target",
+    "description",
+    "lr_unit",
+    "tokens_per_step",
+    "unique_tokens",
+    "compute",
+)
+# Tables inside [study], and what reads each.
+RESOURCES: dict[str, Callable[[object], Any]] = {
+    "unique_tokens": UniqueTokens.read,
+    "compute": Compute.read,
+}
 BASE_KEYS = ("steps", "schedule", "run", "model_size", "known")
 RUN_KEYS = (
     "phase",
@@ -86,6 +101,9 @@ def build_settings(
     settings.study = dict(_table(check, tables, "study", STUDY_KEYS))
     if not isinstance(settings.study.get("description", ""), str):
         check.text("description", settings.study.pop("description"))
+    for key in settings.study.keys() & RESOURCES.keys():
+        table = settings.study[key]
+        settings.study[key] = check.run(f"table study, key {key}", RESOURCES[key], table)
     unit = _learning_rate_unit(check, settings.study.pop("lr_unit", 1.0))
     built: dict[str, Run] = {}
     for name, table in trunks_first(check, _entries(check, tables, "runs")):

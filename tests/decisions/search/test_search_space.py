@@ -34,7 +34,7 @@ def test_defaults_are_those_of_the_study() -> None:
     lowest = min(run.schedule.peak for run in lab().continual_runs) / 2e-3 / 1.5
     assert (peak.lowest, peak.highest) == pytest.approx((lowest, 1.0))
     assert peak.scale == "log"
-    assert found.tokens_per_step == 2048
+    assert found.resources.tokens_per_step == 2048
     sampled = found.sample(256, seed=0)
     assert set(sampled.column("decay_shape")) == {"cosine"}
     np.testing.assert_allclose(sampled.column("relative_final"), 0.1)

@@ -1,0 +1,1 @@
+"""Scores of benchmarks, forecast from validation losses (docs/scores.md)."""

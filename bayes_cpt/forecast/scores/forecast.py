@@ -1,0 +1,160 @@
+"""Forecasts of benchmark scores: draws of losses through draws of the link."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayes_cpt.errors import Problem, StudyWarning
+from bayes_cpt.forecast.plans import PlanError
+from bayes_cpt.forecast.scores.link import ScoreFit, fit_scores
+from bayes_cpt.forecast.scores.pairs import read_pairs
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+    from bayes_cpt.study.study import Study
+
+
+def fitted_scores(
+    source: "str | Path | pd.DataFrame | ScoreFit",
+    study: "Study",
+    seed: int = 0,
+    cores: int | None = None,
+) -> ScoreFit:
+    """Return the links of the benchmarks of a table, fitted unless they are already.
+
+    Parameters
+    ----------
+    source : path, DataFrame or ScoreFit
+        As `bayes_cpt.forecast.scores.pairs.read_pairs` takes it.
+    study : Study
+        The fitted one, whose validation sets the scores go with.
+    seed : int
+    cores : int, optional
+
+    Raises
+    ------
+    StudyError
+        As `read_pairs`.
+
+    Warns
+    -----
+    StudyWarning
+        If a link falls short of the diagnostics.
+    """
+    import warnings
+
+    if isinstance(source, ScoreFit):
+        return source
+    found = fit_scores(read_pairs(source, study.domains), seed, cores)
+    for problem in found.problems:
+        warnings.warn(f"scores: {problem}", StudyWarning, stacklevel=3)
+    return found
+
+
+def score_table(
+    dataset: "xr.Dataset", fit: ScoreFit, interval: float = 0.9, seed: int = 0
+) -> "pd.DataFrame":
+    """Return bands of the scores of a forecast.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        From `bayes_cpt.forecast.predict.predict`.
+    fit : ScoreFit
+    interval : float
+        Mass of the central interval between lower and upper.
+    seed : int
+        Of which draws of link and law go together, and of the scatter.
+
+    Returns
+    -------
+    DataFrame
+        Columns run, step, benchmark, domain, mean, median, sd, lower, upper (shares, 0...1), kind and
+        outside, in words where the losses leave those of the pairs or the run what was fitted. Of the kind
+        ``expected`` the scatter of single evaluations is left out.
+
+    Raises
+    ------
+    PlanError
+        If a benchmark goes with a validation set that was not forecast.
+    """
+    import pandas as pd
+
+    kind = str(dataset.attrs["kind"])
+    known = dataset["domain"].to_numpy().tolist()
+    unknown = [own.pairs for own in fit.links.values() if own.pairs.domain not in known]
+    if unknown:
+        raise PlanError(
+            Problem(
+                f"benchmark {own.benchmark}",
+                f"its scores go with {own.domain}, which is not forecast",
+                f"ask for it too: --sets {own.domain}",
+            )
+            for own in unknown
+        )
+    variable = "expected" if kind == "expected" else "loss"
+    marks = [0.5, 0.5 - interval / 2, 0.5 + interval / 2]
+    draws = dataset.sizes["chain"] * dataset.sizes["draw"]
+    parts = []
+    for place, (name, link) in enumerate(fit.links.items()):
+        own, generator = link.resampled(draws, seed + place), np.random.default_rng([seed, place])
+        for run in dataset["run"].to_numpy():
+            curve = dataset.sel(run=run, domain=link.pairs.domain)
+            losses = curve[variable].stack(sample=("chain", "draw")).transpose("step", "sample")
+            values = losses.to_numpy()
+            kept = np.isfinite(values[:, 0])
+            if not kept.any():
+                continue
+            values = values[kept]
+            scores = own.scores(values) if kind == "expected" else own.drawn(values, generator)
+            median, lower, upper = np.quantile(scores, marks, axis=1)
+            parts.append(
+                pd.DataFrame(
+                    {
+                        "run": run,
+                        "step": dataset["step"].to_numpy()[kept],
+                        "benchmark": name,
+                        "domain": link.pairs.domain,
+                        "mean": scores.mean(axis=1),
+                        "median": median,
+                        "sd": scores.std(axis=1, ddof=1),
+                        "lower": lower,
+                        "upper": upper,
+                        "kind": kind,
+                        "outside": _outside(
+                            np.median(values, axis=1),
+                            link.pairs.losses,
+                            str(curve["outside"].item()),
+                        ),
+                    }
+                )
+            )
+    found = pd.concat(parts, ignore_index=True)
+    found.attrs["interval"] = interval
+    return found
+
+
+def _outside(
+    losses: "np.ndarray[tuple[int, ...], np.dtype[np.float64]]",
+    paired: Sequence[float] | np.ndarray,
+    run: str,
+) -> list[str]:
+    """Return for each loss in words whether it lies outside what scores were measured at."""
+    low, high = float(np.min(paired)), float(np.max(paired))
+    return [
+        "; ".join(
+            part
+            for part in (
+                run,
+                ""
+                if low <= loss <= high
+                else f"loss {loss:.3g}, scores from {low:.3g} to {high:.3g}",
+            )
+            if part
+        )
+        for loss in losses
+    ]

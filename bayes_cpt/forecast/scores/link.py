@@ -1,0 +1,233 @@
+"""A monotone link from a validation loss to a benchmark's score, with its uncertainty.
+
+The four-parameter logistic of model ladders (Bhagia et al. 2024, arXiv 2412.04403, Eq. 2), its lower end at
+the chance level:
+
+    score = c + (1 - c)·T / (1 + exp(slope·(loss - loss*) - level))
+
+with c the score of who guesses, T the share of the rest that the best of losses gives, and the scatter of
+checkpoints about it normal. loss* is the mean loss of the pairs: there level and slope are well determined.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.forecast.scores.pairs import ScorePairs
+from bayes_cpt.inference.sampling import sample
+from bayes_cpt.inference.whitening import Metric
+
+type Floats = NDArray[np.float64]
+
+# Priors: the level and the log odds of T are normal, slope (per nat) and scatter log-normal. Published
+# ladders have slopes of 1 to 10 per nat and scatters of half a point to three points.
+LEVEL_SD = 1.5
+SLOPE_MEDIAN, SLOPE_SIGMA = 2.5, 0.8
+TOP_MEDIAN, TOP_SIGMA = 0.8, 1.2
+SCATTER_MEDIAN, SCATTER_SIGMA = 0.01, 0.8
+NAMES = ("level", "slope", "top", "scatter")
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreLink:
+    """The link of one benchmark in posterior draws.
+
+    Parameters
+    ----------
+    pairs : ScorePairs
+        What it was fitted to.
+    level, slope, top, scatter : ndarray, shape (draws,)
+        As in the module; slope per nat.
+    """
+
+    pairs: ScorePairs
+    level: Floats
+    slope: Floats
+    top: Floats
+    scatter: Floats
+
+    @cached_property
+    def middle(self) -> float:
+        """The loss that level belongs to, nats/token."""
+        return float(self.pairs.losses.mean())
+
+    def scores(self, losses: NDArray[np.floating]) -> Floats:
+        """Return the expected score at losses, of their shape.
+
+        Parameters
+        ----------
+        losses : ndarray, shape (..., draws)
+            nats/token.
+        """
+        from scipy.special import expit
+
+        chance = self.pairs.chance
+        reached = expit(self.level - self.slope * (losses - self.middle))
+        return np.asarray(chance + (1.0 - chance) * self.top * reached)
+
+    def losses(self, scores: Floats) -> Floats:
+        """Return the loss at which a score is expected, of the shape of `scores`.
+
+        Infinite where the score is the chance level or lower, which no loss falls below; minus infinity
+        where no loss reaches it.
+
+        Parameters
+        ----------
+        scores : ndarray, shape (..., draws)
+        """
+        from scipy.special import logit
+
+        chance = self.pairs.chance
+        share = np.clip((scores - chance) / ((1.0 - chance) * self.top), 0.0, 1.0)
+        return np.asarray(self.middle + (self.level - logit(share)) / self.slope)
+
+    def drawn(self, losses: Floats, generator: np.random.Generator) -> Floats:
+        """Return scores that single evaluations may show, scatter included, of the shape of `losses`.
+
+        Parameters
+        ----------
+        losses : ndarray, shape (..., draws)
+        generator : numpy.random.Generator
+        """
+        noise = self.scatter * generator.standard_normal(losses.shape)
+        return np.asarray(np.clip(self.scores(losses) + noise, 0.0, 1.0))
+
+    def resampled(self, draws: int, seed: int) -> "ScoreLink":
+        """Return the link in as many draws as a law has.
+
+        Parameters
+        ----------
+        draws, seed : int
+        """
+        generator = np.random.default_rng(seed)
+        rows = generator.choice(self.level.size, draws, replace=draws > self.level.size)
+        return ScoreLink(self.pairs, *(getattr(self, name)[rows] for name in NAMES))
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreFit:
+    """Links of benchmarks, fitted.
+
+    Parameters
+    ----------
+    links : dict of str to ScoreLink
+        By benchmark.
+    problems : tuple of str
+        What falls short of the contract (docs/contract.md, "Diagnostics"), the benchmark named first; empty
+        where the links can be trusted.
+    """
+
+    links: dict[str, ScoreLink]
+    problems: tuple[str, ...]
+
+
+# Means and sds of the priors where they are normal: level, log slope, log odds of T, log scatter.
+PRIOR_MEANS = np.array(
+    [0.0, np.log(SLOPE_MEDIAN), np.log(TOP_MEDIAN / (1.0 - TOP_MEDIAN)), np.log(SCATTER_MEDIAN)]
+)
+PRIOR_SDS = np.array([LEVEL_SD, SLOPE_SIGMA, TOP_SIGMA, SCATTER_SIGMA])
+
+
+@dataclass(frozen=True, eq=False)
+class LinkDensity:
+    """The log density of a link, as `bayes_cpt.inference.sampling.sample` takes it.
+
+    Positions are level, log slope, log odds of T and log scatter, in which the priors are normal.
+
+    Parameters
+    ----------
+    pairs : ScorePairs
+    """
+
+    pairs: ScorePairs
+
+    @property
+    def start(self) -> Floats:
+        """The medians of the priors, shape (4,)."""
+        return PRIOR_MEANS
+
+    def in_metric(self, metric: Metric) -> Callable[[Floats], tuple[float, Floats]]:
+        """Return the function of white coordinates: log density and gradient.
+
+        Parameters
+        ----------
+        metric : Metric
+            White coordinates; the function takes some, shape (4,).
+        """
+        distance = self.pairs.losses - self.pairs.losses.mean()
+        scores, room = self.pairs.scores, 1.0 - self.pairs.chance
+        constant = -0.5 * (scores.size + 4) * np.log(2.0 * np.pi) - np.log(PRIOR_SDS).sum()
+
+        def log_density(white: Floats) -> tuple[float, Floats]:
+            position = metric.center + metric.factor @ white
+            level, log_slope, odds, log_scatter = position
+            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+                slope, scatter = np.exp(log_slope), np.exp(log_scatter)
+                top = 1.0 / (1.0 + np.exp(-odds))
+                reached = 1.0 / (1.0 + np.exp(slope * distance - level))
+                expected = 1.0 - room + room * top * reached
+                scaled = (scores - expected) / scatter
+                by_score = scaled / scatter
+                by_level = by_score * (room * top * reached * (1.0 - reached))
+                away = (position - PRIOR_MEANS) / PRIOR_SDS
+                squares = float(scaled @ scaled)
+                value = constant - 0.5 * (squares + float(away @ away)) - scores.size * log_scatter
+                gradient = np.array(
+                    [
+                        by_level.sum(),
+                        -slope * float(by_level @ distance),
+                        room * top * (1.0 - top) * float(by_score @ reached),
+                        squares - scores.size,
+                    ]
+                )
+            return value, (gradient - away / PRIOR_SDS) @ metric.factor
+
+        return log_density
+
+    def values(self, positions: Floats) -> dict[str, Floats]:
+        """Return level, slope, T and scatter at positions of shape (..., 4).
+
+        Parameters
+        ----------
+        positions : ndarray, shape (..., 4)
+        """
+        from scipy.special import expit
+
+        level, slope, odds, scatter = np.moveaxis(positions, -1, 0)
+        found = (level, np.exp(slope), expit(odds), np.exp(scatter))
+        return dict(zip(NAMES, found, strict=True))
+
+
+def fit_scores(
+    pairs: Sequence[ScorePairs],
+    seed: int = 0,
+    cores: int | None = None,
+    draws: int | None = None,
+) -> ScoreFit:
+    """Fit the link of every benchmark by NUTS.
+
+    Parameters
+    ----------
+    pairs : sequence of ScorePairs
+        From `bayes_cpt.forecast.scores.pairs.read_pairs`.
+    seed : int
+    cores : int, optional
+        Chains sampled at once; all four unless given.
+    draws : int, optional
+        Kept in each chain; as many as the diagnostics need unless given.
+
+    Raises
+    ------
+    SamplingError
+        If the density is not finite near the priors' centre.
+    """
+    links, problems = {}, []
+    for own in pairs:
+        found = sample(LinkDensity(own), seed, draws=draws, cores=cores)
+        values = {name: draws.ravel() for name, draws in found.values.items()}
+        links[own.benchmark] = ScoreLink(own, *(values[name] for name in NAMES))
+        problems += [f"{own.benchmark}: {said}" for said in found.diagnostics.problems]
+    return ScoreFit(links, tuple(problems))

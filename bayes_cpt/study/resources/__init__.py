@@ -1,0 +1,1 @@
+"""What training takes: data that runs out, GPU time and money."""

@@ -1,0 +1,1 @@
+"""Laws of final losses that others published, as baselines."""

@@ -1,0 +1,139 @@
+"""The link from loss to score: against SciPy, recovered from simulated pairs, and its inverse."""
+
+from functools import cache
+
+import numpy as np
+import pymc as pm
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from bayes_cpt.forecast.scores.link import (
+    LEVEL_SD,
+    NAMES,
+    SCATTER_MEDIAN,
+    SCATTER_SIGMA,
+    SLOPE_MEDIAN,
+    SLOPE_SIGMA,
+    TOP_MEDIAN,
+    TOP_SIGMA,
+    LinkDensity,
+    ScoreFit,
+    ScoreLink,
+    fit_scores,
+)
+from bayes_cpt.forecast.scores.pairs import ScorePairs
+from bayes_cpt.inference.whitening import Metric
+
+SETS, CHECKPOINTS = 50, 24
+MASS = 0.9
+
+
+@cache
+def simulated() -> tuple[dict[str, np.ndarray], list[ScorePairs]]:
+    """Return true parameters, drawn from the priors, and a data set of each."""
+    generator = np.random.default_rng(7)
+    normal = generator.standard_normal((4, SETS))
+    odds = np.log(TOP_MEDIAN / (1 - TOP_MEDIAN)) + TOP_SIGMA * normal[2]
+    truth = {
+        "level": LEVEL_SD * normal[0],
+        "slope": SLOPE_MEDIAN * np.exp(SLOPE_SIGMA * normal[1]),
+        "top": 1 / (1 + np.exp(-odds)),
+        "scatter": SCATTER_MEDIAN * np.exp(SCATTER_SIGMA * normal[3]),
+    }
+    pairs = []
+    for place in range(SETS):
+        losses = generator.uniform(2.2, 3.6, CHECKPOINTS)
+        losses += 3.0 - losses.mean()
+        chance = 0.25 * (place % 2)
+        x = truth["level"][place] - truth["slope"][place] * (losses - 3.0)
+        expected = chance + (1 - chance) * truth["top"][place] / (1 + np.exp(-x))
+        scores = expected + truth["scatter"][place] * generator.standard_normal(CHECKPOINTS)
+        pairs.append(ScorePairs(f"set {place}", "general", losses, scores, chance))
+    return truth, pairs
+
+
+@cache
+def fitted() -> ScoreFit:
+    return fit_scores(simulated()[1], seed=1, cores=1, draws=500)
+
+
+@pytest.mark.slow
+def test_the_links_keep_the_contract() -> None:
+    assert fitted().problems == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_intervals_hold_the_truth_as_often_as_they_say(name: str) -> None:
+    truth, pairs = simulated()
+    held = 0
+    for place, own in enumerate(pairs):
+        draws = getattr(fitted().links[own.benchmark], name)
+        lower, upper = np.quantile(draws, [0.5 - MASS / 2, 0.5 + MASS / 2])
+        held += lower <= truth[name][place] <= upper
+    low, high = binom.ppf([0.005, 0.995], SETS, MASS)
+    assert low <= held <= high
+
+
+@pytest.mark.slow
+def test_scores_that_no_fit_saw_lie_in_their_bands() -> None:
+    truth, pairs = simulated()
+    generator = np.random.default_rng(8)
+    held = 0
+    for place, own in enumerate(pairs):
+        link = fitted().links[own.benchmark]
+        # A little below the lowest loss that was seen.
+        loss = float(own.losses.min()) - 0.1
+        x = truth["level"][place] - truth["slope"][place] * (loss - 3.0)
+        mean = own.chance + (1 - own.chance) * truth["top"][place] / (1 + np.exp(-x))
+        score = mean + truth["scatter"][place] * generator.standard_normal()
+        drawn = link.drawn(np.full(link.level.size, loss), generator)
+        lower, upper = np.quantile(drawn, [0.05, 0.95])
+        held += lower <= np.clip(score, 0, 1) <= upper
+    low, high = binom.ppf([0.005, 0.995], SETS, MASS)
+    assert low <= held <= high
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_the_density_and_its_slopes_are_those_of_pymc(place: int) -> None:
+    own = simulated()[1][place]
+    with pm.Model() as model:
+        level = pm.Normal("level", 0.0, LEVEL_SD)
+        slope = pm.LogNormal("slope", np.log(SLOPE_MEDIAN), SLOPE_SIGMA)
+        odds = pm.Normal("odds", np.log(TOP_MEDIAN / (1 - TOP_MEDIAN)), TOP_SIGMA)
+        scatter = pm.LogNormal("scatter", np.log(SCATTER_MEDIAN), SCATTER_SIGMA)
+        reached = pm.math.sigmoid(level - slope * (own.losses - own.losses.mean()))
+        expected = own.chance + (1 - own.chance) * pm.math.sigmoid(odds) * reached
+        pm.Normal("score", expected, scatter, observed=own.scores)
+    function = model.logp_dlogp_function(ravel_inputs=True, mode="FAST_COMPILE")
+    function.set_extra_values({})
+    position = np.array([0.3, 0.7, 1.1, -3.5])
+    wanted, slopes = function(position)
+    found, gradient = LinkDensity(own).in_metric(Metric(position, np.eye(4)))(np.zeros(4))
+    assert found == pytest.approx(float(wanted), rel=1e-10)
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-8)
+
+
+def link_of(level: float, slope: float, top: float, chance: float) -> ScoreLink:
+    losses = np.array([2.0, 3.0, 4.0])
+    pairs = ScorePairs("b", "general", losses, np.full(3, 0.5), chance)
+    return ScoreLink(pairs, *(np.array([value]) for value in (level, slope, top, 0.01)))
+
+
+@given(st.floats(-2, 2), st.floats(0.2, 8), st.floats(0.2, 1), st.floats(0, 0.5), st.floats(2, 4))
+def test_a_score_comes_back_as_its_loss(
+    level: float, slope: float, top: float, chance: float, loss: float
+) -> None:
+    link = link_of(level, slope, top, chance)
+    score = link.scores(np.array([loss]))
+    assert chance <= score[0] <= chance + (1 - chance) * top
+    assert link.scores(np.array([loss + 0.1]))[0] <= score[0]
+    assert link.losses(score)[0] == pytest.approx(loss, abs=1e-4)
+
+
+def test_no_loss_gives_less_than_chance_or_more_than_the_top() -> None:
+    link = link_of(0.0, 2.0, 0.8, 0.25)
+    assert link.losses(np.array([0.25]))[0] == np.inf
+    assert link.losses(np.array([0.9]))[0] == -np.inf

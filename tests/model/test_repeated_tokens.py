@@ -1,0 +1,113 @@
+"""A law that discounts repeated tokens: reduction, points, and what it asks of a study."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from synthetic import lab, lab_for, lab_posterior
+
+from bayes_cpt.decisions.decision import decide
+from bayes_cpt.errors import SpecError, StudyError, StudyWarning
+from bayes_cpt.forecast.bands import bands
+from bayes_cpt.identify.identify import identifiability
+from bayes_cpt.landmarks.hidden import hidden_curves
+from bayes_cpt.model.priors.draws import draw_priors
+from bayes_cpt.model.setup import build_setup
+from bayes_cpt.model.simulate import expected_loss
+from bayes_cpt.model.spec import read_spec
+from bayes_cpt.study.resources.resources import UniqueTokens
+
+MODEL = "cpt-replay-repeats"
+
+
+def expected(study_model: str, unique: float | None = None) -> np.ndarray:
+    study = lab_for(study_model)
+    if unique is not None:
+        study = replace(lab(), unique_tokens=UniqueTokens(target=unique))
+    setup = build_setup(read_spec(study_model), study)
+    drawn = draw_priors(build_setup(read_spec(MODEL), lab_for(MODEL)).frame, 20, seed=3)
+    own = {name: drawn[name] for name in setup.frame.parameters()}
+    return np.asarray(expected_loss(setup.frame, own, setup.curves))
+
+
+def test_with_data_that_last_the_law_is_the_one_without_the_option() -> None:
+    """To the last bit the curves of cpt-replay where no run goes through its data twice."""
+    np.testing.assert_array_equal(expected(MODEL, unique=1e9), expected("cpt-replay"))
+
+
+def test_repeats_hold_the_shift_back() -> None:
+    plain, scarce = expected("cpt-replay"), expected(MODEL)
+    setup = build_setup(read_spec("cpt-replay"), lab())
+    points = setup.curves.points
+    seen_once = points.cpt_steps * points.target_share * 2048 <= 1e6
+    np.testing.assert_array_equal(scarce[:, seen_once], plain[:, seen_once])
+    repeated = scarce[:, ~seen_once] - plain[:, ~seen_once]
+    general = points.domain_index[~seen_once] == 0
+    # Less is forgotten, and less learnt.
+    assert (repeated[:, general] < 0).all()
+    assert (repeated[:, ~general] > 0).all()
+
+
+def test_the_reference_says_how_long_the_data_last() -> None:
+    reference = build_setup(read_spec(MODEL), lab_for(MODEL)).frame.reference
+    assert reference.unique_steps == pytest.approx(1e6 / 2048)
+    assert build_setup(read_spec("cpt-replay"), lab_for(MODEL)).frame.reference.unique_steps == 1.0
+
+
+def test_a_study_that_says_nothing_of_its_data_is_refused() -> None:
+    with pytest.raises(StudyError, match=r"unique_tokens: .*Add unique_tokens = \{ target"):
+        build_setup(read_spec(MODEL), lab())
+    first, *others = lab_for(MODEL).runs
+    runs = (first, *(replace(run, batch_tokens=1024.0 + place) for place, run in enumerate(others)))
+    with pytest.raises(StudyError, match=r"take 10.* tokens.*one batch"):
+        build_setup(read_spec(MODEL), replace(lab_for(MODEL), runs=runs))
+
+
+def test_the_arrived_curve_is_that_of_new_data_without_end() -> None:
+    plain = hidden_curves(lab_posterior(), runs=["r00_const"], draws=20)
+    discounted = hidden_curves(lab_posterior(MODEL), runs=["r00_const"], draws=20)
+    assert np.isfinite(discounted["arrived"].sel(step=3000)).all()
+    for name in ("arrived", "never_left"):
+        assert discounted[name].shape == plain[name].shape
+
+
+def test_draws_and_decisions_follow_the_law_with_repeats() -> None:
+    posterior = lab_posterior(MODEL)
+    space = {"bases": ["annealed_0pct"], "replay": [0.0, 0.5], "steps": 3000}
+    decision = decide(posterior, "domain-focus", space, draws=60, candidates=64)
+    table = decision.table()
+    ends = bands(posterior, decision.plan(), "expected", draws=60)
+    ends = ends[ends["step"] == 3000].set_index(["run", "domain"])["mean"]
+    law = decision.valuation.model.losses(decision.contenders.candidates).mean(axis=2)
+    for place, option in enumerate(table["option"]):
+        for row, domain in enumerate(("general", "kernel")):
+            assert law[row, place] == pytest.approx(ends[option, domain], abs=1e-9)
+
+
+def test_other_data_than_those_of_the_fit_are_refused() -> None:
+    posterior = lab_posterior(MODEL)
+    other = replace(
+        lab(), unique_tokens=UniqueTokens(target=1e9), losses=lab().losses, is_plan=True
+    )
+    with pytest.raises(StudyError, match="knows the data that it was fitted to"):
+        bands(posterior, other)
+    space = {"unique_tokens": {"target": 1e9}, "replay": 0.5}
+    with pytest.raises(SpecError, match="its target data last 488281 steps, and those of the fit"):
+        decide(posterior, "balanced", space, draws=40, candidates=16)
+
+
+@pytest.mark.parametrize(("unique", "told"), [(1e9, False), (2e5, True)])
+def test_only_runs_that_repeat_their_data_tell_how_much_a_repeat_is_worth(
+    unique: float, *, told: bool
+) -> None:
+    study = lab_for(MODEL)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StudyWarning)
+        study = replace(study, unique_tokens=UniqueTokens(target=unique))
+    table = identifiability(study, read_spec(MODEL))
+    rows = table[table["quantity"] == "repeat_constant"].set_index("domain")
+    if told:
+        assert (rows["contraction"] > 0.5).any()
+    else:
+        np.testing.assert_allclose(rows["contraction"], 0.0, atol=1e-6)
