@@ -64,7 +64,8 @@ def _source_digest() -> str:
 SOURCE_DIGEST = _source_digest()
 LOADING = threading.Lock()
 COMPILE = "@numba.njit(**COMPILED)\n"
-COMPILE_PARALLEL = "@numba.njit(nogil=True, **COMPILED)\n"
+# Code of a function that is compiled into its caller is optimised once, not once more in itself.
+COMPILE_INTO_CALLER = '@numba.njit(inline="always", **COMPILED)\n'
 COMPILE_AT_ONCE = "@numba.njit(SIGNATURE, nogil=True, **COMPILED)\n"
 
 
@@ -177,8 +178,8 @@ def _source(spec: ModelSpec, roles: tuple[str, ...]) -> str:
     for k in range(len(parts)):
         evaluate += f"    if kind == {k}:\n"
         evaluate += f"        rows_{k}(parameters, reference, curve, columns, values, slopes)\n"
-    pieces = [header, *(COMPILE + part.source for part in parts), COMPILE + evaluate]
-    pieces.append(COMPILE_PARALLEL + inspect.getsource(kernels.law_log_likelihoods))
+    pieces = [header, *(COMPILE + part.source for part in parts), COMPILE_INTO_CALLER + evaluate]
+    pieces.append(COMPILE_INTO_CALLER + inspect.getsource(kernels.law_log_likelihoods))
     pieces.append(COMPILE_AT_ONCE + unpacking())
     return "\n\n".join(pieces)
 

@@ -161,7 +161,8 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
     longest = room[0].shape[0]
     every_row, base_row = np.zeros((longest, WIDTH)), np.zeros((1, WIDTH))
     every_value, every_slope = np.empty((6, longest)), np.empty((slope_count, longest))
-    base_value, base_slope = np.empty((6, 1)), np.empty((slope_count, 1))
+    # Views with strides as `results` and `slopes` below: the law is compiled once for both.
+    base_value, base_slope = np.empty((6, 2))[:, :1], np.empty((slope_count, 2))[:, :1]
     every_back, every_residual = np.empty((6, longest)), np.empty(longest)
     parameters = np.empty(PARAMETER_PLACES.shape[1])
     own = np.empty(PARAMETER_PLACES.shape[1], dtype=np.int64)

@@ -110,7 +110,7 @@ def matrix(holder, places, index):  # type: ignore[no-untyped-def]
 def unpacking() -> str:
     """Return code that calls ``law_log_likelihoods`` with the arrays that are packed in two."""
     arguments = [
-        f"{MATRIX if form == MATRIX else VECTOR}({'places' if form == PLACES else 'numbers'}, places, {k})"
+        f"{MATRIX if form == MATRIX else VECTOR}({'places' if form == PLACES else 'numbers'}, places, np.int64({k}))"
         for k, form in enumerate(FORMS.values())
     ]
     return (
