@@ -7,6 +7,7 @@ must leave it, and no new one may enter.
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,7 @@ def public(body: list[ast.stmt], inside: str = "") -> Iterator[tuple[str, Functi
             yield f"{inside}{node.name}", node
 
 
+@cache
 def promised() -> set[tuple[str, frozenset[str]]]:
     """Return name and arguments of methods that a protocol describes: no class need repeat it."""
     found = set()
@@ -96,15 +98,12 @@ def promised() -> set[tuple[str, frozenset[str]]]:
     return found
 
 
-PROMISED = promised()
-
-
 def lacking(source: str) -> dict[str, set[str]]:
     """Return the arguments that are not described, by function; and what is described and is none."""
     found = {}
     for name, function in public(ast.parse(source).body):
         wanted, given = arguments(function), described(function)
-        method, repeated = name.rpartition("."), (function.name, frozenset(wanted)) in PROMISED
+        method, repeated = name.rpartition("."), (function.name, frozenset(wanted)) in promised()
         if not given and (not wanted or (method[1] and repeated)):
             continue
         if wanted != given:
