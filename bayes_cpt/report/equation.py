@@ -74,6 +74,10 @@ COEFFICIENTS = {
 def equation(frame: Frame) -> list[str]:
     """Return the law of a frame as it is printed, one line per summand.
 
+    Parameters
+    ----------
+    frame : Frame
+
     Examples
     --------
     >>> from bayes_cpt.laws import Reference
@@ -187,7 +191,14 @@ def _laid_out(lines: list[str]) -> list[str]:
 
 
 def meaning(frame: Frame, quantity: str) -> str:
-    """Return in one line what a coefficient or a sampled parameter is."""
+    """Return in one line what a coefficient or a sampled parameter is.
+
+    Parameters
+    ----------
+    frame : Frame
+    quantity : str
+        Name of the coefficient or parameter.
+    """
     if quantity in COEFFICIENTS:
         return COEFFICIENTS[quantity]
     info = frame.parameters()[quantity]

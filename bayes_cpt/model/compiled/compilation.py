@@ -90,6 +90,12 @@ def compiled_law(spec: ModelSpec, roles: tuple[str, ...]) -> CompiledLaw:
     """Return the compiled law of a specification for validation sets of these roles.
 
     The first call on a machine writes and compiles it, in some seconds; later ones load it.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    roles : tuple of str
+        ``general`` or ``target``, one for each validation set.
     """
     key = _key(spec, roles)
     module = generated_module(f"bayes_cpt_law_{key}", lambda: _source(spec, roles))
