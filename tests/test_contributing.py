@@ -14,8 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 EXAMPLE = GUIDE.split("## Adding a term to the law")[1]
-FENCE = re.compile(r"^```(python|toml|diff)\n(.*?)^```$", flags=re.M | re.S)
-SPEC, LAWS = "bayes_cpt/model/law_table.py", "bayes_cpt/laws/__init__.py"
+FENCE = re.compile(r"^```(python|toml)\n(.*?)^```$", flags=re.M | re.S)
 # The runs of PT alone, few points: what matters is that the whole way is there.
 FIT = """
 import json
@@ -23,6 +22,7 @@ from dataclasses import replace
 import numpy as np
 import bayes_cpt
 from bayes_cpt.model.points import reference_of
+from bayes_cpt.report.equation import equation, meaning
 
 study = bayes_cpt.read_study(bayes_cpt.bundled_study())
 study = study.subset([run.name for run in study.pretraining_runs])
@@ -33,8 +33,11 @@ relative = np.array([area[row.run][row.step - 1] for row in losses.itertuples()]
 left = 0.1 * reference_of(study).forward_pt / relative
 found = []
 for data in (study, replace(study, losses=losses.assign(loss=losses["loss"] + left))):
-    draws = bayes_cpt.fit(data, "pretrain-onset", seed=1, draws=150, attempts=1).parameters()
+    posterior = bayes_cpt.fit(data, "pretrain-onset", seed=1, draws=150, attempts=1)
+    draws = posterior.parameters()
     found.append([float(draws["onset_left"].mean()), float(draws["onset_left"].std())])
+assert "    + G/S1_pt" in equation(posterior.frame)
+assert "forward area" in meaning(posterior.frame, "G")
 print(json.dumps(found))
 """
 
@@ -42,18 +45,6 @@ print(json.dumps(found))
 def blocks(language: str) -> list[str]:
     """Return the code of the example in one language."""
     return [body for kind, body in FENCE.findall(EXAMPLE) if kind == language]
-
-
-def replaced(file: Path, change: str) -> None:
-    """Apply a change that is shown as a diff to a file that has its old lines once."""
-    lines = change.splitlines()
-    old = "\n".join(line[1:] for line in lines if line.startswith("-"))
-    new = "\n".join(line[1:] for line in lines if line.startswith("+"))
-    text = file.read_text(encoding="utf-8")
-    assert text.count(f"{old}\n") == 1, (
-        f"{file.name} has no line {old!r}: CONTRIBUTING.md is behind"
-    )
-    file.write_text(text.replace(f"{old}\n", f"{new}\n"), encoding="utf-8")
 
 
 def followed(folder: Path) -> Path:
@@ -66,11 +57,7 @@ def followed(folder: Path) -> Path:
     place = re.search(r"here `(bayes_cpt/laws/\w+\.py)`", EXAMPLE)
     assert place is not None
     with (folder / place[1]).open("a", encoding="utf-8") as file:
-        file.write(f"\n\n{term}")
-    *in_spec, in_laws = blocks("diff")
-    for change in in_spec:
-        replaced(folder / SPEC, change)
-    replaced(folder / LAWS, in_laws)
+        file.write(f"\n\nfrom bayes_cpt.laws.term import added_term\n\n\n{term}")
     (model,) = blocks("toml")
     file_name = re.search(r"`(models/[\w-]+\.toml)`", EXAMPLE)
     assert file_name is not None

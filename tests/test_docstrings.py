@@ -7,6 +7,7 @@ must leave it, and no new one may enter.
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,37 +15,10 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "bayes_cpt"
 # How many functions of a file lack something, at the most.
 LACKING: dict[str, int] = {
-    "decisions/contenders.py": 2,
-    "decisions/frontier.py": 1,
-    "decisions/measures.py": 1,
-    "decisions/next_run/affordable.py": 1,
-    "decisions/next_run/next_run.py": 1,
-    "decisions/next_run/sample_information.py": 1,
-    "decisions/schedule/free_schedule.py": 2,
     "decisions/schedule/schedule_end.py": 4,
-    "decisions/search/layout.py": 3,
-    "decisions/search/search.py": 2,
-    "decisions/search/search_space.py": 4,
-    "decisions/slices.py": 1,
-    "model/build.py": 1,
-    "model/compiled/compilation.py": 1,
-    "model/compiled/kernels.py": 2,
     "model/compiled/likelihood.py": 3,
-    "model/compiled/operation.py": 4,
-    "model/compiled/symbolic.py": 10,
-    "model/elements.py": 1,
-    "model/likelihood_data.py": 1,
-    "model/priors/families.py": 18,
-    "model/priors/family.py": 8,
-    "model/priors/tables.py": 2,
     "model/residuals.py": 6,
     "model/setup.py": 4,
-    "model/simulate.py": 2,
-    "model/spec.py": 2,
-    "report/equation.py": 2,
-    "report/landmark_words.py": 1,
-    "report/next_run_words.py": 1,
-    "watch/follow.py": 2,
     "watch/watcher.py": 4,
 }
 # Typer makes the help of a command from its options.
@@ -81,22 +55,20 @@ def public(body: list[ast.stmt], inside: str = "") -> Iterator[tuple[str, Functi
             yield f"{inside}{node.name}", node
 
 
+@cache
 def promised() -> set[tuple[str, frozenset[str]]]:
-    """Return name and arguments of methods that a protocol describes: no class need repeat it."""
-    found = set()
-    for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef) and "Protocol" in map(ast.unparse, node.bases):
-                methods = [own for own in node.body if isinstance(own, ast.FunctionDef)]
-                found |= {
-                    (own.name, frozenset(arguments(own)))
-                    for own in methods
-                    if arguments(own) and arguments(own) <= described(own)
-                }
-    return found
-
-
-PROMISED = promised()
+    """Return name and arguments of methods that a base class describes: no other need repeat it."""
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")]
+    classes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    bases = {ast.unparse(base).partition("[")[0] for own in classes for base in own.bases}
+    protocols = [own for own in classes if "Protocol" in map(ast.unparse, own.bases)]
+    return {
+        (method.name, frozenset(arguments(method)))
+        for own in [*protocols, *(own for own in classes if own.name in bases)]
+        for method in own.body
+        if isinstance(method, ast.FunctionDef)
+        if arguments(method) and arguments(method) <= described(method)
+    }
 
 
 def lacking(source: str) -> dict[str, set[str]]:
@@ -104,7 +76,7 @@ def lacking(source: str) -> dict[str, set[str]]:
     found = {}
     for name, function in public(ast.parse(source).body):
         wanted, given = arguments(function), described(function)
-        method, repeated = name.rpartition("."), (function.name, frozenset(wanted)) in PROMISED
+        method, repeated = name.rpartition("."), (function.name, frozenset(wanted)) in promised()
         if not given and (not wanted or (method[1] and repeated)):
             continue
         if wanted != given:

@@ -135,7 +135,13 @@ class Contenders:
         return risk.probability_best(self.values.T)
 
     def probability_within(self, tolerance: float) -> Floats:
-        """Return how often each is within a tolerance of the best in the whole space."""
+        """Return how often each is within a tolerance of the best in the whole space.
+
+        Parameters
+        ----------
+        tolerance : float
+            In the unit of the objective.
+        """
         return np.asarray((self.regrets <= tolerance).mean(axis=1))
 
     def changes(self) -> Floats:
@@ -143,7 +149,14 @@ class Contenders:
         return self.losses - self.starts
 
     def new_runs(self, seed: int, repeats: int = 8) -> Floats:
-        """Return losses that single runs may show, shape (domains, candidates, repeats * draws)."""
+        """Return losses that single runs may show, shape (domains, candidates, repeats * draws).
+
+        Parameters
+        ----------
+        seed : int
+        repeats : int
+            Runs drawn for each draw of the posterior.
+        """
         generator = np.random.default_rng(seed)
         drawn = [self.losses + self.spread.about(generator) for _ in range(repeats)]
         return np.concatenate(drawn, axis=-1)

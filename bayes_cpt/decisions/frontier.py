@@ -36,7 +36,13 @@ class Front:
 
     @classmethod
     def of(cls, valuation: Valuation, search: Search) -> Self:
-        """Return about forty points of the front of what was searched, evenly spread along it."""
+        """Return about forty points of the front of what was searched, evenly spread along it.
+
+        Parameters
+        ----------
+        valuation : Valuation
+        search : Search
+        """
         keep = search.feasible if search.feasible.any() else np.ones(len(search.means), bool)
         allowed = np.flatnonzero(keep)
         rows = allowed[nondominated(*search.losses[:, allowed])]

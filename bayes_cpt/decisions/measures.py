@@ -61,6 +61,11 @@ class RiskMeasure:
     def parse(cls, text: "str | RiskMeasure") -> Self:
         """Return the measure that a text names, as in ``cvar:0.95``, ``mean-sd:2`` or ``beat:RUN``.
 
+        Parameters
+        ----------
+        text : str or RiskMeasure
+            A measure is returned as it is.
+
         Raises
         ------
         SpecError

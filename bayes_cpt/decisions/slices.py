@@ -37,7 +37,17 @@ class Slice:
 
     @classmethod
     def of(cls, valuation: Valuation, space: SearchSpace, chosen: Candidates, name: str) -> Self:
-        """Return a slice through a single chosen candidate."""
+        """Return a slice through a single chosen candidate.
+
+        Parameters
+        ----------
+        valuation : Valuation
+        space : SearchSpace
+        chosen : Candidates
+            A single one.
+        name : str
+            Of the quantity that varies along the slice.
+        """
         candidates = space.along(chosen, name, POINTS)
         layout = valuation.model.layout(candidates.joined(chosen))
         rows = np.arange(len(candidates) + 1)

@@ -3,9 +3,14 @@
 from dataclasses import dataclass
 from typing import Any
 
-from bayes_cpt.laws.term import Parameter, Reference, Values
+from bayes_cpt.laws.term import Parameter, Reference, Values, added_term
 
 
+@added_term(
+    "+ G1·p + G2·p^2",
+    G1="rise of the loss per e-fold of the peak learning rate, at the reference, nats/token",
+    G2="curvature of the loss in the log of the peak learning rate, nats/token",
+)
 @dataclass(frozen=True)
 class PeakLevel:
     """``+ G1·p + G2·p^2`` with p the log of PT's highest learning rate so far, over the reference one.

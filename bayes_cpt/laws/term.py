@@ -1,6 +1,6 @@
 """What a law term is: a name, the parameters it samples, its coefficients, its share of the loss."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -103,6 +103,47 @@ class Term(Protocol):
         xp : module
             `numpy` or `pytensor.tensor`.
         """
+
+
+@dataclass(frozen=True)
+class AddedTerm:
+    """A term that a model's file may name, and that needs no other word in it.
+
+    Parameters
+    ----------
+    build : callable
+        Returns the term.
+    printed : str
+        Its summand in the printed equation, sign first.
+    meanings : dict of str to str
+        What each of its coefficients is, with the unit.
+    """
+
+    build: Callable[[], Term]
+    printed: str
+    meanings: dict[str, str]
+
+
+# By name, in the order in which the files of this folder are read.
+ADDED: dict[str, AddedTerm] = {}
+
+
+def added_term[C: type](printed: str, **meanings: str) -> Callable[[C], C]:
+    """Return a decorator that makes a class a term which a model's file may name.
+
+    Parameters
+    ----------
+    printed : str
+        Its summand in the printed equation, sign first.
+    **meanings : str
+        What each of its coefficients is, with the unit.
+    """
+
+    def add(term: C) -> C:
+        ADDED[term().name] = AddedTerm(term, printed, meanings)
+        return term
+
+    return add
 
 
 def sized(coefficients: Values, name: str) -> Any:

@@ -60,7 +60,12 @@ def build_model(study: Study, spec: ModelSpec) -> pm.Model:
 
 
 def model_of(setup: Setup) -> pm.Model:
-    """Return the model of a setup (see `build_model`)."""
+    """Return the model of a setup (see `build_model`).
+
+    Parameters
+    ----------
+    setup : Setup
+    """
     frame = setup.frame
     arrays = likelihood_data(setup)
     measured = arrays.pop(LOSS)

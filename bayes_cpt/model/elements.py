@@ -31,7 +31,12 @@ class Element:
 
 
 def elements(frame: Frame) -> list[Element]:
-    """Return the elements of a frame's parameters, parameter by parameter."""
+    """Return the elements of a frame's parameters, parameter by parameter.
+
+    Parameters
+    ----------
+    frame : Frame
+    """
     listed = []
     for name, info in frame.parameters().items():
         for place, member in enumerate(frame.members(info.dims)):

@@ -1,8 +1,8 @@
 """The law and the residuals as a model's TOML names them: terms, options and settings."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from bayes_cpt.laws import (
     Adaptation,
@@ -11,16 +11,27 @@ from bayes_cpt.laws import (
     Law,
     ModelSize,
     Parameter,
-    PeakLevel,
     Power,
     Reference,
     Shift,
     Term,
     shift_signs,
 )
+from bayes_cpt.laws.term import ADDED
 from bayes_cpt.strict import Strict
 
-TermName = Literal["power", "annealing", "peak", "shift", "adaptation"]
+# Terms with options of their own below; the others need but their name.
+WITH_OPTIONS = ("power", "annealing", "shift", "adaptation")
+
+
+def _known_term(name: str) -> str:
+    known = (*WITH_OPTIONS, *ADDED)
+    if name not in known:
+        raise ValueError(f"there is no term {name!r}, only {', '.join(map(repr, known))}")
+    return name
+
+
+TermName = Annotated[str, AfterValidator(_known_term)]
 
 
 class ReplayFactor(Strict):
@@ -160,7 +171,6 @@ class LawTable(Strict):
                 carried=self.carry_memory,
                 peak_power=self.peak_power,
             ),
-            "peak": PeakLevel(),
             "shift": Shift(
                 shift_signs(roles),
                 tuple(getattr(self.replay_factor, role) for role in roles),
@@ -172,6 +182,7 @@ class LawTable(Strict):
                 self.repeated_tokens,
             ),
             "adaptation": Adaptation(shift_signs(roles)),
+            **{name: added.build() for name, added in ADDED.items()},
         }
         chosen = tuple(terms[name] for name in self.terms)
         if self.model_size:

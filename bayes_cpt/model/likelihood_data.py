@@ -27,6 +27,10 @@ def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
     `ResidualDesign`); ``curve_member`` has the places among the values of what is of the curve's size;
     ``reference`` holds the reference learning rate, forward areas, steps and unique steps, and middle
     and half-width of the intervals of the momenta and of the forward powers.
+
+    Parameters
+    ----------
+    setup : Setup
     """
     frame, design = setup.frame, setup.design
     points, bases = setup.curves.points, setup.curves.bases

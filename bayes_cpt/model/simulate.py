@@ -48,7 +48,14 @@ class CurveDraws:
 
 
 def expected_loss(frame: Frame, parameters: dict[str, Floats], curves: Curves) -> Floats:
-    """Return the law's curves, shape (draws, points), from parameters of shape (draws, ...)."""
+    """Return the law's curves, shape (draws, points), from parameters of shape (draws, ...).
+
+    Parameters
+    ----------
+    frame : Frame
+    parameters : dict of str to ndarray, shape (draws, ...)
+    curves : Curves
+    """
     coefficients = frame.law.coefficients(parameters, np)
     return np.asarray(frame.law.curve_loss(curves.points, curves.bases, coefficients, np))
 
@@ -234,6 +241,15 @@ def known_moments(
 
     Given a posterior draw and the measured points a loss is normal: these are the moments of what
     `simulate` draws. Parameters are those of `simulate`.
+
+    Parameters
+    ----------
+    frame : Frame
+    parameters : dict of str to ndarray, shape (draws, ...)
+    curves : Curves
+        What is asked for.
+    observed : Curves
+        Measured points of the same runs.
     """
     last_step = float(max(curves.points.steps.max(), observed.points.steps.max()))
     design, seen_design = (frame.residual_design(own, last_step) for own in (curves, observed))

@@ -91,7 +91,13 @@ class ModelSpec(Strict):
 
 
 def parameter_names(law: LawTable, residuals: ResidualTable) -> set[str]:
-    """Return the names of all parameters that law and residuals sample."""
+    """Return the names of all parameters that law and residuals sample.
+
+    Parameters
+    ----------
+    law : LawTable
+    residuals : ResidualTable
+    """
     built = law.build(ROLES, Reference(1.0, 1.0, 1.0, 1.0))
     return set(built.parameters()) | set(residuals.parameters(law))
 
@@ -137,7 +143,15 @@ def read_spec(model: str | Path) -> ModelSpec:
 
 
 def parse_spec(table: dict[str, Any], place: str) -> ModelSpec:
-    """Return the specification a table describes; `place` is named in errors."""
+    """Return the specification a table describes; `place` is named in errors.
+
+    Parameters
+    ----------
+    table : dict
+        As a model's TOML has it.
+    place : str
+        File, or where else the table comes from.
+    """
     return _validated(ModelSpec, table, place)
 
 

@@ -1,16 +1,17 @@
 """The letters of the printed equation, each with what it means."""
 
+from bayes_cpt.laws.term import ADDED
 from bayes_cpt.model.setup import Frame
 
-# One line per summand: a term's name in the law, and how it is printed.
+# One line per summand: a term's name in the law, and how it is printed; the others say it themselves.
 SUMMANDS = {
     "power": "L0 + A·(S1_pt + S1_cpt)^-alpha",
     "annealing": "- C1·S2_pt - C2·S2_cpt·exp(a1·r_cpt)",
-    "peak": "+ G1·p + G2·p^2",
     "shift": "+ B·h(r_cpt)·(1 - (1 + E·(r_cpt/h)^omega·S1_cpt)^-beta)",
     "adaptation": "+ D·r_cpt·(1 - exp(-t/tau))",
     "size": "+ F·(n^-gamma_3 - 1) + delta_N",
     "offset": "+ offset of the base·(kappa + (1 - kappa)·exp(-t/tau_0))",
+    **{name: term.printed for name, term in ADDED.items()},
 }
 # What model size changes: as printed without it, and with it.
 BY_SIZE = {
@@ -45,8 +46,6 @@ COEFFICIENTS = {
     "a1": "log change of the CPT annealing gain from full replay to none",
     "S1_base": "forward area of the base, whose schedule is not known, in the unit of S1",
     "eta_0": "learning rate that the base was left at, from which S2_cpt counts",
-    "G1": "rise of the loss per e-fold of the peak learning rate, at the reference, nats/token",
-    "G2": "curvature of the loss in the log of the peak learning rate, nats/token",
     "B": "limit of the distribution shift at replay 0, nats/token: + forgets, - learns",
     "E": "rate of the shift per forward area",
     "beta": "exponent of the shift",
@@ -70,11 +69,16 @@ COEFFICIENTS = {
     "delta_N": "how far one size lies off the power of size, nats/token",
     "kappa": "share of the base's distance from the law that its runs keep",
     "tau_0": "time in which they lose the rest, steps",
+    **{letter: said for term in ADDED.values() for letter, said in term.meanings.items()},
 }
 
 
 def equation(frame: Frame) -> list[str]:
     """Return the law of a frame as it is printed, one line per summand.
+
+    Parameters
+    ----------
+    frame : Frame
 
     Examples
     --------
@@ -196,7 +200,14 @@ def _laid_out(lines: list[str]) -> list[str]:
 
 
 def meaning(frame: Frame, quantity: str) -> str:
-    """Return in one line what a coefficient or a sampled parameter is."""
+    """Return in one line what a coefficient or a sampled parameter is.
+
+    Parameters
+    ----------
+    frame : Frame
+    quantity : str
+        Name of the coefficient or parameter.
+    """
     if quantity in COEFFICIENTS:
         return COEFFICIENTS[quantity]
     info = frame.parameters()[quantity]

@@ -240,7 +240,12 @@ def effects(survey: "Survey", interval: float = 0.9) -> list[tuple[str, list[Est
 
 
 def gaps(response: "Response") -> Floats:
-    """Return final losses minus those at the reference, shape (draws, values, domains)."""
+    """Return final losses minus those at the reference, shape (draws, values, domains).
+
+    Parameters
+    ----------
+    response : Response
+    """
     loss = response.draws["loss"].transpose("draw", "value", "domain").to_numpy()
     return np.asarray(loss - loss[:, [response.reference]])
 

@@ -66,7 +66,14 @@ def words(values: "RunValues", interval: float = 0.9) -> Words:
 
 
 def pays(values: "RunValues", name: str) -> bool | None:
-    """Return whether a run is worth its cost; None where the Monte Carlo error leaves that open."""
+    """Return whether a run is worth its cost; None where the Monte Carlo error leaves that open.
+
+    Parameters
+    ----------
+    values : RunValues
+    name : str
+        Of the run.
+    """
     worth = values.values[name]
     margin = worth.value - values.hurdle(name)
     return None if abs(margin) <= ERRORS * worth.error else bool(margin > 0)

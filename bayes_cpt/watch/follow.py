@@ -132,12 +132,29 @@ class Follower:
         return [self._offset, self._file]
 
     def restore(self, state: Sequence[int]) -> None:
-        """Go on from where `state` says."""
+        """Go on from where `state` says.
+
+        Parameters
+        ----------
+        state : sequence of int
+            What `state` gave.
+        """
         self._offset, self._file = (int(own) for own in state)
 
 
 def following(path: str, kind: str, layout: Layout | None, **choices: Any) -> Follower:
-    """Return what follows a log of a running job: the later of two numbers counts, NaN ends it."""
+    """Return what follows a log of a running job: the later of two numbers counts, NaN ends it.
+
+    Parameters
+    ----------
+    path : str
+    kind : str
+        Of the log.
+    layout : Layout or None
+        Which columns are what, where the log does not say.
+    **choices
+        Of the reader of that kind.
+    """
     return Follower(path, kind, Choices(overlap="last", drop_nan=True, **choices), layout)
 
 

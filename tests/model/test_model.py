@@ -8,6 +8,7 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
+from interpreted import INTERPRETED
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.traversal import ancestors
 from scipy.stats import norm
@@ -117,7 +118,9 @@ def test_roles_may_have_priors_of_different_families() -> None:
 @pytest.fixture(scope="module")
 def prior() -> xr.DataTree:
     with bundled_model():
-        drawn: xr.DataTree = pm.sample_prior_predictive(draws=12, random_seed=1)
+        drawn: xr.DataTree = pm.sample_prior_predictive(
+            draws=12, random_seed=1, compile_kwargs={"mode": INTERPRETED}
+        )
     return drawn
 
 
@@ -136,7 +139,12 @@ def test_prior_predictive_curves_are_drawn_for_every_point(prior: xr.DataTree) -
 def test_log_likelihood_has_one_entry_per_curve(prior: xr.DataTree) -> None:
     tree = xr.DataTree.from_dict({"posterior": prior["prior"].to_dataset()})
     with bundled_model():
-        found = pm.compute_log_likelihood(tree, extend_inferencedata=False, progressbar=False)
+        found = pm.compute_log_likelihood(
+            tree,
+            extend_inferencedata=False,
+            progressbar=False,
+            compile_kwargs={"mode": INTERPRETED},
+        )
     draws = tree["posterior"].to_dataset().isel(chain=0)
     parameters = {str(name): values.to_numpy() for name, values in draws.data_vars.items()}
     expected = log_likelihoods(bundled(), parameters)

@@ -12,14 +12,8 @@ from synthetic import lab_for
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec, shipped_models
 from bayes_cpt.report.equation import equation
-from bayes_cpt.report.paper.notation import (
-    Statement,
-    latex,
-    latex_symbol,
-    mathml,
-    mathml_symbol,
-    statements,
-)
+from bayes_cpt.report.paper.notation import latex, latex_symbol, mathml, mathml_symbol
+from bayes_cpt.report.paper.statements import Statement, statements
 
 
 @pytest.mark.parametrize("model", shipped_models())

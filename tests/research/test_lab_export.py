@@ -1,6 +1,4 @@
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ from lab.plan import main as plan_main
 from lab.training.run_list import RunList, read_run_list
 
 from bayes_cpt import read_study
+from bayes_cpt.cli import run
 from bayes_cpt.errors import StudyWarning
 
 LISTS = Path(__file__).parents[2] / "research" / "lab"
@@ -57,7 +56,9 @@ def write_losses(listed: RunList, folder: Path) -> Path:
     return losses
 
 
-def test_a_study_of_the_short_runs_and_one_of_the_long_ones(toy: RunList, tmp_path: Path) -> None:
+def test_a_study_of_the_short_runs_and_one_of_the_long_ones(
+    toy: RunList, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     losses = write_losses(toy, tmp_path)
     (tmp_path / "index.json").write_text(json.dumps(INDEX))
     common = [str(LISTS / "toy.toml"), "--losses", str(losses), "--data", str(tmp_path)]
@@ -73,9 +74,9 @@ def test_a_study_of_the_short_runs_and_one_of_the_long_ones(toy: RunList, tmp_pa
     text = (tmp_path / "short" / "README.md").read_text()
     assert "4 CPT runs and 2 PT runs" in text
     assert "| general | general (D_pt) | 1,500 | 0 | 3.50 |" in text
-    command = [sys.executable, "-m", "bayes_cpt", "check", str(tmp_path / "short"), "--json"]
-    checked = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert {row["name"] for row in json.loads(checked.stdout)["runs"]} == set(toy.runs) - {
+    capsys.readouterr()
+    assert run(["check", str(tmp_path / "short"), "--json"]) == 0
+    assert {row["name"] for row in json.loads(capsys.readouterr().out)["runs"]} == set(toy.runs) - {
         "long_rule_of_thumb"
     }
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from synthetic import as_posterior, lab, prior_as_posterior
-from testbench.watch import measured, report
+from testbench import watch
 
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.setup import fitted_setup
@@ -36,8 +36,11 @@ def posterior() -> Posterior:
     return as_posterior(drawn.frame, study, values)
 
 
-def test_faults_are_found_and_few_alarms_are_false(posterior: Posterior) -> None:
-    table = report(posterior, "r25_lin05", 12).set_index("case")
+def test_faults_are_found_and_few_alarms_are_false(
+    posterior: Posterior, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "EVALUATIONS", 20)
+    table = watch.report(posterior, "r25_lin05", 12).set_index("case")
     assert len(table) == 5
     assert table.loc["on track", "alarms"] <= 4 / 12
     faults = table.drop(index="on track")
@@ -46,6 +49,6 @@ def test_faults_are_found_and_few_alarms_are_false(posterior: Posterior) -> None
 
 
 def test_real_runs_are_watched_to_their_end(posterior: Posterior) -> None:
-    table = measured(posterior, lab().subset(["r25_lin05"]))
+    table = watch.measured(posterior, lab().subset(["r25_lin05"]))
     assert table["run"].tolist() == ["r25_lin05"]
     assert 0.0 < float(table["lowest"].iloc[0]) <= 1.0

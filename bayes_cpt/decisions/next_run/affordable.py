@@ -40,7 +40,12 @@ class Affordable:
     costs: Mapping[str, float] = field(default_factory=dict)
 
     def cost(self, run: Run) -> float:
-        """Return what a run costs, steps."""
+        """Return what a run costs, steps.
+
+        Parameters
+        ----------
+        run : Run
+        """
         return float(self.costs.get(run.name, run.schedule.steps))
 
     @classmethod

@@ -137,6 +137,11 @@ def next_run(
 def checkpoints(steps: int) -> list[int]:
     """Return the steps at which a run is taken to be measured, denser early, the last one always.
 
+    Parameters
+    ----------
+    steps : int
+        Of the run.
+
     Examples
     --------
     >>> checkpoints(1000)[:3], checkpoints(1000)[-1], len(checkpoints(1000))

@@ -237,7 +237,12 @@ def information(quantities: Floats, data: Floats) -> Information:
 
 
 def normal_scores(values: Floats) -> Floats:
-    """Return the normal quantiles of the ranks of each column, shape (draws, columns)."""
+    """Return the normal quantiles of the ranks of each column, shape (draws, columns).
+
+    Parameters
+    ----------
+    values : ndarray, shape (draws, columns)
+    """
     from scipy.special import ndtri
 
     ranks = np.argsort(np.argsort(values, axis=0), axis=0)

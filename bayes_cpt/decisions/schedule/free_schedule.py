@@ -64,7 +64,13 @@ class Shapes:
         return min(round(WARMUP_SHARE * self.end.steps), self.end.steps - 1)
 
     def best_cosine(self, criterion: Criterion) -> Schedule:
-        """Return the half-cosine over the whole run whose peak and last learning rate are best."""
+        """Return the half-cosine over the whole run whose peak and last learning rate are best.
+
+        Parameters
+        ----------
+        criterion : Criterion
+            What is made least.
+        """
         starts = [(peak, final) for peak in PEAKS for final in FINALS]
         return self._searched(criterion, self._cosine_at, starts)
 
@@ -72,6 +78,11 @@ class Shapes:
         """Return the schedule that is held and then decays whose four choices are best.
 
         Peak, length of the decay, last learning rate, and shape of the decay.
+
+        Parameters
+        ----------
+        criterion : Criterion
+            What is made least.
         """
         starts = [(peak, final, share) for peak in PEAKS for final in FINALS for share in SHARES]
         candidates = [

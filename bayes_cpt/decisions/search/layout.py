@@ -221,7 +221,13 @@ class Layout:
         _ = self.columns, self.areas, self._precisions, self.features, self._combined
 
     def block(self, rows: Ints) -> Block:
-        """Return some candidates in single precision."""
+        """Return some candidates in single precision.
+
+        Parameters
+        ----------
+        rows : ndarray of int, shape (candidates,)
+            Which of them.
+        """
         return Block(
             rows,
             self.losses(rows, SINGLE),
@@ -230,7 +236,14 @@ class Layout:
         )
 
     def ends(self, rows: Ints, dtype: Any = np.float64) -> list[Columns]:
-        """Return the last steps of some candidates on each validation set."""
+        """Return the last steps of some candidates on each validation set.
+
+        Parameters
+        ----------
+        rows : ndarray of int, shape (candidates,)
+            Which of them.
+        dtype : dtype
+        """
         drawn = self._precisions[dtype]
         before = drawn.level[self.candidates.base[rows]]
         after = self.areas.level[rows].astype(dtype) @ drawn.bases.level
@@ -244,7 +257,14 @@ class Layout:
         ]
 
     def losses(self, rows: Ints, dtype: Any = np.float64) -> Floats:
-        """Return the law's losses of some candidates, shape (domains, candidates, draws)."""
+        """Return the law's losses of some candidates, shape (domains, candidates, draws).
+
+        Parameters
+        ----------
+        rows : ndarray of int, shape (candidates,)
+            Which of them.
+        dtype : dtype
+        """
         drawn = self._precisions[dtype]
         found = np.empty((len(self.domains), rows.size, self.sample.draws), dtype)
         for end in self.ends(rows, dtype):

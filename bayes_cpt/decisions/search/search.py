@@ -90,7 +90,13 @@ class Search:
         return np.lexsort((self.scores, np.maximum(self.excess, 0.0)))
 
     def joined(self, other: "Search") -> Self:
-        """Return both, each draw's best the better of the two."""
+        """Return both, each draw's best the better of the two.
+
+        Parameters
+        ----------
+        other : Search
+            Of other candidates, under the same draws.
+        """
         takes = self._beaten_by(other)
         pairs = {
             name: np.concatenate([getattr(self, name), getattr(other, name)], axis=-1)
@@ -140,6 +146,10 @@ def search(valuation: Valuation, space: SearchSpace, trait: Trait, count: int) -
 
 def nondominated(first: Floats, second: Floats) -> Ints:
     """Return which points no other beats in both of two losses, by rising first loss.
+
+    Parameters
+    ----------
+    first, second : ndarray, shape (points,)
 
     Examples
     --------

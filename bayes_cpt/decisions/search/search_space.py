@@ -66,6 +66,11 @@ class SearchSpace:
     def of(cls, space: Space, study: Study) -> Self:
         """Return the space on a study.
 
+        Parameters
+        ----------
+        space : Space
+        study : Study
+
         Raises
         ------
         SpecError
@@ -129,6 +134,12 @@ class SearchSpace:
 
         Places in the ranges are a scrambled Sobol sequence and the corners. Without a range every
         combination is there once.
+
+        Parameters
+        ----------
+        count : int
+        seed : int
+            Of the sequence's scrambling.
 
         Raises
         ------
@@ -200,7 +211,15 @@ class SearchSpace:
         return self.build(np.repeat(centre.places, cells.size, axis=0), cells)
 
     def build(self, places: Floats, cells: Ints) -> Candidates:
-        """Return the candidates at places of the ranges and combinations of the listed values."""
+        """Return the candidates at places of the ranges and combinations of the listed values.
+
+        Parameters
+        ----------
+        places : ndarray, shape (candidates, ranges)
+            From 0 to 1 in each range.
+        cells : ndarray of int, shape (candidates,)
+            Which combination of the listed values.
+        """
         lists = self._lists
         listed = dict(zip(lists, np.unravel_index(cells, list(lists.values())), strict=True))
         values = {}
@@ -252,7 +271,14 @@ class SearchSpace:
         )
 
     def edges(self, candidates: Candidates, row: int) -> list[str]:
-        """Return in words where a candidate lies at an end of its space that could be moved."""
+        """Return in words where a candidate lies at an end of its space that could be moved.
+
+        Parameters
+        ----------
+        candidates : Candidates
+        row : int
+            Which of them.
+        """
         found = []
         for name, own in self.quantities.items():
             if own.lowest == own.highest:

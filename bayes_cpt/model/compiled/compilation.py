@@ -66,7 +66,8 @@ def _source_digest() -> str:
 SOURCE_DIGEST = _source_digest()
 LOADING = threading.Lock()
 COMPILE = "@numba.njit(**COMPILED)\n"
-COMPILE_PARALLEL = "@numba.njit(nogil=True, **COMPILED)\n"
+# Code of a function that is compiled into its caller is optimised once, not once more in itself.
+COMPILE_INTO_CALLER = '@numba.njit(inline="always", **COMPILED)\n'
 COMPILE_AT_ONCE = "@numba.njit(SIGNATURE, nogil=True, **COMPILED)\n"
 COMPILE_NATIVE = "@numba.cfunc(NATIVE_SIGNATURE, **COMPILED)\n"
 
@@ -95,6 +96,12 @@ def compiled_law(spec: ModelSpec, roles: tuple[str, ...]) -> CompiledLaw:
     """Return the compiled law of a specification for validation sets of these roles.
 
     The first call on a machine writes and compiles it, in some seconds; later ones load it.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    roles : tuple of str
+        ``general`` or ``target``, one for each validation set.
     """
     key = _key(spec, roles)
     module = generated_module(f"bayes_cpt_law_{key}", lambda: _source(spec, roles))
@@ -183,8 +190,8 @@ def _source(spec: ModelSpec, roles: tuple[str, ...]) -> str:
     for k in range(len(parts)):
         evaluate += f"    if kind == {k}:\n"
         evaluate += f"        rows_{k}(parameters, reference, curve, columns, values, slopes)\n"
-    pieces = [header, *(COMPILE + part.source for part in parts), COMPILE + evaluate]
-    pieces.append(COMPILE_PARALLEL + inspect.getsource(kernels.law_log_likelihoods))
+    pieces = [header, *(COMPILE + part.source for part in parts), COMPILE_INTO_CALLER + evaluate]
+    pieces.append(COMPILE_INTO_CALLER + inspect.getsource(kernels.law_log_likelihoods))
     pieces.append(COMPILE_AT_ONCE + unpacking())
     pieces.append(COMPILE_NATIVE + inspect.getsource(native.native_likelihood))
     return "\n\n".join(pieces)

@@ -122,6 +122,23 @@ def evaluate(
     It fills in `bayes_cpt.model.compiled.symbolic.OUTPUTS` at the points of one curve, shape (6, points),
     and their slopes by the parameters of the curve's validation set. A kind of curves is twice the
     validation set, and one more in PT.
+
+    Parameters
+    ----------
+    kind : int
+        Of the curve.
+    parameters : ndarray, shape (parameters,)
+        Of the curve's validation set.
+    reference : ndarray, shape (4,)
+        Learning rate, forward areas of PT and of CPT, steps.
+    curve : ndarray
+        What all points of the curve share.
+    columns : ndarray, shape (points, columns)
+        What differs between them.
+    values : ndarray, shape (6, points)
+        Filled in.
+    slopes : ndarray, shape (slopes, points)
+        Filled in.
     """
     raise NotImplementedError(
         "law_log_likelihoods runs in the modules that bayes_cpt.model.compiled.compilation writes"
@@ -144,6 +161,30 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
 
     The arrays are those of `bayes_cpt.model.likelihood_data.likelihood_data`. Loops in place of array
     expressions compile several times faster.
+
+    Parameters
+    ----------
+    loss : ndarray, shape (points,)
+        Measured, nats/token.
+    values : ndarray, shape (values,)
+        Of the law's parameters, in the order of `bayes_cpt.model.elements.elements`.
+    numbers : ndarray
+        ``reference``.
+    domain, member, shared : ndarray, a row per curve
+        ``curve_domain``, ``curve_member`` and ``curve_shared``.
+    known, base_loss : ndarray, shape (curves,)
+        Whether the base was measured, and its loss.
+    columns, own_level, own_forward : ndarray, a row per point
+        ``point_columns``, ``point_level`` and ``point_forward``.
+    base_columns, base_level, base_forward : ndarray, a row per curve
+        The same at the base.
+    gap, place, height, floating : ndarray, shape (points,)
+        ``point_gap``, ``point_place``, ``point_height`` and ``point_floating``.
+    first, last : ndarray of int, shape (curves,)
+        Which points a curve has.
+    knot_first : ndarray of int, shape (curves + 1,)
+        Which knots of the misfit it has.
+    knot_carried, knot_innovation : ndarray, shape (knots,)
     """
     points, count, slope_count = loss.size, first.size, SLOPE_OUTPUTS.shape[1]
     reference, middle, half_width = numbers[:5], numbers[5], numbers[6]
@@ -161,8 +202,8 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
     longest = room[0].shape[0]
     every_row, base_row = np.zeros((longest, WIDTH)), np.zeros((1, WIDTH))
     every_value, every_slope = np.empty((6, longest)), np.empty((slope_count, longest))
-    # Slices of a row, as those of a curve are: else the law would be compiled twice.
-    base_value, base_slope = np.empty((6, 1))[:, :1], np.empty((slope_count, 1))[:, :1]
+    # Views with strides as `results` and `slopes` below: the law is compiled once for both.
+    base_value, base_slope = np.empty((6, 2))[:, :1], np.empty((slope_count, 2))[:, :1]
     every_back, every_residual = np.empty((6, longest)), np.empty(longest)
     parameters = np.empty(PARAMETER_PLACES.shape[1])
     own = np.empty(PARAMETER_PLACES.shape[1], dtype=np.int64)

@@ -40,21 +40,48 @@ class LawLogLikelihood(Op):  # type: ignore[misc]
         self.key, self.function, self.address = law.key, law.log_likelihoods, law.address
 
     def make_node(self, *inputs: Any) -> Apply:
-        """Return the node of some inputs."""
+        """Return the node of some inputs.
+
+        Parameters
+        ----------
+        *inputs : variables or arrays
+            In the order above.
+        """
         variables = [pt.as_tensor_variable(value) for value in inputs]
         return Apply(self, variables, [pt.vector(dtype="float64"), pt.matrix(dtype="float64")])
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
-        """Compute the outputs (where PyTensor does not compile to Numba)."""
+        """Compute the outputs (where PyTensor does not compile to Numba).
+
+        Parameters
+        ----------
+        node : Apply
+        inputs : list of ndarray
+        output_storage : list of lists
+            What takes the outputs.
+        """
         for storage, output in zip(output_storage, self.function(*inputs), strict=True):
             storage[0] = output
 
     def connection_pattern(self, node: Apply) -> list[list[bool]]:
-        """Only the likelihood is differentiated, by the values alone."""
+        """Only the likelihood is differentiated, by the values alone.
+
+        Parameters
+        ----------
+        node : Apply
+        """
         return [[i == VALUES, False] for i in range(len(node.inputs))]
 
     def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Any]:
-        """Return the gradient: the slopes are outputs already."""
+        """Return the gradient: the slopes are outputs already.
+
+        Parameters
+        ----------
+        inputs, outputs : list of variables
+            Of the node.
+        cotangents : list of variables
+            Slopes by the outputs.
+        """
         # A sum compiles faster than a product of matrices.
         slopes = (cotangents[0][:, None] * outputs[1]).sum(axis=0)
         return [slopes if i == VALUES else disconnected_type() for i in range(len(inputs))]

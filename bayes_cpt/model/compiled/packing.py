@@ -122,10 +122,11 @@ def matrix(holder, places, index):  # type: ignore[no-untyped-def]
 
 def unpacking() -> str:
     """Return code that calls ``law_log_likelihoods`` with the arrays that are packed in two."""
-    arguments = [
-        f"{MATRIX if form == MATRIX else VECTOR}({'places' if form == PLACES else 'numbers'}, places, {k})"
-        for k, form in enumerate(FORMS.values())
-    ]
+    arguments = []
+    for k, form in enumerate(FORMS.values()):
+        holder = "places" if form == PLACES else "numbers"
+        # As a number of this type the index is no constant that the code is compiled for anew.
+        arguments.append(f"{MATRIX if form == MATRIX else VECTOR}({holder}, places, np.int64({k}))")
     return (
         "def packed_log_likelihoods(loss, values, numbers, places):\n"
         "    return law_log_likelihoods(\n        loss,\n        values,\n"

@@ -44,11 +44,22 @@ class Exp(sympy.Function):  # type: ignore[misc]
 
     @classmethod
     def eval(cls, argument: Any) -> Any:
-        """Return the value where it is known."""
+        """Return the value where it is known.
+
+        Parameters
+        ----------
+        argument : sympy expression
+        """
         return sympy.Integer(1) if argument == 0 else None
 
     def fdiff(self, argindex: int = 1) -> Any:
-        """Return the derivative."""
+        """Return the derivative.
+
+        Parameters
+        ----------
+        argindex : int
+            By which argument; there is one.
+        """
         return self
 
 
@@ -56,7 +67,13 @@ class Log(sympy.Function):  # type: ignore[misc]
     """log, left as it was written."""
 
     def fdiff(self, argindex: int = 1) -> Any:
-        """Return the derivative."""
+        """Return the derivative.
+
+        Parameters
+        ----------
+        argindex : int
+            By which argument; there is one.
+        """
         return 1 / self.args[0]
 
 
@@ -65,11 +82,22 @@ class Expm1(sympy.Function):  # type: ignore[misc]
 
     @classmethod
     def eval(cls, argument: Any) -> Any:
-        """Return the value where it is known."""
+        """Return the value where it is known.
+
+        Parameters
+        ----------
+        argument : sympy expression
+        """
         return sympy.Integer(0) if argument == 0 else None
 
     def fdiff(self, argindex: int = 1) -> Any:
-        """Return the derivative."""
+        """Return the derivative.
+
+        Parameters
+        ----------
+        argindex : int
+            By which argument; there is one.
+        """
         return 1 + self
 
 
@@ -78,11 +106,22 @@ class Log1p(sympy.Function):  # type: ignore[misc]
 
     @classmethod
     def eval(cls, argument: Any) -> Any:
-        """Return the value where it is known."""
+        """Return the value where it is known.
+
+        Parameters
+        ----------
+        argument : sympy expression
+        """
         return sympy.Integer(0) if argument == 0 else None
 
     def fdiff(self, argindex: int = 1) -> Any:
-        """Return the derivative."""
+        """Return the derivative.
+
+        Parameters
+        ----------
+        argindex : int
+            By which argument; there is one.
+        """
         return 1 / (1 + self.args[0])
 
 
@@ -90,7 +129,13 @@ class Sqrt(sympy.Function):  # type: ignore[misc]
     """sqrt."""
 
     def fdiff(self, argindex: int = 1) -> Any:
-        """Return the derivative."""
+        """Return the derivative.
+
+        Parameters
+        ----------
+        argindex : int
+            By which argument; there is one.
+        """
         return 1 / (2 * self)
 
 
@@ -177,7 +222,18 @@ class RoleSource:
 
 
 def role_source(spec: ModelSpec, role: str, name: str, *, pretraining: bool) -> RoleSource:
-    """Return the code of a function `name` for validation sets of a role, in CPT or in PT."""
+    """Return the code of a function `name` for validation sets of a role, in CPT or in PT.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    role : str
+        ``general`` or ``target``.
+    name : str
+        Of the function.
+    pretraining : bool
+        Whether at points of PT, else of CPT.
+    """
     symbols, named = role_expressions(spec, role, pretraining=pretraining)
     names, outputs = tuple(symbols), list(named.values())
     slopes, expressions = [], []
@@ -219,7 +275,14 @@ def _parameter_symbol(name: str, prior: Distribution) -> Any:
 
 
 def parameters_of(spec: ModelSpec, role: str) -> tuple[str, ...]:
-    """Return the names of the parameters that validation sets of a role depend on."""
+    """Return the names of the parameters that validation sets of a role depend on.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    role : str
+        ``general`` or ``target``.
+    """
     frame = Frame(spec, (role,), (role,), Reference(1.0, 1.0, 1.0, 1.0))
     return tuple(frame.parameters())
 

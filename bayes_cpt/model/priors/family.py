@@ -41,22 +41,43 @@ class Family(Strict):
 
     @staticmethod
     def to_scale(value: Any) -> Any:
-        """Return values on the scale on which the family is normal."""
+        """Return values on the scale on which the family is normal.
+
+        Parameters
+        ----------
+        value : float, ndarray or PyTensor variable
+        """
         return np.asarray(value, dtype=np.float64)
 
     @staticmethod
     def from_scale(place: Any) -> Any:
-        """Return the values at places on that scale."""
+        """Return the values at places on that scale.
+
+        Parameters
+        ----------
+        place : float, ndarray or PyTensor variable
+        """
         return place
 
     @staticmethod
     def log_slope(value: Any) -> Any:
-        """Return the log of the derivative of `to_scale` at values."""
+        """Return the log of the derivative of `to_scale` at values.
+
+        Parameters
+        ----------
+        value : float, ndarray or PyTensor variable
+        """
         return np.zeros_like(value)
 
     @abstractmethod
     def moved(self, center: float, spread: float) -> Self:
-        """Return the same family, and bounds, with another mean and sd on its own scale."""
+        """Return the same family, and bounds, with another mean and sd on its own scale.
+
+        Parameters
+        ----------
+        center, spread : float
+            On the scale on which the family is normal.
+        """
 
     @staticmethod
     @abstractmethod
@@ -100,6 +121,10 @@ class Family(Strict):
     def log_density(self, values: ArrayLike) -> Floats:
         """Return the log density of values, not of their logs or logits; -inf outside the bounds.
 
+        Parameters
+        ----------
+        values : array_like
+
         Examples
         --------
         >>> from bayes_cpt.model.priors.families import Normal
@@ -134,7 +159,13 @@ class Family(Strict):
         return np.asarray(np.clip((ndtr(-standard) - (1.0 - high)) / (high - low), 0.0, 1.0))
 
     def draw(self, draws: int, generator: np.random.Generator) -> Floats:
-        """Return independent draws, shape (draws,)."""
+        """Return independent draws, shape (draws,).
+
+        Parameters
+        ----------
+        draws : int
+        generator : numpy.random.Generator
+        """
         return np.asarray(
             self.from_scale(self.center + self.spread * generator.standard_normal(draws))
         )
@@ -177,11 +208,24 @@ class Family(Strict):
 
 
 def scales(priors: Sequence[Family], dims: str | None) -> tuple[Any, Any]:
-    """Return mean and sd on the family's own scale, of each member or of the only one."""
+    """Return mean and sd on the family's own scale, of each member or of the only one.
+
+    Parameters
+    ----------
+    priors : sequence of Family
+        All of one family.
+    dims : str or None
+        Coordinate of the members; None where one is shared.
+    """
     pairs = np.array([(prior.center, prior.spread) for prior in priors]).T
     return (pairs[0], pairs[1]) if dims else (pairs[0, 0], pairs[1, 0])
 
 
 def rounded(value: float) -> float:
-    """Return a number that was worked out, as a model's file states it."""
+    """Return a number that was worked out, as a model's file states it.
+
+    Parameters
+    ----------
+    value : float
+    """
     return float(f"{value:.{DIGITS}g}")

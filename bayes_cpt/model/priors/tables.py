@@ -34,7 +34,13 @@ class Prior(Strict):
         return self
 
     def of(self, role: str | None) -> Distribution:
-        """Return the distribution for a role, or for a shared parameter (role None)."""
+        """Return the distribution for a role, or for a shared parameter (role None).
+
+        Parameters
+        ----------
+        role : str or None
+            ``general`` or ``target``.
+        """
         own = {"general": self.general, "target": self.target}.get(role or "")
         found = own or self.every
         if found is None:
@@ -43,7 +49,12 @@ class Prior(Strict):
 
 
 def prior_ends(prior: Distribution | None) -> tuple[float, float] | None:
-    """Return the least and the greatest value that a prior allows, None where it sets no bounds."""
+    """Return the least and the greatest value that a prior allows, None where it sets no bounds.
+
+    Parameters
+    ----------
+    prior : Distribution or None
+    """
     match prior:
         case LogNormal(lower=float(lower), upper=float(upper)):
             return lower, upper

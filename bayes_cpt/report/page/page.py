@@ -13,8 +13,9 @@ from bayes_cpt.report.numbers import listed
 from bayes_cpt.report.page.data import bases_table, priors_table, runs_table
 from bayes_cpt.report.page.drawings import Drawing
 from bayes_cpt.report.paper.figure_captions import ALTERNATIVES, CAPTIONS
-from bayes_cpt.report.paper.notation import mathml, mathml_symbol, statements
+from bayes_cpt.report.paper.notation import mathml, mathml_symbol
 from bayes_cpt.report.paper.references import CITATION, bibtex, cited, versions
+from bayes_cpt.report.paper.statements import statements
 from bayes_cpt.report.paper.tables import TextTable
 from bayes_cpt.report.rendering import environment
 from bayes_cpt.report.summary_words import summarise, trust

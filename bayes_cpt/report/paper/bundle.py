@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from bayes_cpt.report.equation import equation
 from bayes_cpt.report.paper.figure_captions import CAPTIONS
 from bayes_cpt.report.paper.notation import latex as latex_equation
-from bayes_cpt.report.paper.notation import statements
 from bayes_cpt.report.paper.references import CITATION, bibtex, cited, in_latex
+from bayes_cpt.report.paper.statements import statements
 from bayes_cpt.report.paper.tables import WRITERS, escape
 from bayes_cpt.report.rendering import environment
 
