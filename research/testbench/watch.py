@@ -3,8 +3,8 @@
     python -m testbench.watch FIT [--runs 200] [--run r25_lin05] [--measured STUDY...]
 
 Runs on track are drawn from the posterior predictive distribution, each from another draw of the fit and
-with sizes of its residuals of its own, as the watcher takes runs to be; faulty ones are drawn with the fault
-planted, while the watcher expects the run as planned. A fault planted half-way sets in at half the steps.
+with sizes of its residuals of its own, as the watcher takes runs to be; faulty ones are drawn with a fault
+planted, while the watcher expects the run as planned. One planted half-way sets in at half the steps.
 """
 
 import argparse

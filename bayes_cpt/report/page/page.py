@@ -13,7 +13,7 @@ from bayes_cpt.report.numbers import listed
 from bayes_cpt.report.page.data import bases_table, priors_table, runs_table
 from bayes_cpt.report.page.drawings import Drawing
 from bayes_cpt.report.paper.figure_captions import ALTERNATIVES, CAPTIONS
-from bayes_cpt.report.paper.notation import mathml, mathml_symbol, statements
+from bayes_cpt.report.paper.notation import GREEK, mathml, mathml_symbol, statements
 from bayes_cpt.report.paper.references import CITATION, bibtex, cited, versions
 from bayes_cpt.report.paper.tables import TextTable
 from bayes_cpt.report.rendering import environment
@@ -27,6 +27,8 @@ TEMPLATE = "report.html"
 MOST_RUNS = 4
 # Things to mind that are named one by one.
 NAMED = 8
+NAMES = re.compile(r"\b(" + "|".join(GREEK) + r")\b")
+PERCENT = re.compile(r"(\d) %")
 
 
 def page(report: "Report") -> str:
@@ -40,7 +42,7 @@ def page(report: "Report") -> str:
     frame, study = posterior.frame, posterior.study
     text = "\n\n".join(report.methods)
     keys = cited(text)
-    return (
+    return _unbroken(
         environment()
         .get_template(TEMPLATE)
         .render(
@@ -59,7 +61,10 @@ def page(report: "Report") -> str:
             calibration=report.calibration,
             runs=runs_table(study),
             bases=bases_table(study),
-            equations=[(Markup(mathml(own)), own.note) for own in statements(equation(frame))],
+            equations=[
+                (Markup(mathml(own)), _with_letters(own.note))
+                for own in statements(equation(frame))
+            ],
             letters=[
                 (_symbol(name), meaning(frame, name))
                 for name in report.tables["coefficients"].values["quantity"].unique()
@@ -167,6 +172,16 @@ def _some_runs(report: "Report") -> list[str]:
 
 def _symbol(name: str) -> Markup:
     return Markup(mathml_symbol(name))
+
+
+def _with_letters(note: str) -> str:
+    """Return a note whose Greek letters are letters."""
+    return NAMES.sub(lambda match: GREEK[match[0]], note).replace(" - ", " − ")
+
+
+def _unbroken(page: str) -> str:
+    """Return a page on which no line ends between a number and its sign of percent."""
+    return PERCENT.sub("\\1\u00a0%", page)
 
 
 def _html_cells(table: TextTable) -> list[list[str]]:
