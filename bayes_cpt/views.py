@@ -27,6 +27,7 @@ VIEWS = {
     "ScheduleChoice.plot": "bayes_cpt.plots.free_schedule.free_schedule",
     "Comparison.words": "bayes_cpt.report.comparison_words.words",
     "Comparison.plot": "bayes_cpt.plots.comparison.comparison",
+    "Status.verdict": "bayes_cpt.report.watch_words.verdict",
     "Survey.words": "bayes_cpt.report.landmark_words.words",
 }
 

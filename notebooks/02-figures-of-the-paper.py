@@ -25,6 +25,7 @@ from pathlib import Path
 
 import bayes_cpt
 from bayes_cpt import landmarks, plots
+from bayes_cpt.forecast.third_sets.weights import weight_table
 from bayes_cpt.study.schedules import cosine
 
 # The fit is read from `fit.nc` where that lies here: another notebook made it. Else it is made: minutes.
@@ -139,6 +140,22 @@ plots.forecast(posterior, curves.sel(run=[f"replay {ratio:g}" for ratio in ratio
 # %%
 choice = bayes_cpt.decide(posterior, "balanced", draws=200, candidates=500, seed=SEED)
 plots.loss_surface(choice)
+
+# %% [markdown]
+# ## Figure 9: other validation sets
+#
+# The loss on a set that is neither general nor target follows from the two by weights of its own (Eq. 6).
+# Here they are learnt from the set's own curves, and have a posterior: C source, which is half of the
+# target data, goes with the target; German with general data. Dots are measured.
+
+# %%
+SETS = ("ccode", "ood_german")
+weight_table(posterior, SETS).round(2)
+
+# %%
+others = study.subset(["r00_cos", "r25_cos", "r75_wsd"])
+curves = posterior.predict(others, sets=SETS, seed=SEED, draws=4 * DRAWS)
+plots.forecast(posterior, curves, measured=study)
 
 # %% [markdown]
 # ## Other models and data

@@ -218,8 +218,8 @@ class _Looks:
 
     def tell(self, written: Output, status: "Status", machine: bool) -> None:
         """Print a status, and what to do better with the rest of the run."""
+        from bayes_cpt.report.watch_words import advice
         from bayes_cpt.watch.watcher import status_json
-        from bayes_cpt.watch.worth import words
 
         worth = self.watcher.worth(self.objective)
         trouble = self.follower.trouble
@@ -230,23 +230,29 @@ class _Looks:
             sys.stdout.write(json_library.dumps(line) + "\n")
             sys.stdout.flush()
             return
-        advice = words(worth, (status.step, status.steps))
-        _show(written, status, [own for own in (advice, *self.notes, trouble) if own])
+        better = advice(worth, status.step, status.steps)
+        _show(written, status, [own for own in (better, *self.notes, trouble) if own])
 
 
 def _show(written: Output, status: "Status", notes: list[str]) -> None:
     if written.out.is_terminal and not written.quiet:
         written.out.clear()
-    written.text(status.words(), "bold" if status.on_track else "bold red")
+    from bayes_cpt.report.numbers import fixed
+    from bayes_cpt.report.watch_words import end_spread
+
+    for index, line in enumerate(status.verdict()):
+        style = "bold" if status.on_track else "bold red"
+        written.text(line, "" if index else style)
     table = columns("on", "now", "end", "lower", "upper", "still to gain", "", numbers=0)
     for domain, own in status.forecast.items():
         now = status.losses.get(domain)
         gain = status.gain_left.get(domain)
+        spread = end_spread(own)
         table.add_row(
             domain,
-            "-" if now is None else f"{now:.4f}",
-            *(f"{own[name]:.4f}" for name in ("mean", "lower", "upper")),
-            "-" if gain is None else f"{gain['mean']:.4f}",
+            "-" if now is None else fixed(now, spread),
+            *(fixed(own[name], spread) for name in ("mean", "lower", "upper")),
+            "-" if gain is None else fixed(gain["mean"], spread),
             _bar(own, now),
         )
     written.table(table)

@@ -7,6 +7,7 @@ residuals of the fitted CPT runs, drawn to what other studies show, and used whe
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,9 @@ MISFIT, MISFIT_RUNS = 0.75, 5.0
 FLUCTUATION, FLUCTUATION_PAIRS = 0.15, 50.0
 # A share that stays short of 1, where errors would cancel exactly in a difference.
 MOST = 0.98
+
+# Every forecast and decision from a fit asks for the same.
+_KNOWN: "WeakKeyDictionary[Posterior, ErrorCorrelation]" = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +61,12 @@ def error_correlation(posterior: Posterior) -> ErrorCorrelation:
     ErrorCorrelation
         That of other studies where no CPT run was measured on both validation sets.
     """
+    if posterior not in _KNOWN:
+        _KNOWN[posterior] = _estimated(posterior)
+    return _KNOWN[posterior]
+
+
+def _estimated(posterior: Posterior) -> ErrorCorrelation:
     pairs = list(_pairs(posterior))
     means = [own.misfit[:, own.steps >= LATE * own.steps[-1]].mean(axis=1) for own in pairs]
     changes = [np.diff(own.fluctuation[:, own.steps >= CALM * own.steps[-1]]) for own in pairs]

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from bayes_cpt.laws.pretraining import power_gain
 from bayes_cpt.laws.repeats import effective_share
 from bayes_cpt.laws.term import (
@@ -168,16 +170,16 @@ class Shift:
         """
         if all(name == "none" for name in self.replay_factors):
             return xp.ones_like(share)
-        factor = (
-            relative_exponential(coefficients["a"], share, xp) if "a" in coefficients else share
-        )
-        if "c" in coefficients:
+        factor = share
+        if _counts("a", coefficients, xp):
+            factor = relative_exponential(coefficients["a"], share, xp)
+        if _counts("c", coefficients, xp):
             free = coefficients["c"] > 0
             rate = xp.where(free, coefficients["c"], 1.0)
             exponent = xp.where(free, coefficients["delta"], 1.0)
             reached = xp.expm1(-exponent * xp.log1p(rate * share))
             factor = xp.where(free, reached / xp.expm1(-exponent * xp.log1p(rate)), factor)
-        if "b" in coefficients:
+        if _counts("b", coefficients, xp):
             dilution = xp.log1p(coefficients["b"] * (1.0 - share))
             factor = factor * xp.exp(-coefficients["gamma"] * dilution)
         return factor
@@ -329,6 +331,14 @@ class BaseOffset:
         """
         kappa = coefficients["kappa"]
         return kappa + (1.0 - kappa) * xp.exp(-points.cpt_steps / coefficients["tau_0"])
+
+
+def _counts(name: str, coefficients: Values, xp: Any) -> bool:
+    """Return whether a coefficient of a replay factor is there, for validation sets that have that factor.
+
+    Of the others it is 0, and the factor is as without it: of numbers that need not be computed.
+    """
+    return name in coefficients and (xp is not np or bool(np.any(coefficients[name])))
 
 
 def shift_signs(roles: Sequence[str]) -> tuple[float, ...]:

@@ -11,8 +11,10 @@ curves are, tau, is learnt from the fitted curves. With r the residuals of curve
 the mean over posterior draws theta: exact for one curve, and taken as independent between curves.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Self
+from hashlib import sha256
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,6 +79,33 @@ class Sizes:
         weights /= weights.sum()
         return cls(weights.sum(axis=1), weights.sum(axis=0))
 
+    def state(self, posterior: Posterior) -> dict[str, Any]:
+        """Return this, ready for JSON, with what tells of which draws it was learnt.
+
+        Parameters
+        ----------
+        posterior : Posterior
+            That it was learnt from.
+        """
+        return {
+            "draws": _digest(posterior),
+            "fluctuation": self.fluctuation.tolist(),
+            "misfit": self.misfit.tolist(),
+        }
+
+    @classmethod
+    def restored(cls, state: Mapping[str, Any] | None, posterior: Posterior) -> Self | None:
+        """Return what `state` gave, None where there is none or it is of other draws.
+
+        Parameters
+        ----------
+        state : mapping or None
+        posterior : Posterior
+        """
+        if state is None or state["draws"] != _digest(posterior):
+            return None
+        return cls(np.array(state["fluctuation"]), np.array(state["misfit"]))
+
     def draw(
         self, count: int, domains: int, generator: np.random.Generator
     ) -> tuple[Floats, Floats]:
@@ -134,6 +163,16 @@ def curve_likelihoods(posterior: Posterior, *, continual: bool) -> list[Floats]:
             ratio = residual_log_densities(residual, curves, design, own) - common
             found[:, i, j] = np.exp(np.minimum(ratio, HIGHEST_LOG)).mean(axis=0)
     return list(found)
+
+
+def _digest(posterior: Posterior) -> str:
+    """Return what tells draws from others."""
+    found = sha256()
+    for law, weight in posterior.shares():
+        found.update(repr(weight).encode())
+        for name, values in sorted(law.parameters(DRAWS).items()):
+            found.update(name.encode() + np.ascontiguousarray(values).tobytes())
+    return found.hexdigest()
 
 
 def _factor_weights(grid: Floats) -> Floats:

@@ -138,11 +138,17 @@ class Departures:
 
         An alarm whenever this falls below a level is false in that share of runs.
         """
+        course = self.course()
+        return float(course[-1]) if course.size else 1.0
+
+    def course(self) -> Floats:
+        """Return that probability as it was after each evaluation, shape (evaluations,)."""
         if not self.scores:
-            return 1.0
-        largest = max(float(own.max()) for own in self.scores.values())
-        peaks = self.usual.peaks
-        return float((1 + (peaks >= largest).sum()) / (1 + peaks.size))
+            return np.empty(0)
+        largest = np.maximum.accumulate(np.max(list(self.scores.values()), axis=0))
+        peaks = np.sort(self.usual.peaks)
+        reached = peaks.size - np.searchsorted(peaks, largest)
+        return np.asarray((1 + reached) / (1 + peaks.size))
 
     def likeliest_fault(self) -> str | None:
         """Return the fault whose pattern the departures have most of, None where none stands out."""

@@ -18,6 +18,7 @@ from bayes_cpt.inference.new_sizes import covering_sizes, plan_sizes
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
+from bayes_cpt.views import view
 from bayes_cpt.watch.curve_sizes import Sizes
 from bayes_cpt.watch.predictive import Predictive
 from bayes_cpt.watch.renewal import Renewal, renewed
@@ -80,18 +81,13 @@ class Status:
     gain_left: dict[str, dict[str, float]]
     notes: list[str]
 
+    def verdict(self) -> list[str]:
+        """Return what to do, how sure that is and what would change it, a short line each."""
+        return list(view(self, "verdict"))
+
     def words(self) -> str:
-        """Return the status in a sentence or two."""
-        verdict = "on track" if self.on_track else f"OFF TRACK since step {self.off_since}"
-        ends = ", ".join(
-            f"{domain} {own['mean']:.4f} ({own['lower']:.4f} to {own['upper']:.4f})"
-            for domain, own in self.forecast.items()
-        )
-        said = (
-            f"Step {self.step} of {self.steps}: {verdict}; of runs on track {100 * self.probability:.1f} % "
-            f"depart as far. Forecast end: {ends}."
-        )
-        return f"{said} It looks like {self.looks_like}." if self.looks_like else said
+        """Return the verdict in one line."""
+        return " ".join(self.verdict())
 
 
 @dataclass
@@ -350,6 +346,7 @@ class Watcher:
             "off_since": self.off_since,
             "diverged": self.diverged,
             "points": [[step, losses] for step, losses in sorted(self.points.items())],
+            "sizes": None if self.sizes is None else self.sizes.state(self.posterior),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -373,6 +370,7 @@ class Watcher:
         self._losses = dict(state["losses"])
         self.off_since, self.diverged = state["off_since"], state["diverged"]
         self.points = {int(step): dict(losses) for step, losses in state["points"]}
+        self.sizes = self.sizes or Sizes.restored(state.get("sizes"), self.posterior)
         if not self._rows() >= set(self.points):
             self._predictive = None
 

@@ -5,7 +5,7 @@ one draw of the law, the misfit and the chance. So what the run has shown so far
 rule for Gaussians, and a difference between two rests has the error of the difference.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
@@ -178,23 +178,3 @@ def _rest(name: str, end: int, mean: float, spread: float, interval: float) -> R
     width = NormalDist().inv_cdf(0.5 + interval / 2) * spread
     probability = NormalDist(mean, max(spread, 1e-12)).cdf(0.0)
     return Rest(name, end, mean, mean - width, mean + width, 1.0 - probability)
-
-
-def words(found: Worth, steps: Sequence[int]) -> str:
-    """Return what is advised in a sentence, empty where nothing else is.
-
-    Parameters
-    ----------
-    found : Worth
-    steps : sequence of int
-        Steps done and steps of the whole run.
-    """
-    best = found.advised
-    if best is None:
-        return ""
-    done, total = steps
-    return (
-        f"For {found.objective}, better than going on from step {done} to {total} as planned: "
-        f"{best.name}, by {best.mean:.4f} nats ({best.lower:.4f} to {best.upper:.4f}), with probability "
-        f"{best.probability:.2f}"
-    )

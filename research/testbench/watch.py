@@ -2,27 +2,27 @@
 
     python -m testbench.watch FIT [--runs 200] [--run r25_lin05] [--measured STUDY...]
 
-Runs on track are drawn from the posterior predictive distribution, each from another draw of the fit; the
-faulty ones are drawn with the fault planted, while the watcher expects the run as planned. A fault that is
-planted half-way sets in at half the steps.
+Runs on track are drawn from the posterior predictive distribution, each from another draw of the fit and
+with sizes of its residuals of its own, as the watcher takes runs to be; faulty ones are drawn with a fault
+planted, while the watcher expects the run as planned. One planted half-way sets in at half the steps.
 """
 
 import argparse
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from bayes_cpt import load, read_study
-from bayes_cpt.forecast.plans import planned_curves, with_base_losses
+from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.simulate import simulate
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study
+from bayes_cpt.watch.curve_sizes import Sizes
+from bayes_cpt.watch.predictive import Predictive, drawn_parts, factors_by_row, in_time
 from bayes_cpt.watch.watcher import Watcher
 
 type Floats = NDArray[np.float64]
@@ -32,24 +32,52 @@ EVALUATIONS = 40
 CORRUPTION = 0.05
 
 
-def curves_of(
-    posterior: Posterior, run: Run, steps: Sequence[int], count: int, seed: int
-) -> Floats:
-    """Return drawn losses of a run that was not fitted, shape (count, domains, steps)."""
-    study = posterior.study.without_losses()
-    plan = replace(study, runs=(run,), losses=study.losses.iloc[:0])
-    plan = with_base_losses(posterior.study, posterior.frame.domains, plan)
-    at = pd.MultiIndex.from_product(
-        [[run.name], posterior.frame.domains, steps], names=["run", "domain", "step"]
-    ).to_frame(index=False)
-    _, curves = planned_curves(posterior, plan, at=at, runs=[run.name])
-    generator = np.random.default_rng(seed)
-    parameters = posterior.parameters()
-    available = len(next(iter(parameters.values())))
-    chosen = generator.choice(available, count, replace=count > available)
-    taken = {name: values[chosen] for name, values in parameters.items()}
-    losses = simulate(posterior.frame, taken, curves, None, generator).loss
-    return losses.reshape(count, len(posterior.frame.domains), len(steps))
+@dataclass(frozen=True, eq=False)
+class Watched:
+    """A run that is simulated, as the watcher sees it.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    run : Run
+    plan : Study
+        Where the run is, with its base's losses.
+    steps : list of int
+        At which it is evaluated.
+    sizes : Sizes
+        How unlike runs are in the size of their residuals.
+    """
+
+    posterior: Posterior
+    run: Run
+    plan: Study
+    steps: list[int]
+    sizes: Sizes
+
+    @classmethod
+    def of(cls, posterior: Posterior, name: str) -> Self:
+        """Return a new run that is trained like one of the study."""
+        run = replace(posterior.study.run(name), name="watched")
+        study = posterior.study.without_losses()
+        plan = replace(study, runs=(run,), losses=study.losses.iloc[:0])
+        plan = with_base_losses(posterior.study, posterior.frame.domains, plan)
+        shares = np.linspace(0.0, 1.0, EVALUATIONS + 1)[1:] ** 2
+        steps = sorted({max(1, round(run.schedule.steps * share)) for share in shares})
+        return cls(posterior, run, plan, steps, Sizes.of(posterior, continual=True))
+
+    def drawn(self, truth: Run, count: int, seed: int) -> Floats:
+        """Return drawn losses of what is trained in truth, shape (count, rows), in time."""
+        domains = self.posterior.frame.domains
+        generator = np.random.default_rng(seed)
+        order, rows = in_time(domains, self.steps)
+        parts = drawn_parts(self.posterior, self.plan, truth, self.steps, count, generator)
+        of_row = np.array([domains.index(row.domain) for row in rows])
+        factors = factors_by_row(self.sizes, count, len(domains), generator, of_row)
+        return parts.at(order).curves(*factors)
+
+    def expected(self) -> Predictive:
+        """Return what the watcher expects."""
+        return Predictive.of(self.posterior, self.run, self.plan, self.steps, sizes=self.sizes)
 
 
 def planted(run: Run) -> dict[str, Run]:
@@ -64,49 +92,42 @@ def planted(run: Run) -> dict[str, Run]:
     }
 
 
-def first_alarms(
-    watcher: Watcher,
-    start: dict[str, Any],
-    losses: Floats,
-    steps: Sequence[int],
-    level: float,
-) -> list[int | None]:
+def first_alarms(expected: Predictive, losses: Floats, level: float) -> list[int | None]:
     """Return the step of the first alarm of each curve, None where there is none."""
+    every = range(len(expected.rows))
     found: list[int | None] = []
     for curve in losses:
-        watcher.restore(start)
-        found.append(None)
-        for place, step in enumerate(steps):
-            told = dict(zip(watcher.posterior.frame.domains, curve[:, place].tolist(), strict=True))
-            if watcher.update(step, told).probability < level:
-                found[-1] = step
-                break
+        departures = expected.departures(every, curve)
+        alarms = np.flatnonzero(departures.course() < level)
+        ends = departures.usual.ends
+        found.append(expected.rows[ends[alarms[0]] - 1].step if alarms.size else None)
     return found
 
 
 def report(
-    posterior: Posterior, name: str, count: int, level: float = 0.05, seed: int = 0
+    posterior: Posterior, name: str, count: int, level: float = 0.05, seed: int = 1
 ) -> pd.DataFrame:
-    """Return a row for runs on track and for each fault: share of alarms and the median delay."""
-    run = replace(posterior.study.run(name), name="watched")
-    shares = np.linspace(0.0, 1.0, EVALUATIONS + 1)[1:] ** 2
-    steps = sorted({max(1, round(run.schedule.steps * share)) for share in shares})
-    study = posterior.study.without_losses()
-    plan = replace(study, runs=(run,), losses=study.losses.iloc[:0])
-    watcher = Watcher(posterior, "watched", plan, level=level)
-    watcher.expect(steps)
-    cases = {"on track": curves_of(posterior, run, steps, count, seed)}
-    for fault, wrong in planted(run).items():
-        cases[fault] = curves_of(posterior, wrong, steps, count, seed)
-    corrupted = curves_of(posterior, run, steps, count, seed)
-    late = np.asarray(steps) > run.schedule.steps / 2
-    corrupted[:, -1, late] += CORRUPTION
+    """Return a row for runs on track and for each fault: share of alarms and the median delay.
+
+    The seed is another than the watcher's: what it holds for usual is not what it is shown.
+    """
+    watched = Watched.of(posterior, name)
+    expected = watched.expected()
+    cases = {"on track": watched.drawn(watched.run, count, seed)}
+    for number, (fault, wrong) in enumerate(planted(watched.run).items(), start=1):
+        cases[fault] = watched.drawn(wrong, count, seed + number)
+    corrupted = watched.drawn(watched.run, count, seed + len(cases))
+    target = posterior.frame.domains[-1]
+    half = watched.run.schedule.steps / 2
+    late = [row.step > half and row.domain == target for row in expected.rows]
+    corrupted[:, late] += CORRUPTION
     cases[f"data corrupted half-way, +{CORRUPTION:g} on the target"] = corrupted
-    rows, start = [], watcher.state()
-    for case, losses in cases.items():
-        alarms = first_alarms(watcher, start, losses, steps, level)
-        rows.append(_row(case, alarms, run.schedule.steps))
-    return pd.DataFrame(rows)
+    return pd.DataFrame(
+        [
+            _row(case, first_alarms(expected, losses, level), watched.run.schedule.steps)
+            for case, losses in cases.items()
+        ]
+    )
 
 
 def _row(case: str, alarms: list[int | None], steps: int) -> dict[str, float | str]:

@@ -29,8 +29,11 @@ def test_once_says_where_the_run_will_end(call: Call, fit_file: Path, tmp_path: 
     log.write_text(lines(200))
     answer = call("watch", fit_file, log, "--run", RUN, "--once")
     assert answer.code in (0, 3)
-    assert "Step 200 of 3000" in answer.out
-    assert "Forecast end: general" in answer.out
+    first, second, third = answer.out.splitlines()[:3]
+    assert "step 200 of 3000" in first
+    assert second.startswith("How sure: of runs on track")
+    assert third.startswith("What would change it: its later losses.")
+    assert "forecast to end at" in third
     told = json.loads(call("watch", fit_file, log, "--run", RUN, "--once", "--json").out)
     assert told["step"] == 200
     assert set(told["forecast"]) == {"general", "kernel"}

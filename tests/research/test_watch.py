@@ -5,10 +5,12 @@ import pandas as pd
 import pytest
 from synthetic import as_posterior, lab, prior_as_posterior
 from testbench import watch
+from testbench.watch import Watched, first_alarms, planted
 
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.setup import fitted_setup
 from bayes_cpt.model.simulate import simulate
+from bayes_cpt.watch import Watcher
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +48,21 @@ def test_faults_are_found_and_few_alarms_are_false(
     faults = table.drop(index="on track")
     assert (faults["alarms"] >= 0.75).all()
     assert (faults["share of the run"] < 0.6).all()
+
+
+def test_the_alarms_are_those_of_a_watcher_that_is_told_point_by_point(
+    posterior: Posterior,
+) -> None:
+    watched = Watched.of(posterior, "r25_lin05")
+    expected = watched.expected()
+    losses = watched.drawn(planted(watched.run)["learning rate does not decay"], 1, seed=3)
+    watcher = Watcher(posterior, "watched", watched.plan, sizes=watched.sizes)
+    watcher.expect(watched.steps)
+    for row, loss in zip(expected.rows, losses[0].tolist(), strict=True):
+        watcher.tell(row.step, {row.domain: loss})
+        if row.domain == posterior.frame.domains[-1] and not watcher.status().on_track:
+            break
+    assert first_alarms(expected, losses, watcher.level) == [watcher.off_since]
 
 
 def test_real_runs_are_watched_to_their_end(posterior: Posterior) -> None:

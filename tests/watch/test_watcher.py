@@ -17,7 +17,7 @@ from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch import Watcher
-from bayes_cpt.watch.curve_sizes import Sizes
+from bayes_cpt.watch.curve_sizes import TAUS, Sizes
 from bayes_cpt.watch.faults import faulty
 from bayes_cpt.watch.predictive import Predictive
 from bayes_cpt.watch.watcher import STRETCHES, WatchError, save_state
@@ -169,6 +169,31 @@ def test_a_watch_goes_on_from_its_state(posterior: Posterior, curves: Any, tmp_p
     assert second.status() == whole.status()
     with pytest.raises(WatchError, match="another run"):
         Watcher(posterior, "r00_cos").restore(first.state())
+
+
+def test_what_the_fitted_curves_told_is_not_learnt_again(
+    posterior: Posterior, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless the fit is another."""
+    learnt = Sizes(np.eye(TAUS.size)[3], np.eye(TAUS.size)[5])
+    asked: list[Posterior] = []
+
+    def learn(law: Posterior, *, continual: bool) -> Sizes:
+        asked.append(law)
+        return learnt
+
+    monkeypatch.setattr(Sizes, "of", learn)
+    first = Watcher(posterior, RUN)
+    first.status()
+    state = json.loads(json.dumps(first.state()))
+    again = Watcher(posterior, RUN)
+    again.restore(state)
+    assert again.status() == first.status()
+    assert len(asked) == 1
+    other = Watcher(prior_as_posterior(lab(), draws=50, spread=0.06), RUN)
+    other.restore(state)
+    other.status()
+    assert len(asked) == 2
 
 
 def test_a_run_that_diverges_is_off_track_until_it_is_restarted_from_before(

@@ -7,13 +7,14 @@ from synthetic import lab, prior_as_posterior
 from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.report.watch_words import advice
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import constant
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch import Watcher
 from bayes_cpt.watch.curve_sizes import Sizes
 from bayes_cpt.watch.predictive import drawn_parts, in_time
-from bayes_cpt.watch.worth import STOP, Worth, rests_of, words, worth
+from bayes_cpt.watch.worth import STOP, Worth, rests_of, worth
 
 NOW = 1200
 
@@ -58,7 +59,7 @@ def test_a_plan_that_never_decays_is_beaten_by_one_that_does(
     assert found.advised is not None
     assert found.advised.name.startswith("decay")
     assert found.advised.lower < found.advised.mean < found.advised.upper
-    assert "decay" in words(found, (NOW, 3000))
+    assert "decay" in advice(found, NOW, 3000)
     stop = next(own for own in found.rests if own.name == STOP)
     assert stop.mean < found.advised.mean
 
@@ -91,4 +92,4 @@ def test_before_the_first_point_and_after_the_last_nothing_is_advised(posterior:
     found = watcher.worth("balanced")
     assert found.rests == ()
     assert found.advised is None
-    assert words(found, (0, 3000)) == ""
+    assert advice(found, 0, 3000) == ""

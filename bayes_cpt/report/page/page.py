@@ -15,7 +15,7 @@ from bayes_cpt.report.page.drawings import Drawing
 from bayes_cpt.report.paper.figure_captions import ALTERNATIVES, CAPTIONS
 from bayes_cpt.report.paper.notation import mathml, mathml_symbol
 from bayes_cpt.report.paper.references import CITATION, bibtex, cited, versions
-from bayes_cpt.report.paper.statements import statements
+from bayes_cpt.report.paper.statements import GREEK, statements
 from bayes_cpt.report.paper.tables import TextTable
 from bayes_cpt.report.rendering import environment
 from bayes_cpt.report.summary_words import summarise, trust
@@ -28,6 +28,8 @@ TEMPLATE = "report.html"
 MOST_RUNS = 4
 # Things to mind that are named one by one.
 NAMED = 8
+NAMES = re.compile(r"\b(" + "|".join(GREEK) + r")\b")
+PERCENT = re.compile(r"(\d) %")
 
 
 def page(report: "Report") -> str:
@@ -41,7 +43,7 @@ def page(report: "Report") -> str:
     frame, study = posterior.frame, posterior.study
     text = "\n\n".join(report.methods)
     keys = cited(text)
-    return (
+    return _unbroken(
         environment()
         .get_template(TEMPLATE)
         .render(
@@ -60,7 +62,10 @@ def page(report: "Report") -> str:
             calibration=report.calibration,
             runs=runs_table(study),
             bases=bases_table(study),
-            equations=[(Markup(mathml(own)), own.note) for own in statements(equation(frame))],
+            equations=[
+                (Markup(mathml(own)), _with_letters(own.note))
+                for own in statements(equation(frame))
+            ],
             letters=[
                 (_symbol(name), meaning(frame, name))
                 for name in report.tables["coefficients"].values["quantity"].unique()
@@ -168,6 +173,16 @@ def _some_runs(report: "Report") -> list[str]:
 
 def _symbol(name: str) -> Markup:
     return Markup(mathml_symbol(name))
+
+
+def _with_letters(note: str) -> str:
+    """Return a note whose Greek letters are letters."""
+    return NAMES.sub(lambda match: GREEK[match[0]], note).replace(" - ", " − ")
+
+
+def _unbroken(page: str) -> str:
+    """Return a page on which no line ends between a number and its sign of percent."""
+    return PERCENT.sub("\\1\u00a0%", page)
 
 
 def _html_cells(table: TextTable) -> list[list[str]]:

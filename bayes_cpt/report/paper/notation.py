@@ -140,7 +140,10 @@ class _Latex(_Notation):
             letter = f"\\mathrm{{{letter.replace(' ', '\\ ')}}}"
         if not symbol.index:
             return letter
-        index = ",".join(part if len(part) == 1 else f"\\mathrm{{{part}}}" for part in symbol.index)
+        index = ",".join(
+            part if len(part) == 1 else f"\\mathrm{{{part.replace(' ', '\\ ')}}}"
+            for part in symbol.index
+        )
         return f"{letter}_{{{index}}}"
 
     def number(self, digits: str) -> str:

@@ -71,6 +71,8 @@ class Symbol:
         --------
         >>> Symbol.of("S1_pt"), Symbol.of("slow_share").letter
         (Symbol(letter='S', index=('1', 'pt')), 'slow share')
+        >>> Symbol.of("e_at_the_transfer").index
+        ('at the transfer',)
         """
         if name == LAMBDA:
             name = "lambda"
@@ -81,6 +83,9 @@ class Symbol:
         letter, digits = match.groups() if match else (first, "")
         if len(letter) > 1 and letter not in GREEK:
             return cls(name.replace("_", " "), ())
+        if rest[:1] == ["at"]:
+            # Words that say where the letter is taken: one part, not a list.
+            rest = [" ".join(rest)]
         return cls(letter, tuple(part for part in (digits, *rest) if part))
 
     @property
