@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bayes_cpt.laws.mixture import LEAST_SHARE, by_others, own_share
 from bayes_cpt.laws.pretraining import power_gain
 from bayes_cpt.laws.term import (
     Parameter,
@@ -204,7 +205,11 @@ class Shift:
 
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
         """Return the shift, 0 at the transfer and wherever no target data are trained on."""
-        limit, rate = self.scales(points.target_share, coefficients, xp)
+        share = own_share(points, coefficients)
+        limit, rate = self.scales(share, coefficients, xp)
+        if "psi" in coefficients:
+            limit = limit + sized(coefficients, "B") * by_others(points, coefficients)
+            _, rate = self.scales(xp.maximum(share, LEAST_SHARE), coefficients, xp)
         return limit * self.progress(rate, points.forward_cpt, coefficients, xp)
 
 
@@ -242,7 +247,8 @@ class Adaptation:
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
         """Return the transient, 0 at the transfer."""
         progress = -xp.expm1(-points.cpt_steps / coefficients["tau"])
-        return sized(coefficients, "D") * points.target_share * progress
+        share = own_share(points, coefficients) + by_others(points, coefficients)
+        return sized(coefficients, "D") * share * progress
 
 
 @dataclass(frozen=True)

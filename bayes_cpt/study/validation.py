@@ -94,7 +94,8 @@ def examine(
         clean = _check_rows(table, clean, runs, malformed)
     _check_scale(table, clean)
     if not is_plan:
-        _check_domains(table, clean, general, target, runs)
+        _check_domains(table, clean, general, target)
+        _note_unmeasured_targets(cautions, clean, target, origin)
         _note_unmeasured_runs(cautions, clean, runs, origin)
         if isinstance(general, str) and isinstance(target, str):
             note_mix_ups(cautions, clean, runs, general, target, origin.settings)
@@ -121,13 +122,7 @@ def _check_settings(
     check.name("name", name)
     check.name("general", general)
     if target is not None:
-        check.name("target", target)
-        if target == general:
-            check.add(
-                "key target",
-                f"general and target are both {target!r}",
-                "name two validation sets, or leave target out of a study of PT runs",
-            )
+        _check_targets(check, general, target, runs)
     elif any(run.phase == "cpt" for run in runs):
         check.add(
             "key target",
@@ -138,6 +133,42 @@ def _check_settings(
         check.positive("tokens_per_step", tokens_per_step, "tokens")
     if not runs:
         check.add("table runs", "there is no run", "add a table [runs.NAME] for each run")
+
+
+def _check_targets(
+    check: Check, general: object, target: object, runs: "Sequence[Run]"
+) -> None:
+    """Check the names of the targets, and that runs say which of them they train on."""
+    names = list(target) if isinstance(target, list | tuple) else [target]
+    if not names:
+        check.add("key target", "target is an empty list", "name one validation set or several")
+    if not all([check.name("target", name) for name in names]):
+        return
+    for name, times in Counter(names).items():
+        if times > 1:
+            check.add("key target", f"target names {name!r} twice", "name each once")
+    if general in names:
+        check.add(
+            "key target",
+            f"general and target are both {general!r}",
+            "name two validation sets, or leave target out of a study of PT runs",
+        )
+    for run in runs:
+        place = f"run {run.name}, key targets"
+        for name in run.mixture:
+            if name not in names:
+                check.add(
+                    place,
+                    f"the run trains on {name!r}, which is no target of the study{suggestion(name, names)}",
+                    f"name some of {', '.join(names)}, or add it to target in [study]",
+                )
+        if run.phase == "cpt" and len(names) > 1 and run.targets is None and run.replay != 1:
+            check.add(
+                place,
+                f"the study has {len(names)} targets, and the run does not say which it trains on",
+                f'write targets = "{names[0]}", or the share of each, as in '
+                f"targets = {{ {names[0]} = 0.7, {names[1]} = 0.3 }}",
+            )
 
 
 def _check_runs(
@@ -258,7 +289,6 @@ def _check_domains(
     losses: "pd.DataFrame",
     general: object,
     target: object,
-    runs: "Sequence[Run]",
 ) -> None:
     if losses.empty:
         if not table.problems:
@@ -271,6 +301,20 @@ def _check_domains(
                 table.file,
                 f"no row has the {key} validation set {domain!r}{suggestion(domain, measured)}",
                 f"set {key} in [study] to one of {', '.join(measured)}, or add its losses",
+            )
+
+
+def _note_unmeasured_targets(
+    cautions: Check, losses: "pd.DataFrame", target: object, origin: Origin
+) -> None:
+    measured = sorted(losses["domain"].unique().tolist())
+    for name in target if isinstance(target, list | tuple) else ():
+        if isinstance(name, str) and name not in measured:
+            cautions.add(
+                f"{origin.losses}, domain {name}",
+                f"no row has the target {name!r}{suggestion(name, measured)}: what is said of it is what "
+                "the other targets lead to expect",
+                "add its losses, at step 0 at least, or leave it so",
             )
 
 

@@ -86,7 +86,7 @@ def settings_text(study: Study) -> str:
     top = {
         "name": study.name,
         "general": study.general,
-        "target": study.target,
+        "target": study.target if isinstance(study.target, str | None) else list(study.target),
         "description": study.description or None,
         "tokens_per_step": study.tokens_per_step,
     }
@@ -138,6 +138,7 @@ def _run_lines(run: Run) -> list[str]:
         "batch_tokens": run.batch_tokens,
         "sequence_length": run.sequence_length,
         "optimizer_state": run.optimizer_state,
+        "targets": run.mixture or None,
         "lr_log": True if run.schedule.is_logged else None,
     }
     schedule = None if run.schedule.is_logged else run.schedule
@@ -169,12 +170,16 @@ def toml_key(name: str) -> str:
 
 
 def toml_value(value: Any) -> str:
-    """Return a text, number or truth value as TOML writes it.
+    """Return a text, number, truth value, list or table as TOML writes it, in one line.
 
     Parameters
     ----------
-    value : str, int, float or bool
+    value : str, int, float, bool, list or dict
     """
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml_value, value))}]"
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{toml_key(key)} = {toml_value(own)}' for key, own in value.items())} }}"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -29,11 +29,17 @@ POINT = (*COLUMNS, *LEVELS, *(f"{level}_by_{pace}" for pace in PACES for level i
          AREA, f"{AREA}_by_{POWER}")  # fmt: skip
 # What each of some parameters moves.
 TABULATED = {**dict.fromkeys(PACES, LEVELS), POWER: (AREA,)}
-# What a whole curve shares, in the order of `bayes_cpt.model.likelihood_data`.
+# What a whole curve shares, in the order of `bayes_cpt.model.likelihood_data`; of several targets also their
+# shares.
 CURVE = ("target_share", "log_size")
+MIXED = ("pretraining", "other_share")
+# Of which curves of the general validation set take the values of every target.
+OF_ALL = "forgetting_factor"
 # What is 0 in PT; the level of CPT is that of PT where it is carried over, and then S2_cpt is 0.
-TRANSFER = {"target_share", "paced_steps", *(own for own in POINT if "cpt" in own)}
+TRANSFER = {"target_share", "other_share", "paced_steps", *(own for own in POINT if "cpt" in own)}
 REFERENCE = ("learning_rate", "forward_pt", "forward_cpt", "steps")
+# Stands between the name of a parameter and the place of one of its members.
+MEMBER = "__"
 # What is computed at each point.
 OUTPUTS = ("law", "kept", "fluctuation", "memory", "misfit", "offset")
 
@@ -124,8 +130,8 @@ class _Points:
 
     domain_index = 0
 
-    def __init__(self, pretraining: bool, carried: bool) -> None:
-        names = (*POINT, *CURVE)
+    def __init__(self, pretraining: bool, carried: bool, shared: Iterable[str]) -> None:
+        names = (*POINT, *shared)
         self.__dict__ |= {name: sympy.Symbol(name, real=True) for name in names}
         if pretraining:
             self.__dict__ |= dict.fromkeys(TRANSFER, sympy.Integer(0))
@@ -140,6 +146,11 @@ class _Points:
 
     def of_size(self, values: Any) -> Any:
         return values[..., 0]
+
+    def of_mixture(self, values: Any) -> Any:
+        if len(values) == 1:
+            return values[..., 0]
+        return sum(own * getattr(self, _share(k)) for k, own in enumerate(values))
 
 
 class _Printer(PythonCodePrinter):  # type: ignore[misc]
@@ -186,7 +197,7 @@ def role_source(spec: ModelSpec, role: str, name: str, *, pretraining: bool) -> 
             if slope != 0:
                 slopes.append((i, j))
                 expressions.append(slope)
-    source = _source(name, [*symbols.values()], outputs, expressions)
+    source = _source(name, curve_names(spec), [*symbols.values()], outputs, expressions)
     return RoleSource(source, names, tuple(slopes))
 
 
@@ -205,8 +216,10 @@ def role_expressions(
     """
     reference = Reference(**{k: sympy.Symbol(f"reference_{k}", positive=True) for k in REFERENCE})
     frame = Frame(spec, (role,), (role,), reference)
-    names = parameters_of(spec, role)
-    symbols = {own: _parameter_symbol(own, spec.priors[own].of(role)) for own in names}
+    symbols = {
+        own: _parameter_symbol(own, spec.priors[own.partition(MEMBER)[0]].of(role))
+        for own in parameters_of(spec, role)
+    }
     outputs = _outputs(frame, symbols, pretraining=pretraining)
     return symbols, dict(zip(OUTPUTS, outputs, strict=True))
 
@@ -217,21 +230,42 @@ def _parameter_symbol(name: str, prior: Distribution) -> Any:
     return sympy.Symbol(f"p_{name}", **sign)
 
 
+def curve_names(spec: ModelSpec) -> tuple[str, ...]:
+    """Return what a whole curve shares under a specification, in the order of the arrays."""
+    if spec.law.targets == 1:
+        return CURVE
+    return (*CURVE, *MIXED, *(_share(k) for k in range(1 + spec.law.targets)))
+
+
+def _share(domain: int) -> str:
+    return f"mixture_{domain}"
+
+
 def parameters_of(spec: ModelSpec, role: str) -> tuple[str, ...]:
-    """Return the names of the parameters that validation sets of a role depend on."""
-    frame = Frame(spec, (role,), (role,), Reference(1.0, 1.0, 1.0, 1.0))
-    return tuple(frame.parameters())
+    """Return the names of the parameters that validation sets of a role depend on.
+
+    A name with `MEMBER` and a number is of the validation set of that place.
+    """
+    names = list(Frame(spec, (role,), (role,), Reference(1.0, 1.0, 1.0, 1.0)).parameters())
+    if OF_ALL in names and role == "general":
+        place = names.index(OF_ALL)
+        names[place : place + 1] = [f"{OF_ALL}{MEMBER}{k}" for k in range(1 + spec.law.targets)]
+    return tuple(names)
 
 
 def _outputs(frame: Frame, symbols: dict[str, Any], *, pretraining: bool = False) -> list[Any]:
     """Return the expressions of `OUTPUTS`, in CPT or in PT."""
     infos = frame.parameters()
+    members: dict[str, list[Any]] = {}
+    for name, symbol in symbols.items():
+        members.setdefault(name.partition(MEMBER)[0], []).append(symbol)
     values = {
-        name: symbol if infos[name].dims is None else np.array([symbol], dtype=object)
-        for name, symbol in symbols.items()
+        name: own[0] if infos[name].dims is None else np.array(own, dtype=object)
+        for name, own in members.items()
     }
     law = frame.spec.law
-    points = _Points(pretraining, carried=law.carry_memory and not law.unknown_base)
+    carried = law.carry_memory and not law.unknown_base
+    points = _Points(pretraining, carried, curve_names(frame.spec))
     coefficients = frame.law.coefficients(values, Symbols)
     gathered = gather(points, coefficients, Symbols)
     offset = frame.law.base_offset
@@ -256,7 +290,9 @@ def _slope(output: Any, name: str, parameter: Any) -> Any:
     return slope
 
 
-def _source(name: str, parameters: list[Any], outputs: list[Any], slopes: list[Any]) -> str:
+def _source(
+    name: str, curve: Iterable[str], parameters: list[Any], outputs: list[Any], slopes: list[Any]
+) -> str:
     """Write the function: what the whole curve shares before the loop, the rest inside."""
     shared, results = sympy.cse([*outputs, *slopes], symbols=sympy.numbered_symbols("x"))
     varying = {sympy.Symbol(own, real=True) for own in POINT}
@@ -277,7 +313,7 @@ def _source(name: str, parameters: list[Any], outputs: list[Any], slopes: list[A
     lines = [f"def {name}(parameters, reference, curve, columns, values, slopes):"]
     lines += _unpacked("parameters", [str(symbol) for symbol in parameters])
     lines += _unpacked("reference", [f"reference_{own}" for own in REFERENCE])
-    lines += _unpacked("curve", list(CURVE))
+    lines += _unpacked("curve", curve)
     lines += [f"    {symbol} = {show(expression)}" for symbol, expression in once]
     lines += ["    for i in range(columns.shape[0]):"]
     lines += [
