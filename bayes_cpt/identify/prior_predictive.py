@@ -79,11 +79,9 @@ def frame_of(spec: ModelSpec, plan: Study) -> Frame:
         If there is no run that the law is about.
     """
     _check_phase(spec, plan)
-    domains = [plan.general]
-    if spec.law.continual and plan.target is not None:
-        domains.append(plan.target)
-    roles = ("general", "target")[: len(domains)]
-    return Frame(for_base(spec, plan), tuple(domains), roles, reference_of(plan, spec.law))
+    domains = plan.trained_domains if spec.law.continual else (plan.general,)
+    spec = for_targets(for_base(spec, plan), plan)
+    return Frame(spec, domains, roles_of(domains), reference_of(plan, spec.law))
 
 
 def expected_ends(

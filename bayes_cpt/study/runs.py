@@ -258,6 +258,25 @@ def _mixture(check: Check, targets: object) -> tuple[tuple[str, float], ...]:
     return tuple(sorted((name, float(share)) for name, share in targets.items() if share > 0))
 
 
+def checked_mixture(targets: object) -> dict[str, float]:
+    """Return the shares of a mixture of targets by name.
+
+    Parameters
+    ----------
+    targets : object
+        The name of one, or a mapping of names to shares that add up to 1.
+
+    Raises
+    ------
+    StudyError
+        If it is neither.
+    """
+    check = Check()
+    found = dict(_mixture(check, targets))
+    check.raise_problems()
+    return found
+
+
 def mixture_words(mixture: Mapping[str, float]) -> str:
     """Return a mixture of targets in words.
 

@@ -1,13 +1,14 @@
 """A space on a study: names resolved, defaults filled in, candidates sampled."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.checks import suggestion
 from bayes_cpt.decisions.named_base import named_base
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.space import LIMITS, Quantity, Space
@@ -24,6 +25,8 @@ type Ints = NDArray[np.int64]
 # How far defaults go beyond what CPT runs tried: in replay, and as a factor of the peak LR.
 REPLAY_BEYOND, PEAK_BEYOND = 0.05, 1.5
 WARMUP_SHARE, RELATIVE_FINAL = 0.02, 0.1
+# Mixtures of targets are tried in steps of one over this.
+MIXTURE_PARTS = 4
 # Corners of more ranges than this are too many to be tried one by one.
 MOST_CORNERS = 8
 # Nobody sets a learning rate to seven digits; and few distinct ratios are quickly evaluated.
@@ -52,6 +55,8 @@ class SearchSpace:
     tokens_per_step : float or None
     notes : tuple of str
         What the user should know of it.
+    mixtures : tuple of mapping of str to float
+        Of targets; a single empty one where there is one target.
     """
 
     bases: tuple[Base, ...]
@@ -59,6 +64,7 @@ class SearchSpace:
     shapes: tuple[str, ...]
     tokens_per_step: float | None
     notes: tuple[str, ...] = ()
+    mixtures: tuple[Mapping[str, float], ...] = ({},)
 
     @classmethod
     def of(cls, space: Space, study: Study) -> Self:
@@ -89,7 +95,8 @@ class SearchSpace:
         if space.loss_potential is not None:
             _annealed(bases[0], space.loss_potential.lowest)
         present = {name: own for name, own in quantities.items() if own is not None}
-        return cls(bases, present, space.decay_shape, tokens_per_step, tuple(notes))
+        mixtures = _mixtures(space, study)
+        return cls(bases, present, space.decay_shape, tokens_per_step, tuple(notes), mixtures)
 
     @property
     def ranges(self) -> tuple[str, ...]:
@@ -104,6 +111,7 @@ class SearchSpace:
         return (
             *(["base"] if len(self.bases) > 1 else []),
             *names,
+            *(["targets"] if len(self.mixtures) > 1 else []),
             *(["decay_shape"] if len(self.shapes) > 1 else []),
         )
 
@@ -111,7 +119,8 @@ class SearchSpace:
     def _lists(self) -> dict[str, int]:
         """How many values each listed quantity has."""
         listed = {name: len(own.values) for name, own in self.quantities.items() if own.values}
-        return {"base": len(self.bases), "decay_shape": len(self.shapes)} | listed
+        own = {"base": len(self.bases), "decay_shape": len(self.shapes)} | listed
+        return own | ({"targets": len(self.mixtures)} if len(self.mixtures) > 1 else {})
 
     @property
     def combinations(self) -> int:
@@ -210,7 +219,10 @@ class SearchSpace:
             bases = tuple(_annealed(self.bases[0], float(own)) for own in potentials)
         shapes = np.array([DECAYS.index(shape) for shape in self.shapes])[listed["decay_shape"]]
         schedules = self._schedules(values, bases, base, shapes)
-        return Candidates(bases, base, values["replay"], schedules, places, cells)
+        mixture = np.asarray(listed["targets"]) if "targets" in listed else None
+        return Candidates(
+            bases, base, values["replay"], schedules, places, cells, self.mixtures, mixture
+        )
 
     def _schedules(
         self, values: dict[str, Floats], bases: tuple[Base, ...], base: Ints, shapes: Ints
@@ -290,6 +302,31 @@ def _bases(space: Space, study: Study) -> tuple[tuple[Base, ...], list[str]]:
         ]
         return tried, notes
     return tuple(named_base(study, name, "space, key bases") for name in space.bases), []
+
+
+def _mixtures(space: Space, study: Study) -> tuple[Mapping[str, float], ...]:
+    """Return the mixtures of targets; by default all in steps of `MIXTURE_PARTS` of those trained on."""
+    if len(study.targets) < 2:
+        if space.targets and any(set(own) != set(study.targets) for own in space.targets):
+            problem = f"the study has one target, {study.target}"
+            raise SpecError([Problem("space, key targets", problem, "leave the key out")])
+        return ({},)
+    for name in {name for own in space.targets or () for name in own}:
+        if name not in study.targets:
+            problem = f"{name!r} is no target of the study{suggestion(name, study.targets)}"
+            fix = f"name some of {', '.join(study.targets)}"
+            raise SpecError([Problem("space, key targets", problem, fix)])
+    if space.targets is not None:
+        return space.targets
+    tried = {name for run in study.continual_runs for name in run.mixture}
+    names = [name for name in study.targets if name in tried]
+    parts = range(MIXTURE_PARTS + 1)
+    counts = (
+        own for own in itertools.product(parts, repeat=len(names)) if sum(own) == MIXTURE_PARTS
+    )
+    return tuple(
+        {name: n / MIXTURE_PARTS for name, n in zip(names, own, strict=True) if n} for own in counts
+    )
 
 
 def _replay(study: Study) -> Quantity:

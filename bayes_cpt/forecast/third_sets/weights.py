@@ -143,7 +143,7 @@ def third_names(study: Study) -> tuple[str, ...]:
     ----------
     study : Study
     """
-    return tuple(name for name in study.domains if name not in (study.general, study.target))
+    return tuple(name for name in study.domains if name not in study.trained_domains)
 
 
 def check_names(posterior: Posterior, names: Sequence[str]) -> tuple[str, ...]:

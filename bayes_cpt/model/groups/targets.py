@@ -21,17 +21,13 @@ def for_targets(spec: ModelSpec, study: Study) -> ModelSpec:
     Raises
     ------
     StudyError
-        If there are several and the specification has no priors for them, or the base is of unknown
-        pre-training.
+        If there are several and the specification has no replay factor of the target, or no priors for what
+        they share.
     """
     count = len(study.targets)
     if not spec.law.continual or count < 2:
         return spec
     place = f"study {study.name}, model {spec.name}"
-    if spec.law.unknown_base:
-        problem = "it has several targets and a base of unknown pre-training"
-        fix = "give the base's PT schedule, an approximate one is better than none, or keep to one target"
-        raise StudyError([Problem(place, problem, fix)])
     if spec.law.replay_factor.target == "none":
         problem = f"it has {count} targets, and the law has no factor for the share of each in the data"
         raise StudyError([Problem(place, problem, "use --model cpt-replay, or keep to one target")])
