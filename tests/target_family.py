@@ -49,6 +49,4 @@ def several(
         )
     ]
     losses = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
-    if len(targets) == 1:
-        kept = tuple(run if run.phase == "pt" else continued(run.name, None, run.replay or 0.0) for run in kept)
     return Study("several", "web", targets, (BASE,), kept, losses)

@@ -99,9 +99,9 @@ class Objective(Strict):
     Parameters
     ----------
     weights : dict of str to float
-        By validation set: ``general``, ``target`` (the mean of several), the study's name of one, a mixture, or a third set
-        that the study was measured on. Not negative; they are divided by their sum (lambda1 + lambda2 = 1
-        in Eq. 5).
+        By validation set: ``general``, ``target`` (the mean of several), the study's name of one, a
+        mixture, or a third set that the study was measured on. Not negative; they are divided by their sum
+        (lambda1 + lambda2 = 1 in Eq. 5).
     name, question : str
         For tables.
     mixtures : dict of str to Mixture

@@ -128,7 +128,9 @@ class Columns:
         log_area = _shared(points.log_forward[rows]) @ bases.forward
         domain, member = int(points.domain_index[rows][0]), points.size_member[rows][:1]
         mixture = _shared(points.mixture[rows])
-        return cls(domain, (before, after), log_area, size_member=member, mixture=mixture, **columns)
+        return cls(
+            domain, (before, after), log_area, size_member=member, mixture=mixture, **columns
+        )
 
     def learning_rate_levels(self, coefficients: Any, xp: Any) -> tuple[Floats, Floats]:
         """Return the levels of PT and CPT in each draw.

@@ -12,6 +12,7 @@ from bayes_cpt.forecast.derived import last_points, start_loss
 from bayes_cpt.forecast.predict import with_base_losses
 from bayes_cpt.identify.prior_given_bases import above_zero, draw_given_bases
 from bayes_cpt.model.bases.unknown_base import for_base
+from bayes_cpt.model.groups.targets import for_targets, roles_of
 from bayes_cpt.model.points import reference_of
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import expected_loss

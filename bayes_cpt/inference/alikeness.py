@@ -6,7 +6,7 @@ import numpy as np
 
 @numba.njit(cache=True, error_model="numpy")
 def add_alikeness(standard, spread, slopes):  # type: ignore[no-untyped-def]
-    """Return `bayes_cpt.model.priors.pooling.log_alikeness` of one parameter and its slope by the spread; fill in those by the targets.
+    """Return `log_alikeness` of one parameter and its slope by the spread; fill in those by the targets.
 
     Parameters
     ----------

@@ -14,11 +14,11 @@ from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.phase_areas import NUMBERS, SERIES, PhaseAreas, continual_areas
 from bayes_cpt.model.bases.unknown_base import GIVE_SCHEDULE, check_base
+from bayes_cpt.model.groups.sizes import log_sizes, members
+from bayes_cpt.model.groups.targets import mixture_columns
 from bayes_cpt.model.points import Points
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame
-from bayes_cpt.model.groups.sizes import log_sizes, members
-from bayes_cpt.model.groups.targets import mixture_columns
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study

@@ -22,8 +22,8 @@ class Mixture:
 
     and its transient ``D_k·(x + psi_k·y)·(1 - exp(-t/tau))``: its own data act as a single target's do
     beside replay, the others' by a share psi_k, below 0 where they make it worse. On general data B and D
-    of Eq. 8 are multiplied by ``sum_k w_k·phi_k``: targets differ in what they make a model forget. With one
-    target, w = 1 and y = 0, it is the law of one target. The paper has no such form.
+    of Eq. 8 are multiplied by ``sum_k w_k·phi_k``: targets differ in what they make a model forget. With
+    one target, w = 1 and y = 0, it is the law of one target. The paper has no such form.
     """
 
     def parameters(self) -> dict[str, Parameter]:

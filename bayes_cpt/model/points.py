@@ -20,9 +20,9 @@ from bayes_cpt.laws.phase_areas import (
     pretraining_areas,
 )
 from bayes_cpt.laws.term import Reference
-from bayes_cpt.model.law_table import LawTable
 from bayes_cpt.model.groups.sizes import fitted_sizes, log_sizes, members
 from bayes_cpt.model.groups.targets import mixture_columns
+from bayes_cpt.model.law_table import LawTable
 from bayes_cpt.study.study import Run, Study
 
 type Floats = NDArray[np.float64]
@@ -52,7 +52,7 @@ class Points:
         set, and where there is one target.
     mixture : ndarray, shape (points, domains)
         By which shares the validation sets' factors of forgetting count: those of the run's targets for the
-        general set; the set's own, 1, for a target.
+        general set; for a target the general set's, which is 1.
     log_size : ndarray, shape (points,)
         Log of the model size over the reference size; 0 where the law has no size.
     size_member : ndarray of int, shape (points,)
@@ -127,7 +127,7 @@ class Points:
         return values[..., self.size_member]
 
     def of_mixture(self, values: Any) -> Any:
-        """Return the mean of values of the validation sets, shape (..., domains), by the shares of `mixture`.
+        """Return the mean of values of validation sets, shape (..., domains), by the shares of `mixture`.
 
         Parameters
         ----------

@@ -1,28 +1,28 @@
 """What a specification makes of a study, before any PyMC: law, points, residual design and scales."""
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from bayes_cpt.errors import Problem, SpecError, StudyError, StudyWarning
+from bayes_cpt.errors import Problem, SpecError, StudyWarning
 from bayes_cpt.laws import Law, Parameter, Reference, Shift
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.law import gather
 from bayes_cpt.laws.numerics.ranges import MomentumRange, PowerRange
 from bayes_cpt.model.bases.lone_bases import with_lone_bases
 from bayes_cpt.model.bases.unknown_base import check_kind, for_base
+from bayes_cpt.model.fit_checks import check_fits, check_size
 from bayes_cpt.model.fitted_points import MOST_POINTS, observed_steps, thinned
+from bayes_cpt.model.groups.sizes import all_sizes, check_sizes
+from bayes_cpt.model.groups.targets import for_targets, roles_of
 from bayes_cpt.model.points import Curves, Points, build_curves, last_pretraining_step, reference_of
 from bayes_cpt.model.priors.tables import prior_ends
 from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales, residual_design
-from bayes_cpt.model.groups.sizes import all_sizes, check_sizes, fitted_sizes
-from bayes_cpt.model.groups.targets import for_targets
-from bayes_cpt.model.spec import MEMORIES, ModelSpec, shipped_models
-from bayes_cpt.study.ranges import ALIKE_RATIO
+from bayes_cpt.model.spec import MEMORIES, ModelSpec
 from bayes_cpt.study.study import Run, Study
 
 # Correlation time, in steps, that makes errors independent.
@@ -327,9 +327,9 @@ def build_setup(spec: ModelSpec, study: Study) -> Setup:
         If a log is so long that it is thinned (see `bayes_cpt.model.fitted_points.thinned`).
     """
     continual = spec.law.continual
-    _check_fits(spec, study)
+    check_fits(spec, study)
     spec = for_targets(for_base(spec, study), study)
-    _check_size(spec, study)
+    check_size(spec, study)
     domains = study.trained_domains if continual else (study.general,)
     roles = roles_of(domains)
     reference, last = reference_of(study, spec.law), last_pretraining_step(study)
@@ -337,16 +337,6 @@ def build_setup(spec: ModelSpec, study: Study) -> Setup:
     setup = fitted_setup(frame, study)
     _note_thinned(frame, study, setup.curves)
     return setup
-
-
-def roles_of(domains: Sequence[str]) -> tuple[str, ...]:
-    """Return the role of each validation set that a law describes: the first is the general one.
-
-    Parameters
-    ----------
-    domains : sequence of str
-    """
-    return ("general", *("target" for _ in domains[1:]))
 
 
 def sizes_of(spec: ModelSpec, study: Study) -> tuple[float, ...]:
@@ -398,41 +388,5 @@ def _note_thinned(frame: Frame, study: Study, curves: Curves) -> None:
             f"{count} of its {measured} losses enter the fit, and {len(thin) - 1} more long logs are "
             "thinned: neighbouring losses of a curve tell the same",
             "log less often, or leave it so",
-        )
-        warnings.warn(str(problem), StudyWarning, stacklevel=3)
-
-
-def _check_fits(spec: ModelSpec, study: Study) -> None:
-    runs = study.continual_runs
-    replays = sorted({run.replay for run in runs if run.replay is not None})
-    problem = None
-    if spec.law.continual and not runs:
-        problem = ("there is no CPT run", "use --model pretrain, or add CPT runs")
-    elif not spec.law.continual and not study.pretraining_runs:
-        problem = ("there is no PT run", "use --model cpt or cpt-replay, or add PT runs")
-    elif spec.law.continual and len(replays) > 1 and not spec.law.uses_replay:
-        problem = (
-            f"the runs have replay ratios {replays[0]:g} to {replays[-1]:g}, and the law {spec.name} "
-            "has no term for them",
-            "use --model cpt-replay, or keep runs of one replay ratio",
-        )
-    if problem:
-        raise StudyError([Problem(f"study {study.name}, model {spec.name}", *problem)])
-
-
-def _check_size(spec: ModelSpec, study: Study) -> None:
-    """Check that runs say their size where the law has one, and warn where they differ and it has none."""
-    continual = spec.law.continual
-    if spec.law.model_size:
-        runs = study.runs if continual else study.pretraining_runs
-        check_sizes(study, runs, [base for base in study.bases if base.schedule] * continual)
-        return
-    sizes = fitted_sizes(study, continual=continual)
-    if sizes and sizes[-1] > ALIKE_RATIO * sizes[0]:
-        known = [name for name in shipped_models() if name.endswith("-sizes")]
-        problem = Problem(
-            f"study {study.name}, model {spec.name}",
-            f"the runs have model sizes {sizes[0]:g} to {sizes[-1]:g}, and the law has no term for them",
-            f"use --model {' or '.join(known)}, or keep runs of one size",
         )
         warnings.warn(str(problem), StudyWarning, stacklevel=3)

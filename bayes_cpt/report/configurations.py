@@ -36,7 +36,8 @@ def in_short(candidates: "Candidates", row: int) -> str:
     base = candidates.bases[candidates.base[row]].name
     return (
         f"from {base}, {candidates.schedules.steps[row]} steps, "
-        f"{100 * candidates.replay[row]:.0f} % general data{_mixture(candidates, row)}, peak LR {candidates.schedules.peak[row]:.3g}"
+        f"{100 * candidates.replay[row]:.0f} % general data{_mixture(candidates, row)}, "
+        f"peak LR {candidates.schedules.peak[row]:.3g}"
     )
 
 

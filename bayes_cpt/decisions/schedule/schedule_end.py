@@ -214,7 +214,7 @@ class ScheduleEnd:
                 start_cpt=max(self.initial, SMALLEST) * one,
                 target_share=(1.0 - self.replay) * one,
                 other_share=0.0 * one,
-                mixture=np.eye(len(self.model.domains))[[index]],
+                mixture=np.eye(len(self.model.domains))[:1],
                 log_size=table.log_size[0] * one,
                 learning_rate=0.0 * one,
                 size_member=table.size_member[index],

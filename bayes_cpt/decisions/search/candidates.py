@@ -35,7 +35,7 @@ class Candidates:
     cells : ndarray of int, shape (candidates,)
         Which combination of listed values each has.
     mixtures : tuple of mapping of str to float
-        Shares of the targets that are in use, as `Run.mixture`; a single empty one where there is one target.
+        Shares of targets in use, as `Run.mixture`; a single empty one where there is one target.
     mixture : ndarray of int, shape (candidates,)
         Place in `mixtures`; the first unless given.
     """
@@ -108,9 +108,9 @@ class Candidates:
         Parameters
         ----------
         name : str
-            ``base``, ``loss_potential``, ``replay``, ``targets``, ``peak``, ``relative_peak``, ``warmup_steps``,
-            ``warmup_share``, ``decay_shape``, ``decay_steps``, ``decay_share``, ``final``,
-            ``relative_final`` or ``steps``.
+            ``base``, ``loss_potential``, ``replay``, ``targets``, ``peak``, ``relative_peak``,
+            ``warmup_steps``, ``warmup_share``, ``decay_shape``, ``decay_steps``, ``decay_share``,
+            ``final``, ``relative_final`` or ``steps``.
         """
         return np.asarray(self._column(name))
 

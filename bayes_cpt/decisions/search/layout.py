@@ -219,7 +219,14 @@ class Layout:
 
     def prepare(self) -> None:
         """Compute what all candidates share: threads need not wait for each other then."""
-        _ = self.columns, self.areas, self._mixtures, self._precisions, self.features, self._combined
+        _ = (
+            self.columns,
+            self.areas,
+            self._mixtures,
+            self._precisions,
+            self.features,
+            self._combined,
+        )
 
     def block(self, rows: Ints) -> Block:
         """Return some candidates in single precision."""

@@ -15,9 +15,10 @@ import numpy as np
 
 from bayes_cpt.errors import BayesCPTError, StudyError, StudyWarning
 from bayes_cpt.laws import Reference
+from bayes_cpt.model.groups.targets import roles_of
 from bayes_cpt.model.points import last_pretraining_step
 from bayes_cpt.model.priors.draws import draw_priors
-from bayes_cpt.model.setup import Frame, roles_of, sizes_of
+from bayes_cpt.model.setup import Frame, sizes_of
 from bayes_cpt.model.spec import parse_spec
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.validation import Origin

@@ -179,7 +179,8 @@ def _source(spec: ModelSpec, roles: tuple[str, ...]) -> str:
     evaluate = "def evaluate(kind, parameters, reference, curve, columns, values, slopes):\n"
     for k, kind in enumerate(kinds):
         evaluate += f"    if kind == {k}:\n"
-        evaluate += f"        rows_{different[kind]}(parameters, reference, curve, columns, values, slopes)\n"
+        rows = f"rows_{different[kind]}"
+        evaluate += f"        {rows}(parameters, reference, curve, columns, values, slopes)\n"
     pieces = [header, *(COMPILE + part.source for part in written), COMPILE + evaluate]
     pieces.append(COMPILE_PARALLEL + inspect.getsource(kernels.law_log_likelihoods))
     pieces.append(COMPILE_AT_ONCE + unpacking())
@@ -193,9 +194,7 @@ def _tables(spec: ModelSpec, roles: tuple[str, ...], parts: "list[RoleSource]") 
     domains = tuple(str(k) for k in range(len(roles)))
     frame = Frame(spec, domains, roles, ANYWHERE)
     place = {(element.name, element.domain): k for k, element in enumerate(elements(frame))}
-    place |= {
-        (f"{name}{MEMBER}{domain}", None): k for (name, domain), k in place.items() if domain
-    }
+    place |= {(f"{name}{MEMBER}{domain}", None): k for (name, domain), k in place.items() if domain}
     # Where what is of one size stands each curve says itself; -1 is the first of these.
     of_size = [name for name, info in frame.parameters().items() if info.dims == SIZES]
     own = {name: -1 - k for k, name in enumerate(of_size)}

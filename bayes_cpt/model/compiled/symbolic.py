@@ -29,8 +29,7 @@ POINT = (*COLUMNS, *LEVELS, *(f"{level}_by_{pace}" for pace in PACES for level i
          AREA, f"{AREA}_by_{POWER}")  # fmt: skip
 # What each of some parameters moves.
 TABULATED = {**dict.fromkeys(PACES, LEVELS), POWER: (AREA,)}
-# What a whole curve shares, in the order of `bayes_cpt.model.likelihood_data`; of several targets also their
-# shares.
+# What a whole curve shares, in the order of `bayes_cpt.model.likelihood_data`; and what of several targets.
 CURVE = ("target_share", "log_size")
 MIXED = ("pretraining", "other_share")
 # Of which curves of the general validation set take the values of every target.
@@ -148,8 +147,9 @@ class _Points:
         return values[..., 0]
 
     def of_mixture(self, values: Any) -> Any:
+        # A target's own shift has no factor of forgetting.
         if len(values) == 1:
-            return values[..., 0]
+            return sympy.Integer(1)
         return sum(own * getattr(self, _share(k)) for k, own in enumerate(values))
 
 

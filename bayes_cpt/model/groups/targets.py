@@ -29,7 +29,9 @@ def for_targets(spec: ModelSpec, study: Study) -> ModelSpec:
         return spec
     place = f"study {study.name}, model {spec.name}"
     if spec.law.replay_factor.target == "none":
-        problem = f"it has {count} targets, and the law has no factor for the share of each in the data"
+        problem = (
+            f"it has {count} targets, and the law has no factor for the share of each in the data"
+        )
         raise StudyError([Problem(place, problem, "use --model cpt-replay, or keep to one target")])
     if not spec.targets:
         problem = f"it has {count} targets, and the model has no priors for what they share"
@@ -37,6 +39,37 @@ def for_targets(spec: ModelSpec, study: Study) -> ModelSpec:
         raise StudyError([Problem(place, problem, fix)])
     law = spec.law.model_copy(update={"targets": count})
     return spec.model_copy(update={"law": law, "priors": spec.priors | spec.targets})
+
+
+def roles_of(domains: Sequence[str]) -> tuple[str, ...]:
+    """Return the role of each validation set that a law describes: the first is the general one.
+
+    Parameters
+    ----------
+    domains : sequence of str
+    """
+    return ("general", *("target" for _ in domains[1:]))
+
+
+def check_one_target(study: Study, what: str) -> None:
+    """Check that a study has one target, where nothing more is known to do.
+
+    Parameters
+    ----------
+    study : Study
+        The one that was fitted.
+    what : str
+        What asks.
+
+    Raises
+    ------
+    StudyError
+        If it has several.
+    """
+    if len(study.targets) > 1:
+        problem = f"it has {len(study.targets)} targets, and {what} knows one"
+        fix = "use bayes-cpt predict, decide, check and summary, or fit the runs of one target"
+        raise StudyError([Problem(f"study {study.name}", problem, fix)])
 
 
 def mixture_columns(
@@ -64,13 +97,13 @@ def mixture_columns(
     --------
     >>> share, mixture = mixture_columns({"code": 0.75, "law": 0.25}, ["web", "code", "law"], 1, 0.2)
     >>> round(share, 6), mixture.tolist()
-    (0.2, [0.0, 1.0, 0.0])
+    (0.2, [1.0, 0.0, 0.0])
     >>> mixture_columns({"code": 0.75, "law": 0.25}, ["web", "code", "law"], 0, 0.2)[1].tolist()
     [0.0, 0.75, 0.25]
     """
     shares = np.zeros(len(domains))
     if domain > 0 or not mixture:
-        shares[domain] = 1.0
+        shares[0] = 1.0
     else:
         shares[:] = [mixture.get(name, 0.0) for name in domains]
     if domain == 0 or not mixture:
