@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayes_cpt.checks import Check
+from bayes_cpt.checks import Check, suggestion
 from bayes_cpt.study.tables import TableCheck
 
 if TYPE_CHECKING:
@@ -81,6 +81,32 @@ def note_mix_ups(
             "give as replay the share of general data in the batches, not that of target data; or swap "
             "general and target, if they are mixed up",
         )
+
+
+def note_unmeasured_targets(
+    cautions: Check, losses: "pd.DataFrame", targets: object, place: str
+) -> None:
+    """Note which of several targets no row of the losses has.
+
+    Parameters
+    ----------
+    cautions : Check
+    losses : DataFrame
+        Columns run, step, domain, loss; clean.
+    targets : object
+        A sequence of names where there are several.
+    place : str
+        What messages call the losses.
+    """
+    measured = sorted(losses["domain"].unique().tolist())
+    for name in targets if isinstance(targets, list | tuple) else ():
+        if isinstance(name, str) and name not in measured:
+            cautions.add(
+                f"{place}, domain {name}",
+                f"no row has the target {name!r}{suggestion(name, measured)}: what is said of it is what "
+                "the other targets lead to expect",
+                "add its losses, at step 0 at least, or leave it so",
+            )
 
 
 def _changes(losses: "pd.DataFrame") -> dict[tuple[str, str], float]:

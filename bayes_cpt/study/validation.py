@@ -10,7 +10,11 @@ import numpy as np
 
 from bayes_cpt.checks import Check, suggestion
 from bayes_cpt.errors import Problem
-from bayes_cpt.study.plausibility import note_base_losses, note_mix_ups
+from bayes_cpt.study.plausibility import (
+    note_base_losses,
+    note_mix_ups,
+    note_unmeasured_targets,
+)
 from bayes_cpt.study.tables import LOSS_COLUMNS, TableCheck
 
 if TYPE_CHECKING:
@@ -95,7 +99,7 @@ def examine(
     _check_scale(table, clean)
     if not is_plan:
         _check_domains(table, clean, general, target)
-        _note_unmeasured_targets(cautions, clean, target, origin)
+        note_unmeasured_targets(cautions, clean, target, origin.losses)
         _note_unmeasured_runs(cautions, clean, runs, origin)
         if isinstance(general, str) and isinstance(target, str):
             note_mix_ups(cautions, clean, runs, general, target, origin.settings)
@@ -302,20 +306,6 @@ def _check_domains(
                 table.file,
                 f"no row has the {key} validation set {domain!r}{suggestion(domain, measured)}",
                 f"set {key} in [study] to one of {', '.join(measured)}, or add its losses",
-            )
-
-
-def _note_unmeasured_targets(
-    cautions: Check, losses: "pd.DataFrame", target: object, origin: Origin
-) -> None:
-    measured = sorted(losses["domain"].unique().tolist())
-    for name in target if isinstance(target, list | tuple) else ():
-        if isinstance(name, str) and name not in measured:
-            cautions.add(
-                f"{origin.losses}, domain {name}",
-                f"no row has the target {name!r}{suggestion(name, measured)}: what is said of it is what "
-                "the other targets lead to expect",
-                "add its losses, at step 0 at least, or leave it so",
             )
 
 

@@ -115,8 +115,10 @@ def _temporary_folder() -> Path:
 
 def _key(spec: ModelSpec, roles: tuple[str, ...]) -> str:
     """Return a digest of all that the generated code depends on."""
+    from bayes_cpt.model.compiled.symbolic import is_positive
+
     families = {
-        name: [prior.of(role).distribution for role in roles] for name, prior in spec.priors.items()
+        name: [is_positive(prior.of(role)) for role in roles] for name, prior in spec.priors.items()
     }
     described = {
         "law": spec.law.model_dump(),

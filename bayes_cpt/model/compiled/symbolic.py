@@ -226,12 +226,26 @@ def role_expressions(
 
 def _parameter_symbol(name: str, prior: Distribution) -> Any:
     # A known sign settles which branch the law takes.
-    sign = {"real": True} if isinstance(prior, Normal | Fixed) else {"positive": True}
-    return sympy.Symbol(f"p_{name}", **sign)
+    return sympy.Symbol(f"p_{name}", **{"positive" if is_positive(prior) else "real": True})
+
+
+def is_positive(prior: Distribution) -> bool:
+    """Return whether a prior allows nothing but values above 0.
+
+    Parameters
+    ----------
+    prior : Distribution
+    """
+    return prior.value > 0.0 if isinstance(prior, Fixed) else not isinstance(prior, Normal)
 
 
 def curve_names(spec: ModelSpec) -> tuple[str, ...]:
-    """Return what a whole curve shares under a specification, in the order of the arrays."""
+    """Return what a whole curve shares under a specification, in the order of the arrays.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    """
     if spec.law.targets == 1:
         return CURVE
     return (*CURVE, *MIXED, *(_share(k) for k in range(1 + spec.law.targets)))
