@@ -364,7 +364,7 @@ class Study:
         its description and the files it came from do not.
         """
         losses = self.losses.sort_values(["run", "domain", "step"], kind="stable")
-        content = {
+        content: dict[str, Any] = {
             "general": self.general,
             "target": self.target,
             "tokens_per_step": self.tokens_per_step and float(self.tokens_per_step),

@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -141,7 +141,7 @@ def _check_settings(
 
 def _check_targets(check: Check, general: object, target: object, runs: "Sequence[Run]") -> None:
     """Check the names of the targets, and that runs say which of them they train on."""
-    names = list(target) if isinstance(target, list | tuple) else [target]
+    names: list[Any] = list(target) if isinstance(target, list | tuple) else [target]
     if not names:
         check.add("key target", "target is an empty list", "name one validation set or several")
     known = len(check.problems)

@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 from hand_points import hand_points
@@ -13,8 +15,12 @@ D, TAU = np.array([0.05, -0.1, -0.08]), 4000.0
 SHIFT = Shift((1.0, -1.0, -1.0), ("exponential",) * 3, replay_rate=True)
 
 
-def coefficients() -> dict[str, np.ndarray]:
-    shared = {"beta": np.full(3, BETA), "omega": np.full(3, OMEGA), "tau": np.full(3, TAU)}
+def coefficients() -> dict[str, Any]:
+    shared: dict[str, np.ndarray] = {
+        "beta": np.full(3, BETA),
+        "omega": np.full(3, OMEGA),
+        "tau": np.full(3, TAU),
+    }
     sampled = {"target_transfer": PSI, "forgetting_factor": np.array(PHI)}
     own = Mixture().coefficients(sampled, REFERENCE, np)
     return {"B": B, "E": E, "a": CURVATURE, "D": D, "lambda": np.float64(0.999)} | shared | own
@@ -41,7 +47,7 @@ def written_out(domain: int, share: float, weights: tuple[float, float]) -> floa
     h = np.expm1(-a * own) / np.expm1(-a)
     pace = E[domain] * (own / h) ** OMEGA if own > 0 else E[domain] * (-np.expm1(-a) / a) ** OMEGA
     shift = B[domain] * (h + other) * (1.0 - (1.0 + pace * 0.6) ** -BETA)
-    return factor * (shift + D[domain] * (own + other) * -np.expm1(-3000.0 / TAU))
+    return float(factor * (shift + D[domain] * (own + other) * -np.expm1(-3000.0 / TAU)))
 
 
 @pytest.mark.parametrize("domain", [0, 1, 2])

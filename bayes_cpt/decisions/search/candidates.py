@@ -47,7 +47,7 @@ class Candidates:
     places: Floats
     cells: Ints
     mixtures: tuple[Mapping[str, float], ...] = ({},)
-    mixture: Ints = None  # type: ignore[assignment]
+    mixture: Any = None
 
     def __post_init__(self) -> None:
         if self.mixture is None:
