@@ -10,7 +10,7 @@ from synthetic import prior_as_posterior
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.simulate import simulate
-from bayes_cpt.model.spec import read_spec
+from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant, cosine, linear
 from bayes_cpt.study.study import Study
@@ -63,9 +63,12 @@ def family_posterior() -> Posterior:
     return prior_as_posterior(replace(study, bases=(*study.bases, LARGE)), "cpt-replay-sizes")
 
 
-def simulated(study: Study, values: dict[str, np.ndarray], model: str, seed: int) -> Study:
+def simulated(
+    study: Study, values: dict[str, np.ndarray], model: "str | ModelSpec", seed: int
+) -> Study:
     """Return the study with losses drawn from the model at some parameters, shape (1, ...)."""
-    setup = build_setup(read_spec(model), study)
+    spec = model if isinstance(model, ModelSpec) else read_spec(model)
+    setup = build_setup(spec, study)
     drawn = simulate(setup.frame, values, setup.curves, None, np.random.default_rng(seed))
     points, curves = setup.curves.points, setup.curves.curves
     keys = [(curves[place].run, curves[place].domain) for place in points.curve_index]

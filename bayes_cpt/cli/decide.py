@@ -31,6 +31,7 @@ SHOWN = {
     "base": ("base", "base"),
     "loss_potential": ("loss_potential", "loss\npotential"),
     "replay": ("replay", "replay"),
+    "targets": ("targets", "targets"),
     "peak": ("peak", "peak LR"),
     "relative_peak": ("peak", "peak LR"),
     "warmup_steps": ("warmup_steps", "re-warm-up"),
@@ -269,13 +270,15 @@ def _detail(
 
 
 def _configurations(table: "pd.DataFrame") -> Any:
-    headers = ("option", "base", "decay", "replay", "steps", "re-warm-up", "peak LR", "final LR")
-    shown = columns(*headers, numbers=5)
+    mixture = ("targets",) if "targets" in table else ()
+    headers = ("option", "base", "decay", *mixture, "replay", "steps", "re-warm-up", "peak LR")
+    shown = columns(*headers, "final LR", numbers=5)
     for row in table.to_dict("records"):
         shown.add_row(
             row["option"],
             row["base"],
             row["decay_shape"],
+            *(row[name] for name in mixture),
             *(number(row[name]) for name in ("replay", "steps", "warmup_steps", "peak", "final")),
         )
     return shown

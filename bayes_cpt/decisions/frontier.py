@@ -1,4 +1,7 @@
-"""The trade between general and target loss: which configurations no other beats on both."""
+"""The trade between general and target loss: which configurations no other beats on both.
+
+Of several targets it is their mean that is traded.
+"""
 
 from dataclasses import dataclass
 from typing import Self
@@ -7,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.decisions.search.candidates import Candidates
-from bayes_cpt.decisions.search.search import Search, nondominated
+from bayes_cpt.decisions.search.search import Search, nondominated, traded
 from bayes_cpt.decisions.valuation import Valuation
 
 type Floats = NDArray[np.floating]
@@ -45,8 +48,9 @@ class Front:
         """
         keep = search.feasible if search.feasible.any() else np.ones(len(search.means), bool)
         allowed = np.flatnonzero(keep)
-        rows = allowed[nondominated(*search.losses[:, allowed])]
-        chosen = search.candidates.take(rows[_spread(search.losses[:, rows])])
+        losses = traded(search.losses)
+        rows = allowed[nondominated(*losses[:, allowed])]
+        chosen = search.candidates.take(rows[_spread(losses[:, rows])])
         starts = valuation.start(chosen) + valuation.start_missed(chosen)
         return cls(chosen, valuation.model.expected(chosen), starts)
 

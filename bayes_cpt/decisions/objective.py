@@ -139,9 +139,9 @@ class Objective(Strict):
     Parameters
     ----------
     weights : dict of str to float
-        By validation set: ``general``, ``target``, the study's name of either, a mixture, or a third set
-        that the study was measured on. Not negative; they are divided by their sum (lambda1 + lambda2 = 1
-        in Eq. 5).
+        By validation set: ``general``, ``target`` (the mean of several), the study's name of one, a
+        mixture, or a third set that the study was measured on. Not negative; they are divided by their sum
+        (lambda1 + lambda2 = 1 in Eq. 5).
     name, question : str
         For tables.
     mixtures : dict of str to Mixture
@@ -215,21 +215,24 @@ class Objective(Strict):
         Parameters
         ----------
         name : str
-            ``general``, ``target``, one of `domains`, or a mixture.
+            ``general``, ``target`` (of several the mean of all), one of `domains`, or a mixture.
         domains : sequence of str
-            General and target validation set of the fit.
+            General validation set and targets of the fit.
 
         Raises
         ------
         SpecError
             If there is no such validation set.
         """
+        shares = np.eye(len(domains))
+        roles = dict(zip(ROLES, (shares[0], shares[1:].mean(axis=0)), strict=True))
         if name in self.mixtures:
             mixture = self.mixtures[name]
-            return np.array([mixture.general, mixture.target])
-        for index, known in enumerate(zip(ROLES, domains, strict=True)):
-            if name in known:
-                return np.asarray(np.eye(len(domains))[index])
+            return np.asarray(mixture.general * roles[ROLES[0]] + mixture.target * roles[ROLES[1]])
+        if name in roles:
+            return np.asarray(roles[name])
+        if name in domains:
+            return np.asarray(shares[list(domains).index(name)])
         names = list(dict.fromkeys([*ROLES, *domains, *self.mixtures]))
         problem = Problem(
             f"objective {self.name}",
@@ -244,7 +247,7 @@ class Objective(Strict):
         Parameters
         ----------
         domains : sequence of str
-            The validation sets, general and target.
+            The validation sets, general and targets.
         """
         total = sum(self.weights.values())
         rows = [weight / total * self.share(name, domains) for name, weight in self.weights.items()]

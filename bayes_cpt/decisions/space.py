@@ -13,7 +13,7 @@ from bayes_cpt.decisions.reading import checked
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.strict import Strict
 from bayes_cpt.study.resources.resources import Compute, UniqueTokens
-from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE
+from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE, checked_mixture
 from bayes_cpt.toml_files import read_toml
 
 type Floats = NDArray[np.float64]
@@ -146,6 +146,9 @@ class Space(Strict):
         that anneal going to this share of the PT peak. They are taken to lie on the law.
     replay : Quantity, optional
         Share of general data [what the CPT runs tried, and 0.05 beyond].
+    targets : tuple of mapping of str to float, optional
+        Mixtures to choose from, each the shares of targets in the data that are not replay; a name stands
+        for that target alone [of the targets that runs train on all mixtures in steps of a quarter].
     peak, relative_peak : Quantity, optional
         Peak LR, raw or as a share of the base's PT peak [what the CPT runs tried, and a factor of 1.5
         beyond, no higher than what any run of the study was trained at].
@@ -177,6 +180,7 @@ class Space(Strict):
     bases: tuple[str, ...] | None = None
     loss_potential: Quantity | None = None
     replay: Quantity | None = None
+    targets: tuple[dict[str, float], ...] | None = None
     peak: Quantity | None = None
     relative_peak: Quantity | None = None
     warmup_steps: Quantity | None = None
@@ -206,6 +210,17 @@ class Space(Strict):
         except StudyError as error:
             raise ValueError("; ".join(str(problem) for problem in error.problems)) from None
 
+    @field_validator("targets", mode="before")
+    @classmethod
+    def _mixtures(cls, given: Any) -> Any:
+        if given is None:
+            return None
+        listed = given if isinstance(given, list | tuple) else [given]
+        try:
+            return tuple(checked_mixture(own) for own in listed)
+        except StudyError as error:
+            raise ValueError(error.problems[0].problem) from error
+
     @field_validator(*LIMITS, mode="after")
     @classmethod
     def _within_limits(cls, given: Quantity | None, info: Any) -> Quantity | None:
@@ -232,7 +247,7 @@ class Space(Strict):
         for one, other in PAIRS:
             if getattr(self, one) is not None and getattr(self, other) is not None:
                 raise ValueError(f"both {one} and {other} are given: keep one of the two")
-        for name in ("bases", "decay_shape"):
+        for name in ("bases", "targets", "decay_shape"):
             if getattr(self, name) == ():
                 raise ValueError(f"{name} is empty: name one, or leave the key out")
         if self.loss_potential is not None and (self.bases is None or len(self.bases) != 1):

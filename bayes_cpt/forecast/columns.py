@@ -79,6 +79,10 @@ class Columns:
         Log of the highest learning rate of PT so far, as a share of the reference one.
     target_share : ndarray
         r_cpt.
+    other_share : ndarray
+        The part of r_cpt that is data of other targets.
+    mixture : ndarray, shape (points or 1, domains)
+        As in `Points`.
     log_size : ndarray
         Log of the model size over the reference size; 0 where the law has no size.
     learning_rate : ndarray
@@ -98,6 +102,8 @@ class Columns:
     start_cpt: Floats
     log_peak_pt: Floats
     target_share: Floats
+    other_share: Floats
+    mixture: Floats
     log_size: Floats
     learning_rate: Floats
     size_member: NDArray[np.int64]
@@ -114,14 +120,17 @@ class Columns:
         bases : Bases
             For the form of the points.
         """
-        others = {"domain_index", "levels", "log_area", "size_member"}
+        others = {"domain_index", "levels", "log_area", "size_member", "mixture"}
         names = {field.name for field in fields(cls)} - others
         columns = {name: _column(getattr(points, name)[rows]) for name in names}
         series = (points.level_pt[rows], points.level_cpt[rows])
         before, after = (np.maximum(_shared(own) @ bases.level, SMALLEST) for own in series)
         log_area = _shared(points.log_forward[rows]) @ bases.forward
         domain, member = int(points.domain_index[rows][0]), points.size_member[rows][:1]
-        return cls(domain, (before, after), log_area, size_member=member, **columns)
+        mixture = _shared(points.mixture[rows])
+        return cls(
+            domain, (before, after), log_area, size_member=member, mixture=mixture, **columns
+        )
 
     def learning_rate_levels(self, coefficients: Any, xp: Any) -> tuple[Floats, Floats]:
         """Return the levels of PT and CPT in each draw.
@@ -151,6 +160,15 @@ class Columns:
         values : ndarray
         """
         return np.asarray(values.T[self.size_member])
+
+    def of_mixture(self, values: Any) -> Floats:
+        """Return the mean of values, (draws, domains), by the shares of `mixture`, (points, draws).
+
+        Parameters
+        ----------
+        values : ndarray
+        """
+        return np.asarray(self.mixture @ values.T)
 
     def losses(self, law: Law, coefficients: dict[str, Any], offset: Any) -> Floats:
         """Return the law's losses moved by what is kept of the base's offset, shape (points, draws).

@@ -62,18 +62,22 @@ class Typical:
         0 where there are no CPT runs.
     base : str
         What is taken of its base, in words.
+    targets : int
+        How many there are.
     """
 
     steps: int
     peak: float
     replay: float
     base: str = "base not annealed"
+    targets: int = 1
 
     @property
     def words(self) -> str:
         """What it is, for the reader of a table."""
         shape = f"half-cosine from learning rate {self.peak:g} to 0"
-        return f"{self.steps} steps, {shape}, replay {self.replay:g}, {self.base}"
+        mixture = f", {self.targets} targets in equal shares" if self.targets > 1 else ""
+        return f"{self.steps} steps, {shape}, replay {self.replay:g}{mixture}, {self.base}"
 
     @classmethod
     def of(cls, study: Study) -> "Typical":
@@ -90,6 +94,7 @@ class Typical:
             peak=float(np.median([run.schedule.peak for run in runs])),
             replay=float(np.median([run.replay or 0.0 for run in runs])),
             base="base re-warmed from 0" if unknown_base(study) else cls.base,
+            targets=len(study.targets),
         )
 
 

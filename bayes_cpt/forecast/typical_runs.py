@@ -76,6 +76,8 @@ def plan_of(
 ) -> Study:
     """Return a plan of runs given as schedule, base (None for a PT run) and replay, by name.
 
+    Of several targets they train on equal shares.
+
     Parameters
     ----------
     frame : Frame
@@ -95,10 +97,12 @@ def plan_of(
     else:
         base = base_schedule(frame.reference)
         bases = (Base(STABLE, base.steps, base), Base(ANNEALED, base.steps, annealed(base)))
+    targets = frame.domains[1:]
+    shares = {target: 1.0 / len(targets) for target in targets} if len(targets) > 1 else None
     built = tuple(
         Run(name, "pt", schedule, model_size=own_sizes[name])
         if own is None
-        else Run(name, "cpt", schedule, own, replay, model_size=own_sizes[name])
+        else Run(name, "cpt", schedule, own, replay, model_size=own_sizes[name], targets=shares)
         for name, (schedule, own, replay) in runs.items()
     )
     rows = [
@@ -108,5 +112,6 @@ def plan_of(
         if measured and run.phase == "cpt"
     ]
     losses = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
-    target = frame.domains[1] if len(frame.domains) > 1 else None
-    return Study("typical runs", frame.domains[0], target, bases, built, losses, is_plan=True)
+    return Study(
+        "typical runs", frame.domains[0], targets or None, bases, built, losses, is_plan=True
+    )

@@ -14,7 +14,7 @@ from bayes_cpt.forecast.derived import Typical, derived_quantities, effects_of, 
 from bayes_cpt.identify.candidates import candidate_runs, with_further_sizes
 from bayes_cpt.identify.information import STEP, FreeParameters, finite, information, marginal
 from bayes_cpt.laws.size import ALONG
-from bayes_cpt.model.setup import SIZES, build_setup
+from bayes_cpt.model.setup import POOLED, SIZES, build_setup
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.study import Study
 
@@ -165,7 +165,7 @@ def quantity_directions(
     directions = {
         ("parameter", name, member): np.tile(np.eye(size)[i], (len(places), 1))
         for i, (name, member) in enumerate(free.labels)
-        if name in law.parameters() and law.parameters()[name].dims != SIZES
+        if name in law.parameters() and law.parameters()[name].dims not in (SIZES, POOLED)
     }
     shifts = np.concatenate(
         [places[:, None] + STEP * np.eye(size), places[:, None] - STEP * np.eye(size)], axis=1

@@ -12,6 +12,7 @@ from bayes_cpt.forecast.derived import last_points, start_loss
 from bayes_cpt.forecast.predict import with_base_losses
 from bayes_cpt.identify.prior_given_bases import above_zero, draw_given_bases
 from bayes_cpt.model.bases.unknown_base import for_base
+from bayes_cpt.model.groups.targets import for_targets, roles_of
 from bayes_cpt.model.points import reference_of
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import expected_loss
@@ -79,11 +80,9 @@ def frame_of(spec: ModelSpec, plan: Study) -> Frame:
         If there is no run that the law is about.
     """
     _check_phase(spec, plan)
-    domains = [plan.general]
-    if spec.law.continual and plan.target is not None:
-        domains.append(plan.target)
-    roles = ("general", "target")[: len(domains)]
-    return Frame(for_base(spec, plan), tuple(domains), roles, reference_of(plan, spec.law))
+    domains = plan.trained_domains if spec.law.continual else (plan.general,)
+    spec = for_targets(for_base(spec, plan), plan)
+    return Frame(spec, domains, roles_of(domains), reference_of(plan, spec.law))
 
 
 def expected_ends(

@@ -16,11 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.errors import BayesCPTError
+from bayes_cpt.inference.alikeness import add_alikeness
 from bayes_cpt.inference.coordinates import join_paces, join_slopes, separate_paces
 from bayes_cpt.inference.whitening import Metric
 from bayes_cpt.model.compiled.kernels import PACES
 from bayes_cpt.model.priors.families import LogitNormal, LogNormal, Normal
 from bayes_cpt.model.priors.family import Family
+from bayes_cpt.model.priors.pooling import ALIKE, SPREAD
+from bayes_cpt.model.setup import POOLED
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -62,6 +65,8 @@ class Density:
         Where those of `PACES` stand among the sampled numbers, -1 where they are not sampled.
     likelihood_address : int
         Of the same function as native code calls it (`bayes_cpt.model.compiled.native`).
+    pools : ndarray of int, shape (pooled parameters, targets + 1)
+        Where what several targets have of a parameter stands among the sampled numbers, their spread last.
     likelihood : callable
         The model's likelihood: ``(loss, values, *arrays)`` to one number per curve, and slopes.
     arrays : tuple of ndarray
@@ -75,6 +80,7 @@ class Density:
     template: Floats
     paces: NDArray[np.int64]
     likelihood_address: int
+    pools: NDArray[np.int64]
     likelihood: Any
     arrays: tuple[Any, ...]
 
@@ -110,12 +116,12 @@ class Density:
         center, factor = np.ascontiguousarray(metric.center), np.ascontiguousarray(metric.factor)
         priors, paces, offset = self.priors, self.paces, self.pace_offset
         likelihood, (loss, *data) = self.likelihood, self.arrays
-        places, template = self.places, self.template
+        places, template, pools = self.places, self.template, self.pools
         evaluate_priors: Any = prior_density
 
         def log_density(white: Floats) -> tuple[float, Floats]:
             prior, values, position, slope, gradient = evaluate_priors(
-                white, center, factor, *priors, paces, offset, places, template
+                white, center, factor, *priors, paces, offset, places, template, pools
             )
             likelihoods, slopes = likelihood(loss, values, *data)
             total = prior + likelihoods.sum()
@@ -174,7 +180,7 @@ def density_of(model: "pm.Model") -> Density:
     ------
     ModelError
         If the model has a part that is not of the kind that `build_model` makes: another distribution,
-        another observed variable, or a potential.
+        observed variable or potential.
     """
     likelihood = _likelihood(model)
     operation, (loss, values, *data) = likelihood.owner.op, likelihood.owner.inputs
@@ -192,6 +198,7 @@ def density_of(model: "pm.Model") -> Density:
         template=template,
         paces=np.array([where.get(name, -1) for name in PACES], dtype=np.int64),
         likelihood_address=operation.address,
+        pools=_pools(model, where),
         likelihood=operation.function,
         arrays=tuple(array.get_value(borrow=True) for array in (loss, *data)),
     )
@@ -199,15 +206,27 @@ def density_of(model: "pm.Model") -> Density:
 
 def _likelihood(model: "pm.Model") -> Any:
     """Return the likelihood of each curve as the model computes it."""
-    if model.potentials or len(model.observed_RVs) != 1:
+    others = [potential.name for potential in model.potentials if potential.name != ALIKE]
+    if others or len(model.observed_RVs) != 1:
         raise ModelError(
-            "The model has potentials, or other observed variables than the losses of the curves. "
+            "The model has other potentials, or other observed variables than the losses of the curves. "
             "Sample it with pm.sample."
         )
     factors = model.logp(vars=model.observed_RVs, sum=False, jacobian=False)
     if not hasattr(factors[0].owner.op, "function"):
         raise ModelError("The model's likelihood is not that of build_model. Use pm.sample.")
     return factors[0]
+
+
+def _pools(model: "pm.Model", where: dict[str, int]) -> NDArray[np.int64]:
+    """Return where what several targets have of each pooled parameter stands, and its spread."""
+    names = model.coords.get(POOLED) or ()
+    rows = []
+    for place, name in enumerate(names):
+        coordinate = model.coords[model.named_vars_to_dims[name][0]]
+        targets = [k for k, domain in enumerate(coordinate) if domain != model.coords["domain"][0]]
+        rows.append([*(where[name] + k for k in targets), where[SPREAD] + place])
+    return np.array(rows or np.zeros((0, 1)), dtype=np.int64)
 
 
 def _read_prior(model: "pm.Model", variable: Any) -> tuple[tuple[int, ...], tuple[Any, ...]]:
@@ -256,7 +275,8 @@ def _layout(
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)
 def prior_density(  # type: ignore[no-untyped-def]
-    white, metric_center, factor, kind, center, spread, lower, upper, paces, offset, places, template
+    white, metric_center, factor, kind, center, spread, lower, upper, paces, offset, places, template,
+    pools,
 ):  # fmt: skip
     """Return the log density of the priors at white coordinates, and what the likelihood needs.
 
@@ -283,6 +303,8 @@ def prior_density(  # type: ignore[no-untyped-def]
         Where the sampled numbers stand among all values of the law.
     template : ndarray, shape (values,)
         All values of the law, the fixed ones filled in.
+    pools : ndarray of int, shape (pooled parameters, targets + 1)
+        As in `Density`.
 
     Returns
     -------
@@ -321,6 +343,18 @@ def prior_density(  # type: ignore[no-untyped-def]
             gradient[j] = 1.0 - 2.0 * share - (1.0 + scaled / spread[j]) * slope[j] / value
         total -= 0.5 * scaled**2 + math.log(spread[j])
         values[places[j]] = value
+    targets = pools.shape[1] - 1
+    standard, alike = np.empty(targets), np.empty(targets)
+    for p in range(pools.shape[0]):
+        for k in range(targets):
+            j = pools[p, k]
+            standard[k] = (position[j] - center[j]) / spread[j]
+        own = pools[p, targets]
+        value, by_spread = add_alikeness(standard, values[places[own]], alike)
+        total += value
+        gradient[own] += by_spread * slope[own]
+        for k in range(targets):
+            gradient[pools[p, k]] += alike[k] / spread[pools[p, k]]
     return total, values, position, slope, gradient
 
 

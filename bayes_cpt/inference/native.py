@@ -28,7 +28,7 @@ DRAW_SIGNATURE = types.int64(UNSIGNED, UNSIGNED, NUMBERS, NUMBERS, NUMBERS)
 # What nutpie is told: all is well, or the log density is not finite and the step is to be rejected.
 DONE, NOT_FINITE = 0, 4
 # Numbers that the block of data begins with.
-COUNTS = 8
+COUNTS = 10
 
 
 def native_model(density: Density, metric: Metric, start: Callable[[Any], Floats]) -> Any:
@@ -74,10 +74,18 @@ def _block(density: Density, metric: Metric) -> Floats:
     parts = [np.ascontiguousarray(part, dtype=np.float64).ravel() for part in floats]
     parts += [
         np.array(part, dtype=np.int64).view(np.float64)
-        for part in (kind, density.places, density.paces, [density.likelihood_address])
+        for part in (
+            kind,
+            density.places,
+            density.paces,
+            [density.likelihood_address],
+            density.pools,
+        )
     ]
+    parts = [part.ravel() for part in parts]
     parts.append(narrow.view(np.float64))
     counts = [kind.size, density.template.size, loss.size, numbers.size, places.size, curves]
+    counts += density.pools.shape
     total = COUNTS + sum(part.size for part in parts)
     return np.concatenate([[total, *counts, density.pace_offset], *parts])
 
@@ -94,7 +102,7 @@ def _evaluate(white, gradient, block):  # type: ignore[no-untyped-def]
     """
     size, count = int(block[1]), int(block[2])
     points, numbers, places, curves = int(block[3]), int(block[4]), int(block[5]), int(block[6])
-    offset, at = block[7], COUNTS
+    pooled, width, offset, at = int(block[7]), int(block[8]), block[9], COUNTS
     metric_center, at = block[at : at + size], at + size
     factor, at = block[at : at + size * size].reshape((size, size)), at + size * size
     center, at = block[at : at + size], at + size
@@ -108,9 +116,11 @@ def _evaluate(white, gradient, block):  # type: ignore[no-untyped-def]
     among, at = block[at : at + size].view(np.int64), at + size
     paces, at = block[at : at + 3].view(np.int64), at + 3
     address, at = block[at : at + 1].view(np.int64)[0], at + 1
+    pools, at = block[at : at + pooled * width].view(np.int64), at + pooled * width
     narrow = block[at : at + (places + 1) // 2].view(np.int32)
     prior, values, position, slope, own = prior_density(
-        white, metric_center, factor, kind, center, spread, lower, upper, paces, offset, among, template
+        white, metric_center, factor, kind, center, spread, lower, upper, paces, offset, among, template,
+        pools.reshape((pooled, width)),
     )  # fmt: skip
     likelihoods, slopes = np.empty(curves), np.empty((curves, count))
     sizes = np.empty(SIZE, dtype=np.int64)

@@ -13,6 +13,7 @@ from bayes_cpt.landmarks.trials import LawSample, Trial
 from bayes_cpt.laws.law import gather
 from bayes_cpt.laws.phase_areas import transfer_state
 from bayes_cpt.laws.term import sized
+from bayes_cpt.model.groups.targets import check_one_target
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.ranges import outside_span
 from bayes_cpt.study.runs import Base
@@ -151,6 +152,7 @@ def critical_point(
     limit more slowly than the power: with the coefficients of Fig. 3 from 8,994 to 11,211 PT steps.
     `turning_length` tells.
     """
+    check_one_target(posterior.study, "the critical point")
     samples = LawSample.of_laws(posterior, draws)
     priors = [
         LawSample.of_prior(law.frame, count or PRIOR_DRAWS)

@@ -110,4 +110,5 @@ def on_new_data(gathered: Mapping[str, Floats]) -> dict[str, Floats]:
 
 
 def _on_general_data(points: Points) -> Points:
-    return points.map(lambda name, values: 0.0 * values if name == "target_share" else values)
+    target = ("target_share", "other_share")
+    return points.map(lambda name, values: 0.0 * values if name in target else values)

@@ -20,6 +20,7 @@ from bayes_cpt.landmarks.trials import (
     read_target,
 )
 from bayes_cpt.model.bases.unknown_base import GIVE_SCHEDULE
+from bayes_cpt.model.groups.targets import check_one_target
 from bayes_cpt.study.ranges import outside_base, outside_span
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
@@ -297,6 +298,7 @@ def main_run(
     PlanError, StudyError
         If there is no such run, or its base is not known.
     """
+    check_one_target(posterior.study, "what varies the choices of a run")
     target, chosen = read_target(posterior, plan, None if run is None else [run])
     decaying = [
         candidate for candidate in chosen if candidate.schedule.final < candidate.schedule.peak

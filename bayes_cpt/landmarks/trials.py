@@ -1,7 +1,7 @@
 """Runs that nobody trained, and the law's losses along them in every posterior draw."""
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -14,10 +14,11 @@ from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.phase_areas import NUMBERS, SERIES, PhaseAreas, continual_areas
 from bayes_cpt.model.bases.unknown_base import GIVE_SCHEDULE, check_base
+from bayes_cpt.model.groups.sizes import log_sizes, members
+from bayes_cpt.model.groups.targets import mixture_columns
 from bayes_cpt.model.points import Points
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame
-from bayes_cpt.model.sizes import log_sizes, members
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study
@@ -44,6 +45,8 @@ class Trial:
         taken to lie on the law.
     model_size : float, optional
         Millions of parameters; the reference size unless given. Not used where the law has no size.
+    mixture : mapping of str to float
+        Share of each target in the data that are not replay. Where there is one it may be left out.
     """
 
     pretraining: Schedule | None
@@ -51,6 +54,7 @@ class Trial:
     replay: float
     base_losses: tuple[float | None, ...]
     model_size: float | None = None
+    mixture: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, posterior: Posterior, plan: Study, run: Run) -> Self:
@@ -75,6 +79,7 @@ class Trial:
             replay=run.replay or 0.0,
             base_losses=base_losses(posterior, plan, base),
             model_size=plan.model_size(run),
+            mixture=plan.mixture(run),
         )
 
     @property
@@ -355,6 +360,9 @@ class LawSample:
         ones = np.ones(areas.steps.size)
         steps = areas.steps.astype(np.float64)
         for index, loss in enumerate(trial.base_losses):
+            other_share, mixture = mixture_columns(
+                trial.mixture, self.frame.domains, index, trial.replay
+            )
             yield {
                 "curve_index": np.full(ones.size, curves + index),
                 "domain_index": np.full(ones.size, index),
@@ -363,6 +371,8 @@ class LawSample:
                 "learning_rate": areas.learning_rates / reference.learning_rate,
                 **{name: getattr(areas, name) for name in (*NUMBERS, *SERIES)},
                 "target_share": (1.0 - trial.replay) * ones,
+                "other_share": other_share * ones,
+                "mixture": np.tile(mixture, (ones.size, 1)),
                 "log_size": log_sizes(size, reference.model_size, ones.size),
                 "size_member": np.full(ones.size, members(sizes, size, index)),
                 "loss": (0.0 if loss is None else loss) * ones,

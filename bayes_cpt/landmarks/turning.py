@@ -12,6 +12,7 @@ from bayes_cpt.inference.new_sizes import covering_sizes, plan_sizes
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.reshape import held
 from bayes_cpt.landmarks.trials import LawSample, Trial, read_target
+from bayes_cpt.model.groups.targets import check_one_target
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.study import Study
 
@@ -164,6 +165,7 @@ def turning_length(
 
     if not all(0.0 <= balance <= 1.0 for balance in balances):
         raise ValueError(f"balances are {list(balances)}: give weights of the general loss, 0 to 1")
+    check_one_target(posterior.study, "the turning length")
     target, chosen = read_target(posterior, plan, runs)
     covering = covering_sizes(posterior, plan_sizes(target, chosen))
     samples = LawSample.of_laws(covering, draws)

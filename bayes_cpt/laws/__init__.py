@@ -1,6 +1,7 @@
 """Law terms and laws: written once, evaluated on NumPy arrays and PyTensor variables alike."""
 
 from bayes_cpt.laws.law import Law
+from bayes_cpt.laws.mixture import Mixture
 from bayes_cpt.laws.multi_power import MultiPower
 from bayes_cpt.laws.peak import PeakLevel
 from bayes_cpt.laws.pretraining import Annealing, Power
@@ -13,6 +14,7 @@ __all__ = [
     "Annealing",
     "BaseOffset",
     "Law",
+    "Mixture",
     "ModelSize",
     "MultiPower",
     "Parameter",

@@ -15,6 +15,7 @@ rate, an exponential mean of what it was (`bayes_cpt.laws.areas`): rho = zeta = 
 from dataclasses import dataclass
 from typing import Any
 
+from bayes_cpt.laws.mixture import Mixture, mixture_factors
 from bayes_cpt.laws.size import ALONG, size_factors
 from bayes_cpt.laws.term import Parameter, Reference, Term, Values
 from bayes_cpt.laws.transfer import BaseOffset
@@ -35,15 +36,19 @@ class Law:
         Where the sampled parameters are values of the law.
     base_offset : BaseOffset or None
         How CPT curves keep the distance of their base from the law; None ignores measured bases.
+    mixture : Mixture or None
+        How several targets act together; None where there is one.
     """
 
     terms: tuple[Term, ...]
     reference: Reference
     base_offset: BaseOffset | None = None
+    mixture: Mixture | None = None
 
     @property
     def _components(self) -> tuple[Any, ...]:
-        return (*self.terms, self.base_offset) if self.base_offset else self.terms
+        beside = (part for part in (self.base_offset, self.mixture) if part is not None)
+        return (*self.terms, *beside)
 
     def parameters(self) -> dict[str, Parameter]:
         """Return all sampled parameters, by name."""
@@ -145,13 +150,16 @@ def gather(points: Any, values: Values, xp: Any) -> dict[str, Any]:
     Returns
     -------
     dict of str to array
-        Also the factors of `bayes_cpt.laws.size.size_factors`, where the law has a model size.
+        Also the factors of `bayes_cpt.laws.size.size_factors`, where the law has a model size, and of
+        `bayes_cpt.laws.mixture.mixture_factors`, where it has several targets.
     """
     gathered = {name: _of_points(points, name, value) for name, value in values.items()}
-    return gathered | size_factors(points, gathered, xp)
+    return gathered | mixture_factors(gathered, size_factors(points, gathered, xp))
 
 
 def _of_points(points: Any, name: str, value: Any) -> Any:
     if name in SHARED:
         return value
+    if name == "phi":
+        return points.of_mixture(value)
     return points.of_size(value) if name in ALONG else value[..., points.domain_index]

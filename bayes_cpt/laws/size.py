@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from bayes_cpt.laws.term import OF_SIZE, Parameter, Reference, Values
+from bayes_cpt.laws.term import FACTOR, Parameter, Reference, Values
 
 # Coefficients that change with model size, each as a power of it, and the coefficient that is its exponent.
 BY_SIZE = {"A": "gamma_A", "C1": "gamma_1", "C2": "gamma_2", "B": "gamma_B", "D": "gamma_B"}
@@ -114,5 +114,5 @@ def size_factors(points: Any, gathered: Values, xp: Any) -> dict[str, Any]:
         if name in gathered and exponent in gathered:
             power = gathered[exponent] * points.log_size
             log_factor = power + gathered["epsilon_N"] if name in GAINS else power
-            factors[f"{name}{OF_SIZE}"] = xp.exp(log_factor)
+            factors[f"{name}{FACTOR}"] = xp.exp(log_factor)
     return factors

@@ -8,8 +8,8 @@ import numpy as np
 
 type Values = Mapping[str, Any]
 
-# Ends the names of the factors by which model size changes coefficients.
-OF_SIZE = "_of_size"
+# Ends the names of the factors by which model size and a mixture of targets change coefficients.
+FACTOR = "_factor"
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,8 @@ class Parameter:
     dims : str or None
         Coordinate it runs along: ``"domain"``, one like ``"power_domain"`` that holds the validation sets
         with that replay factor, ``"size_domain"``, which holds every model size of every validation set,
-        or None for a value shared by all validation sets.
+        ``"pooled"``, which holds the names of the parameters that several targets share in part, or None
+        for a value shared by all validation sets.
     """
 
     meaning: str
@@ -147,7 +148,7 @@ def added_term[C: type](printed: str, **meanings: str) -> Callable[[C], C]:
 
 
 def sized(coefficients: Values, name: str) -> Any:
-    """Return a coefficient at the model size of each point (see `bayes_cpt.laws.law.gather`).
+    """Return a coefficient at the model size and mixture of each point (see `bayes_cpt.laws.law.gather`).
 
     Parameters
     ----------
@@ -156,7 +157,7 @@ def sized(coefficients: Values, name: str) -> Any:
     name : str
         Of one of `bayes_cpt.laws.size.BY_SIZE`.
     """
-    factor = coefficients.get(f"{name}{OF_SIZE}")
+    factor = coefficients.get(f"{name}{FACTOR}")
     return coefficients[name] if factor is None else coefficients[name] * factor
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from bayes_cpt.laws.mixture import LEAST_SHARE, by_others, own_share
 from bayes_cpt.laws.pretraining import power_gain
 from bayes_cpt.laws.repeats import effective_share
 from bayes_cpt.laws.term import (
@@ -223,7 +224,11 @@ class Shift:
 
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
         """Return the shift, 0 at the transfer and wherever no target data are trained on."""
-        limit, rate = self.scales(points.target_share, coefficients, xp)
+        share = own_share(points, coefficients)
+        limit, rate = self.scales(share, coefficients, xp)
+        if "psi" in coefficients:
+            limit = limit + sized(coefficients, "B") * by_others(points, coefficients)
+            _, rate = self.scales(xp.maximum(share, LEAST_SHARE), coefficients, xp)
         return limit * self.progress(
             rate, self.forward_area(points, coefficients, xp), coefficients, xp
         )
@@ -293,7 +298,8 @@ class Adaptation:
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
         """Return the transient, 0 at the transfer."""
         progress = -xp.expm1(-points.cpt_steps / coefficients["tau"])
-        return sized(coefficients, "D") * points.target_share * progress
+        share = own_share(points, coefficients) + by_others(points, coefficients)
+        return sized(coefficients, "D") * share * progress
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ class Element:
     member : int
         Position along the parameter's coordinate; 0 where it has none.
     domain : str or None
-        Its validation set; None where it is shared.
+        Its validation set, or the parameter whose spread it is; None where it is shared.
     prior : Distribution
     of_size : bool
         Whether it is of one model size.

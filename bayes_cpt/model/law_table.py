@@ -9,6 +9,7 @@ from bayes_cpt.laws import (
     Annealing,
     BaseOffset,
     Law,
+    Mixture,
     ModelSize,
     Parameter,
     Power,
@@ -79,6 +80,8 @@ class LawTable(Strict):
         Whether the size of the model is a part of the law; runs then say theirs (docs/sizes.md).
     unknown_base : bool
         Set by a fit whose base has ``known = false`` (see `bayes_cpt.model.bases.unknown_base`).
+    targets : int
+        How many target domains there are; set by a fit (see `bayes_cpt.model.groups.targets`).
     """
 
     terms: tuple[TermName, ...] = Field(min_length=1)
@@ -99,6 +102,7 @@ class LawTable(Strict):
     repeated_tokens: bool = False
     model_size: bool = False
     unknown_base: bool = False
+    targets: int = Field(default=1, ge=1)
 
     @model_validator(mode="after")
     def _losses_have_a_level(self) -> Self:
@@ -187,7 +191,8 @@ class LawTable(Strict):
         chosen = tuple(terms[name] for name in self.terms)
         if self.model_size:
             chosen += (ModelSize(self.continual),)
-        return Law(chosen, reference, BaseOffset() if self.base_offset else None)
+        offset = BaseOffset() if self.base_offset else None
+        return Law(chosen, reference, offset, Mixture() if self.targets > 1 else None)
 
 
 class ResidualTable(Strict):

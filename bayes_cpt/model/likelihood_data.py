@@ -55,7 +55,13 @@ def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
         "curve_domain": points.domain_index[starts].astype(np.int64),
         "curve_member": _members(setup)[points.size_member[starts]],
         "curve_shared": np.column_stack(
-            [points.target_share[starts], points.log_size[starts], design.pretraining[starts]]
+            [
+                points.target_share[starts],
+                points.log_size[starts],
+                design.pretraining[starts],
+                points.other_share[starts],
+                points.mixture[starts],
+            ]
         ),
         "base_known": bases.base_known.astype(np.float64),
         "base_loss": bases.loss.astype(np.float64),

@@ -12,6 +12,7 @@ from bayes_cpt.model.likelihood_data import likelihood_data
 from bayes_cpt.model.misfit.curve_residuals import CurveResidual, precision_products
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.priors.families import Fixed
+from bayes_cpt.model.priors.pooling import SPREAD, log_alikenesses
 from bayes_cpt.model.residuals import ResidualDesign, Scales
 from bayes_cpt.model.setup import Frame, Setup
 from bayes_cpt.model.simulate import expected_loss, scales_of
@@ -43,11 +44,15 @@ def log_priors(frame: Frame, parameters: Mapping[str, Floats]) -> dict[str, Floa
         density = element.prior.log_density(member) - element.prior.log_slope(member)
         densities.setdefault(element.name, []).append(density)
     fixed = {element.name for element in elements(frame) if isinstance(element.prior, Fixed)}
-    return {
+    found = {
         name: members[0] if parameters[name].ndim == 1 else np.stack(members, axis=1)
         for name, members in densities.items()
         if name not in fixed
     }
+    if frame.pooled:
+        # With the spreads stands what they say of how alike targets are.
+        found[SPREAD] = found[SPREAD] + log_alikenesses(frame, parameters)
+    return found
 
 
 def log_likelihoods(setup: Setup, parameters: Mapping[str, Floats]) -> Floats:

@@ -20,8 +20,9 @@ from bayes_cpt.laws.phase_areas import (
     pretraining_areas,
 )
 from bayes_cpt.laws.term import Reference
+from bayes_cpt.model.groups.sizes import fitted_sizes, log_sizes, members
+from bayes_cpt.model.groups.targets import mixture_columns
 from bayes_cpt.model.law_table import LawTable
-from bayes_cpt.model.sizes import fitted_sizes, log_sizes, members
 from bayes_cpt.study.resources.repeats import unique_steps
 from bayes_cpt.study.study import Run, Study
 
@@ -47,6 +48,12 @@ class Points:
         As in `bayes_cpt.laws.phase_areas.PhaseAreas`: numbers of shape (points,), series (points, nodes).
     target_share : ndarray, shape (points,)
         r_cpt = 1 - replay ratio; 0 in PT runs.
+    other_share : ndarray, shape (points,)
+        The part of r_cpt that is data of other targets than the validation set's own; 0 for the general
+        set, and where there is one target.
+    mixture : ndarray, shape (points, domains)
+        By which shares the validation sets' factors of forgetting count: those of the run's targets for the
+        general set; for a target the general set's, which is 1.
     log_size : ndarray, shape (points,)
         Log of the model size over the reference size; 0 where the law has no size.
     size_member : ndarray of int, shape (points,)
@@ -73,6 +80,8 @@ class Points:
     paced_steps: Any
     log_peak_pt: Any
     target_share: Any
+    other_share: Any
+    mixture: Any
     log_size: Any
     size_member: Any
     loss: Any
@@ -117,6 +126,15 @@ class Points:
         values : array
         """
         return values[..., self.size_member]
+
+    def of_mixture(self, values: Any) -> Any:
+        """Return the mean of values of validation sets, shape (..., domains), by the shares of `mixture`.
+
+        Parameters
+        ----------
+        values : array
+        """
+        return values @ self.mixture.T
 
     def arrays(self) -> dict[str, Any]:
         """Return the arrays by name."""
@@ -259,7 +277,8 @@ def build_curves(
             curve = Curve(run.name, domain, run.phase == "cpt", base_loss is not None, *end)
             size = study.model_size(run) if sizes else None
             sized = (size, members(sizes, size, domain_index))
-            shared = (len(curves), domain_index, run, curve, reference, sized)
+            mixed = mixture_columns(study.mixture(run), domains, domain_index, run.replay)
+            shared = (len(curves), domain_index, run, curve, reference, sized, mixed)
             losses = _measured(study, run, domain, wanted[domain])
             columns.append(_columns(areas, np.searchsorted(union, wanted[domain]), losses, *shared))
             start = np.array([0]) if curve.continual else np.array([union.size - 1])
@@ -308,6 +327,7 @@ def _columns(
     curve: Curve,
     reference: Reference,
     sized: tuple[float | None, int],
+    mixed: tuple[float, Floats],
 ) -> dict[str, Any]:
     steps = areas.steps[rows].astype(np.float64)
     ones = np.ones(rows.size)
@@ -319,6 +339,8 @@ def _columns(
         "learning_rate": areas.learning_rates[rows] / reference.learning_rate,
         **{name: getattr(areas, name)[rows] for name in (*NUMBERS, *SERIES)},
         "target_share": (1.0 - (run.replay or 0.0) if curve.continual else 0.0) * ones,
+        "other_share": mixed[0] * ones,
+        "mixture": np.tile(mixed[1], (rows.size, 1)),
         "log_size": log_sizes(sized[0], reference.model_size, rows.size),
         "size_member": np.full(rows.size, sized[1]),
         "loss": losses,

@@ -8,31 +8,34 @@ from typing import Any
 
 import numpy as np
 
-from bayes_cpt.errors import Problem, SpecError, StudyError, StudyWarning
+from bayes_cpt.errors import Problem, SpecError, StudyWarning
 from bayes_cpt.laws import Law, Parameter, Reference, Shift
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.law import gather
 from bayes_cpt.laws.numerics.ranges import MomentumRange, PowerRange
 from bayes_cpt.model.bases.lone_bases import with_lone_bases
 from bayes_cpt.model.bases.unknown_base import check_kind, for_base
+from bayes_cpt.model.fit_checks import check_fits, check_size
 from bayes_cpt.model.fitted_points import MOST_POINTS, observed_steps, thinned
+from bayes_cpt.model.groups.sizes import all_sizes, check_sizes
+from bayes_cpt.model.groups.targets import for_targets, roles_of
 from bayes_cpt.model.points import Curves, Points, build_curves, last_pretraining_step, reference_of
 from bayes_cpt.model.priors.tables import prior_ends
 from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales, residual_design
-from bayes_cpt.model.sizes import all_sizes, check_sizes, fitted_sizes
-from bayes_cpt.model.spec import MEMORIES, ModelSpec, shipped_models
-from bayes_cpt.study.ranges import ALIKE_RATIO
+from bayes_cpt.model.spec import MEMORIES, ModelSpec
 from bayes_cpt.study.study import Run, Study
 
 # Correlation time, in steps, that makes errors independent.
 NO_MEMORY = 1e-6
-# The coordinate of every model size of every validation set.
-SIZES = "size_domain"
+# The coordinate of every model size of every validation set, and of what several targets share in part.
+SIZES, POOLED = "size_domain", "pooled"
+# What a target has for itself: its level, which its base's loss tells, and what is of the mixture.
+NOT_POOLED = ("reference_loss", "target_transfer", "forgetting_factor")
 
 
 @dataclass(frozen=True)
 class Member:
-    """One of a coordinate: its label, and the validation set it is of (None: of all)."""
+    """One of a coordinate: its label, and what it is of: a validation set, a parameter, or all (None)."""
 
     label: str
     domain: str | None
@@ -111,15 +114,47 @@ class Frame:
 
     def coords(self) -> dict[str, tuple[str, ...]]:
         """Return the coordinates that parameters run along."""
+        found = self._domain_coords()
+        if self.spec.law.model_size:
+            found[SIZES] = tuple(member.label for member in self.members(SIZES))
+        if self.spec.law.targets > 1:
+            found[POOLED] = self.pooled
+        return found
+
+    def _domain_coords(self) -> dict[str, tuple[str, ...]]:
+        """Return the coordinates whose members are validation sets."""
         factors = [getattr(self.spec.law.replay_factor, role) for role in self.roles]
         found = {"domain": self.domains}
         for factor in ("exponential", "saturating", "power"):
             chosen = zip(self.domains, factors, strict=True)
             if names := tuple(name for name, own in chosen if own == factor):
                 found[f"{factor}_domain"] = names
-        if self.spec.law.model_size:
-            found[SIZES] = tuple(member.label for member in self.members(SIZES))
         return found
+
+    @property
+    def pooled(self) -> tuple[str, ...]:
+        """Names of the parameters of which targets have one each, drawn from one population."""
+        if self.spec.law.targets == 1:
+            return ()
+        along = self._domain_coords()
+        return tuple(
+            name
+            for name, info in self.parameters().items()
+            if info.dims in along
+            and name not in NOT_POOLED
+            and self.target_places(info.dims)
+            and self.spec.priors[name].of("target").is_free
+        )
+
+    def target_places(self, dims: str | None) -> list[int]:
+        """Return the places of the targets along a coordinate.
+
+        Parameters
+        ----------
+        dims : str or None
+        """
+        members = enumerate(self.members(dims))
+        return [place for place, member in members if self.role(member) == "target"]
 
     def members(self, dims: str | None) -> tuple[Member, ...]:
         """Return the members of a coordinate, and of which validation set each is.
@@ -134,7 +169,9 @@ class Frame:
         if dims == SIZES:
             pairs = [(domain, size) for domain in self.domains for size in self.sizes]
             return tuple(Member(f"{domain}, {size:g}M", domain) for domain, size in pairs)
-        return tuple(Member(domain, domain) for domain in self.coords()[dims])
+        if dims == POOLED:
+            return tuple(Member(name, name) for name in self.pooled)
+        return tuple(Member(domain, domain) for domain in self._domain_coords()[dims])
 
     def role(self, member: Member) -> str | None:
         """Return the role of a member's validation set; None where it is of all.
@@ -290,13 +327,11 @@ def build_setup(spec: ModelSpec, study: Study) -> Setup:
         If a log is so long that it is thinned (see `bayes_cpt.model.fitted_points.thinned`).
     """
     continual = spec.law.continual
-    _check_fits(spec, study)
-    spec = for_base(spec, study)
-    _check_size(spec, study)
-    domains: tuple[str, ...] = (study.general,)
-    if continual and study.target is not None:
-        domains = (study.general, study.target)
-    roles = ("general", "target")[: len(domains)]
+    check_fits(spec, study)
+    spec = for_targets(for_base(spec, study), study)
+    check_size(spec, study)
+    domains = study.trained_domains if continual else (study.general,)
+    roles = roles_of(domains)
     reference, last = reference_of(study, spec.law), last_pretraining_step(study)
     frame = Frame(spec, domains, roles, reference, last, sizes_of(spec, study))
     setup = fitted_setup(frame, study)
@@ -353,41 +388,5 @@ def _note_thinned(frame: Frame, study: Study, curves: Curves) -> None:
             f"{count} of its {measured} losses enter the fit, and {len(thin) - 1} more long logs are "
             "thinned: neighbouring losses of a curve tell the same",
             "log less often, or leave it so",
-        )
-        warnings.warn(str(problem), StudyWarning, stacklevel=3)
-
-
-def _check_fits(spec: ModelSpec, study: Study) -> None:
-    runs = study.continual_runs
-    replays = sorted({run.replay for run in runs if run.replay is not None})
-    problem = None
-    if spec.law.continual and not runs:
-        problem = ("there is no CPT run", "use --model pretrain, or add CPT runs")
-    elif not spec.law.continual and not study.pretraining_runs:
-        problem = ("there is no PT run", "use --model cpt or cpt-replay, or add PT runs")
-    elif spec.law.continual and len(replays) > 1 and not spec.law.uses_replay:
-        problem = (
-            f"the runs have replay ratios {replays[0]:g} to {replays[-1]:g}, and the law {spec.name} "
-            "has no term for them",
-            "use --model cpt-replay, or keep runs of one replay ratio",
-        )
-    if problem:
-        raise StudyError([Problem(f"study {study.name}, model {spec.name}", *problem)])
-
-
-def _check_size(spec: ModelSpec, study: Study) -> None:
-    """Check that runs say their size where the law has one, and warn where they differ and it has none."""
-    continual = spec.law.continual
-    if spec.law.model_size:
-        runs = study.runs if continual else study.pretraining_runs
-        check_sizes(study, runs, [base for base in study.bases if base.schedule] * continual)
-        return
-    sizes = fitted_sizes(study, continual=continual)
-    if sizes and sizes[-1] > ALIKE_RATIO * sizes[0]:
-        known = [name for name in shipped_models() if name.endswith("-sizes")]
-        problem = Problem(
-            f"study {study.name}, model {spec.name}",
-            f"the runs have model sizes {sizes[0]:g} to {sizes[-1]:g}, and the law has no term for them",
-            f"use --model {' or '.join(known)}, or keep runs of one size",
         )
         warnings.warn(str(problem), StudyWarning, stacklevel=3)

@@ -28,6 +28,8 @@ TABULATED = {
 }
 # Sampled for a base of unknown pre-training alone.
 UNKNOWN_BASE = ("base_forward_area", "base_potential")
+# Sampled where a study has several targets.
+SEVERAL_TARGETS = ("target_transfer", "forgetting_factor", "target_spread")
 
 
 class ModelSpec(Strict):
@@ -44,6 +46,9 @@ class ModelSpec(Strict):
     unknown_base : dict of str to Prior
         Of `UNKNOWN_BASE`, sampled beside these where the base has ``known = false``; without it such
         bases are refused.
+    targets : dict of str to Prior
+        Of `SEVERAL_TARGETS`, sampled beside these where a study has several targets; without it such
+        studies are refused.
 
     Raises
     ------
@@ -57,6 +62,7 @@ class ModelSpec(Strict):
     residuals: ResidualTable = ResidualTable()
     priors: dict[str, Prior]
     unknown_base: dict[str, Prior] = Field(default_factory=dict)
+    targets: dict[str, Prior] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _priors_match_parameters(self) -> Self:
@@ -70,11 +76,12 @@ class ModelSpec(Strict):
         return self
 
     @model_validator(mode="after")
-    def _unknown_base_has_its_parameters(self) -> Self:
-        if self.unknown_base and set(self.unknown_base) != set(UNKNOWN_BASE):
-            raise ValueError(
-                f"unknown_base: give the priors of {' and '.join(UNKNOWN_BASE)}, or none"
-            )
+    def _tables_aside_have_their_parameters(self) -> Self:
+        for table, names in (("unknown_base", UNKNOWN_BASE), ("targets", SEVERAL_TARGETS)):
+            given = getattr(self, table)
+            if given and set(given) != set(names):
+                listed = f"{', '.join(names[:-1])} and {names[-1]}"
+                raise ValueError(f"{table}: give the priors of {listed}, or none")
         return self
 
     @model_validator(mode="after")
@@ -191,7 +198,7 @@ def _table(path: Path) -> dict[str, Any]:
     found = read_toml(path, SpecError)
     problems = [
         Problem(f"{path}, key {key}", f"{key} is {found[key]!r}", f"make it a table, [{key}]")
-        for key in ("law", "residuals", "priors", "unknown_base")
+        for key in ("law", "residuals", "priors", "unknown_base", "targets")
         if not isinstance(found.get(key, {}), dict)
     ]
     if problems:
@@ -202,7 +209,7 @@ def _table(path: Path) -> dict[str, Any]:
 def _merged(parent: dict[str, Any], child: dict[str, Any], place: str) -> dict[str, Any]:
     """Return the parent with what the child names; inherited priors it has no use for are left out."""
     result = parent | child
-    for key in ("law", "residuals", "unknown_base"):
+    for key in ("law", "residuals", "unknown_base", "targets"):
         result[key] = parent.get(key, {}) | child.get(key, {})
     names = parameter_names(
         _validated(LawTable, result["law"], place, ("law",)),

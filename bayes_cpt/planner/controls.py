@@ -143,11 +143,10 @@ class Controls:
 
 def _measured(study: Study, bases: tuple[Base, ...]) -> tuple[Base, ...]:
     """Return the bases whose losses are known: the page has no band for a level that nobody measured."""
-    domains = [study.general, *([study.target] if study.target else [])]
     found = tuple(
         base
         for base in bases
-        if all(study.base_loss(base.name, domain) is not None for domain in domains)
+        if all(study.base_loss(base.name, domain) is not None for domain in study.trained_domains)
     )
     if not found:
         problem = (

@@ -12,16 +12,8 @@ import sympy
 from sympy.printing.jscode import JavascriptCodePrinter
 
 from bayes_cpt.errors import Problem, SpecError
-from bayes_cpt.model.compiled.symbolic import (
-    REFERENCE,
-    Exp,
-    Expm1,
-    Log,
-    Log1p,
-    Sqrt,
-    Symbols,
-    role_expressions,
-)
+from bayes_cpt.model.compiled.symbolic import REFERENCE, role_expressions
+from bayes_cpt.model.compiled.symbols import Exp, Expm1, Log, Log1p, Sqrt, Symbols
 from bayes_cpt.model.residuals import Placed, Scales, predictive_parts
 from bayes_cpt.model.spec import ModelSpec
 

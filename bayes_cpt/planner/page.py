@@ -17,6 +17,7 @@ from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.forecast.marginals import paired_normals
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.groups.targets import check_one_target
 from bayes_cpt.planner.alternatives import CANDIDATES, Alternatives
 from bayes_cpt.planner.controls import SHAPES, Controls
 from bayes_cpt.planner.drawn import base_states, law_draws
@@ -177,6 +178,7 @@ def _check(posterior: Posterior) -> None:
     if not posterior.frame.spec.law.continual:
         problem = "the law knows no CPT phase, so that there is nothing to plan"
         raise SpecError([Problem(place, problem, "fit with --model cpt or cpt-replay")])
+    check_one_target(posterior.study, "the planner's page")
     if len(posterior.frame.domains) < 2:
         problem = (
             "the fit is of one validation set, and the page balances general and target losses"

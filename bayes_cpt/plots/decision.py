@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayes_cpt.decisions.search.search import traded
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import (
     BAND,
@@ -30,6 +31,7 @@ LABELS = {
     "base": "base",
     "loss_potential": "loss potential of the base",
     "replay": "replay ratio",
+    "targets": "mixture of targets",
     "peak": "peak LR",
     "relative_peak": "peak LR / PT peak",
     "warmup_steps": "re-warm-up (steps)",
@@ -41,7 +43,7 @@ LABELS = {
     "steps": "steps",
 }
 # Which quantities are shown first where there are more than there is room for.
-ORDER = ("replay", "relative_peak", "peak", "steps", "loss_potential", "base")
+ORDER = ("replay", "targets", "relative_peak", "peak", "steps", "loss_potential", "base")
 MOST, SLICES = 4, 2
 BINS = 24
 SIZE = (2.7, 2.2)
@@ -137,17 +139,18 @@ def _front(axes: "Axes", decision: "Decision") -> None:
     """Draw the front of expected losses, and the contenders."""
     front, domains = decision.front, decision.valuation.model.domains
     ends = [0.5 - MASS / 2, 0.5 + MASS / 2]
-    (left, right), (lower, upper) = (np.quantile(losses, ends, axis=1) for losses in front.losses)
-    x, y = front.losses.mean(axis=2)
+    (left, right), (lower, upper) = (np.quantile(own, ends, axis=1) for own in traded(front.losses))
+    x, y = traded(front.losses).mean(axis=2)
     axes.hlines(y, left, right, color=FRONT, alpha=WIDE_BAND * 2, linewidth=1.0)
     axes.vlines(x, lower, upper, color=FRONT, alpha=WIDE_BAND * 2, linewidth=1.0)
     axes.plot(x, y, color=FRONT, marker="o", markersize=2.5)
-    losses = decision.contenders.losses.mean(axis=2)
+    losses = traded(decision.contenders.losses).mean(axis=2)
     axes.plot(*losses[:, 1:], "o", color=INK, markersize=4, markerfacecolor="white", zorder=4)
     axes.plot(*losses[:, :1], "*", color=INK, markersize=11, zorder=5)
     dress(axes, ticks=6)
     axes.set_xlabel(f"loss on {domains[0]} (nats/token)", color=colour(0))
-    axes.set_ylabel(f"loss on {domains[1]} (nats/token)", color=colour(1))
+    target = domains[1] if len(domains) == 2 else "targets, mean"
+    axes.set_ylabel(f"loss on {target} (nats/token)", color=colour(1))
     replay = front.candidates.replay
     for row in sorted({0, replay.size - 1}):
         axes.annotate(

@@ -36,7 +36,8 @@ def in_short(candidates: "Candidates", row: int) -> str:
     base = candidates.bases[candidates.base[row]].name
     return (
         f"from {base}, {candidates.schedules.steps[row]} steps, "
-        f"{100 * candidates.replay[row]:.0f} % general data, peak LR {candidates.schedules.peak[row]:.3g}"
+        f"{100 * candidates.replay[row]:.0f} % general data{_mixture(candidates, row)}, "
+        f"peak LR {candidates.schedules.peak[row]:.3g}"
     )
 
 
@@ -66,9 +67,16 @@ def configuration(candidates: "Candidates", row: int) -> str:
         shape = str(candidates.column("decay_shape")[row]).replace("_", " ")
         parts.append(f"decay in {decay} steps ({shape}) to {last:g}")
     return (
-        f"from {base.name}, {steps} steps with {100 * candidates.replay[row]:.3g} % general data: "
+        f"from {base.name}, {steps} steps with {100 * candidates.replay[row]:.3g} % general data"
+        f"{_mixture(candidates, row)}: "
         f"{', '.join(parts)}"
     )
+
+
+def _mixture(candidates: "Candidates", row: int) -> str:
+    """Return the mixture of targets in words; nothing where there is one target."""
+    words = str(candidates.column("targets")[row])
+    return f" (the rest {words})" if words else ""
 
 
 def short_run(run: "Run") -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 type Floats = NDArray[np.floating]
 
 CONFIGURATION = (
-    "base", "loss_potential", "replay", "peak", "relative_peak", "warmup_steps", "decay_shape",
+    "base", "loss_potential", "replay", "targets", "peak", "relative_peak", "warmup_steps", "decay_shape",
     "decay_steps", "final", "steps",
 )  # fmt: skip
 
@@ -171,7 +171,8 @@ def configuration(candidates: Candidates) -> dict[str, Any]:
     ----------
     candidates : Candidates
     """
-    return {name: candidates.column(name) for name in CONFIGURATION}
+    left_out = () if any(candidates.mixtures) else ("targets",)
+    return {name: candidates.column(name) for name in CONFIGURATION if name not in left_out}
 
 
 def _banded(name: str, draws: Floats, interval: float) -> dict[str, Floats]:

@@ -1,4 +1,4 @@
-"""Whether losses of CPT runs and their bases are as they should be: mix-ups that no single cell shows."""
+"""Whether losses are as they should be: units, flat curves, and mix-ups that no single cell shows."""
 
 import math
 from collections.abc import Hashable, Iterator, Sequence
@@ -6,14 +6,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayes_cpt.checks import Check
+from bayes_cpt.checks import Check, suggestion
 from bayes_cpt.study.tables import TableCheck
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from bayes_cpt.study.runs import Base, Run
+    from bayes_cpt.study.segments import FloatArray
 
+# ln of 268,000: more than guessing uniformly among the tokens of any vocabulary in use.
+HIGHEST_LOSS = 12.5
+# Losses that differ by less are one number with rounding errors: one evaluation alone varies more (nats).
+SAME_NUMBER = 1e-5
+# So many equal losses are no accident, even if they are rounded to two digits.
+FLAT = 5
 # Changes of the loss over a run that are no accident (nats).
 CLEAR = 0.05
 # Runs with no more replay forget; what they learn is the target.
@@ -83,6 +90,32 @@ def note_mix_ups(
         )
 
 
+def note_unmeasured_targets(
+    cautions: Check, losses: "pd.DataFrame", targets: object, place: str
+) -> None:
+    """Note which of several targets no row of the losses has.
+
+    Parameters
+    ----------
+    cautions : Check
+    losses : DataFrame
+        Columns run, step, domain, loss; clean.
+    targets : object
+        A sequence of names where there are several.
+    place : str
+        What messages call the losses.
+    """
+    measured = sorted(losses["domain"].unique().tolist())
+    for name in targets if isinstance(targets, list | tuple) else ():
+        if isinstance(name, str) and name not in measured:
+            cautions.add(
+                f"{place}, domain {name}",
+                f"no row has the target {name!r}{suggestion(name, measured)}: what is said of it is what "
+                "the other targets lead to expect",
+                "add its losses, at step 0 at least, or leave it so",
+            )
+
+
 def _changes(losses: "pd.DataFrame") -> dict[tuple[str, str], float]:
     """Return by run and validation set how far the last loss lies above the first."""
     ordered = losses.sort_values("step", kind="stable").groupby(["run", "domain"])["loss"]
@@ -145,3 +178,81 @@ def note_base_losses(
 def _rows(losses: "pd.DataFrame") -> Iterator[tuple[Hashable, str, str, float]]:
     """Return label, run, domain and loss of each row."""
     return zip(losses.index, losses["run"], losses["domain"], losses["loss"], strict=True)
+
+
+def check_scale(table: TableCheck, losses: "pd.DataFrame") -> None:
+    """Refuse validation sets most of whose losses are in another unit: no law of losses fits those.
+
+    Parameters
+    ----------
+    table : TableCheck
+    losses : DataFrame
+        Columns run, step, domain, loss; clean.
+    """
+    if not (losses["loss"] > HIGHEST_LOSS).any():
+        return
+    for domain, rows in losses.groupby("domain", sort=False):
+        high = rows[rows["loss"] > HIGHEST_LOSS]
+        if 2 * len(high) > len(rows):
+            first = high["loss"].iloc[0]
+            table.add(
+                table.place(high.index[0]),
+                f"{len(high)} of {len(rows)} losses of {domain} are above {HIGHEST_LOSS:g}, more than a "
+                "uniform guess costs in any vocabulary: these look like perplexities",
+                "give nats/token, the natural logarithm of perplexity: "
+                f"{math.log(first):.4g} for {first:g}",
+            )
+
+
+def note_high_losses(cautions: TableCheck, losses: "pd.DataFrame") -> None:
+    """Note single losses that are higher than any guess costs.
+
+    Parameters
+    ----------
+    cautions : TableCheck
+    losses : DataFrame
+        Columns run, step, domain, loss; clean.
+    """
+    high = losses[losses["loss"] > HIGHEST_LOSS]
+    for domain, rows in high.groupby("domain", sort=False) if len(high) else ():
+        cautions.add(
+            cautions.place(rows.index[0]),
+            f"the loss is {rows['loss'].iloc[0]:g}, more than a uniform guess costs in any "
+            f"vocabulary ({len(rows)} rows of {domain} above {HIGHEST_LOSS:g} nats/token)",
+            f"give nats/token: multiply bits by {math.log(2):.4f}, take the log of perplexity",
+        )
+
+
+def is_one_number(losses: "FloatArray") -> bool:
+    """Return whether losses (nats/token, at least one) are the same but for rounding errors.
+
+    Parameters
+    ----------
+    losses : ndarray, shape (points,)
+    """
+    return bool(np.ptp(losses) <= SAME_NUMBER)
+
+
+def note_flat_curves(cautions: TableCheck, losses: "pd.DataFrame") -> None:
+    """Note curves that never move: often the last loss of a run, repeated by an export.
+
+    Parameters
+    ----------
+    cautions : TableCheck
+    losses : DataFrame
+        Columns run, step, domain, loss; clean.
+    """
+    if losses.empty:
+        return
+    curves = losses.groupby(["run", "domain"], sort=False)["loss"]
+    sizes = curves.size()
+    flat = sizes[(sizes >= FLAT) & (curves.max() - curves.min() <= SAME_NUMBER)]
+    if len(flat):
+        (run, domain), count = flat.index[0], flat.iloc[0]
+        first = losses.index[(losses["run"] == run) & (losses["domain"] == domain)][0]
+        others = f"; so it is in {len(flat) - 1} more curves" if len(flat) > 1 else ""
+        cautions.add(
+            cautions.place(first),
+            f"all {count} losses of this curve are {losses.at[first, 'loss']:g}{others}",
+            "give the validation loss that was measured at each step, not one value repeated",
+        )

@@ -165,6 +165,7 @@ def outside_range(study: Study, plan: Study, run: Run) -> list[str]:
         if run.replay is not None:
             ratios = [own.replay for own in fitted if own.replay is not None]
             notes += outside_span("replay", run.replay, ratios)
+        notes += _outside_targets(study, run)
         notes += outside_base(study, plan.base(str(run.base)))
     return notes
 
@@ -179,6 +180,23 @@ def _outside_sizes(study: Study, plan: Study, run: Run, fitted: Iterable[Run]) -
         return [f"model size {size:g}M, which no studied run has"]
     low, high = (f"{own:g}M" for own in (min(sizes), max(sizes)))
     return [f"model size {size:g}M, studied {low if low == high else f'{low} to {high}'}"]
+
+
+def _outside_targets(study: Study, run: Run) -> list[str]:
+    """Return in words that a run trains on a target, or a mixture of them, that no studied run has."""
+    if len(study.targets) < 2:
+        return []
+    notes = []
+    for name, share in run.mixture.items():
+        shares = [own.mixture.get(name, 0.0) for own in study.continual_runs if own.replay != 1]
+        if not any(shares):
+            notes.append(f"target {name}, on which no studied run trains")
+        elif share > max(shares) * SLACK:
+            notes.append(f"{share:g} of target {name}, studied up to {max(shares):g}")
+    mixed = len(run.mixture) > 1
+    if mixed and not any(len(own.mixture) > 1 for own in study.continual_runs):
+        notes.append("a mixture of targets, which no studied run has")
+    return notes
 
 
 def outside_span(label: str, value: float, studied: Iterable[float]) -> list[str]:

@@ -1,6 +1,7 @@
 """Training runs and the bases they start from: the parts of a study, each checked by itself."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from bayes_cpt.checks import Check, is_number
 from bayes_cpt.errors import StudyError
@@ -11,6 +12,8 @@ OPTIMIZER_STATES = ("carried", "reset")
 HIGHEST_LEARNING_RATE = 0.1
 # Below this nothing is learnt in any number of steps.
 LOWEST_LEARNING_RATE = 1e-12
+# Shares of a mixture are often rounded to a few digits.
+SHARES_ADD_UP = 2e-3
 
 
 def _check_schedule(check: Check, schedule: object) -> None:
@@ -144,6 +147,9 @@ class Run:
         Tokens per sequence.
     optimizer_state : {"carried", "reset"}, optional
         What became of the optimiser state at the transfer.
+    targets : str or mapping of str to float, optional
+        Which of several targets the run trains on, or the share of each in the data that are not replay;
+        kept as pairs in the order of their names. CPT runs only, needed where a study has several.
 
     Raises
     ------
@@ -160,11 +166,17 @@ class Run:
     batch_tokens: float | None = None
     sequence_length: int | None = None
     optimizer_state: str | None = None
+    # Not in the representation, from which the digest of a study is made: older studies keep theirs.
+    targets: str | Mapping[str, float] | tuple[tuple[str, float], ...] | None = field(
+        default=None, repr=False
+    )
 
     def __post_init__(self) -> None:
         check = Check()
         check.name("name", self.name)
         _check_schedule(check, self.schedule)
+        if self.targets is not None:
+            object.__setattr__(self, "targets", _mixture(check, self.targets))
         if self.phase == "cpt":
             self._check_continual(check)
         elif self.phase == "pt":
@@ -187,8 +199,13 @@ class Run:
             raise StudyError(check.problems).within(f"run {self.name}")
         _make_floats(self, ("replay", "model_size", "batch_tokens"))
 
+    @property
+    def mixture(self) -> dict[str, float]:
+        """Share of each target in the data that are not replay; empty where the run does not say it."""
+        return dict(self.targets or ())  # type: ignore[arg-type]
+
     def _check_pretraining(self, check: Check) -> None:
-        for key in ("base", "replay"):
+        for key in ("base", "replay", "targets"):
             if getattr(self, key) is not None:
                 check.add(
                     f"key {key}",
@@ -216,3 +233,61 @@ class Run:
                 if percent
                 else "give the share of general data in the batches as a number from 0 to 1",
             )
+
+
+def _mixture(check: Check, targets: object) -> tuple[tuple[str, float], ...]:
+    """Return the shares of the targets by name, those of 0 left out; note what is wrong with them."""
+    form = 'write targets = "NAME", or shares that add up to 1, as in targets = { code = 0.7, law = 0.3 }'
+    if isinstance(targets, str):
+        targets = {targets: 1.0}
+    if isinstance(targets, tuple):
+        targets = dict(targets)
+    if not isinstance(targets, Mapping) or not targets:
+        check.add("key targets", f"targets is {targets!r}", form)
+        return ()
+    for name, share in targets.items():
+        check.name("targets", name)
+        if not is_number(share) or not 0 <= share <= 1:
+            check.add("key targets", f"the share of {name} is {share!r}, outside 0 to 1", form)
+            return ()
+    total = sum(targets.values())
+    if abs(total - 1.0) > SHARES_ADD_UP:
+        fix = f"{form}; replay is not among them, it is the share of general data in all batches"
+        check.add("key targets", f"the shares add up to {total:g}, not 1", fix)
+        return ()
+    return tuple(sorted((name, float(share)) for name, share in targets.items() if share > 0))
+
+
+def checked_mixture(targets: object) -> dict[str, float]:
+    """Return the shares of a mixture of targets by name.
+
+    Parameters
+    ----------
+    targets : object
+        The name of one, or a mapping of names to shares that add up to 1.
+
+    Raises
+    ------
+    StudyError
+        If it is neither.
+    """
+    check = Check()
+    found = dict(_mixture(check, targets))
+    check.raise_problems()
+    return found
+
+
+def mixture_words(mixture: Mapping[str, float]) -> str:
+    """Return a mixture of targets in words.
+
+    Parameters
+    ----------
+    mixture : mapping of str to float
+        Share of each in the data that are not replay.
+
+    Examples
+    --------
+    >>> mixture_words({"code": 0.75, "law": 0.25})
+    '75 % code, 25 % law'
+    """
+    return ", ".join(f"{100 * share:.3g} % {name}" for name, share in mixture.items())

@@ -38,8 +38,9 @@ class Study:
     name : str
     general : str
         Validation set of the general (pre-training) data, D_pt.
-    target : str or None
-        Validation set of the target (continual) data, D_cpt; needed where there are CPT runs.
+    target : str, sequence of str or None
+        Validation set of the target (continual) data, D_cpt, or several, a tuple then; needed where there
+        are CPT runs.
     bases : iterable of Base
     runs : iterable of Run
     losses : DataFrame
@@ -70,7 +71,7 @@ class Study:
 
     name: str
     general: str
-    target: str | None
+    target: str | tuple[str, ...] | None
     bases: tuple[Base, ...]
     runs: tuple[Run, ...]
     losses: "pd.DataFrame"
@@ -85,6 +86,9 @@ class Study:
     def __post_init__(self) -> None:
         object.__setattr__(self, "bases", tuple(self.bases))
         object.__setattr__(self, "runs", tuple(self.runs))
+        if isinstance(self.target, list | tuple):
+            several = tuple(self.target)
+            object.__setattr__(self, "target", several[0] if len(several) == 1 else several)
         findings = examine(
             name=self.name,
             general=self.general,
@@ -105,10 +109,34 @@ class Study:
             warnings.warn(str(caution), StudyWarning, stacklevel=3)
 
     @property
+    def targets(self) -> tuple[str, ...]:
+        """The validation sets of the targets: none, one or several."""
+        if self.target is None:
+            return ()
+        return (self.target,) if isinstance(self.target, str) else self.target
+
+    @property
+    def trained_domains(self) -> tuple[str, ...]:
+        """The validation sets of what runs train on: the general one and the targets."""
+        return (self.general, *self.targets)
+
+    def mixture(self, run: Run) -> dict[str, float]:
+        """Return the share of each target in a run's data that are not replay; empty where it has none.
+
+        Parameters
+        ----------
+        run : Run
+            Of this study.
+        """
+        if run.phase == "cpt" and run.targets is None and len(self.targets) == 1:
+            return {self.targets[0]: 1.0}
+        return run.mixture
+
+    @property
     def domains(self) -> tuple[str, ...]:
-        """Validation sets with losses: the general one, the target, then the others by name."""
+        """Validation sets with losses: the general one, the targets, then the others by name."""
         measured = set(self.losses["domain"].unique().tolist())
-        first = [domain for domain in (self.general, self.target) if domain in measured]
+        first = [domain for domain in self.trained_domains if domain in measured]
         return (*first, *sorted(measured.difference(first)))
 
     @cached_property
@@ -349,7 +377,7 @@ class Study:
         name, its description, what a step costs and the files it came from do not.
         """
         losses = self.losses.sort_values(["run", "domain", "step"], kind="stable")
-        content = {
+        content: dict[str, Any] = {
             "general": self.general,
             "target": self.target,
             "tokens_per_step": self.tokens_per_step and float(self.tokens_per_step),
@@ -358,6 +386,8 @@ class Study:
             **({"unique_tokens": repr(self.unique_tokens)} if self.unique_tokens else {}),
             "curves": list(map(list, zip(losses["run"], losses["domain"], strict=True))),
         }
+        if mixtures := sorted((run.name, run.targets) for run in self.runs if run.targets):
+            content["targets"] = mixtures
         digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
         digest.update(losses["step"].to_numpy(dtype="<i8").tobytes())
         digest.update(losses["loss"].to_numpy(dtype="<f8").tobytes())

@@ -1,16 +1,22 @@
 """Checks that need more than one part of a study: runs against bases, losses against runs."""
 
-import math
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayes_cpt.checks import Check, suggestion
 from bayes_cpt.errors import Problem
-from bayes_cpt.study.plausibility import note_base_losses, note_mix_ups
+from bayes_cpt.study.plausibility import (
+    check_scale,
+    note_base_losses,
+    note_flat_curves,
+    note_high_losses,
+    note_mix_ups,
+    note_unmeasured_targets,
+)
 from bayes_cpt.study.resources.limits import check_counted, note_epochs
 from bayes_cpt.study.resources.resources import UniqueTokens
 from bayes_cpt.study.tables import LOSS_COLUMNS, TableCheck
@@ -19,15 +25,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from bayes_cpt.study.runs import Base, Run
-    from bayes_cpt.study.segments import FloatArray
 
-# ln of 268,000: more than guessing uniformly among the tokens of any vocabulary in use.
-HIGHEST_LOSS = 12.5
 SAME_RATE = 1e-6
-# Losses that differ by less are one number with rounding errors: one evaluation alone varies more (nats).
-SAME_NUMBER = 1e-5
-# So many equal losses are no accident, even if they are rounded to two digits.
-FLAT = 5
 
 
 @dataclass(frozen=True)
@@ -98,16 +97,17 @@ def examine(
     clean = table.duplicates(clean, ["run", "step", "domain"])
     if runs or malformed:
         clean = _check_rows(table, clean, runs, malformed)
-    _check_scale(table, clean)
+    check_scale(table, clean)
     if not is_plan:
-        _check_domains(table, clean, general, target, runs)
+        _check_domains(table, clean, general, target)
+        note_unmeasured_targets(cautions, clean, target, origin.losses)
         _note_unmeasured_runs(cautions, clean, runs, origin)
         if isinstance(general, str) and isinstance(target, str):
             note_mix_ups(cautions, clean, runs, general, target, origin.settings)
     caution_table = TableCheck(losses, origin.losses, origin.row)
     _note_disorder(caution_table, clean)
-    _note_high_losses(caution_table, clean)
-    _note_flat_curves(caution_table, clean)
+    note_high_losses(caution_table, clean)
+    note_flat_curves(caution_table, clean)
     note_base_losses(caution_table, clean, bases, runs)
     return Findings(
         _ordered(clean, runs),
@@ -127,13 +127,7 @@ def _check_settings(
     check.name("name", name)
     check.name("general", general)
     if target is not None:
-        check.name("target", target)
-        if target == general:
-            check.add(
-                "key target",
-                f"general and target are both {target!r}",
-                "name two validation sets, or leave target out of a study of PT runs",
-            )
+        _check_targets(check, general, target, runs)
     elif any(run.phase == "cpt" for run in runs):
         check.add(
             "key target",
@@ -144,6 +138,43 @@ def _check_settings(
         check.positive("tokens_per_step", tokens_per_step, "tokens")
     if not runs:
         check.add("table runs", "there is no run", "add a table [runs.NAME] for each run")
+
+
+def _check_targets(check: Check, general: object, target: object, runs: "Sequence[Run]") -> None:
+    """Check the names of the targets, and that runs say which of them they train on."""
+    names: list[Any] = list(target) if isinstance(target, list | tuple) else [target]
+    if not names:
+        check.add("key target", "target is an empty list", "name one validation set or several")
+    known = len(check.problems)
+    for name in names:
+        check.name("target", name)
+    if len(check.problems) > known:
+        return
+    for name, times in Counter(names).items():
+        if times > 1:
+            check.add("key target", f"target names {name!r} twice", "name each once")
+    if general in names:
+        check.add(
+            "key target",
+            f"general and target are both {general!r}",
+            "name two validation sets, or leave target out of a study of PT runs",
+        )
+    for run in runs:
+        place = f"run {run.name}, key targets"
+        for name in run.mixture:
+            if name not in names:
+                check.add(
+                    place,
+                    f"the run trains on {name!r}, which is no target of the study{suggestion(name, names)}",
+                    f"name some of {', '.join(names)}, or add it to target in [study]",
+                )
+        if run.phase == "cpt" and len(names) > 1 and run.targets is None and run.replay != 1:
+            check.add(
+                place,
+                f"the study has {len(names)} targets, and the run does not say which it trains on",
+                f'write targets = "{names[0]}", or the share of each, as in '
+                f"targets = {{ {names[0]} = 0.7, {names[1]} = 0.3 }}",
+            )
 
 
 def _check_runs(
@@ -264,7 +295,6 @@ def _check_domains(
     losses: "pd.DataFrame",
     general: object,
     target: object,
-    runs: "Sequence[Run]",
 ) -> None:
     if losses.empty:
         if not table.problems:
@@ -304,62 +334,6 @@ def _note_disorder(cautions: TableCheck, losses: "pd.DataFrame") -> None:
             f"its step is below that of an earlier row of its curve; {len(firsts)} curves are out "
             "of order and were sorted by step",
             "check that each log is of one run without a restart, and sort the rows",
-        )
-
-
-def _check_scale(table: TableCheck, losses: "pd.DataFrame") -> None:
-    """Refuse validation sets most of whose losses are in another unit: no law of losses fits those."""
-    if not (losses["loss"] > HIGHEST_LOSS).any():
-        return
-    for domain, rows in losses.groupby("domain", sort=False):
-        high = rows[rows["loss"] > HIGHEST_LOSS]
-        if 2 * len(high) > len(rows):
-            first = high["loss"].iloc[0]
-            table.add(
-                table.place(high.index[0]),
-                f"{len(high)} of {len(rows)} losses of {domain} are above {HIGHEST_LOSS:g}, more than a "
-                "uniform guess costs in any vocabulary: these look like perplexities",
-                "give nats/token, the natural logarithm of perplexity: "
-                f"{math.log(first):.4g} for {first:g}",
-            )
-
-
-def _note_high_losses(cautions: TableCheck, losses: "pd.DataFrame") -> None:
-    high = losses[losses["loss"] > HIGHEST_LOSS]
-    for domain, rows in high.groupby("domain", sort=False) if len(high) else ():
-        cautions.add(
-            cautions.place(rows.index[0]),
-            f"the loss is {rows['loss'].iloc[0]:g}, more than a uniform guess costs in any "
-            f"vocabulary ({len(rows)} rows of {domain} above {HIGHEST_LOSS:g} nats/token)",
-            f"give nats/token: multiply bits by {math.log(2):.4f}, take the log of perplexity",
-        )
-
-
-def is_one_number(losses: "FloatArray") -> bool:
-    """Return whether losses (nats/token, at least one) are the same but for rounding errors.
-
-    Parameters
-    ----------
-    losses : ndarray, shape (points,)
-    """
-    return bool(np.ptp(losses) <= SAME_NUMBER)
-
-
-def _note_flat_curves(cautions: TableCheck, losses: "pd.DataFrame") -> None:
-    """Note curves that never move: often the last loss of a run, repeated by an export."""
-    if losses.empty:
-        return
-    curves = losses.groupby(["run", "domain"], sort=False)["loss"]
-    sizes = curves.size()
-    flat = sizes[(sizes >= FLAT) & (curves.max() - curves.min() <= SAME_NUMBER)]
-    if len(flat):
-        (run, domain), count = flat.index[0], flat.iloc[0]
-        first = losses.index[(losses["run"] == run) & (losses["domain"] == domain)][0]
-        others = f"; so it is in {len(flat) - 1} more curves" if len(flat) > 1 else ""
-        cautions.add(
-            cautions.place(first),
-            f"all {count} losses of this curve are {losses.at[first, 'loss']:g}{others}",
-            "give the validation loss that was measured at each step, not one value repeated",
         )
 
 

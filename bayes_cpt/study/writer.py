@@ -87,7 +87,7 @@ def settings_text(study: Study) -> str:
     top = {
         "name": study.name,
         "general": study.general,
-        "target": study.target,
+        "target": study.target if isinstance(study.target, str | None) else list(study.target),
         "description": study.description or None,
         "tokens_per_step": study.tokens_per_step,
         "unique_tokens": study.unique_tokens and asdict(study.unique_tokens),
@@ -141,6 +141,7 @@ def _run_lines(run: Run) -> list[str]:
         "batch_tokens": run.batch_tokens,
         "sequence_length": run.sequence_length,
         "optimizer_state": run.optimizer_state,
+        "targets": run.mixture or None,
         "lr_log": True if run.schedule.is_logged else None,
     }
     schedule = None if run.schedule.is_logged else run.schedule
@@ -172,16 +173,18 @@ def toml_key(name: str) -> str:
 
 
 def toml_value(value: Any) -> str:
-    """Return a text, number, truth value or table of them as TOML writes it.
+    """Return a text, number, truth value, list or table as TOML writes it, in one line.
 
     Parameters
     ----------
-    value : str, int, float, bool or dict
+    value : str, int, float, bool, list or dict
         Of a dictionary, keys without a value are left out.
     """
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml_value, value))}]"
     if isinstance(value, dict):
-        pairs = [f"{key} = {toml_value(own)}" for key, own in value.items() if own is not None]
-        return f"{{ {', '.join(pairs)} }}"
+        given = {toml_key(key): own for key, own in value.items() if own is not None}
+        return f"{{ {', '.join(f'{key} = {toml_value(own)}' for key, own in given.items())} }}"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -61,7 +61,7 @@ def design_study(study: Study, spec: ModelSpec, points: int = POINTS) -> Study:
     import pandas as pd
 
     runs = _fitted_runs(study, spec)
-    domains = (study.general, study.target) if spec.law.continual else (study.general,)
+    domains = study.trained_domains if spec.law.continual else (study.general,)
     rows = [
         {"run": run.name, "step": step, "domain": domain, "loss": PLACEHOLDER}
         for run in runs

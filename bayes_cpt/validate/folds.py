@@ -180,12 +180,10 @@ def _fold(
     import pandas as pd
 
     residuals = spec.residuals
-    domains = (fitted.general, fitted.target) if spec.law.continual else (fitted.general,)
+    domains = fitted.trained_domains if spec.law.continual else (fitted.general,)
     tables = []
     for run in _tested(held_out):
         for domain in domains:
-            if domain is None:
-                continue
             limit = _last_fitted(fitted, run, domain, residuals, known=after > 0)
             steps, losses = held_out.curve(run.name, domain)
             wanted = observed_steps(held_out, run, domain, residuals)

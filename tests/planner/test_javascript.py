@@ -8,7 +8,7 @@ import sympy
 from scripts import in_engine
 
 from bayes_cpt.laws.term import Parameter
-from bayes_cpt.model.compiled.symbolic import Exp, Expm1, Log, Log1p, Sqrt
+from bayes_cpt.model.compiled.symbols import Exp, Expm1, Log, Log1p, Sqrt
 from bayes_cpt.model.law_table import LawTable
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.planner.javascript import INPUTS, UnknownToThePageError, law_code, shown

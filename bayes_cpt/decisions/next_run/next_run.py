@@ -39,6 +39,7 @@ from bayes_cpt.forecast.derived import derived_quantities
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.stacked import one_law
+from bayes_cpt.model.groups.targets import check_one_target
 from bayes_cpt.model.misfit.discrepancy import OWN_SHARE, correlated
 from bayes_cpt.model.points import Curve
 from bayes_cpt.model.simulate import Innovations, simulate
@@ -100,6 +101,7 @@ def next_run(
     >>> print(*values.verdict(), sep="\n")                      # doctest: +SKIP
     """
     one_law(posterior, "the worth of a next run")
+    check_one_target(posterior.study, "the worth of a next run")
     goal, limits = read_objective(objective), read_space(space)
     model = FinalLosses.of(posterior, draws, seed)
     affordable = _affordable(posterior, runs, steps)

@@ -19,6 +19,7 @@ from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.stacked import one_law
 from bayes_cpt.laws.numerics.schedule_batch import ScheduleBatch
+from bayes_cpt.model.groups.targets import check_one_target
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE, Run
 from bayes_cpt.study.schedules import Schedule
@@ -295,6 +296,7 @@ def choose_schedule(
     if criterion not in get_args(Criterion.__value__):
         raise ValueError(f"criterion is {criterion!r}: give one of {', '.join(CRITERIA)}")
     one_law(posterior, "a free schedule")
+    check_one_target(posterior.study, "a free schedule")
     goal = read_objective(objective)
     model = FinalLosses.of(posterior, draws)
     highest = max(run.schedule.peak for run in posterior.study.runs) if cap is None else cap

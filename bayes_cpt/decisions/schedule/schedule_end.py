@@ -213,6 +213,8 @@ class ScheduleEnd:
                 log_peak_pt=table.log_peak[0] * one,
                 start_cpt=max(self.initial, SMALLEST) * one,
                 target_share=(1.0 - self.replay) * one,
+                other_share=0.0 * one,
+                mixture=np.eye(len(self.model.domains))[:1],
                 log_size=table.log_size[0] * one,
                 learning_rate=0.0 * one,
                 size_member=table.size_member[index],

@@ -1,7 +1,7 @@
 """Configurations of CPT runs as plain arrays, each of which can become a run of the study format."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bayes_cpt.errors import StudyWarning
 from bayes_cpt.laws.numerics.schedule_batch import DECAYS, ScheduleBatch
 from bayes_cpt.model.misfit.discrepancy import Configuration
-from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.runs import Base, Run, mixture_words
 from bayes_cpt.study.study import Study
 
 type Floats = NDArray[np.float64]
@@ -36,6 +36,10 @@ class Candidates:
         Where each lies in the ranges of its space, 0...1.
     cells : ndarray of int, shape (candidates,)
         Which combination of listed values each has.
+    mixtures : tuple of mapping of str to float
+        Shares of targets in use, as `Run.mixture`; a single empty one where there is one target.
+    mixture : ndarray of int, shape (candidates,)
+        Place in `mixtures`; the first unless given.
     """
 
     bases: tuple[Base, ...]
@@ -44,6 +48,12 @@ class Candidates:
     schedules: ScheduleBatch
     places: Floats
     cells: Ints
+    mixtures: tuple[Mapping[str, float], ...] = ({},)
+    mixture: Any = None
+
+    def __post_init__(self) -> None:
+        if self.mixture is None:
+            object.__setattr__(self, "mixture", np.zeros(self.base.size, dtype=np.int64))
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -65,6 +75,7 @@ class Candidates:
             schedules=ScheduleBatch(**schedules),
             places=self.places[rows],
             cells=self.cells[rows],
+            mixture=self.mixture[rows],
         )
 
     def joined(self, other: "Candidates") -> Self:
@@ -89,6 +100,8 @@ class Candidates:
             schedules=ScheduleBatch(**schedules),
             places=np.concatenate([self.places, other.places]),
             cells=np.concatenate([self.cells, other.cells]),
+            mixtures=self.mixtures + other.mixtures,
+            mixture=np.concatenate([self.mixture, len(self.mixtures) + other.mixture]),
         )
 
     def column(self, name: str) -> NDArray[Any]:
@@ -97,9 +110,9 @@ class Candidates:
         Parameters
         ----------
         name : str
-            ``base``, ``loss_potential``, ``replay``, ``peak``, ``relative_peak``, ``warmup_steps``,
-            ``warmup_share``, ``decay_shape``, ``decay_steps``, ``decay_share``, ``final``,
-            ``relative_final`` or ``steps``.
+            ``base``, ``loss_potential``, ``replay``, ``targets``, ``peak``, ``relative_peak``,
+            ``warmup_steps``, ``warmup_share``, ``decay_shape``, ``decay_steps``, ``decay_share``,
+            ``final``, ``relative_final`` or ``steps``.
         """
         return np.asarray(self._column(name))
 
@@ -112,6 +125,8 @@ class Candidates:
                 return np.array([base.loss_potential for base in self.bases], float)[self.base]
             case "replay":
                 return self.replay
+            case "targets":
+                return np.array([mixture_words(own) for own in self.mixtures])[self.mixture]
             case "relative_peak":
                 return batch.peak / self._pretraining_peaks[self.base]
             case "warmup_share":
@@ -172,6 +187,7 @@ class Candidates:
             base=base.name,
             replay=float(self.replay[row]),
             model_size=base.model_size,
+            targets=dict(self.mixtures[self.mixture[row]]) or None,
         )
 
     def plan(self, study: Study, rows: Sequence[int], names: Sequence[str]) -> Study:

@@ -19,6 +19,7 @@ from bayes_cpt.landmarks.trials import LawSample
 from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.laws.law import gather
 from bayes_cpt.laws.numerics.schedule_batch import Ends
+from bayes_cpt.model.groups.targets import mixture_columns
 from bayes_cpt.model.misfit.base_level import kept_level
 from bayes_cpt.model.misfit.discrepancy import (
     OWN_SHARE,
@@ -218,7 +219,14 @@ class Layout:
 
     def prepare(self) -> None:
         """Compute what all candidates share: threads need not wait for each other then."""
-        _ = self.columns, self.areas, self._precisions, self.features, self._combined
+        _ = (
+            self.columns,
+            self.areas,
+            self._mixtures,
+            self._precisions,
+            self.features,
+            self._combined,
+        )
 
     def block(self, rows: Ints) -> Block:
         """Return some candidates in single precision.
@@ -251,9 +259,30 @@ class Layout:
         log_area = self.areas.log_forward[rows].astype(dtype) @ drawn.bases.forward
         columns = {name: own[rows, None].astype(dtype) for name, own in self.columns.items()}
         member = self.bases.size_member[:, self.candidates.base[rows]]
-        return [
-            Columns(index, levels, log_area, size_member=member[index], **columns)
+        found = []
+        for index in self.domains:
+            others, mixture = self._mixtures[index]
+            own = self.candidates.mixture[rows]
+            shares = {
+                "other_share": columns["target_share"] * others[own, None].astype(dtype),
+                "mixture": mixture[own].astype(dtype),
+            }
+            found.append(
+                Columns(index, levels, log_area, size_member=member[index], **shares, **columns)
+            )
+        return found
+
+    @cached_property
+    def _mixtures(self) -> list[tuple[Floats, Floats]]:
+        """Of each validation set, for each mixture, what `mixture_columns` says at replay 0."""
+        domains = self.sample.frame.domains
+        rows = [
+            [mixture_columns(own, domains, index, 0.0) for own in self.candidates.mixtures]
             for index in self.domains
+        ]
+        return [
+            (np.array([share for share, _ in own]), np.array([shares for _, shares in own]))
+            for own in rows
         ]
 
     def losses(self, rows: Ints, dtype: Any = np.float64) -> Floats:

@@ -133,7 +133,7 @@ def search(valuation: Valuation, space: SearchSpace, trait: Trait, count: int) -
     if dimensions:
         spacing = (len(found.candidates) / space.combinations) ** (-1.0 / dimensions)
         for number, width in enumerate(LOOKS, start=1):
-            front = nondominated(*np.where(found.excess <= 0.0, found.losses, np.inf))
+            front = nondominated(*np.where(found.excess <= 0.0, traded(found.losses), np.inf))
             rows = np.unique(np.r_[found.optimum, found.order()[:CENTRES], front])
             centres = found.candidates.take(rows)
             near = space.around(centres, width * spacing, count // 2, trait.seed + number)
@@ -142,6 +142,16 @@ def search(valuation: Valuation, space: SearchSpace, trait: Trait, count: int) -
         # How far each is from each draw's best is known only when all have been seen.
         return replace(found, scores=_scores(valuation, found.candidates, trait, found.best))
     return found
+
+
+def traded(losses: Floats) -> Floats:
+    """Return the two losses that a front is of: the general one, and the mean of the targets'.
+
+    Parameters
+    ----------
+    losses : ndarray, shape (domains, ...)
+    """
+    return np.stack([losses[0], losses[1:].mean(axis=0)])
 
 
 def nondominated(first: Floats, second: Floats) -> Ints:

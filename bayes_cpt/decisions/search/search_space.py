@@ -1,29 +1,32 @@
 """A space on a study: names resolved, defaults filled in, candidates sampled."""
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.decisions.named_base import named_base
 from bayes_cpt.decisions.search.candidates import Candidates
+from bayes_cpt.decisions.search.from_study import (
+    annealed,
+    either,
+    listed_bases,
+    listed_mixtures,
+    peaks_tried,
+    replay_tried,
+)
 from bayes_cpt.decisions.space import LIMITS, Quantity, Space
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.laws.numerics.schedule_batch import DECAYS, ScheduleBatch
-from bayes_cpt.model.bases.unknown_base import fitted_bases
 from bayes_cpt.study.resources.resources import Resources
 from bayes_cpt.study.runs import Base
-from bayes_cpt.study.segments import Segment
 from bayes_cpt.study.study import Study
 
 type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
 
-# How far defaults go beyond what CPT runs tried: in replay, and as a factor of the peak LR.
-REPLAY_BEYOND, PEAK_BEYOND = 0.05, 1.5
 WARMUP_SHARE, RELATIVE_FINAL = 0.02, 0.1
 # Corners of more ranges than this are too many to be tried one by one.
 MOST_CORNERS = 8
@@ -54,6 +57,8 @@ class SearchSpace:
         What is known of the tokens and the cost of steps.
     notes : tuple of str
         What the user should know of it.
+    mixtures : tuple of mapping of str to float
+        Of targets; a single empty one where there is one target.
     """
 
     bases: tuple[Base, ...]
@@ -61,6 +66,7 @@ class SearchSpace:
     shapes: tuple[str, ...]
     resources: Resources
     notes: tuple[str, ...] = ()
+    mixtures: tuple[Mapping[str, float], ...] = ({},)
 
     @classmethod
     def of(cls, space: Space, study: Study) -> Self:
@@ -77,7 +83,7 @@ class SearchSpace:
             If there is no such base or the fit is not of it, the PT peak is needed and not known, an anneal
             cannot be varied, or tokens cannot be counted.
         """
-        bases, notes = _bases(space, study)
+        bases, notes = listed_bases(space, study)
         resources = Resources(
             space.tokens_per_step or study.tokens_per_step,
             space.unique_tokens or study.unique_tokens,
@@ -90,17 +96,18 @@ class SearchSpace:
         longest = max(run.schedule.steps for run in study.continual_runs)
         quantities = {
             "loss_potential": space.loss_potential,
-            "replay": space.replay or _replay(study),
-            **_peaks(space, study, bases),
-            **_either(space, "warmup_steps", "warmup_share", Quantity(values=(WARMUP_SHARE,))),
+            "replay": space.replay or replay_tried(study),
+            **peaks_tried(space, study, bases),
+            **either(space, "warmup_steps", "warmup_share", Quantity(values=(WARMUP_SHARE,))),
             "decay_share": space.decay_share,
-            **_either(space, "final", "relative_final", Quantity(values=(RELATIVE_FINAL,))),
-            **_either(space, "tokens", "steps", Quantity(values=(longest,))),
+            **either(space, "final", "relative_final", Quantity(values=(RELATIVE_FINAL,))),
+            **either(space, "tokens", "steps", Quantity(values=(longest,))),
         }
         if space.loss_potential is not None:
-            _annealed(bases[0], space.loss_potential.lowest)
+            annealed(bases[0], space.loss_potential.lowest)
         present = {name: own for name, own in quantities.items() if own is not None}
-        return cls(bases, present, space.decay_shape, resources, tuple(notes))
+        mixtures = listed_mixtures(space, study)
+        return cls(bases, present, space.decay_shape, resources, tuple(notes), mixtures)
 
     @property
     def ranges(self) -> tuple[str, ...]:
@@ -115,6 +122,7 @@ class SearchSpace:
         return (
             *(["base"] if len(self.bases) > 1 else []),
             *names,
+            *(["targets"] if len(self.mixtures) > 1 else []),
             *(["decay_shape"] if len(self.shapes) > 1 else []),
         )
 
@@ -122,7 +130,8 @@ class SearchSpace:
     def _lists(self) -> dict[str, int]:
         """How many values each listed quantity has."""
         listed = {name: len(own.values) for name, own in self.quantities.items() if own.values}
-        return {"base": len(self.bases), "decay_shape": len(self.shapes)} | listed
+        own = {"base": len(self.bases), "decay_shape": len(self.shapes)} | listed
+        return own | ({"targets": len(self.mixtures)} if len(self.mixtures) > 1 else {})
 
     @property
     def combinations(self) -> int:
@@ -232,10 +241,13 @@ class SearchSpace:
         bases, base = self.bases, np.asarray(listed["base"])
         if "loss_potential" in values:
             potentials, base = np.unique(values["loss_potential"], return_inverse=True)
-            bases = tuple(_annealed(self.bases[0], float(own)) for own in potentials)
+            bases = tuple(annealed(self.bases[0], float(own)) for own in potentials)
         shapes = np.array([DECAYS.index(shape) for shape in self.shapes])[listed["decay_shape"]]
         schedules = self._schedules(values, bases, base, shapes)
-        return Candidates(bases, base, values["replay"], schedules, places, cells)
+        mixture = np.asarray(listed["targets"]) if "targets" in listed else None
+        return Candidates(
+            bases, base, values["replay"], schedules, places, cells, self.mixtures, mixture
+        )
 
     def _schedules(
         self, values: dict[str, Floats], bases: tuple[Base, ...], base: Ints, shapes: Ints
@@ -298,83 +310,6 @@ class SearchSpace:
                         f"{column.replace('_', ' ')} {value:g} is the {word} that is allowed"
                     )
         return found
-
-
-def _either(space: Space, one: str, other: str, default: Quantity) -> dict[str, Quantity | None]:
-    """Return whichever of two quantities is given; the second has the default."""
-    given = getattr(space, one)
-    return {one: given} if given is not None else {other: getattr(space, other) or default}
-
-
-def _bases(space: Space, study: Study) -> tuple[tuple[Base, ...], list[str]]:
-    fitted = fitted_bases(study)
-    if space.bases is None:
-        started = {run.base for run in study.continual_runs}
-        tried = tuple(base for base in fitted if base.name in started) or fitted
-        notes = [
-            f"base {base.name} is left out, for no CPT run starts from it: name it under bases to have it"
-            for base in fitted
-            if base not in tried
-        ]
-        notes += [
-            f"base {base.name} is left out, for its PT schedule is not known: give an approximate one, "
-            "annealed to 0 where nothing is said about it"
-            for base in study.bases
-            if base not in fitted and base.schedule is None
-        ]
-        return tried, notes
-    return tuple(named_base(study, name, "space, key bases") for name in space.bases), []
-
-
-def _replay(study: Study) -> Quantity:
-    """Return the replay ratios of the CPT runs, and a little beyond them."""
-    tried = [run.replay or 0.0 for run in study.continual_runs]
-    low, high = max(min(tried) - REPLAY_BEYOND, 0.0), min(max(tried) + REPLAY_BEYOND, 1.0)
-    return Quantity(low=round(low, 3), high=round(high, 3), scale="linear")
-
-
-def _peaks(space: Space, study: Study, bases: Sequence[Base]) -> dict[str, Quantity | None]:
-    """Return the peak LR; by default those of the CPT runs, and a little beyond them.
-
-    Never beyond where any run was trained: losses do not tell where training breaks down.
-    """
-    trained = max(run.schedule.peak for run in study.runs)
-    pretrained = [base.schedule.peak for base in bases if base.schedule is not None]
-    tried = [run.schedule.peak for run in study.continual_runs]
-    low, high = min(tried) / PEAK_BEYOND, max(tried) * PEAK_BEYOND
-    if pretrained:
-        peak = max(pretrained)
-        highest = max(min(high, trained), min(high, peak), *tried) / peak
-        default = Quantity(low=low / peak, high=highest, scale="log")
-        return _either(space, "peak", "relative_peak", default)
-    if space.relative_peak is not None:
-        problem = "it is a share of the PT peak, and that is not known"
-        fix = f"give peak, raw: the runs of the study go up to {trained:g}"
-        raise SpecError([Problem("space, key relative_peak", problem, fix)])
-    default = Quantity(low=low, high=max(min(high, trained), *tried), scale="log")
-    return {"peak": space.peak or default}
-
-
-def _annealed(base: Base, loss_potential: float) -> Base:
-    """Return the base with the same PT but another end of its anneal."""
-    schedule = base.schedule
-    last = schedule.segments[-1] if schedule else None
-    varies = isinstance(last, Segment) and last.shape != "constant" and last.start >= last.end
-    if schedule is None or not isinstance(last, Segment) or not varies:
-        problem = f"the base {base.name} does not end in an anneal, so that it cannot be varied"
-        fix = "name a base whose last segment falls, or leave loss_potential out and list bases"
-        raise SpecError([Problem("space, key loss_potential", problem, fix)])
-    if last.shape == "exponential" and loss_potential == 0:
-        problem = f"the anneal of the base {base.name} is exponential and cannot end at 0"
-        raise SpecError([Problem("space, key loss_potential", problem, "let it start above 0")])
-    end = min(loss_potential * schedule.peak, last.start)
-    segments = (*schedule.segments[:-1], replace(last, end=end))
-    return replace(
-        base,
-        name=f"{base.name}@{loss_potential:g}",
-        schedule=replace(schedule, segments=segments),
-        run=None,
-    )
 
 
 def _rounded(name: str, values: Floats) -> Floats:

@@ -33,6 +33,7 @@ from bayes_cpt.forecast.third_sets.regression import (
     set_residual,
 )
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.groups.targets import check_one_target
 from bayes_cpt.model.misfit.curve_residuals import CurveResidual, slow_mean
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import Frame
@@ -143,7 +144,7 @@ def third_names(study: Study) -> tuple[str, ...]:
     ----------
     study : Study
     """
-    return tuple(name for name in study.domains if name not in (study.general, study.target))
+    return tuple(name for name in study.domains if name not in study.trained_domains)
 
 
 def check_names(posterior: Posterior, names: Sequence[str]) -> tuple[str, ...]:
@@ -203,6 +204,8 @@ def third_sets(
         If no CPT run of the study tells of a set: measured on it and on both other sets, from a base that
         was measured too.
     """
+    if names:
+        check_one_target(posterior.study, "a set that follows from general and target")
     known = _Known(posterior, parameters, {})
     found = tuple(
         # A set's own seed: it does not hang on which others are asked for.

@@ -15,10 +15,11 @@ import numpy as np
 
 from bayes_cpt.errors import BayesCPTError, StudyError, StudyWarning
 from bayes_cpt.laws import Reference
+from bayes_cpt.model.groups.targets import roles_of
 from bayes_cpt.model.points import last_pretraining_step
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame, sizes_of
-from bayes_cpt.model.spec import ROLES, parse_spec
+from bayes_cpt.model.spec import parse_spec
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.validation import Origin
 
@@ -107,7 +108,7 @@ def _law(tree: "xr.DataTree", source: Path) -> Law:
     domains, roles = _texts(tree, "domains"), _texts(tree, "roles")
     if not all(_positive(value) for value in vars(reference).values()):
         raise ValueError("the reference is not made of positive numbers")
-    if roles != ROLES[: len(domains)] or len(set(domains)) != len(roles) or not domains:
+    if roles != roles_of(domains) or len(set(domains)) != len(roles) or not domains:
         raise ValueError("validation sets and roles do not belong together")
     study = _study(tree, source)
     last = last_pretraining_step(study)
@@ -115,7 +116,7 @@ def _law(tree: "xr.DataTree", source: Path) -> Law:
     _check_draws(tree, frame)
     _texts(tree, "problems")
     int(tree.attrs["seed"])
-    if domains != (study.general, study.target)[: len(domains)]:
+    if domains not in (study.trained_domains, (study.general,)):
         raise ValueError("its study has other validation sets")
     return tree, study, frame
 

@@ -77,6 +77,10 @@ def for_base(spec: ModelSpec, study: Study) -> ModelSpec:
     base = unknown_base(study) if spec.law.continual else None
     if base is None:
         return spec
+    if len(study.targets) > 1:
+        problem = "its pre-training is not known, and the study has several targets"
+        fix = f"keep to the runs of one target, or {GIVE_SCHEDULE}"
+        raise StudyError([Problem(f"study {study.name}, base {base.name}", problem, fix)])
     if spec.law.model_size:
         problem = (
             f"its pre-training is not known, and the law of {spec.name} compares it by model size"
@@ -99,8 +103,7 @@ def for_base(spec: ModelSpec, study: Study) -> ModelSpec:
 
 def _level(study: Study, base: Base) -> dict[str, Prior]:
     """Return the level of the law: that of the base; nothing where a plan does not say it."""
-    domains = [study.general] + ([study.target] if study.target else [])
-    losses = {domain: study.base_loss(base.name, domain) for domain in domains}
+    losses = {domain: study.base_loss(base.name, domain) for domain in study.trained_domains}
     if study.is_plan and all(loss is None for loss in losses.values()):
         return {}
     problems = [

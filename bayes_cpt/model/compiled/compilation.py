@@ -128,8 +128,10 @@ def _temporary_folder() -> Path:
 
 def _key(spec: ModelSpec, roles: tuple[str, ...]) -> str:
     """Return a digest of all that the generated code depends on."""
+    from bayes_cpt.model.compiled.symbolic import is_positive
+
     families = {
-        name: [prior.of(role).distribution for role in roles] for name, prior in spec.priors.items()
+        name: [is_positive(prior.of(role)) for role in roles] for name, prior in spec.priors.items()
     }
     described = {
         "law": spec.law.model_dump(),
@@ -181,16 +183,20 @@ def _source(spec: ModelSpec, roles: tuple[str, ...]) -> str:
     from bayes_cpt.model.compiled.symbolic import role_source
 
     kinds = [(role, phase) for role in roles for phase in (False, True)]
-    parts = [
+    # Several targets are validation sets of one role, and share its code.
+    different = {kind: k for k, kind in enumerate(dict.fromkeys(kinds))}
+    written = [
         role_source(spec, role, f"rows_{k}", pretraining=phase)
-        for k, (role, phase) in enumerate(kinds)
+        for (role, phase), k in different.items()
     ]
+    parts = [written[different[kind]] for kind in kinds]
     header = HEADER.format(version=version("bayes-cpt"), **_tables(spec, roles, parts))
     evaluate = "def evaluate(kind, parameters, reference, curve, columns, values, slopes):\n"
-    for k in range(len(parts)):
+    for k, kind in enumerate(kinds):
         evaluate += f"    if kind == {k}:\n"
-        evaluate += f"        rows_{k}(parameters, reference, curve, columns, values, slopes)\n"
-    pieces = [header, *(COMPILE + part.source for part in parts), COMPILE_INTO_CALLER + evaluate]
+        rows = f"rows_{different[kind]}"
+        evaluate += f"        {rows}(parameters, reference, curve, columns, values, slopes)\n"
+    pieces = [header, *(COMPILE + part.source for part in written), COMPILE_INTO_CALLER + evaluate]
     pieces.append(COMPILE_INTO_CALLER + inspect.getsource(kernels.law_log_likelihoods))
     pieces.append(COMPILE_AT_ONCE + unpacking())
     pieces.append(COMPILE_NATIVE + inspect.getsource(native.native_likelihood))
@@ -199,17 +205,21 @@ def _source(spec: ModelSpec, roles: tuple[str, ...]) -> str:
 
 def _tables(spec: ModelSpec, roles: tuple[str, ...], parts: "list[RoleSource]") -> dict[str, Any]:
     """Return the constants of `bayes_cpt.model.compiled.kernels` as lists."""
-    frame = Frame(spec, roles, roles, ANYWHERE)
+    from bayes_cpt.model.compiled.symbolic import MEMBER
+
+    domains = tuple(str(k) for k in range(len(roles)))
+    frame = Frame(spec, domains, roles, ANYWHERE)
     place = {(element.name, element.domain): k for k, element in enumerate(elements(frame))}
+    place |= {(f"{name}{MEMBER}{domain}", None): k for (name, domain), k in place.items() if domain}
     # Where what is of one size stands each curve says itself; -1 is the first of these.
     of_size = [name for name, info in frame.parameters().items() if info.dims == SIZES]
     own = {name: -1 - k for k, name in enumerate(of_size)}
     parameters = [
         [
-            own.get(name, place.get((name, role), place.get((name, None), -1)))
+            own.get(name, place.get((name, domain), place.get((name, None), -1)))
             for name in part.parameters
         ]
-        for role, part in zip(roles, parts[::2], strict=True)
+        for domain, part in zip(domains, parts[::2], strict=True)
     ]
     slopes = [part.slopes for part in parts]
     return {

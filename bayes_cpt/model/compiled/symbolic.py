@@ -5,18 +5,18 @@ written out as one loop over the points of a curve: one for CPT, and a short one
 been transferred. So the law has one definition, and its gradient costs little more than the law itself.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import sympy
 from sympy.functions.elementary.piecewise import ExprCondPair
-from sympy.printing.pycode import PythonCodePrinter
 
 from bayes_cpt.laws import Reference
 from bayes_cpt.laws.law import gather
 from bayes_cpt.model.compiled.kernels import PACES, POWER
+from bayes_cpt.model.compiled.symbols import Printer, Symbols
 from bayes_cpt.model.likelihood_data import COLUMNS
 from bayes_cpt.model.priors.families import Distribution, Fixed, Normal
 from bayes_cpt.model.setup import Frame
@@ -30,139 +30,18 @@ POINT = (*COLUMNS, *LEVELS, *(f"{level}_by_{pace}" for pace in PACES for level i
          AREA, f"{AREA}_by_{POWER}")  # fmt: skip
 # What each of some parameters moves.
 TABULATED = {**dict.fromkeys(PACES, LEVELS), POWER: (AREA,)}
-# What a whole curve shares, in the order of `bayes_cpt.model.likelihood_data`.
+# What a whole curve shares, in the order of `bayes_cpt.model.likelihood_data`; and what of several targets.
 CURVE = ("target_share", "log_size")
+MIXED = ("pretraining", "other_share")
+# Of which curves of the general validation set take the values of every target.
+OF_ALL = "forgetting_factor"
 # What is 0 in PT; the level of CPT is that of PT where it is carried over, and then S2_cpt is 0.
-TRANSFER = {"target_share", "paced_steps", *(own for own in POINT if "cpt" in own)}
+TRANSFER = {"target_share", "other_share", "paced_steps", *(own for own in POINT if "cpt" in own)}
 REFERENCE = ("learning_rate", "forward_pt", "forward_cpt", "steps", "unique_steps")
+# Stands between the name of a parameter and the place of one of its members.
+MEMBER = "__"
 # What is computed at each point.
 OUTPUTS = ("law", "kept", "fluctuation", "memory", "misfit", "offset")
-
-
-class Exp(sympy.Function):  # type: ignore[misc]
-    """exp, left as it was written: SymPy would turn exp(a log x) into a slower power."""
-
-    @classmethod
-    def eval(cls, argument: Any) -> Any:
-        """Return the value where it is known.
-
-        Parameters
-        ----------
-        argument : sympy expression
-        """
-        return sympy.Integer(1) if argument == 0 else None
-
-    def fdiff(self, argindex: int = 1) -> Any:
-        """Return the derivative.
-
-        Parameters
-        ----------
-        argindex : int
-            By which argument; there is one.
-        """
-        return self
-
-
-class Log(sympy.Function):  # type: ignore[misc]
-    """log, left as it was written."""
-
-    def fdiff(self, argindex: int = 1) -> Any:
-        """Return the derivative.
-
-        Parameters
-        ----------
-        argindex : int
-            By which argument; there is one.
-        """
-        return 1 / self.args[0]
-
-
-class Expm1(sympy.Function):  # type: ignore[misc]
-    """expm1; its derivative costs no second exponential."""
-
-    @classmethod
-    def eval(cls, argument: Any) -> Any:
-        """Return the value where it is known.
-
-        Parameters
-        ----------
-        argument : sympy expression
-        """
-        return sympy.Integer(0) if argument == 0 else None
-
-    def fdiff(self, argindex: int = 1) -> Any:
-        """Return the derivative.
-
-        Parameters
-        ----------
-        argindex : int
-            By which argument; there is one.
-        """
-        return 1 + self
-
-
-class Log1p(sympy.Function):  # type: ignore[misc]
-    """log1p."""
-
-    @classmethod
-    def eval(cls, argument: Any) -> Any:
-        """Return the value where it is known.
-
-        Parameters
-        ----------
-        argument : sympy expression
-        """
-        return sympy.Integer(0) if argument == 0 else None
-
-    def fdiff(self, argindex: int = 1) -> Any:
-        """Return the derivative.
-
-        Parameters
-        ----------
-        argindex : int
-            By which argument; there is one.
-        """
-        return 1 / (1 + self.args[0])
-
-
-class Sqrt(sympy.Function):  # type: ignore[misc]
-    """sqrt."""
-
-    def fdiff(self, argindex: int = 1) -> Any:
-        """Return the derivative.
-
-        Parameters
-        ----------
-        argindex : int
-            By which argument; there is one.
-        """
-        return 1 / (2 * self)
-
-
-def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
-    vectorised = np.vectorize(function, otypes=[object])
-    # An index of () takes a lone symbol out of its array and leaves other arrays as they are.
-    return lambda *arguments: vectorised(*arguments)[()]
-
-
-class Symbols:
-    """The part of NumPy that the law uses, on arrays of symbols."""
-
-    exp = staticmethod(_elementwise(Exp))
-    log = staticmethod(_elementwise(Log))
-    expm1 = staticmethod(_elementwise(Expm1))
-    log1p = staticmethod(_elementwise(Log1p))
-    sqrt = staticmethod(_elementwise(Sqrt))
-    abs = staticmethod(_elementwise(sympy.Abs))
-    ones_like = staticmethod(_elementwise(lambda _: sympy.Integer(1)))
-    zeros_like = staticmethod(_elementwise(lambda _: sympy.Integer(0)))
-    where = staticmethod(
-        _elementwise(lambda which, yes, no: sympy.Piecewise((yes, which), (no, True)))
-    )
-    repeat = staticmethod(np.repeat)
-    maximum = staticmethod(
-        _elementwise(lambda one, two: sympy.Piecewise((one, one > two), (two, True)))
-    )
 
 
 class _Points:
@@ -170,8 +49,8 @@ class _Points:
 
     domain_index = 0
 
-    def __init__(self, pretraining: bool, carried: bool) -> None:
-        names = (*POINT, *CURVE)
+    def __init__(self, pretraining: bool, carried: bool, shared: Iterable[str]) -> None:
+        names = (*POINT, *shared)
         self.__dict__ |= {name: sympy.Symbol(name, real=True) for name in names}
         if pretraining:
             self.__dict__ |= dict.fromkeys(TRANSFER, sympy.Integer(0))
@@ -187,19 +66,11 @@ class _Points:
     def of_size(self, values: Any) -> Any:
         return values[..., 0]
 
-
-class _Printer(PythonCodePrinter):  # type: ignore[misc]
-    def _print_Function(self, expr: Any) -> str:  # noqa: N802
-        arguments = ", ".join(self._print(argument) for argument in expr.args)
-        return f"{type(expr).__name__.lower()}({arguments})"
-
-    def _print_Pow(self, expr: Any, rational: bool = False) -> str:  # noqa: N802
-        base, power = expr.args
-        product = "*".join([f"({self._print(base)})"] * abs(int(power)))
-        return f"({product})" if power > 0 else f"(1.0/({product}))"
-
-    def _print_Abs(self, expr: Any) -> str:  # noqa: N802
-        return f"abs({self._print(expr.args[0])})"
+    def of_mixture(self, values: Any) -> Any:
+        # A target's own shift has no factor of forgetting.
+        if len(values) == 1:
+            return sympy.Integer(1)
+        return sum(own * getattr(self, _share(k)) for k, own in enumerate(values))
 
 
 @dataclass(frozen=True)
@@ -243,7 +114,7 @@ def role_source(spec: ModelSpec, role: str, name: str, *, pretraining: bool) -> 
             if slope != 0:
                 slopes.append((i, j))
                 expressions.append(slope)
-    source = _source(name, [*symbols.values()], outputs, expressions)
+    source = _source(name, curve_names(spec), [*symbols.values()], outputs, expressions)
     return RoleSource(source, names, tuple(slopes))
 
 
@@ -262,20 +133,49 @@ def role_expressions(
     """
     reference = Reference(**{k: sympy.Symbol(f"reference_{k}", positive=True) for k in REFERENCE})
     frame = Frame(spec, (role,), (role,), reference)
-    names = parameters_of(spec, role)
-    symbols = {own: _parameter_symbol(own, spec.priors[own].of(role)) for own in names}
+    symbols = {
+        own: _parameter_symbol(own, spec.priors[own.partition(MEMBER)[0]].of(role))
+        for own in parameters_of(spec, role)
+    }
     outputs = _outputs(frame, symbols, pretraining=pretraining)
     return symbols, dict(zip(OUTPUTS, outputs, strict=True))
 
 
 def _parameter_symbol(name: str, prior: Distribution) -> Any:
     # A known sign settles which branch the law takes.
-    sign = {"real": True} if isinstance(prior, Normal | Fixed) else {"positive": True}
-    return sympy.Symbol(f"p_{name}", **sign)
+    return sympy.Symbol(f"p_{name}", **{"positive" if is_positive(prior) else "real": True})
+
+
+def is_positive(prior: Distribution) -> bool:
+    """Return whether a prior allows nothing but values above 0.
+
+    Parameters
+    ----------
+    prior : Distribution
+    """
+    return prior.value > 0.0 if isinstance(prior, Fixed) else not isinstance(prior, Normal)
+
+
+def curve_names(spec: ModelSpec) -> tuple[str, ...]:
+    """Return what a whole curve shares under a specification, in the order of the arrays.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    """
+    if spec.law.targets == 1:
+        return CURVE
+    return (*CURVE, *MIXED, *(_share(k) for k in range(1 + spec.law.targets)))
+
+
+def _share(domain: int) -> str:
+    return f"mixture_{domain}"
 
 
 def parameters_of(spec: ModelSpec, role: str) -> tuple[str, ...]:
     """Return the names of the parameters that validation sets of a role depend on.
+
+    A name with `MEMBER` and a number is of the validation set of that place.
 
     Parameters
     ----------
@@ -283,19 +183,26 @@ def parameters_of(spec: ModelSpec, role: str) -> tuple[str, ...]:
     role : str
         ``general`` or ``target``.
     """
-    frame = Frame(spec, (role,), (role,), Reference(1.0, 1.0, 1.0, 1.0))
-    return tuple(frame.parameters())
+    names = list(Frame(spec, (role,), (role,), Reference(1.0, 1.0, 1.0, 1.0)).parameters())
+    if OF_ALL in names and role == "general":
+        place = names.index(OF_ALL)
+        names[place : place + 1] = [f"{OF_ALL}{MEMBER}{k}" for k in range(1 + spec.law.targets)]
+    return tuple(names)
 
 
 def _outputs(frame: Frame, symbols: dict[str, Any], *, pretraining: bool = False) -> list[Any]:
     """Return the expressions of `OUTPUTS`, in CPT or in PT."""
     infos = frame.parameters()
+    members: dict[str, list[Any]] = {}
+    for name, symbol in symbols.items():
+        members.setdefault(name.partition(MEMBER)[0], []).append(symbol)
     values = {
-        name: symbol if infos[name].dims is None else np.array([symbol], dtype=object)
-        for name, symbol in symbols.items()
+        name: own[0] if infos[name].dims is None else np.array(own, dtype=object)
+        for name, own in members.items()
     }
     law = frame.spec.law
-    points = _Points(pretraining, carried=law.carry_memory and not law.unknown_base)
+    carried = law.carry_memory and not law.unknown_base
+    points = _Points(pretraining, carried, curve_names(frame.spec))
     coefficients = frame.law.coefficients(values, Symbols)
     gathered = gather(points, coefficients, Symbols)
     offset = frame.law.base_offset
@@ -320,7 +227,9 @@ def _slope(output: Any, name: str, parameter: Any) -> Any:
     return slope
 
 
-def _source(name: str, parameters: list[Any], outputs: list[Any], slopes: list[Any]) -> str:
+def _source(
+    name: str, curve: Iterable[str], parameters: list[Any], outputs: list[Any], slopes: list[Any]
+) -> str:
     """Write the function: what the whole curve shares before the loop, the rest inside."""
     shared, results = sympy.cse([*outputs, *slopes], symbols=sympy.numbered_symbols("x"))
     varying = {sympy.Symbol(own, real=True) for own in POINT}
@@ -337,11 +246,11 @@ def _source(name: str, parameters: list[Any], outputs: list[Any], slopes: list[A
     used = {own for _, e in inside for own in e.free_symbols} | {
         own for row in rows for own in row.free_symbols
     }
-    show = _Printer({"fully_qualified_modules": False}).doprint
+    show = Printer({"fully_qualified_modules": False}).doprint
     lines = [f"def {name}(parameters, reference, curve, columns, values, slopes):"]
     lines += _unpacked("parameters", [str(symbol) for symbol in parameters])
     lines += _unpacked("reference", [f"reference_{own}" for own in REFERENCE])
-    lines += _unpacked("curve", list(CURVE))
+    lines += _unpacked("curve", curve)
     lines += [f"    {symbol} = {show(expression)}" for symbol, expression in once]
     lines += ["    for i in range(columns.shape[0]):"]
     lines += [

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.model.priors.pooling import draw_alike
 from bayes_cpt.model.setup import Frame
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def draw_priors(frame: Frame, draws: int, seed: int) -> dict[str, Floats]:
             roles = [frame.role(member) for member in frame.members(info.dims)]
             columns = [prior.of(role).draw(draws, generator) for role in roles]
             found[name] = np.stack(columns, axis=1)
+    draw_alike(frame, found, generator)
     return found
 
 

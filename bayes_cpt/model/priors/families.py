@@ -90,9 +90,9 @@ class LogNormal(Family):
         return f"LogNormal(median {self.median:g}, {self.sigma:g}){within}"
 
     @staticmethod
-    def to_scale(value: Any) -> Any:
+    def to_scale(value: Any, xp: Any = np) -> Any:
         """Return logs."""
-        return np.log(value)
+        return xp.log(value)
 
     @staticmethod
     def from_scale(place: Any) -> Any:
@@ -187,9 +187,9 @@ class LogitNormal(Family):
         return f"LogitNormal(median {self.median:g}, {self.sigma:g})"
 
     @staticmethod
-    def to_scale(value: Any) -> Any:
+    def to_scale(value: Any, xp: Any = np) -> Any:
         """Return logits."""
-        return np.log(value) - np.log1p(-np.asarray(value))
+        return xp.log(value) - xp.log1p(-(np.asarray(value) if xp is np else value))
 
     @staticmethod
     def from_scale(place: Any) -> Any:

@@ -39,15 +39,22 @@ class Family(Strict):
     def words(self) -> str:
         """The distribution as it is written in tables."""
 
+    @property
+    def is_free(self) -> bool:
+        """Whether it is normal on its own scale, neither fixed nor cut off at bounds."""
+        return self.spread > 0.0 and self.bounds in ((-np.inf, np.inf), (0.0, np.inf), (0.0, 1.0))
+
     @staticmethod
-    def to_scale(value: Any) -> Any:
+    def to_scale(value: Any, xp: Any = np) -> Any:
         """Return values on the scale on which the family is normal.
 
         Parameters
         ----------
         value : float, ndarray or PyTensor variable
+        xp : module
+            `numpy` or `pytensor.tensor`.
         """
-        return np.asarray(value, dtype=np.float64)
+        return np.asarray(value, dtype=np.float64) if xp is np else value
 
     @staticmethod
     def from_scale(place: Any) -> Any:

@@ -23,7 +23,7 @@ def runs_table(study: "Study") -> TextTable:
     from bayes_cpt.study.describe import describe
 
     rows = describe(study)["runs"]
-    domains = [study.general, study.target]
+    domains = study.trained_domains
     cells = pd.DataFrame(
         {
             "Run": [row["name"] for row in rows],
@@ -41,7 +41,7 @@ def runs_table(study: "Study") -> TextTable:
         cells=cells,
         values=pd.DataFrame(rows),
         numbers=5,
-        note=f"PT is pre-training, CPT continual pre-training. Losses on {domains[0]} and {domains[1]}",
+        note=f"PT is pre-training, CPT continual pre-training. Losses on {' and '.join(domains)}",
         label="runs",
     )
 
@@ -58,7 +58,7 @@ def bases_table(study: "Study") -> TextTable:
     from bayes_cpt.study.describe import describe
 
     rows = describe(study)["bases"]
-    domains = [study.general, study.target]
+    domains = study.trained_domains
 
     def text(value: float | None, form: str) -> str:
         return NONE if value is None else format(value, form)

@@ -188,6 +188,7 @@ def _complete(settings: Settings, fitted: Study | None, place: str) -> list[Prob
     check = Check()
     for key in ("general", "target"):
         theirs = getattr(fitted, key)
+        theirs = list(theirs) if isinstance(theirs, tuple) else theirs
         if settings.study.setdefault(key, theirs) != theirs:
             check.add(
                 f"{place}, table study, key {key}",

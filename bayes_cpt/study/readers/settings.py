@@ -38,6 +38,7 @@ RUN_KEYS = (
     "batch_tokens",
     "sequence_length",
     "optimizer_state",
+    "targets",
     "branch",
 )
 

@@ -1,0 +1,1 @@
+"""Runs in groups that are alike but not the same: model sizes, target domains."""
