@@ -175,7 +175,7 @@ class Contenders:
         dict of str to tuple of ndarray
             Shapes (candidates, repeats * draws) and (candidates, draws).
         """
-        found = {}
+        found: dict[str, tuple[Floats, Floats]] = {}
         new_runs = self.new_runs(seed)
         for place, (name, link) in enumerate(self.links.items()):
             generator = np.random.default_rng([seed, place])
@@ -185,7 +185,7 @@ class Contenders:
                 losses, starts = new_runs[index], self.starts[index]
             else:
                 own = self.thirds[domain]
-                losses, starts = own.new_runs(seed), own.expected - own.changes
+                losses, starts = own.new_runs(seed), own.losses - own.changes
             draws = starts.shape[-1]
             apart = losses.reshape(len(losses), -1, draws)
             found[name] = (link.drawn(apart, generator).reshape(losses.shape), link.scores(starts))

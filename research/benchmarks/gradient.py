@@ -20,6 +20,7 @@ from bayes_cpt.model.compiled.symbolic import (
     _outputs,
     _parameter_symbol,
     _source,
+    curve_names,
     parameters_of,
 )
 from bayes_cpt.model.elements import elements
@@ -163,5 +164,5 @@ def _compiled(spec: ModelSpec, role: str, names: dict[str, Any]) -> Any:
     }
     law = _outputs(frame, symbols)[0]
     name = f"law_{role}"
-    exec(_source(name, list(symbols.values()), [law], []), names)
+    exec(_source(name, curve_names(spec), list(symbols.values()), [law], []), names)
     return numba.njit(error_model="numpy")(names[name])

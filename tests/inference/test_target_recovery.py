@@ -66,7 +66,7 @@ def ends(frame: Frame, values: dict[str, np.ndarray], study: Study, domain: str)
 
 def alone(study: Study) -> Study:
     """Return what is left of a study for who knows the runs on news and nothing else."""
-    kept = [run for run in study.runs if run.name in ("trunk", "news_0.2")]
+    kept = tuple(run for run in study.runs if run.name in ("trunk", "news_0.2"))
     losses = study.losses[study.losses["run"].isin([run.name for run in kept])]
     rest = losses[losses["domain"].isin(["web", "news"])]
     return Study("alone", "web", "news", study.bases, kept, rest)

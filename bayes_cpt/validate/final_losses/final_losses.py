@@ -180,8 +180,8 @@ def _measured(
         share = np.full(int(kept.sum()), _share(float(run.replay or 0.0), is_target=is_target))
         parts.append((steps[kept].astype(np.float64), share, losses[kept]))
     columns = zip(*parts, strict=True) if parts else [[np.empty(0)]] * 3
-    steps, share, losses = (np.concatenate(column).astype(np.float64) for column in columns)
-    return steps, share, losses
+    every, shares, measured = (np.concatenate(column).astype(np.float64) for column in columns)
+    return every, shares, measured
 
 
 def _starts(law: FinalLossLaw, losses: Floats, generator: np.random.Generator) -> Floats:

@@ -19,7 +19,7 @@ SPEC = read_spec("cpt-replay")
 
 def test_one_target_named_as_a_list_is_the_model_of_one_target() -> None:
     study = lab()
-    listed = replace(study, target=(study.target,))
+    listed = replace(study, target=study.targets)
     assert listed.digest() == study.digest()
     plain, other = (build_setup(SPEC, own) for own in (study, listed))
     assert other.frame.spec == SPEC

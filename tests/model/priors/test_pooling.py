@@ -38,14 +38,13 @@ def test_slopes_are_those_of_the_density(standard: np.ndarray, spread: float) ->
         return float(log_alikeness(standard + z, np.float64(spread + s), np))
 
     none = np.zeros(standard.size)
-    close = {"rtol": 1e-4, "atol": 1e-4}
     np.testing.assert_allclose(
-        by_spread, (change(none, step) - change(none, -step)) / (2 * step), **close
+        by_spread, (change(none, step) - change(none, -step)) / (2 * step), rtol=1e-4, atol=1e-4
     )
     for k in range(standard.size):
         along = step * np.eye(standard.size)[k]
         np.testing.assert_allclose(
-            slopes[k], (change(along, 0.0) - change(-along, 0.0)) / (2 * step), **close
+            slopes[k], (change(along, 0.0) - change(-along, 0.0)) / (2 * step), rtol=1e-4, atol=1e-4
         )
 
 

@@ -1,5 +1,6 @@
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from bayes_cpt.study.readers.folder import read_plan, read_study
 from bayes_cpt.study.resources.resources import Compute, Resources, UniqueTokens
 from bayes_cpt.study.writer import settings_text, write_study
 
-KNOWN = {
+KNOWN: dict[str, Any] = {
     "tokens_per_step": 1000.0,
     "unique_tokens": UniqueTokens(general=1e6, target=200_000),
     "compute": Compute(seconds_per_step=3.6, gpus=10, price=2.0),
