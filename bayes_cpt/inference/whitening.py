@@ -121,18 +121,26 @@ def _climb(model: Whitened, metric: Metric) -> tuple[float, Metric] | None:
         if found.fun >= 1e300:
             return None
         reached = -float(found.fun)
-        metric = _curvature_metric(density, metric, found.x)
+        curved = _curvature_metric(density, metric, found.x)
+        if curved is None:
+            return None
+        metric = curved
     return reached + float(np.linalg.slogdet(metric.factor)[1]), metric
 
 
-def _curvature_metric(density: Any, metric: Metric, mode: Floats) -> Metric:
-    """Return the metric of the log density's curvature at the mode, from its gradient."""
+def _curvature_metric(density: Any, metric: Metric, mode: Floats) -> Metric | None:
+    """Return the metric of the log density's curvature at the mode, from its gradient.
+
+    None where that is not finite: right beside the mode a law overflows.
+    """
     size, step = mode.size, 1e-4
     hessian = np.empty((size, size))
     for i in range(size):
         shift = np.zeros(size)
         shift[i] = step
         hessian[i] = (density(mode - shift)[1] - density(mode + shift)[1]) / (2 * step)
+    if not np.isfinite(hessian).all():
+        return None
     inverse = np.linalg.inv(metric.factor)
     precision = inverse.T @ (0.5 * (hessian + hessian.T)) @ inverse
     values, vectors = np.linalg.eigh(precision)

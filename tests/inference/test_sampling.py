@@ -221,3 +221,14 @@ def test_divergences_and_saturation_are_counted() -> None:
     found = verdict({"a": good()}, diverging=3, saturated=5)
     assert (found.divergences, found.saturated) == (3, 5)
     assert found.problems == ("3 draws diverged", "5 trajectories ran to the greatest depth")
+
+
+def test_a_mode_beside_which_nothing_is_finite_is_no_mode() -> None:
+    """Within the step of the curvature's differences the density ends: no start leads anywhere."""
+
+    def on_a_ledge(x: Floats) -> tuple[float, Floats]:
+        gradient = -(x - MEAN) if np.abs(x - MEAN).max() < 1e-9 else np.full(3, np.inf)
+        return float(-0.5 * np.sum((x - MEAN) ** 2)), gradient
+
+    with pytest.raises(SamplingError, match="not finite"):
+        laplace(Toy(on_a_ledge, MEAN), seed=0)
