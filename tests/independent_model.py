@@ -297,7 +297,7 @@ def law_curve(curve: CurveData, p: dict[str, Any], settings: dict[str, Any]) -> 
 
 
 def _shift_size(p: dict[str, Any], domain: int) -> Any:
-    return p["shift_share"][domain] * p["reference_loss"][domain]
+    return p["shift_share"][domain] * abs(p["reference_loss"][domain])
 
 
 def _factor(domain: int, x: float, p: dict[str, Any]) -> Any:

@@ -111,8 +111,9 @@ def summary(
     determined, quality = determination(posterior, interval), fit_quality(posterior)
     continual = posterior.frame.spec.law.continual
     rests = resting(posterior.study, continual=continual)
-    powers = power_words(posterior, interval) if rests else ""
-    lines = [*summarise(determined), *filter(None, (rests, powers))]
+    if rests:
+        rests = f"{rests} {power_words(posterior, interval)}".rstrip()
+    lines = [*summarise(determined), *filter(None, (rests,))]
     shown = chosen or (list(KINDS) if verbose else [])
     if shown:
         name = posterior.frame.spec.name

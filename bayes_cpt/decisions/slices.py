@@ -13,6 +13,8 @@ from bayes_cpt.decisions.valuation import Valuation
 type Floats = NDArray[np.floating]
 
 POINTS = 41
+# What the same configuration may differ by where it is computed beside others, nats.
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,5 +74,5 @@ class Slice:
         tolerance : float
             Nats of the objective above the best value.
         """
-        cheap = (self.costs.mean(axis=1) <= tolerance) & self.allowed
+        cheap = (self.costs.mean(axis=1) <= tolerance + ROUNDING) & self.allowed
         return np.asarray(self.values[cheap])

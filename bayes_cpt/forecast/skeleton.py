@@ -16,7 +16,7 @@ type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
 
 # Draws in which the points are chosen, beside the extremes: more than a law has ways to bend.
-SAMPLE = 128
+SAMPLE = 256
 # Most points that are chosen.
 MOST = 64
 # What the decomposition leaves of the sample, as a share of its size.

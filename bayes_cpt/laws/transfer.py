@@ -123,7 +123,7 @@ class Shift:
         rate = parameters["shift_rate"]
         shape = {} if self.exponential else {"beta": parameters["shift_exponent"]}
         progress = self.progress(rate, 1.0, shape, xp)
-        size = shift_size(parameters) * self.signs
+        size = shift_size(parameters, xp) * self.signs
         if self.adaptation:
             size = size * (1.0 - parameters["adaptation_share"])
         if self.unknown_base:
@@ -251,17 +251,21 @@ class Shift:
         return points.forward_cpt * effective_share(epochs - 1.0, coefficients["R_star"], xp)
 
 
-def shift_size(parameters: Values) -> Any:
+def shift_size(parameters: Values, xp: Any) -> Any:
     """Return |shift| at replay 0 and the reference CPT forward area, nats/token.
 
     Parameters
     ----------
     parameters : mapping
         Sampled values: shift_size, or shift_share and reference_loss.
+    xp : module
+        `numpy` or `pytensor.tensor`.
     """
-    if "shift_share" in parameters:
-        return parameters["shift_share"] * parameters["reference_loss"]
-    return parameters["shift_size"]
+    if "shift_share" not in parameters:
+        return parameters["shift_size"]
+    level = parameters["reference_loss"]
+    # A prior may have levels below 0; the sign of the shift is that of the validation set all the same.
+    return parameters["shift_share"] * xp.maximum(level, -level)
 
 
 @dataclass(frozen=True)
@@ -292,7 +296,7 @@ class Adaptation:
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
         """Return D and tau."""
         time = parameters["adaptation_time"]
-        size = parameters["adaptation_share"] * shift_size(parameters) * self.signs
+        size = parameters["adaptation_share"] * shift_size(parameters, xp) * self.signs
         return {"D": -size / xp.expm1(-1.0 / time), "tau": time * reference.steps}
 
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:

@@ -133,10 +133,11 @@ def power_words(posterior: "Posterior", interval: float) -> str:
     Returns
     -------
     str
-        Empty where the law has no such power, or knows it.
+        Empty where the law has no such power, or knows it, and for a stack of laws.
     """
-    power = np.ravel(posterior.parameters().get("forward_power", np.ones(1)))
-    if np.ptp(power) == 0.0:
+    laws = [law for law, _ in posterior.shares()]
+    power = np.ravel(laws[0].parameters().get("forward_power", np.ones(1)))
+    if len(laws) > 1 or np.ptp(power) == 0.0:
         return ""
     ends = np.quantile(power, [0.5 - interval / 2, 0.5 + interval / 2])
     gains = 100.0 * (2.0**ends - 1.0)

@@ -48,7 +48,7 @@ schedule = [ { shape = "linear", steps = 300, start = 0, end = 0.001 } ]
 @cache
 def small_case() -> Posterior:
     """Return a posterior in which only what replay does is unknown, as widely as the prior."""
-    wide = prior_as_posterior(lab(), draws=250, spread=1.0)
+    wide = prior_as_posterior(lab(), draws=500, spread=1.0)
     values = {}
     for name in wide.frame.parameters():
         own = wide.tree["posterior"][name].to_numpy()
@@ -99,7 +99,7 @@ def test_values_meet_nested_simulation_by_importance_weights(
     """With few checkpoints, so that the draws near a curve are many."""
     monkeypatch.setattr(module, "CHECKPOINTS", 6)
     posterior = small_case()
-    found = next_run(posterior, "balanced", SPACE, probes, draws=1000, candidates=32)
+    found = next_run(posterior, "balanced", SPACE, probes, draws=2000, candidates=32)
     simulated = dict(
         module._simulated(posterior, found.valuation.model, found.affordable.plan, seed=0)
     )

@@ -218,8 +218,8 @@ def breaches_by_hand(found: Search) -> Floats:
 def test_only_what_keeps_the_constraints_is_chosen() -> None:
     plain, space = valued()
     wanted = breaches_by_hand(search(plain, space, trait(), 100))
-    # Each is kept by 24 of the 60 configurations, between two of which the line is drawn.
-    limits = np.sort(wanted, axis=1)[:, 23:25].mean(axis=1) + 1e-4
+    # Each is kept by 27 of the 60 configurations, between two of which the line is drawn.
+    limits = np.sort(wanted, axis=1)[:, 26:28].mean(axis=1) + 1e-4
     constraints = [
         own | {"probability": float(limit)} for own, limit in zip(CONSTRAINTS, limits, strict=True)
     ]
