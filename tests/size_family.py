@@ -9,11 +9,11 @@ from synthetic import prior_as_posterior
 
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.setup import build_setup
-from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant, cosine, linear
 from bayes_cpt.study.study import Study
+from bayes_cpt.validate.design import simulate_setup
 
 PEAKS = {20.0: 2e-3, 80.0: 1.5e-3, 320.0: 1e-3}
 BIG = linear(100, 0.0, 1e-3) + constant(7900, 1e-3)
@@ -68,8 +68,7 @@ def simulated(
 ) -> Study:
     """Return the study with losses drawn from the model at some parameters, shape (1, ...)."""
     spec = model if isinstance(model, ModelSpec) else read_spec(model)
-    setup = build_setup(spec, study)
-    drawn = simulate(setup.frame, values, setup.curves, None, np.random.default_rng(seed))
+    setup = simulate_setup(build_setup(spec, study), study, values, np.random.default_rng(seed))
     points, curves = setup.curves.points, setup.curves.curves
     keys = [(curves[place].run, curves[place].domain) for place in points.curve_index]
     losses = pd.DataFrame(
@@ -77,7 +76,7 @@ def simulated(
             "run": [run for run, _ in keys],
             "step": points.steps.astype(np.int64),
             "domain": [domain for _, domain in keys],
-            "loss": drawn.loss[0],
+            "loss": points.loss,
         }
     )
     return replace(study, losses=losses)

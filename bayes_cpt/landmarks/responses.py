@@ -298,7 +298,7 @@ def main_run(
     PlanError, StudyError
         If there is no such run, or its base is not known.
     """
-    check_one_target(posterior.study, "what varies the choices of a run")
+    check_one_target(posterior.study, "what each choice of a run does")
     target, chosen = read_target(posterior, plan, None if run is None else [run])
     decaying = [
         candidate for candidate in chosen if candidate.schedule.final < candidate.schedule.peak

@@ -31,6 +31,10 @@ REPLAY_FACTORS = {
     "power": "x·(1 + b·(1 - x))^-gamma",
 }
 
+MIXED = (
+    "for each target with h(x) + psi·y in place of h, where x is the share of its own data and y that of "
+    "the other targets'; for general data with B and D times the mean of phi over the targets"
+)
 COEFFICIENTS = {
     "L0": "loss that endless pre-training would approach, nats/token",
     "A": "size of the power law in the forward area",
@@ -54,6 +58,8 @@ COEFFICIENTS = {
     "delta": "exponent of the replay factor h, saturating form: large is exponential",
     "b": "onset of the replay factor h, power form",
     "gamma": "exponent of the replay factor h, power form",
+    "psi": "what data of other targets do to a target, as a share of what its own do",
+    "phi": "by what a target multiplies the shift of the general validation set",
     "R_star": "epochs beyond the first after which a repeated target token is worth 1/e of a new one",
     "U_steps": "steps on target data alone that go through them once",
     "omega": "how replay speeds the shift up: 0 scales the curve, 1 only its limit",
@@ -111,8 +117,11 @@ def equation(frame: Frame) -> list[str]:
     if not law.uses_replay:
         return _laid_out([line.replace("·h(r_cpt)", "") for line in lines]) + areas
     factors = [getattr(law.replay_factor, role) for role in frame.roles]
+    # Words alone are read as a remark on the equation before them.
+    mixed = [MIXED] if law.targets > 1 else []
     return (
         _laid_out(lines)
+        + mixed
         + areas
         + [
             f"h(x) = {REPLAY_FACTORS[factor]} on {domain}"

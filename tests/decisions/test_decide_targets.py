@@ -100,5 +100,5 @@ def test_an_unknown_target_in_a_space_is_answered_with_the_names() -> None:
 
 @pytest.mark.parametrize("ask", [survey, next_run])
 def test_what_knows_one_target_says_so(ask: object) -> None:
-    with pytest.raises(StudyError, match=r"it has 4 targets, and .* knows one"):
+    with pytest.raises(StudyError, match=r"it has 4 targets, and .* is for one only"):
         ask(posterior(), "balanced") if ask is next_run else ask(posterior(), run="mixed")  # type: ignore[operator]

@@ -4,12 +4,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from target_family import several
 
 from bayes_cpt.laws import Reference
 from bayes_cpt.laws.areas import learning_rate_level
-from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.setup import Frame, build_setup
 from bayes_cpt.model.spec import parse_spec, read_spec
 from bayes_cpt.report.equation import COEFFICIENTS, equation, meaning
+from bayes_cpt.report.paper.statements import statements
 
 REFERENCE = Reference(2e-3, 24.0, 3.0, 3000.0)
 PRINTED = {
@@ -20,6 +22,10 @@ PRINTED = {
     "memory_clock": 0.0,
     "shift_power": 1.0,
 }
+
+
+def several_frame() -> Frame:
+    return build_setup(read_spec("cpt-replay"), several()).frame
 
 
 def frame(model: str = "cpt-replay", **changes: Any) -> Frame:
@@ -98,3 +104,13 @@ def test_the_printed_step_of_the_level_is_the_one_computed() -> None:
     for eta, pace in zip(rates, paces, strict=True):
         level += (1.0 - momentum**pace) * (eta - level)
     assert learning_rate_level(rates, momentum, 0.0, paces)[-1] == pytest.approx(level, rel=1e-14)
+
+
+def test_several_targets_are_remarked_upon() -> None:
+    assert not any("psi" in line for line in equation(frame()))
+    said = equation(several_frame())
+    assert any("h(x) + psi·y in place of h" in line for line in said)
+    assert "other targets" in meaning(several_frame(), "psi")
+    assert "general validation set" in meaning(several_frame(), "phi")
+    [first, *_] = statements(said)
+    assert "mean of phi" in first.note

@@ -67,7 +67,7 @@ def check_one_target(study: Study, what: str) -> None:
         If it has several.
     """
     if len(study.targets) > 1:
-        problem = f"it has {len(study.targets)} targets, and {what} knows one"
+        problem = f"it has {len(study.targets)} targets, and {what} is for one only"
         fix = "use bayes-cpt predict, decide, check and summary, or fit the runs of one target"
         raise StudyError([Problem(f"study {study.name}", problem, fix)])
 
