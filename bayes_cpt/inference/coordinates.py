@@ -89,3 +89,7 @@ def join_slopes(slopes, position, paces, offset):  # type: ignore[no-untyped-def
     slopes[paces[0]] = both
     slopes[paces[1]] -= both * slow
     slopes[paces[2]] -= both * (1.0 - share) * (slow - fast)
+
+
+# All of them, each before those that call it.
+COMPILED = (_sampled, _share, _log_mean, separate_paces, join_paces, join_slopes)

@@ -11,15 +11,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.errors import BayesCPTError
-from bayes_cpt.inference.alikeness import add_alikeness
-from bayes_cpt.inference.coordinates import join_paces, join_slopes, separate_paces
+from bayes_cpt.inference.coordinates import join_paces, separate_paces
+from bayes_cpt.inference.native import (
+    BOUNDED,
+    LOG_NORMAL,
+    LOGIT_NORMAL,
+    NORMAL,
+    compiled_density,
+    packed,
+)
 from bayes_cpt.inference.whitening import Metric
 from bayes_cpt.model.compiled.kernels import PACES
+from bayes_cpt.model.compiled.packing import length
 from bayes_cpt.model.priors.families import LogitNormal, LogNormal, Normal
 from bayes_cpt.model.priors.family import Family
 from bayes_cpt.model.priors.pooling import ALIKE, SPREAD
@@ -30,8 +37,7 @@ if TYPE_CHECKING:
 
 type Floats = NDArray[np.float64]
 
-# How a variable is sampled: families of priors by PyMC's names of distribution and transform.
-NORMAL, LOG_NORMAL, LOGIT_NORMAL, BOUNDED = range(4)
+# How a variable is sampled, by PyMC's names of distribution and transform.
 KINDS = {
     ("NormalRV", "NoneType"): NORMAL,
     ("LogNormalRV", "LogTransform"): LOG_NORMAL,
@@ -63,12 +69,10 @@ class Density:
         All values of the law, the fixed ones filled in.
     paces : ndarray of int, shape (3,)
         Where those of `PACES` stand among the sampled numbers, -1 where they are not sampled.
-    likelihood_address : int
-        Of the same function as native code calls it (`bayes_cpt.model.compiled.native`).
+    likelihood : int
+        Address of the model's compiled likelihood (`bayes_cpt.model.compiled.native`).
     pools : ndarray of int, shape (pooled parameters, targets + 1)
         Where what several targets have of a parameter stands among the sampled numbers, their spread last.
-    likelihood : callable
-        The model's likelihood: ``(loss, values, *arrays)`` to one number per curve, and slopes.
     arrays : tuple of ndarray
         Measured losses, then the data of the model.
     """
@@ -79,9 +83,8 @@ class Density:
     places: NDArray[np.int64]
     template: Floats
     paces: NDArray[np.int64]
-    likelihood_address: int
+    likelihood: int
     pools: NDArray[np.int64]
-    likelihood: Any
     arrays: tuple[Any, ...]
 
     @property
@@ -113,23 +116,36 @@ class Density:
         metric : Metric
             White coordinates; the function takes some, shape (dimensions,).
         """
-        center, factor = np.ascontiguousarray(metric.center), np.ascontiguousarray(metric.factor)
-        priors, paces, offset = self.priors, self.paces, self.pace_offset
-        likelihood, (loss, *data) = self.likelihood, self.arrays
-        places, template, pools = self.places, self.template, self.pools
-        evaluate_priors: Any = prior_density
+        block, evaluate = self.block(metric), compiled_density().evaluate
 
         def log_density(white: Floats) -> tuple[float, Floats]:
-            prior, values, position, slope, gradient = evaluate_priors(
-                white, center, factor, *priors, paces, offset, places, template, pools
-            )
-            likelihoods, slopes = likelihood(loss, values, *data)
-            total = prior + likelihoods.sum()
-            return total, white_gradient(
-                slopes, places, position, slope, gradient, factor, paces, offset
-            )
+            gradient = np.empty_like(white)
+            return evaluate(white, gradient, block), gradient
 
         return log_density
+
+    def block(self, metric: Metric) -> Floats:
+        """Return the density in a metric as `bayes_cpt.inference.native.native_model` takes it.
+
+        Parameters
+        ----------
+        metric : Metric
+            White coordinates.
+        """
+        kind, *priors = self.priors
+        loss, numbers, places = self.arrays
+        counts = (kind, self.template, loss, numbers, places)
+        return packed(
+            [metric.center, metric.factor, *priors, self.template, loss, numbers],
+            [kind, self.places, self.paces, [self.likelihood], self.pools],
+            places,
+            [
+                *(own.size for own in counts),
+                length(places, "curve_first"),
+                *self.pools.shape,
+                self.pace_offset,
+            ],
+        )
 
     def unconstrained(self, positions: Floats) -> Floats:
         """Return each number's unconstrained value at a sampler's positions, shape (..., dimensions).
@@ -197,9 +213,8 @@ def density_of(model: "pm.Model") -> Density:
         places=places,
         template=template,
         paces=np.array([where.get(name, -1) for name in PACES], dtype=np.int64),
-        likelihood_address=operation.address,
+        likelihood=operation.address,
         pools=_pools(model, where),
-        likelihood=operation.function,
         arrays=tuple(array.get_value(borrow=True) for array in (loss, *data)),
     )
 
@@ -271,121 +286,3 @@ def _layout(
         count += known.size
     ordered = np.concatenate([places[variable.name] for variable in model.free_RVs])
     return np.concatenate(template).astype(np.float64), ordered
-
-
-@numba.njit(cache=True, error_model="numpy", nogil=True)
-def prior_density(  # type: ignore[no-untyped-def]
-    white, metric_center, factor, kind, center, spread, lower, upper, paces, offset, places, template,
-    pools,
-):  # fmt: skip
-    """Return the log density of the priors at white coordinates, and what the likelihood needs.
-
-    A bounded log-normal is sampled as the logit of where it lies between its bounds; every other prior is
-    normal in what is sampled.
-
-    Parameters
-    ----------
-    white : ndarray, shape (dimensions,)
-        Where to evaluate.
-    metric_center : ndarray, shape (dimensions,)
-        Where white coordinates of 0 lie.
-    factor : ndarray, shape (dimensions, dimensions)
-        What a unit step of each white coordinate does.
-    kind : ndarray of int, shape (dimensions,)
-        `NORMAL`, `LOG_NORMAL`, `LOGIT_NORMAL` or `BOUNDED`.
-    center, spread, lower, upper : ndarray, shape (dimensions,)
-        Of the priors, on the scale on which they are normal; bounds on that of the values.
-    paces : ndarray of int, shape (3,)
-        Where the annealing paces stand among the sampled numbers.
-    offset : float
-        Unconstrained slow memory less unconstrained memory where the two are equal.
-    places : ndarray of int, shape (dimensions,)
-        Where the sampled numbers stand among all values of the law.
-    template : ndarray, shape (values,)
-        All values of the law, the fixed ones filled in.
-    pools : ndarray of int, shape (pooled parameters, targets + 1)
-        As in `Density`.
-
-    Returns
-    -------
-    total : float
-    values : ndarray
-        All values of the law.
-    position, slope, gradient : ndarray, shape (dimensions,)
-        Unconstrained values, the slope of each value by its own, and of `total` by each.
-    """
-    size = white.size
-    position, slope, gradient = np.empty(size), np.empty(size), np.empty(size)
-    values = template.copy()
-    for a in range(size):
-        position[a] = metric_center[a]
-        for b in range(size):
-            position[a] += factor[a, b] * white[b]
-    separate_paces(position, paces, offset)
-    total = -0.5 * size * math.log(2.0 * math.pi)
-    for j in range(size):
-        scaled = (position[j] - center[j]) / spread[j]
-        value, slope[j], gradient[j] = position[j], 1.0, -scaled / spread[j]
-        if kind[j] == LOG_NORMAL:
-            value = math.exp(position[j])
-            slope[j] = value
-        elif kind[j] != NORMAL:
-            value = 1.0 / (1.0 + math.exp(-position[j]))
-            slope[j] = value * (1.0 - value)
-        if kind[j] == BOUNDED:
-            share, width = value, upper[j] - lower[j]
-            value, slope[j] = lower[j] + width * share, width * slope[j]
-            scaled = (math.log(value) - center[j]) / spread[j]
-            high = (math.log(upper[j]) - center[j]) / spread[j] * math.sqrt(0.5)
-            low = (math.log(lower[j]) - center[j]) / spread[j] * math.sqrt(0.5)
-            mass = 0.5 * (math.erf(high) - math.erf(low))
-            total += math.log(slope[j] / (value * mass))
-            gradient[j] = 1.0 - 2.0 * share - (1.0 + scaled / spread[j]) * slope[j] / value
-        total -= 0.5 * scaled**2 + math.log(spread[j])
-        values[places[j]] = value
-    targets = pools.shape[1] - 1
-    standard, alike = np.empty(targets), np.empty(targets)
-    for p in range(pools.shape[0]):
-        for k in range(targets):
-            j = pools[p, k]
-            standard[k] = (position[j] - center[j]) / spread[j]
-        own = pools[p, targets]
-        value, by_spread = add_alikeness(standard, values[places[own]], alike)
-        total += value
-        gradient[own] += by_spread * slope[own]
-        for k in range(targets):
-            gradient[pools[p, k]] += alike[k] / spread[pools[p, k]]
-    return total, values, position, slope, gradient
-
-
-@numba.njit(cache=True, error_model="numpy", nogil=True)
-def white_gradient(slopes, places, position, slope, gradient, factor, paces, offset):  # type: ignore[no-untyped-def]
-    """Return the gradient by white coordinates: of the priors, and of the likelihood of all curves.
-
-    Parameters
-    ----------
-    slopes : ndarray, shape (curves, values)
-        Of each curve's log likelihood by the values of the law.
-    places : ndarray of int, shape (dimensions,)
-        Where the sampled numbers stand among these.
-    position, slope, gradient : ndarray, shape (dimensions,)
-        What `prior_density` returns; the last is overwritten.
-    factor : ndarray, shape (dimensions, dimensions)
-        What a unit step of each white coordinate does.
-    paces : ndarray of int, shape (3,)
-        Where the annealing paces stand among the sampled numbers.
-    offset : float
-        Unconstrained slow memory less unconstrained memory where the two are equal.
-    """
-    size = position.size
-    for a in range(size):
-        along = 0.0
-        for curve in range(slopes.shape[0]):
-            along += slopes[curve, places[a]]
-        gradient[a] += along * slope[a]
-    join_slopes(gradient, position, paces, offset)
-    white = np.zeros(size)
-    for a in range(size):
-        for b in range(size):
-            white[b] += gradient[a] * factor[a, b]
-    return white

@@ -322,7 +322,7 @@ def _nutpie_model(density: Samplable, metric: Metric) -> Any:
         return JITTER * np.random.default_rng(seed).standard_normal(size)
 
     if isinstance(density, Density):
-        return native_model(density, metric, near_the_center)
+        return native_model(density.block(metric), near_the_center)
     from nutpie.compiled_pyfunc import from_pyfunc
 
     function = density.in_metric(metric)

@@ -1,6 +1,7 @@
-"""What nutpie calls is the density that Python computes, at every step and for every law."""
+"""What nutpie calls is the density, and nothing of it is kept when a part of its code changes."""
 
 import ctypes
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ def metric(density: Density, seed: int) -> Metric:
 
 def called(density: Density, white: Floats, chosen: Metric) -> tuple[int, float, Floats]:
     """Return what the compiled function answers, its log density and its gradient."""
-    model = native.native_model(density, chosen, lambda seed: white)
+    model = native.native_model(density.block(chosen), lambda seed: white)
     gradient, total = np.empty(white.size), np.empty(1)
     pointers = (
         array.ctypes.data_as(POINTER) for array in (white, gradient, total, model.user_data)
@@ -39,7 +40,7 @@ def called(density: Density, white: Floats, chosen: Metric) -> tuple[int, float,
 
 
 @pytest.mark.parametrize("study", [lab(), open_study()], ids=["replay", "unknown base"])
-def test_it_is_the_density_and_gradient_of_python(study: Study) -> None:
+def test_nutpie_is_told_what_the_density_says(study: Study) -> None:
     density = density_of(build_model(study, SPEC))
     chosen = metric(density, seed=1)
     function = density.in_metric(chosen)
@@ -49,6 +50,25 @@ def test_it_is_the_density_and_gradient_of_python(study: Study) -> None:
         assert answer == native.DONE
         assert total == pytest.approx(expected, rel=1e-12)
         np.testing.assert_allclose(gradient, slopes, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "separate_paces",
+        "join_slopes",
+        "_log_mean",
+        "add_alikeness",
+        "prior_density",
+        "white_gradient",
+    ],
+)
+def test_what_is_compiled_together_stands_in_one_file(name: str) -> None:
+    """Numba keeps what a file compiles until that file changes, whatever it calls in others."""
+    module = native.compiled_density()
+    assert getattr(module, name).py_func.__module__ == module.__name__
+    assert module.__file__ is not None
+    assert f"def {name}(" in Path(module.__file__).read_text(encoding="utf-8")
 
 
 def test_a_step_to_where_nothing_is_finite_is_rejected() -> None:
@@ -61,7 +81,7 @@ def test_a_step_to_where_nothing_is_finite_is_rejected() -> None:
 def test_a_draw_is_its_position() -> None:
     density = density_of(build_model(open_study(), SPEC))
     white = np.random.default_rng(3).standard_normal(density.start.size)
-    model = native.native_model(density, metric(density, seed=1), lambda seed: white)
+    model = native.native_model(density.block(metric(density, seed=1)), lambda seed: white)
     drawn = np.empty(white.size)
     pointers = (array.ctypes.data_as(POINTER) for array in (white, drawn, model.user_data))
     assert model.compiled_expand_func.ctypes(white.size, white.size, *pointers) == native.DONE

@@ -138,10 +138,20 @@ def _key(spec: ModelSpec, roles: tuple[str, ...]) -> str:
         "residuals": spec.residuals.kind,
         "families": families,
         "roles": roles,
-        "versions": [version(name) for name in ("numba", "numpy", "llvmlite")],
-        "python": [sys.version, platform.machine()],
     }
-    text = json.dumps(described, sort_keys=True) + SOURCE_DIGEST
+    return code_key(json.dumps(described, sort_keys=True))
+
+
+def code_key(described: str) -> str:
+    """Return a digest of what generated code says, of the laws and models it stands on, and of the machine.
+
+    Parameters
+    ----------
+    described : str
+        What sets this code apart.
+    """
+    versions = [version(name) for name in ("numba", "numpy", "llvmlite")]
+    text = json.dumps([described, versions, sys.version, platform.machine(), SOURCE_DIGEST])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
