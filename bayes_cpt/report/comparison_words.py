@@ -55,10 +55,13 @@ def _last(last: "LastLosses") -> dict[str, Any]:
     told = []
     for name in last.baselines:
         row = table.loc[name]
-        size, error = (fixed(abs(row[key]), row["crps_error"]) for key in ("crps_difference", "crps_error"))
+        size, error = (
+            fixed(abs(row[key]), row["crps_error"]) for key in ("crps_difference", "crps_error")
+        )
         way = "lower" if row["crps_difference"] < 0 else "higher"
         told.append(
-            f"{name}'s CRPS is {size} ± {error} {way}, and its 90 % bands hold {percent(row['coverage_90'])}"
+            f"{name}'s CRPS is {size} ± {error} {way}, "
+            f"and its 90 % bands hold {percent(row['coverage_90'])}"
         )
     own = table.loc[last.best]
     return {

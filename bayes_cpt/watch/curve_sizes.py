@@ -26,8 +26,8 @@ from bayes_cpt.model.simulate import expected_loss, scales_of
 
 type Floats = NDArray[np.float64]
 
-# Logarithms of the factors at which curves are weighed; few knots tell of a misfit, so coarser. Both in whole
-# strides: a covariance is reckoned for each ratio of the two, and many pairs share one.
+# Logarithms of the factors at which curves are weighed; few knots tell of a misfit, so coarser. Both in
+# whole strides: a covariance is reckoned for each ratio of the two, and many pairs share one.
 STRIDE = 0.3
 FLUCTUATION_STRIDES = np.arange(-5, 6)
 MISFIT_STRIDES = np.arange(-6, 7, 2)

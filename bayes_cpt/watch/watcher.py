@@ -20,7 +20,7 @@ from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.views import view
 from bayes_cpt.watch.curve_sizes import Sizes
-from bayes_cpt.watch.predictive import Predictive
+from bayes_cpt.watch.predictive import Outlook, Predictive
 from bayes_cpt.watch.renewal import Renewal, renewed
 from bayes_cpt.watch.worth import Worth, worth
 
@@ -241,24 +241,14 @@ class Watcher:
             if row.domain in self.points.get(row.step, {}):
                 seen.append(place)
                 losses.append(self.points[row.step][row.domain])
-        measured = np.array(losses)
-        departures = predictive.departures(seen, measured)
-        probability = 0.0 if self.diverged is not None else departures.probability()
+        outlook = predictive.outlook(seen, losses)
+        probability = 0.0 if self.diverged is not None else outlook.probability
         if probability < self.level and self.off_since is None:
             self.off_since = self.diverged or self._latest
-        return self._described(
-            predictive, seen, measured, probability, departures.likeliest_fault()
-        )
+        return self._described(predictive, outlook, probability)
 
-    def _described(
-        self,
-        predictive: Predictive,
-        seen: list[int],
-        measured: Any,
-        probability: float,
-        fault: str | None,
-    ) -> Status:
-        mean, spread = predictive.given(seen, measured)
+    def _described(self, predictive: Predictive, outlook: Outlook, probability: float) -> Status:
+        mean, spread = outlook.mean, outlook.spread
         planned, planned_spread = predictive.given([], np.empty(0))
         width = NormalDist().inv_cdf(0.5 + self.interval / 2)
         forecast: dict[str, dict[str, float]] = {}
@@ -298,7 +288,7 @@ class Watcher:
             on_track=probability >= self.level,
             probability=probability,
             off_since=self.off_since,
-            looks_like=fault if probability < self.level else None,
+            looks_like=outlook.fault if probability < self.level else None,
             losses=dict(self._losses),
             forecast=forecast,
             gain_left=gains,

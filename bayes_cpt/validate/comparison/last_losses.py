@@ -1,7 +1,7 @@
 """Laws beside those of final losses, at the last loss of each run that was left out.
 
-The D-CPT law and the data-mixing law know nothing of learning rates or bases, and have no density of a whole
-curve: so they are no part of the stack, and are scored where they say something, at the ends of runs.
+The D-CPT law and the data-mixing law know nothing of learning rates or bases, and have no density of a
+whole curve: so they are no part of the stack, and are scored where they say something, at the ends of runs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -89,8 +89,8 @@ class LastLosses:
         Returns
         -------
         DataFrame
-            Columns method, runs; crps and mae (nats/token, means over runs), crps_difference to the best law
-            with crps_error; coverage_50, coverage_90 and coverage_90_error (shares), width_90.
+            Columns method, runs; crps and mae (nats/token, means over runs), crps_difference to the best
+            law with crps_error; coverage_50, coverage_90 and coverage_90_error (shares), width_90.
         """
         import pandas as pd
 

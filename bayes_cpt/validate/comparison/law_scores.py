@@ -259,9 +259,7 @@ def scored_mixture(
 
     own = quantiles[quantiles["fold"] == fold.label]
     columns = [level_name(level) for level in range(LEVELS)]
-    values = {
-        str(method): rows[columns].to_numpy().T for method, rows in own.groupby("method")
-    }
+    values = {str(method): rows[columns].to_numpy().T for method, rows in own.groupby("method")}
     tables = []
     for name, weights in mixtures.items():
         if not values.keys() >= weights.keys():

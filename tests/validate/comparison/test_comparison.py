@@ -142,7 +142,7 @@ def test_what_is_done_is_not_done_again(fits: list[str], tmp_path: Path) -> None
 
 
 def check_last_losses(result: Comparison) -> None:
-    """Check the scores at the ends of runs: of a law from its points, of a baseline from a fit of it here."""
+    """Check the scores at the ends of runs: of a law by its points, of a baseline by a fit of it here."""
     assert result.last_losses is not None
     assert result.scores is not None
     table = result.last_losses.table().set_index("method")
@@ -157,7 +157,9 @@ def check_last_losses(result: Comparison) -> None:
     own = result.last_losses.points.query(f"method == 'data-mixing' and run == '{RUNS[0]}'")
     # Through a hundred quantiles of the same draws.
     np.testing.assert_allclose(own["crps"], crps(draws, ends["loss"]), rtol=0.02)
-    words = [part for part in result.sentences() if "of laws of final losses, data-mixing's" in part]
+    words = [
+        part for part in result.sentences() if "of laws of final losses, data-mixing's" in part
+    ]
     assert len(words) == 1
     # It is no part of the stack.
     assert set(result.weights or ()) == set(MODELS)

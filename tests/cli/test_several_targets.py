@@ -1,0 +1,98 @@
+"""A simulated study of two targets through validate, compare and watch; fits know the truth."""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import Call
+from synthetic import CHAINS, as_posterior
+from target_family import RUNS, several, simulated
+
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.priors.draws import draw_priors
+from bayes_cpt.model.setup import build_setup
+from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.study.study import Study
+from bayes_cpt.study.writer import write_study
+
+TARGETS = ("code", "law")
+DOMAINS = ("web", *TARGETS)
+LEFT_OUT = ["code_0.3", "law_0.3", "mixed"]
+MODELS = ["cpt-replay", "cpt-replay-sizes"]
+ALONE = ("--runs", ",".join(LEFT_OUT), "--tails", "none", "--jobs", 1)
+
+
+def truth(study: Study, spec: ModelSpec) -> dict[str, np.ndarray]:
+    """Return one parameter vector: the medians of the prior, of residuals that are small."""
+    drawn = draw_priors(build_setup(spec, study).frame, 200, seed=2)
+    return {name: np.median(values, axis=0)[None] for name, values in drawn.items()}
+
+
+def knowing(study: Study, spec: ModelSpec, seed: int = 0, **_: Any) -> Posterior:
+    """Fit by knowing the truth."""
+    frame = build_setup(spec, study).frame
+    values = {
+        name: np.broadcast_to(value, (CHAINS, 25, *value.shape[1:])).copy()
+        for name, value in truth(study, spec).items()
+    }
+    return as_posterior(frame, study, values)
+
+
+@cache
+def study() -> Study:
+    """Return nine runs of two targets, one of them a mixture, with losses from the law."""
+    blank, spec = several(TARGETS, RUNS), read_spec(MODELS[0])
+    return simulated(blank, truth(blank, spec), spec, seed=3)
+
+
+@pytest.fixture(autouse=True)
+def _fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bayes_cpt.inference.fitting.fit", knowing)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return the study's folder."""
+    write_study(study(), tmp_path / "study")
+    return tmp_path / "study"
+
+
+def test_forecasts_are_scored_on_every_set(call: Call, folder: Path, tmp_path: Path) -> None:
+    answer = call("validate", "forecast", folder, *ALONE, "-o", tmp_path / "out")
+    assert answer.code == 0
+    assert "The paper's method is for one target" in answer.err
+    scores = pd.read_csv(tmp_path / "out" / "scores.csv")
+    pooled = scores[scores["run"] == "all points"].set_index("domain")
+    assert set(pooled.index) == {*DOMAINS, "all sets"}
+    assert pooled.loc["all sets", "coverage_90"] > 0.7
+    assert (tmp_path / "out" / "coverage-runs.png").is_file()
+
+
+def test_laws_are_compared_beside_those_of_final_losses(call: Call, folder: Path) -> None:
+    words = ("compare", folder, "--models", ",".join(MODELS), *ALONE)
+    told = call(*words, "--baselines", "data-mixing", "--json").json()
+    assert [row["method"] for row in told["last_losses"]] == [*MODELS, "stack", "data-mixing"]
+    assert all(row["runs"] == len(LEFT_OUT) for row in told["last_losses"])
+    assert told["trustworthy"]
+
+
+def test_a_run_on_a_mixture_is_watched_on_every_set(
+    call: Call, folder: Path, tmp_path: Path
+) -> None:
+    fit, log = tmp_path / "fit.nc", tmp_path / "log.csv"
+    knowing(study(), read_spec(MODELS[0])).save(fit)
+    own = study().losses.query("run == 'mixed' and 0 < step <= 600")
+    wide = own.pivot_table(index="step", columns="domain", values="loss")
+    wide.rename(columns=lambda name: f"eval/{name}_loss").to_csv(log)
+    answer = call("watch", fit, log, "--run", "mixed", "--once", "--json")
+    assert answer.code == 0
+    told = json.loads(answer.out)
+    assert tuple(told["forecast"]) == DOMAINS
+    assert told["step"] == int(wide.index[-1])
+    ends = study().losses.query("run == 'mixed' and step == 1000").set_index("domain")["loss"]
+    for name, own in told["forecast"].items():
+        assert own["lower"] - 0.05 < ends[name] < own["upper"] + 0.05
