@@ -138,6 +138,7 @@ class Watcher:
     _gap: int = field(default=1, init=False)
     _latest: int = field(default=0, init=False)
     _losses: dict[str, float] = field(default_factory=dict, init=False)
+    _looked_at: set[tuple[int, str]] = field(default_factory=set, init=False, repr=False)
     _predictive: Predictive | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -199,10 +200,11 @@ class Watcher:
 
     def _take(self, step: int, domain: str, loss: float) -> None:
         """Look at the first evaluation of each stretch of the run, and at the last step."""
-        mine = [own for own, losses in self.points.items() if domain in losses]
-        stretches = {self._stretch(own) for own in mine}
-        if step in mine or step == self._run.schedule.steps or self._stretch(step) not in stretches:
+        known = domain in self.points.get(step, {})
+        place = self._stretch(step), domain
+        if known or step == self._run.schedule.steps or place not in self._looked_at:
             self.points.setdefault(step, {})[domain] = loss
+            self._looked_at.add(place)
             if step not in self._rows():
                 self._predictive = None
 
@@ -360,6 +362,7 @@ class Watcher:
         self._losses = dict(state["losses"])
         self.off_since, self.diverged = state["off_since"], state["diverged"]
         self.points = {int(step): dict(losses) for step, losses in state["points"]}
+        self._looked_at = {(self._stretch(own), d) for own in self.points for d in self.points[own]}
         self.sizes = self.sizes or Sizes.restored(state.get("sizes"), self.posterior)
         if not self._rows() >= set(self.points):
             self._predictive = None
