@@ -29,8 +29,7 @@ type Floats = NDArray[np.float64]
 # Logarithms of the factors at which curves are weighed; few knots tell of a misfit, so coarser. Both in
 # whole strides: a covariance is reckoned for each ratio of the two, and many pairs share one.
 STRIDE = 0.3
-FLUCTUATION_STRIDES = np.arange(-5, 6)
-MISFIT_STRIDES = np.arange(-6, 7, 2)
+FLUCTUATION_STRIDES, MISFIT_STRIDES = np.linspace(-5.0, 5.0, 11), np.linspace(-6.0, 6.0, 7)
 FLUCTUATION_GRID, MISFIT_GRID = STRIDE * FLUCTUATION_STRIDES, STRIDE * MISFIT_STRIDES
 TAUS = np.linspace(0.0, 1.2, 25)
 # Half-normal prior of tau: sizes that differ by a factor of 1.5 are usual, of 3 are rare.

@@ -158,8 +158,9 @@ class Predictive:
         if self._outlook is None or (self._outlook.seen, self._outlook.losses) != asked:
             measured = np.array(losses)
             off = self.departures(seen, measured)
-            told = off.probability(), off.likeliest_fault(), *self.given(seen, measured)
-            object.__setattr__(self, "_outlook", Outlook(*asked, *told))
+            mean, spread = self.given(seen, measured)
+            found = Outlook(*asked, off.probability(), off.likeliest_fault(), mean, spread)
+            object.__setattr__(self, "_outlook", found)
         assert self._outlook is not None
         return self._outlook
 

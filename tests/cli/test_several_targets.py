@@ -77,6 +77,7 @@ def test_forecasts_are_scored_on_every_set(call: Call, folder: Path) -> None:
     assert pooled.loc["all sets", "coverage_90"] > 0.7
 
 
+@pytest.mark.slow
 def test_laws_are_compared_beside_those_of_final_losses(call: Call, folder: Path) -> None:
     words = ("compare", folder, "--models", ",".join(MODELS), *ALONE)
     answer = call(*words, "--baselines", "data-mixing", "--json")
