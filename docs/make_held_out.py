@@ -16,7 +16,7 @@ from make_images import ROOT, save
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import GREY, INK, PALE, PALETTE, dress, new_figure, styled
 from bayes_cpt.validate.held_out import OURS, PAPER
-from bayes_cpt.validate.scores import ALL_RUNS, BOTH_DOMAINS, MASSES, summarize
+from bayes_cpt.validate.scores import ALL_DOMAINS, ALL_RUNS, MASSES, summarize
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,7 +59,7 @@ def _scores(name: str, folder: str) -> pd.DataFrame:
         own = whole[whole["method"] == method]
         if len(own):
             table = summarize(own).set_index(["run", "domain"])
-            pooled = table.loc[(ALL_RUNS, BOTH_DOMAINS)].to_dict()
+            pooled = table.loc[(ALL_RUNS, ALL_DOMAINS)].to_dict()
             rows.append({"name": name, "method": method, "runs": own["run"].nunique()} | pooled)
     return pd.DataFrame(rows)
 

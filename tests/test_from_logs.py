@@ -1,5 +1,6 @@
-"""docs/from-logs.md: three logs to a decision, by the commands that stand there."""
+"""docs/from-logs.md: three logs to a decision, by the commands that stand there; and logs to a watch."""
 
+import json
 import re
 import shlex
 import shutil
@@ -7,9 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from journey import forecast, study_of, watched
 from synthetic import prior_as_posterior
 
+from bayes_cpt import read_study
 from bayes_cpt.cli import run
+from bayes_cpt.watch import predictive
+from bayes_cpt.watch.curve_sizes import Sizes
 
 ROOT = Path(__file__).parents[1]
 LOGS = ROOT / "tests" / "data" / "logs" / "hf"
@@ -40,3 +45,24 @@ def test_three_logs_to_a_decision(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert run(arguments) == 0, arguments
     assert (tmp_path / "decision" / "plan.toml").is_file()
     assert (tmp_path / "arguments.json").is_file()
+
+
+def test_kept_logs_of_four_libraries_go_to_a_watch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All but the sampling is real; tests/test_live_libraries.py does it with fresh logs and a fit."""
+    # Few curves are enough to see that each log is followed to its end.
+    monkeypatch.setattr(predictive, "CURVES", 300)
+    monkeypatch.setattr(predictive, "USUAL_CURVES", 100)
+    monkeypatch.setattr(Sizes, "of", lambda posterior, *, continual: Sizes.same())
+    study_of(LOGS.parent, tmp_path / "study")
+    fit = tmp_path / "fit.nc"
+    prior_as_posterior(read_study(tmp_path / "study"), draws=25).save(fit)
+    assert forecast(fit, tmp_path) == 0
+    codes = watched(fit, LOGS.parent, tmp_path)
+    assert set(codes) == {"r25", "tensorboard", "wandb", "mlflow"}
+    assert set(codes.values()) <= {0, 3}
+    for name, last in (("r25", 300), ("tensorboard", 200), ("wandb", 200), ("mlflow", 200)):
+        state = json.loads((tmp_path / f"{name}.json").read_text())["watcher"]
+        assert state["latest"] == last
+        assert set(state["losses"]) == {"general", "target"}

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from journey import forecast, study_of, watched
 from synthetic import prior_as_posterior
 
 from bayes_cpt import fit as fit_study
 from bayes_cpt import read_study
-from bayes_cpt.cli import run
 from bayes_cpt.watch import Status, Watcher
 from bayes_cpt.watch.callback import trainer_callback
 from bayes_cpt.watch.curve_sizes import Sizes
@@ -48,14 +48,7 @@ def study(made: dict[str, Any]) -> Path:
     """Return a study of three real Trainer runs and one of each tracker."""
     logs: Path = made["folder"]
     where = logs / "study"
-    runs = [str(logs / "hf" / name) for name in ("pt", "r00", "r25", "r50")]
-    shares = [word for name in ("r00=0", "r25=0.25", "r50=0.5") for word in ("--replay", name)]
-    assert run(["init", str(where), *runs, "--pt", "pt", *shares]) == 0
-    for kind in ("tensorboard", "wandb", "mlflow"):
-        source = str(logs / kind)
-        words = ["import", kind, source, "--study", str(where), "--run", kind, "--replay", "0"]
-        assert run(words) == 0, kind
-    assert run(["check", str(where)]) == 0
+    study_of(logs, where)
     return where
 
 
@@ -65,11 +58,10 @@ def test_real_logs_go_from_init_to_predict_and_watch(
     fit = tmp_path / "fit.nc"
     # Whether so few points are sampled well is not asked here: further attempts would take long.
     fit_study(read_study(study), seed=1, draws=100, attempts=1).save(fit)
-    assert run(["predict", str(fit), "-o", str(tmp_path / "forecast.csv")]) in (0, 1)
-    log = made["folder"] / "hf" / "r25" / "trainer_state.json"
-    state = ["--state", str(tmp_path / "state.json")]
-    assert run(["watch", str(fit), str(log), "--run", "r25", "--once", *state]) in (0, 1, 3)
-    assert (tmp_path / "forecast.csv").is_file()
+    assert forecast(fit, tmp_path) in (0, 1)
+    codes = watched(fit, made["folder"], tmp_path)
+    # On track, but the fit may fall short of its diagnostics; or off track.
+    assert set(codes.values()) <= {0, 1, 3}
 
 
 def test_the_callback_hears_a_real_trainer(

@@ -48,6 +48,15 @@ def compare(
             help="Predict also what follows these shares of each run's steps; none does not.",
         ),
     ] = "0.5",
+    baselines: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Laws of final losses to score beside them at the last loss of each run left out: d-cpt, "
+            "data-mixing, or both separated by a comma.",
+            show_default=False,
+        ),
+    ] = None,
     draws: RefitDraws = None,
     jobs: Jobs = None,
     dask: Dask = None,
@@ -72,15 +81,17 @@ def compare(
     minutes, with its diagnostics. Then each run is left out in turn and predicted from the others, and so
     is the tail of each run: as many fits as there are runs, for each law. Log score, CRPS and coverage,
     with the standard errors of their differences, each run one observation. The weights of the stack are
-    those that score best on the runs left out.
+    those that score best on the runs left out. With --baselines the D-CPT law and the data-mixing law
+    stand beside them where they say something: at the last losses of the runs left out.
 
     FOLDER gets stack.nc, a fit in which every law has its share of the draws, for predict, decide,
     landmarks, summary, watch and validate forecast --model; NAME.nc, the fit of each law; scores.csv,
-    runs.csv, points.csv, comparison.png and words.txt.
+    last_losses.csv, runs.csv, points.csv, comparison.png and words.txt.
 
     \b
     Example:
     bayes-cpt compare data/cpt-lab --models cpt-replay,cpt-replay-printed --quick -o comparison
+    bayes-cpt compare data/cpt-lab --models cpt-replay,cpt-replay-printed --baselines d-cpt,data-mixing
 
     \b
     Exit codes:
@@ -91,18 +102,23 @@ def compare(
     from bayes_cpt.study.readers.folder import read_study
     from bayes_cpt.validate.comparison.comparison import compare as compare_laws
     from bayes_cpt.validate.comparison.comparison import comparison_folds, read_models
+    from bayes_cpt.validate.comparison.last_losses import last_losses_of, read_baselines
 
     written = Output(quiet, json)
     shares = read_shares(tails)
-    names = [name.strip() for name in models.split(",") if name.strip()]
-    specs = read_models(names)
+    specs = read_models(_names(models))
+    others = read_baselines(_names(baselines or ""), specs)
+    if quick and others:
+        raise typer.BadParameter("--baselines are scored on runs left out: leave --quick out.")
     with written.cautions():
         found = read_study(study)
     chosen = runs.split(",") if runs else None
     _check(written, found, list(specs.values()))
     if not quick:
         # What cannot be left out is said before the long fits.
-        comparison_folds(found, specs, chosen, shares)
+        folds = comparison_folds(found, specs, chosen, shares)
+        if others:
+            last_losses_of(folds, others)
     if output is not None:
         make_folder(output)
     with written.progress() as tell:
@@ -111,6 +127,7 @@ def compare(
             list(specs.values()),
             runs=chosen,
             tails=shares,
+            baselines=others,
             quick=quick,
             draws=draws,
             seed=seed,
@@ -124,6 +141,10 @@ def compare(
     files = _write(written, result, output) if output is not None else {}
     written.result(_content(result, files))
     return 1 if result.problems else 0
+
+
+def _names(listed: str) -> list[str]:
+    return [name.strip() for name in listed.split(",") if name.strip()]
 
 
 def _check(written: Output, study: Any, specs: list[Any]) -> None:
@@ -160,6 +181,10 @@ def _show(written: Output, result: "Comparison") -> None:
             f"\nLog score: nats per run beside {result.scores.best}, more is better; CRPS: nats/token, "
             "less is better. ± is the standard error, each run one observation."
         )
+    if result.last_losses is not None:
+        written.heading(f"Last losses of {result.last_losses.runs} runs, which no fit saw")
+        written.table(_last_losses(result.last_losses.table()))
+        written.text("\nCRPS and mean error of the median: nats/token, less is better.")
     if not isinstance(result.curve_loo, str):
         written.heading("Curves left out by importance sampling, without refits")
         written.table(_loo(result.curve_loo))
@@ -198,6 +223,21 @@ def _scores(rows: "pd.DataFrame") -> Any:
     return table
 
 
+def _last_losses(table: "pd.DataFrame") -> Any:
+    found = columns("", "CRPS", "beside", "±", "mean\nerror", "in 50/\n90 %", "±", numbers=6)
+    for row in table.to_dict("records"):
+        found.add_row(
+            row["method"],
+            f"{row['crps']:.4f}",
+            f"{row['crps_difference']:+.4f}",
+            _error(row["crps_error"], 4),
+            f"{row['mae']:.4f}",
+            f"{100 * row['coverage_50']:.0f}/{100 * row['coverage_90']:.0f}",
+            _error(100 * row["coverage_90_error"], 0),
+        )
+    return found
+
+
 def _loo(loo: "CurveLoo") -> Any:
     table = columns("law", "log score", "±", "curves with\nlarge Pareto k", numbers=3)
     for law, gap in loo.differences().items():
@@ -225,6 +265,8 @@ def _write(written: Output, result: "Comparison", folder: Path) -> dict[str, str
     if scores is not None:
         tables = {"scores": result.table(), "runs": scores.log_scores}
         results.tables(tables | {"points": scores.points})
+    if result.last_losses is not None:
+        results.tables({"last_losses": result.last_losses.table()})
     if scores is not None or not isinstance(result.curve_loo, str):
         results.figure("figure", result.plot(), "comparison.png")
     results.words(["\n".join(result.verdict()), *result.sentences()])
@@ -233,7 +275,7 @@ def _write(written: Output, result: "Comparison", folder: Path) -> dict[str, str
 
 def _content(result: "Comparison", files: dict[str, str]) -> dict[str, Any]:
     """Return what machines are told."""
-    loo, scores = result.curve_loo, result.scores
+    loo, scores, last = result.curve_loo, result.scores, result.last_losses
     first: dict[str, Any] = {"reason": loo}
     if not isinstance(loo, str):
         gaps = {law: gap._asdict() for law, gap in loo.differences().items()}
@@ -249,6 +291,7 @@ def _content(result: "Comparison", files: dict[str, str]) -> dict[str, Any]:
         "weights": result.weights,
         "best": scores.best if scores is not None else None,
         "scores": [] if scores is None else result.table().to_dict("records"),
+        "last_losses": [] if last is None else last.table().to_dict("records"),
         "without_refits": first,
         "sentences": result.sentences(),
         "files": files,

@@ -15,7 +15,7 @@ from bayes_cpt.validate.folds import Fold, leave_run_out, other_study
 from bayes_cpt.validate.held_out import TABLES, package_method, score_folds
 from bayes_cpt.validate.parallel import Pool
 from bayes_cpt.validate.records import Records
-from bayes_cpt.validate.scores import BOTH_DOMAINS, EQUAL_RUNS, summarize
+from bayes_cpt.validate.scores import ALL_DOMAINS, EQUAL_RUNS, summarize
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -124,7 +124,7 @@ def score_left_out(
         )
         for method, own in points.groupby("method", sort=False):
             scores = summarize(own)
-            row = scores[(scores["run"] == EQUAL_RUNS) & (scores["domain"] == BOTH_DOMAINS)].iloc[0]
+            row = scores[(scores["run"] == EQUAL_RUNS) & (scores["domain"] == ALL_DOMAINS)].iloc[0]
             short = refits[(refits["method"] == method) & ~refits["trustworthy"].astype(bool)]
             rows.append(
                 {

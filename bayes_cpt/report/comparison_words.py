@@ -7,6 +7,7 @@ from bayes_cpt.report.rendering import Words, render
 
 if TYPE_CHECKING:
     from bayes_cpt.validate.comparison.comparison import Comparison
+    from bayes_cpt.validate.comparison.last_losses import LastLosses
     from bayes_cpt.validate.comparison.law_scores import LawScores
     from bayes_cpt.validate.comparison.stacking import Difference
 
@@ -26,6 +27,7 @@ def words(comparison: "Comparison") -> Words:
     comparison : Comparison
     """
     facts: dict[str, Any] = {"scored": comparison.scores is not None, "stacked": False}
+    facts["last"] = None if comparison.last_losses is None else _last(comparison.last_losses)
     facts |= _first_answer(comparison)
     problems = list(comparison.problems)
     facts["problems"] = [listed(problems, MOST)] if problems else []
@@ -45,6 +47,30 @@ def uses_stack(scores: "LawScores") -> bool:
 
     alone = max(scores.weights.values()) >= ALONE
     return not alone and scores.against_best(STACK, LOG_SCORE).mean > 0
+
+
+def _last(last: "LastLosses") -> dict[str, Any]:
+    """Return how laws of final losses do beside the best law, at the ends of runs."""
+    table = last.table().set_index("method")
+    told = []
+    for name in last.baselines:
+        row = table.loc[name]
+        size, error = (
+            fixed(abs(row[key]), row["crps_error"]) for key in ("crps_difference", "crps_error")
+        )
+        way = "lower" if row["crps_difference"] < 0 else "higher"
+        told.append(
+            f"{name}'s CRPS is {size} ± {error} {way}, "
+            f"and its 90 % bands hold {percent(row['coverage_90'])}"
+        )
+    own = table.loc[last.best]
+    return {
+        "runs": last.runs,
+        "best": last.best,
+        "crps": fixed(own["crps"], own["crps"]),
+        "covered": percent(own["coverage_90"]),
+        "told": told,
+    }
 
 
 def _first_answer(comparison: "Comparison") -> dict[str, Any]:

@@ -244,7 +244,17 @@ def predict(
     -------
     ndarray, shape (draws, points)
         nats/token.
+
+    Raises
+    ------
+    BaselineError
+        If no fit is found, or the study has several targets.
     """
+    if len(fit_study.targets) > 1:
+        raise BaselineError(
+            f"The paper's method is for one target, and the study has {len(fit_study.targets)}: "
+            "leave it out."
+        )
     generator = np.random.default_rng(seed)
     draws = np.empty((refits * RESIDUALS_PER_REFIT, len(points)))
     for domain in sorted(set(points["domain"])):

@@ -16,7 +16,7 @@ type Floats = NDArray[np.float64]
 MASSES = (50, 80, 90)
 ALL_RUNS = "all points"
 EQUAL_RUNS = "equal weight per run"
-BOTH_DOMAINS = "both"
+ALL_DOMAINS = "all sets"
 # Upper edges of the horizon's bins and what tables call them; `share` and `ratio` are those of `Fold`.
 HORIZONS: dict[str, tuple[tuple[float, str], ...]] = {
     "share": (
@@ -154,14 +154,14 @@ def summarize(scored: "pd.DataFrame") -> "pd.DataFrame":
         Columns run, domain, points, coverage_50, coverage_80, coverage_90 (shares), coverage_50_error and
         so on (their standard errors, each run one observation; NaN where there is one run), crps, mae, bias
         and width_90 (the sharpness; nats/token). The runs come first, then for each validation set and
-        for both together the mean over all points and the mean over runs.
+        for all together the mean over all points and the mean over runs.
     """
     import pandas as pd
 
-    both = scored.assign(domain=BOTH_DOMAINS)
+    together = scored.assign(domain=ALL_DOMAINS)
     parts = [mean_scores(scored, ["run", "domain"])]
     for pool, mean in ((ALL_RUNS, mean_scores), (EQUAL_RUNS, _means_of_runs)):
-        for points in (scored, both):
+        for points in (scored, together):
             pooled = mean(points.assign(pool=pool), ["pool", "domain"])
             parts.append(pooled.rename(columns={"pool": "run"}))
     return pd.concat(parts, ignore_index=True)

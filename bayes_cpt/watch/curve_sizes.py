@@ -21,14 +21,16 @@ from numpy.typing import NDArray
 
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.bases.lone_bases import with_lone_bases
-from bayes_cpt.model.log_densities import residual_log_densities
+from bayes_cpt.model.log_densities import residual_squares
 from bayes_cpt.model.simulate import expected_loss, scales_of
 
 type Floats = NDArray[np.float64]
 
-# Logarithms of the factors at which curves are weighed; few knots tell of a misfit, so coarser.
-FLUCTUATION_GRID = np.linspace(-1.5, 1.5, 11)
-MISFIT_GRID = np.linspace(-1.5, 1.5, 7)
+# Logarithms of the factors at which curves are weighed; few knots tell of a misfit, so coarser. Both in
+# whole strides: a covariance is reckoned for each ratio of the two, and many pairs share one.
+STRIDE = 0.3
+FLUCTUATION_STRIDES, MISFIT_STRIDES = np.linspace(-5.0, 5.0, 11), np.linspace(-6.0, 6.0, 7)
+FLUCTUATION_GRID, MISFIT_GRID = STRIDE * FLUCTUATION_STRIDES, STRIDE * MISFIT_STRIDES
 TAUS = np.linspace(0.0, 1.2, 25)
 # Half-normal prior of tau: sizes that differ by a factor of 1.5 are usual, of 3 are rare.
 TAU_SCALE = 0.4
@@ -150,19 +152,21 @@ def curve_likelihoods(posterior: Posterior, *, continual: bool) -> list[Floats]:
     design = frame.residual_design(curves)
     scales = scales_of(frame, parameters, curves, design)
     residual = curves.points.loss - expected_loss(frame, parameters, curves)
-    common = residual_log_densities(residual, curves, design, scales)
-    found = np.empty((len(curves.curves), FLUCTUATION_GRID.size, MISFIT_GRID.size))
-    for i, fluctuation in enumerate(np.exp(FLUCTUATION_GRID)):
-        for j, misfit in enumerate(np.exp(MISFIT_GRID)):
-            own = replace(
-                scales,
-                fluctuation=fluctuation * scales.fluctuation,
-                misfit=misfit * scales.misfit,
-                offset=misfit * scales.offset,
-            )
-            ratio = residual_log_densities(residual, curves, design, own) - common
-            found[:, i, j] = np.exp(np.minimum(ratio, HIGHEST_LOG)).mean(axis=0)
-    return list(found)
+    counts = (design.last - design.first).astype(np.float64)
+    logs = np.empty((len(residual), len(curves.curves), FLUCTUATION_GRID.size, MISFIT_GRID.size))
+    strides = MISFIT_STRIDES - FLUCTUATION_STRIDES[:, None]
+    for ratio in np.unique(strides):
+        factor = np.exp(STRIDE * ratio)
+        own = replace(scales, misfit=factor * scales.misfit, offset=factor * scales.offset)
+        squares, determinants = residual_squares(residual, curves, design, own)
+        for i, j in np.argwhere(strides == ratio):
+            # No fitted point is extrapolated, so that all parts of the residual grow by the same factor.
+            whole = FLUCTUATION_GRID[i]
+            logs[:, :, i, j] = -0.5 * (squares * np.exp(-2.0 * whole) + determinants)
+            logs[:, :, i, j] -= counts * whole
+    common = logs[:, :, FLUCTUATION_STRIDES == 0, MISFIT_STRIDES == 0]
+    ratios = np.exp(np.minimum(logs - common[..., None], HIGHEST_LOG)).mean(axis=0)
+    return list(np.asarray(ratios))
 
 
 def _digest(posterior: Posterior) -> str:

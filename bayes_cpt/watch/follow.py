@@ -16,7 +16,7 @@ from bayes_cpt.study.readers.logs import AUTO, kind_of, read_logs
 from bayes_cpt.study.readers.text import FORMATS
 
 # Of logs that grow line by line only the end is read: what is new, and so much before it.
-OVERLAP_BYTES = 65536
+OVERLAP_BYTES = 16384
 BY_LINE = ("csv", "jsonl", *FORMATS)
 
 

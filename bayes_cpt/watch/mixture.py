@@ -8,12 +8,14 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
-from scipy.special import log_ndtr, logsumexp, ndtri_exp
+from scipy.special import log_ndtr, logsumexp, ndtr, ndtri, ndtri_exp
 
 type Floats = NDArray[np.float64]
 
 # Curves that are looked at together: memory.
 TOGETHER = 200
+# Of a tail, below which it is reckoned by its logarithm: weights and tails of members run out of numbers.
+SMALLEST_TAIL = 1e-200
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +91,19 @@ class Mixture:
     def _white(self, losses: Floats) -> Floats:
         unit, density = self._unit(losses)
         before = np.cumsum(density, axis=2) - density
-        before -= logsumexp(before, axis=0)
+        before -= before.max(axis=0)
+        weights = np.exp(before)
+        weights /= weights.sum(axis=0)
         # By the nearer tail: the other one is 1 to rounding.
-        low, high = (logsumexp(before + log_ndtr(sign * unit), axis=0) for sign in (1.0, -1.0))
-        nearer = np.minimum(np.minimum(low, high), np.log(0.5))
-        return np.asarray(np.where(low < high, 1.0, -1.0) * ndtri_exp(nearer))
+        low, high = (np.einsum("mcr,mcr->cr", weights, ndtr(sign * unit)) for sign in (1.0, -1.0))
+        side, nearer = np.where(low < high, 1.0, -1.0), np.minimum(np.minimum(low, high), 0.5)
+        score = ndtri(nearer)
+        far = nearer < SMALLEST_TAIL
+        if far.any():
+            # Logarithms take several times as long, and few curves are as far out.
+            logs = before[:, far] - logsumexp(before[:, far], axis=0)
+            score[far] = ndtri_exp(logsumexp(logs + log_ndtr(side[far] * unit[:, far]), axis=0))
+        return np.asarray(side * score)
 
     def given(self, seen: Sequence[int], losses: Floats) -> tuple[Floats, Floats]:
         """Return mean and standard deviation of every row given some, shape (rows,) each.

@@ -37,6 +37,31 @@ FINEST_LOSS = 1e-5
 FAULT_DRAWS = 40
 
 
+@dataclass(frozen=True)
+class Outlook:
+    """What the points of a run say of it.
+
+    Parameters
+    ----------
+    seen : tuple of int
+        Rows that were measured.
+    losses : tuple of float
+    probability : float
+        Share of runs on track that depart as far as this one has.
+    fault : str or None
+        What would explain it.
+    mean, spread : ndarray, shape (rows,)
+        Of every row given those that were measured, nats/token.
+    """
+
+    seen: tuple[int, ...]
+    losses: tuple[float, ...]
+    probability: float
+    fault: str | None
+    mean: Floats = field(repr=False)
+    spread: Floats = field(repr=False)
+
+
 @dataclass(frozen=True, eq=False)
 class Predictive:
     """The posterior predictive distribution of a run at its evaluations.
@@ -59,6 +84,7 @@ class Predictive:
     faults: Mapping[str, Floats]
     _usual: "Usual | None" = field(default=None, init=False, repr=False)
     _expected: "Mixture | None" = field(default=None, init=False, repr=False)
+    _outlook: Outlook | None = field(default=None, init=False, repr=False)
 
     @classmethod
     def of(
@@ -118,6 +144,25 @@ class Predictive:
         losses : ndarray, shape (seen,)
         """
         return self.mixture.given(seen, losses)
+
+    def outlook(self, seen: Sequence[int], losses: Sequence[float]) -> Outlook:
+        """Return what measured rows say; asked again for the same ones, what it found before.
+
+        Parameters
+        ----------
+        seen : sequence of int
+            Rows that were measured, rising: in time.
+        losses : sequence of float
+        """
+        asked = tuple(seen), tuple(losses)
+        if self._outlook is None or (self._outlook.seen, self._outlook.losses) != asked:
+            measured = np.array(losses)
+            off = self.departures(seen, measured)
+            mean, spread = self.given(seen, measured)
+            found = Outlook(*asked, off.probability(), off.likeliest_fault(), mean, spread)
+            object.__setattr__(self, "_outlook", found)
+        assert self._outlook is not None
+        return self._outlook
 
     def departures(self, seen: Sequence[int], losses: Floats) -> Departures:
         """Return how far a run departs from what was expected, beside runs on track.

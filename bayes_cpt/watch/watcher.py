@@ -20,7 +20,7 @@ from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.views import view
 from bayes_cpt.watch.curve_sizes import Sizes
-from bayes_cpt.watch.predictive import Predictive
+from bayes_cpt.watch.predictive import Outlook, Predictive
 from bayes_cpt.watch.renewal import Renewal, renewed
 from bayes_cpt.watch.worth import Worth, worth
 
@@ -138,6 +138,7 @@ class Watcher:
     _gap: int = field(default=1, init=False)
     _latest: int = field(default=0, init=False)
     _losses: dict[str, float] = field(default_factory=dict, init=False)
+    _looked_at: set[tuple[int, str]] = field(default_factory=set, init=False, repr=False)
     _predictive: Predictive | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -199,10 +200,11 @@ class Watcher:
 
     def _take(self, step: int, domain: str, loss: float) -> None:
         """Look at the first evaluation of each stretch of the run, and at the last step."""
-        mine = [own for own, losses in self.points.items() if domain in losses]
-        stretches = {self._stretch(own) for own in mine}
-        if step in mine or step == self._run.schedule.steps or self._stretch(step) not in stretches:
+        known = domain in self.points.get(step, {})
+        place = self._stretch(step), domain
+        if known or step == self._run.schedule.steps or place not in self._looked_at:
             self.points.setdefault(step, {})[domain] = loss
+            self._looked_at.add(place)
             if step not in self._rows():
                 self._predictive = None
 
@@ -241,24 +243,14 @@ class Watcher:
             if row.domain in self.points.get(row.step, {}):
                 seen.append(place)
                 losses.append(self.points[row.step][row.domain])
-        measured = np.array(losses)
-        departures = predictive.departures(seen, measured)
-        probability = 0.0 if self.diverged is not None else departures.probability()
+        outlook = predictive.outlook(seen, losses)
+        probability = 0.0 if self.diverged is not None else outlook.probability
         if probability < self.level and self.off_since is None:
             self.off_since = self.diverged or self._latest
-        return self._described(
-            predictive, seen, measured, probability, departures.likeliest_fault()
-        )
+        return self._described(predictive, outlook, probability)
 
-    def _described(
-        self,
-        predictive: Predictive,
-        seen: list[int],
-        measured: Any,
-        probability: float,
-        fault: str | None,
-    ) -> Status:
-        mean, spread = predictive.given(seen, measured)
+    def _described(self, predictive: Predictive, outlook: Outlook, probability: float) -> Status:
+        mean, spread = outlook.mean, outlook.spread
         planned, planned_spread = predictive.given([], np.empty(0))
         width = NormalDist().inv_cdf(0.5 + self.interval / 2)
         forecast: dict[str, dict[str, float]] = {}
@@ -298,7 +290,7 @@ class Watcher:
             on_track=probability >= self.level,
             probability=probability,
             off_since=self.off_since,
-            looks_like=fault if probability < self.level else None,
+            looks_like=outlook.fault if probability < self.level else None,
             losses=dict(self._losses),
             forecast=forecast,
             gain_left=gains,
@@ -370,6 +362,7 @@ class Watcher:
         self._losses = dict(state["losses"])
         self.off_since, self.diverged = state["off_since"], state["diverged"]
         self.points = {int(step): dict(losses) for step, losses in state["points"]}
+        self._looked_at = {(self._stretch(own), d) for own in self.points for d in self.points[own]}
         self.sizes = self.sizes or Sizes.restored(state.get("sizes"), self.posterior)
         if not self._rows() >= set(self.points):
             self._predictive = None

@@ -21,6 +21,7 @@ BENCHMARKS = (
     "forecast",
     "commands",
     "latency",
+    "updates",
     "efficiency",
     "growth",
 )

@@ -35,7 +35,7 @@ from bayes_cpt.validate.held_out import (
 )
 from bayes_cpt.validate.parallel import Pool
 from bayes_cpt.validate.records import Records
-from bayes_cpt.validate.scores import BOTH_DOMAINS, EQUAL_RUNS, summarize
+from bayes_cpt.validate.scores import ALL_DOMAINS, EQUAL_RUNS, summarize
 from testbench import our_areas
 from testbench.held_out import INDEPENDENT, METHODS, knows_bases
 from testbench.report import markdown_table
@@ -154,7 +154,7 @@ def study_table(points: pd.DataFrame, refits: pd.DataFrame) -> pd.DataFrame:
     everything = points.assign(run=points["study"] + APART + points["run"], study="all runs")
     for table in (points, everything):
         for (study, method), own in table.groupby(["study", "method"], sort=False):
-            means = summarize(own).set_index(["run", "domain"]).loc[(EQUAL_RUNS, BOTH_DOMAINS)]
+            means = summarize(own).set_index(["run", "domain"]).loc[(EQUAL_RUNS, ALL_DOMAINS)]
             spent = refits[refits["method"] == method]
             if table is points:
                 spent = spent[spent["study"] == study]

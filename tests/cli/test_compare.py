@@ -31,7 +31,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.usefixtures("quick")
 def test_a_comparison_is_shown_and_written(call: Call, tmp_path: Path) -> None:
     folder = tmp_path / "comparison"
-    answer = call(*COMPARE, *SHORT, "-o", folder)
+    answer = call(*COMPARE, *SHORT, "--baselines", "data-mixing", "-o", folder)
     assert answer.code == 0
     lines = answer.out.splitlines()
     assert lines[0].startswith("Use ")
@@ -43,8 +43,12 @@ def test_a_comparison_is_shown_and_written(call: Call, tmp_path: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {
         *("stack.nc", "cpt-replay.nc", "cpt-replay-printed.nc", "settings.json", "words.txt"),
         *("scores.csv", "runs.csv", "points.csv", "log_scores.csv", "quantiles.csv", "refits.csv"),
-        "comparison.png",
+        *("last_losses.csv", "comparison.png"),
     }
+    assert "Last losses of 3 runs, which no fit saw" in answer.out
+    last = pd.read_csv(folder / "last_losses.csv").set_index("method")
+    assert list(last.index) == [*MODELS.split(","), "stack", "data-mixing"]
+    assert f"{last.loc['data-mixing', 'mae']:.4f}" in answer.out
     stack = load(folder / "stack.nc")
     assert isinstance(stack, StackedPosterior)
     table = pd.read_csv(folder / "scores.csv").set_index("method")
@@ -82,6 +86,8 @@ def test_without_log_likelihoods_there_is_no_quick_answer(call: Call) -> None:
         (("--models", "cpt-replay,pretrain"), "they predict different runs"),
         (("--models", "cpt-replay,cpt"), "has no term for them"),
         (("--runs", "r25_cos,r50_cos"), "2 runs can be left out in turn"),
+        (("--baselines", "d_cpt"), "did you mean 'd-cpt'"),
+        (("--baselines", "d-cpt", "--quick"), "leave --quick out"),
         (("--tails", "25"), "'25' is no list of shares"),
         (("-o", "nowhere/out"), "nowhere: there is no such folder"),
     ],

@@ -11,7 +11,7 @@ LOGS = Path(__file__).parents[1] / "data" / "logs"
 HF = LOGS / "hf"
 
 
-def test_a_study_of_logs_passes_check_and_says_what_was_assumed(call: Call, tmp_path: Path) -> None:
+def test_a_study_of_logs_says_what_was_assumed(call: Call, tmp_path: Path) -> None:
     logs = [HF / name for name in ("pt", "r00", "r25", "r50")]
     shares = [part for name, share in (("r00", 0), ("r25", 0.25), ("r50", 0.5)) for part in ("--replay", f"{name}={share}")]  # fmt: skip
     answer = call("init", tmp_path / "study", *logs, "--pt", "pt", *shares)
@@ -26,7 +26,6 @@ def test_a_study_of_logs_passes_check_and_says_what_was_assumed(call: Call, tmp_
     study = read_study(tmp_path / "study")
     assert [run.replay for run in study.continual_runs] == [0, 0.25, 0.5]
     assert study.base("base").loss_potential == 1.0
-    assert call("check", tmp_path / "study", "--quiet").code == 0
 
 
 def test_answers_in_a_toml_name_logs_beside_it(call: Call, tmp_path: Path) -> None:

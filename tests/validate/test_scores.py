@@ -9,8 +9,8 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import kstest, norm
 
 from bayes_cpt.validate.scores import (
+    ALL_DOMAINS,
     ALL_RUNS,
-    BOTH_DOMAINS,
     EQUAL_RUNS,
     by_horizon,
     crps,
@@ -102,8 +102,8 @@ def test_pooled_rows_weigh_points_or_runs() -> None:
     table = summarize(score_points(points, draws)).set_index(["run", "domain"])
     assert table.loc[(ALL_RUNS, "general"), "mae"] == pytest.approx(1 / 4)
     assert table.loc[(EQUAL_RUNS, "general"), "mae"] == pytest.approx(1 / 2)
-    assert table.loc[(EQUAL_RUNS, BOTH_DOMAINS), "points"] == 4
-    assert table.loc[(ALL_RUNS, BOTH_DOMAINS), "coverage_90"] == pytest.approx(3 / 4)
+    assert table.loc[(EQUAL_RUNS, ALL_DOMAINS), "points"] == 4
+    assert table.loc[(ALL_RUNS, ALL_DOMAINS), "coverage_90"] == pytest.approx(3 / 4)
 
 
 def test_the_error_of_coverage_counts_runs_not_points() -> None:
@@ -120,9 +120,9 @@ def test_the_error_of_coverage_counts_runs_not_points() -> None:
         found = table.loc[(pool, "general"), "coverage_90_error"]
         assert found == pytest.approx(of_runs.std(ddof=1) / np.sqrt(3))
         of_runs = np.array([0.25, 1.0, 0.5])
-        found = table.loc[(pool, BOTH_DOMAINS), "coverage_90_error"]
+        found = table.loc[(pool, ALL_DOMAINS), "coverage_90_error"]
         assert found == pytest.approx(of_runs.std(ddof=1) / np.sqrt(3))
-    assert table.loc[(EQUAL_RUNS, BOTH_DOMAINS), "coverage_90"] == pytest.approx(of_runs.mean())
+    assert table.loc[(EQUAL_RUNS, ALL_DOMAINS), "coverage_90"] == pytest.approx(of_runs.mean())
     assert np.isnan(table.loc[("a", "general"), "coverage_90_error"])
 
 

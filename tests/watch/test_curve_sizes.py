@@ -1,5 +1,5 @@
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pandas as pd
@@ -7,9 +7,17 @@ import pytest
 from synthetic import as_posterior, lab, prior_as_posterior
 
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.log_densities import residual_log_densities
 from bayes_cpt.model.setup import fitted_setup
-from bayes_cpt.model.simulate import simulate
-from bayes_cpt.watch.curve_sizes import TAUS, Sizes, curve_likelihoods
+from bayes_cpt.model.simulate import expected_loss, scales_of, simulate
+from bayes_cpt.watch.curve_sizes import (
+    DRAWS,
+    FLUCTUATION_GRID,
+    MISFIT_GRID,
+    TAUS,
+    Sizes,
+    curve_likelihoods,
+)
 
 
 @cache
@@ -61,6 +69,29 @@ def test_a_curve_is_likeliest_at_the_factor_that_it_has() -> None:
     normals = np.random.default_rng(5).standard_normal(len(curves))
     true = np.array([n for n, curve in zip(normals, curves, strict=True) if curve.continual])
     assert np.corrcoef(best, true)[0, 1] > 0.9
+
+
+def test_likelihoods_are_those_of_the_whole_residual_with_other_sizes() -> None:
+    posterior = simulated(0.5)
+    found = curve_likelihoods(posterior, continual=True)
+    study, frame = posterior.study, posterior.frame
+    parameters = posterior.parameters(DRAWS)
+    steps = partial(frame.fitted_steps, study)
+    curves = frame.curves(study, steps, runs=study.continual_runs)
+    design = frame.residual_design(curves)
+    scales = scales_of(frame, parameters, curves, design)
+    residual = curves.points.loss - expected_loss(frame, parameters, curves)
+    common = residual_log_densities(residual, curves, design, scales)
+    for i, j in ((2, 5), (7, 0)):
+        less, more = np.exp(FLUCTUATION_GRID[i]), np.exp(MISFIT_GRID[j])
+        own = replace(
+            scales,
+            fluctuation=less * scales.fluctuation,
+            misfit=more * scales.misfit,
+            offset=more * scales.offset,
+        )
+        ratio = np.exp(residual_log_densities(residual, curves, design, own) - common)
+        np.testing.assert_allclose([own[i, j] for own in found], ratio.mean(axis=0), rtol=1e-8)
 
 
 def test_factors_have_mean_square_one_and_the_spread_that_was_learnt() -> None:

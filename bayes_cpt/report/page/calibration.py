@@ -10,7 +10,7 @@ from bayes_cpt.errors import BayesCPTError, Problem
 from bayes_cpt.report.paper.tables import TextTable
 from bayes_cpt.validate.held_out import OURS, PAPER, score_table
 from bayes_cpt.validate.records import SETTINGS
-from bayes_cpt.validate.scores import ALL_RUNS, BOTH_DOMAINS
+from bayes_cpt.validate.scores import ALL_DOMAINS, ALL_RUNS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,8 +93,8 @@ class Calibration:
     @property
     def _pooled(self) -> "pd.DataFrame":
         pooled = self.summary[self.summary["run"] == ALL_RUNS]
-        both = pooled[pooled["domain"] == BOTH_DOMAINS]
-        return both if len(both) else pooled
+        together = pooled[pooled["domain"] == ALL_DOMAINS]
+        return together if len(together) else pooled
 
     def scores(self) -> list[dict[str, Any]]:
         """Return coverage and number of points of this package's forecasts, per share that was seen."""

@@ -12,9 +12,11 @@ from bayes_cpt.inference.stacked import stack
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.comparison.curve_loo import CurveLoo
+from bayes_cpt.validate.comparison.last_losses import LastLosses, last_losses_of, read_baselines
 from bayes_cpt.validate.comparison.law_scores import ComparisonError, LawScores
 from bayes_cpt.validate.folds import Fold, Question, leave_run_out, leave_tail_out
 from bayes_cpt.validate.held_out import (
+    FINAL_LOSS_ANSWERS,
     MIXTURE_TABLES,
     Method,
     Progress,
@@ -49,6 +51,8 @@ class Comparison:
         The cheap first answer, or why there is none.
     scores : LawScores or None
         Of runs and tails that no fit saw; None where only the first answer was asked for.
+    last_losses : LastLosses or None
+        Beside laws of final losses, at the ends of runs; None where none were asked for.
     """
 
     study: Study
@@ -56,6 +60,7 @@ class Comparison:
     fits: dict[str, Posterior]
     curve_loo: CurveLoo | str
     scores: LawScores | None
+    last_losses: LastLosses | None = None
 
     @property
     def weights(self) -> dict[str, float] | None:
@@ -113,6 +118,7 @@ def compare(
     *,
     runs: Iterable[str] | None = None,
     tails: Sequence[float] = TAILS,
+    baselines: Sequence[str] = (),
     quick: bool = False,
     draws: int | None = None,
     seed: int = 0,
@@ -133,6 +139,8 @@ def compare(
         Runs to leave out; all that the laws predict unless given.
     tails : sequence of float
         Shares of each run's steps after which the rest is predicted as well.
+    baselines : sequence of {"d-cpt", "data-mixing"}
+        Laws of final losses to score beside the models at the last loss of each run left out.
     quick : bool
         Whether to leave it at the fits alone.
     draws : int, optional
@@ -169,7 +177,9 @@ def compare(
     >>> result.stack.save("stack.nc")                                                 # doctest: +SKIP
     """
     specs = read_models(models)
+    others = read_baselines(baselines, specs)
     folds = [] if quick else comparison_folds(study, specs, runs, tails)
+    ends = last_losses_of(folds, others) if folds and others else []
     pool = Pool(jobs, dask)
     settings = described(list(specs.values())) | {
         "study": study.digest(),
@@ -179,7 +189,7 @@ def compare(
     records = Records.open(folder, settings, MIXTURE_TABLES)
     tell = progress or (lambda stage, share: None)
     fits = _fits(study, specs, _Sampling(seed, draws, pool, folder), tell)
-    loo, scores = CurveLoo.of(fits), None
+    loo, scores, last = CurveLoo.of(fits), None, None
     if first is not None:
         first(loo)
     if folds:
@@ -192,7 +202,13 @@ def compare(
             folds, methods, seed, pool=pool, records=records, progress=tell
         )
         scores = LawScores.of(folds, quantiles, log_scores, refits, tuple(specs))
-    return Comparison(study, seed, fits, loo, scores)
+    if scores is not None and ends:
+        answers = {name: FINAL_LOSS_ANSWERS[name] for name in others}
+        quantiles, *_ = score_folds(
+            ends, answers, seed, pool=pool, records=records, progress=progress
+        )
+        last = LastLosses.of(scores, ends, quantiles, others)
+    return Comparison(study, seed, fits, loo, scores, last)
 
 
 def read_models(models: Sequence[str | Path | ModelSpec]) -> dict[str, ModelSpec]:

@@ -4,7 +4,7 @@ The stack is scored with weights that the other runs give: weights that have see
 well.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
@@ -124,7 +124,9 @@ class LawScores:
             value = mixture_log_density(log_densities[None], shares)[0]
             row = {"fold": fold.label, "seen": fold.seen, "run": run}
             rows.append(row | dict(zip(laws, log_densities, strict=True)) | {STACK: value})
-            points.append(_points(fold, quantiles, laws, shares))
+            alone = {law: {law: 1.0} for law in laws}
+            stacked = {STACK: dict(zip(laws, shares, strict=True))}
+            points.append(scored_mixture(fold, quantiles, alone | stacked))
         of_whole = log_scores["fold"].isin(whole)
         return cls(
             laws=laws,
@@ -235,21 +237,38 @@ class LawScores:
         return pd.DataFrame(rows)
 
 
-def _points(
-    fold: Fold, quantiles: "pd.DataFrame", laws: Sequence[str], weights: Floats
+def scored_mixture(
+    fold: Fold, quantiles: "pd.DataFrame", mixtures: Mapping[str, Mapping[str, float]]
 ) -> "pd.DataFrame":
-    """Return the scores of laws and their stack at the points of a fold."""
+    """Return the scores of methods and mixtures of them at the points of a fold.
+
+    Parameters
+    ----------
+    fold : Fold
+    quantiles : DataFrame
+        Of the methods' forecasts, as `bayes_cpt.validate.held_out.score_folds` leaves them.
+    mixtures : mapping of str to mapping of str to float
+        By name, the weight of each method. One without a forecast of the fold is left out.
+
+    Returns
+    -------
+    DataFrame
+        `bayes_cpt.validate.scores.score_points`, with method, fold and seen.
+    """
     import pandas as pd
 
     own = quantiles[quantiles["fold"] == fold.label]
     columns = [level_name(level) for level in range(LEVELS)]
-    values = np.stack([own.loc[own["method"] == law, columns].to_numpy().T for law in laws])
-    shares = dict(zip(laws, np.eye(len(laws)), strict=True)) | {STACK: weights}
+    values = {str(method): rows[columns].to_numpy().T for method, rows in own.groupby("method")}
     tables = []
-    for method, share in shares.items():
-        scored = score_points(fold.measured, mixture_draws(values, share, DRAWS))
-        tables.append(scored.assign(method=method, fold=fold.label, seen=fold.seen))
-    return pd.concat(tables, ignore_index=True)
+    for name, weights in mixtures.items():
+        if not values.keys() >= weights.keys():
+            continue
+        parts = np.stack([values[method] for method in weights])
+        drawn = mixture_draws(parts, np.array(list(weights.values())), DRAWS)
+        scored = score_points(fold.measured, drawn)
+        tables.append(scored.assign(method=name, fold=fold.label, seen=fold.seen))
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
 
 def _fail(refits: "pd.DataFrame", laws: Sequence[str]) -> None:

@@ -3,7 +3,7 @@
 Both know nothing of learning rates or of the base. A point along a curve is taken for the end of a run of
 that length, as the D-CPT law is fitted; the data-mixing law is of one length and is fitted to last losses
 alone, so it says the same at every step. r is the share of the validation set's own data in the batches:
-general data for the general set, target data for the target set.
+general data for the general set, a target's data for that target's.
 """
 
 from collections.abc import Callable
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.paper_method import BaselineError
 
@@ -127,22 +128,14 @@ def predict(
     generator = np.random.default_rng(seed)
     typical = float(np.median([run.schedule.steps for run in study.continual_runs] or [1]))
     draws = np.empty((REFITS * RESIDUALS_PER_REFIT, len(points)))
+    check_asked(law, study, plan, points)
     for domain in sorted(set(points["domain"])):
-        is_target = domain == study.target
-        steps, share, losses = _measured(law, study, domain, is_target)
-        if losses.size <= len(law.lowest):
-            raise BaselineError(
-                f"The {law.name} law has {len(law.lowest)} parameters, and the study {losses.size} losses "
-                f"of CPT runs on {domain}: measure more runs, or leave the baseline out."
-            )
+        steps, share, losses = _measured(law, study, domain)
         here = np.flatnonzero(points["domain"] == domain)
         rows = points.iloc[here]
-        asked = [plan.run(str(name)) for name in rows["run"]]
-        if any(run.replay is None for run in asked):
-            raise BaselineError(f"The {law.name} law is about CPT runs: leave PT runs out.")
         wanted = (
             rows["step"].to_numpy(np.float64) / typical,
-            np.array([_share(float(run.replay or 0.0), is_target=is_target) for run in asked]),
+            np.array([_share(plan, plan.run(str(name)), domain) for name in rows["run"]]),
         )
         best = _fit(law, steps / typical, share, losses, _starts(law, losses, generator))
         fitted = law.losses(best, steps / typical, share)
@@ -159,13 +152,39 @@ def predict(
     return draws
 
 
-def _share(replay: float, *, is_target: bool) -> float:
-    return 1.0 - replay if is_target else replay
+def check_asked(law: FinalLossLaw, study: Study, plan: Study, points: "pd.DataFrame") -> None:
+    """Check that a law can be fitted to a study and asked for points, as `predict` needs it.
+
+    Parameters
+    ----------
+    law, study, plan, points
+        As for `predict`.
+
+    Raises
+    ------
+    BaselineError
+        As `predict` does.
+    """
+    for domain in sorted(set(points["domain"])):
+        count = _measured(law, study, domain)[2].size
+        if count <= len(law.lowest):
+            raise BaselineError(
+                f"The {law.name} law has {len(law.lowest)} parameters, and the study {count} losses "
+                f"of CPT runs on {domain}: measure more runs, or leave the baseline out."
+            )
+    if any(plan.run(str(name)).phase == "pt" for name in set(points["run"])):
+        raise BaselineError(f"The {law.name} law is about CPT runs: leave PT runs out.")
 
 
-def _measured(
-    law: FinalLossLaw, study: Study, domain: str, is_target: bool
-) -> tuple[Floats, Floats, Floats]:
+def _share(study: Study, run: Run, domain: str) -> float:
+    """Return the share of a validation set's own data; of one that none train on that of replay."""
+    replay = float(run.replay or 0.0)
+    if domain not in study.targets:
+        return replay
+    return (1.0 - replay) * study.mixture(run).get(domain, 0.0)
+
+
+def _measured(law: FinalLossLaw, study: Study, domain: str) -> tuple[Floats, Floats, Floats]:
     """Return steps, shares and losses of the points that a law is fitted to."""
     parts = []
     for run in study.continual_runs:
@@ -177,7 +196,7 @@ def _measured(
         elif kept.sum() > POINTS:
             chosen = np.linspace(0, kept.sum() - 1, POINTS).round().astype(np.int64)
             kept = np.isin(steps, steps[kept][chosen])
-        share = np.full(int(kept.sum()), _share(float(run.replay or 0.0), is_target=is_target))
+        share = np.full(int(kept.sum()), _share(study, run, domain))
         parts.append((steps[kept].astype(np.float64), share, losses[kept]))
     columns = zip(*parts, strict=True) if parts else [[np.empty(0)]] * 3
     every, shares, measured = (np.concatenate(column).astype(np.float64) for column in columns)

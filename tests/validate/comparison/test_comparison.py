@@ -22,7 +22,11 @@ from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.comparison.comparison import Comparison, compare
 from bayes_cpt.validate.comparison.law_scores import CRPS, LOG_SCORE, STACK, ComparisonError
+from bayes_cpt.validate.final_losses.final_losses import LAWS, predict
+from bayes_cpt.validate.folds import leave_run_out
+from bayes_cpt.validate.parallel import task_seed
 from bayes_cpt.validate.records import RecordsError
+from bayes_cpt.validate.scores import crps
 
 OURS, PRINTED = "cpt-replay", "cpt-replay-printed"
 RUNS = ["r00_cos", "r25_cos", "r50_cos", "r75_wsd"]
@@ -125,14 +129,40 @@ def test_where_each_law_is_right_about_some_runs_the_stack_is_better_than_either
 
 
 def test_what_is_done_is_not_done_again(fits: list[str], tmp_path: Path) -> None:
-    first = compared(lab(), folder=tmp_path)
+    first = compared(lab(), folder=tmp_path, baselines=("data-mixing",))
     assert len(fits) == 2 + 2 * len(RUNS)
     again = compared(lab(), folder=tmp_path)
     assert len(fits) == 2 + 2 * len(RUNS)
     pd.testing.assert_frame_equal(first.table(), again.table())
+    assert again.last_losses is None
+    check_last_losses(first)
     assert load(tmp_path / f"{PRINTED}.nc").study.digest() == lab().digest()
     with pytest.raises(RecordsError, match="results of another run"):
         compared(lab(), folder=tmp_path, seed=9)
+
+
+def check_last_losses(result: Comparison) -> None:
+    """Check the scores at the ends of runs: of a law by its points, of a baseline by a fit of it here."""
+    assert result.last_losses is not None
+    assert result.scores is not None
+    table = result.last_losses.table().set_index("method")
+    assert list(table.index) == [*MODELS, STACK, "data-mixing"]
+    assert (table["runs"] == len(RUNS)).all()
+    of_law = result.scores.points.query(f"method == '{OURS}' and share == 1.0")
+    assert table.loc[OURS, "crps"] == pytest.approx(of_law["crps"].mean())
+    fold = leave_run_out(lab(), read_spec(OURS), RUNS[:1])[0]
+    ends = fold.measured[fold.measured["step"] == fold.measured["step"].max()]
+    seed, asked = task_seed(0, fold.label), fold.question
+    draws = predict(LAWS["data-mixing"], asked.study, asked.plan, ends, seed=seed)
+    own = result.last_losses.points.query(f"method == 'data-mixing' and run == '{RUNS[0]}'")
+    # Through a hundred quantiles of the same draws.
+    np.testing.assert_allclose(own["crps"], crps(draws, ends["loss"]), rtol=0.02)
+    words = [
+        part for part in result.sentences() if "of laws of final losses, data-mixing's" in part
+    ]
+    assert len(words) == 1
+    # It is no part of the stack.
+    assert set(result.weights or ()) == set(MODELS)
 
 
 def test_a_quick_comparison_fits_each_law_once(fits: list[str]) -> None:
@@ -146,6 +176,23 @@ def test_a_quick_comparison_fits_each_law_once(fits: list[str]) -> None:
     )
     with pytest.raises(ValueError, match="no run was left out"):
         result.table()
+
+
+@pytest.mark.parametrize(
+    ("models", "names", "words"),
+    [
+        (MODELS, ["d_cpt"], "did you mean 'd-cpt'"),
+        (MODELS, ["d-cpt", "d-cpt"], "comes twice"),
+        (MODELS, ["data-mixing"], "without r00_cos: .* 3 parameters, and the study 2 losses"),
+        (["pretrain", "pretrain-sizes"], ["d-cpt"], "these models about PT runs"),
+    ],
+)
+def test_baselines_that_cannot_answer_are_refused(
+    models: list[str], names: list[str], words: str
+) -> None:
+    few = lab().subset([*(run.name for run in lab().pretraining_runs), *RUNS[:3]])
+    with pytest.raises(SpecError, match=words):
+        compare(few, models, tails=(), baselines=names, jobs=1)
 
 
 def spoiled(problems: Callable[[Study, ModelSpec], list[str]]) -> Callable[..., Posterior]:

@@ -1,0 +1,121 @@
+"""A simulated study of two targets through validate, compare and watch; fits know the truth."""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import Call
+from synthetic import CHAINS, as_posterior
+from target_family import RUNS, several, simulated
+
+from bayes_cpt.forecast.error_correlation import error_correlation
+from bayes_cpt.forecast.plans import planned_curves
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.priors.draws import draw_priors
+from bayes_cpt.model.setup import build_setup
+from bayes_cpt.model.simulate import simulate
+from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.study.study import Study
+from bayes_cpt.study.writer import write_study
+from bayes_cpt.watch import predictive
+from bayes_cpt.watch.curve_sizes import Sizes
+
+TARGETS = ("code", "law")
+DOMAINS = ("web", *TARGETS)
+LEFT_OUT = ["code_0.3", "law_0.3", "mixed"]
+MODELS = ["cpt-replay", "cpt-replay-printed"]
+ALONE = ("--runs", ",".join(LEFT_OUT), "--tails", "none", "--jobs", 1)
+
+
+@cache
+def truth(model: str) -> dict[str, np.ndarray]:
+    """Return one parameter vector of a law: the medians of its prior."""
+    frame = build_setup(read_spec(model), several(TARGETS, RUNS)).frame
+    drawn = draw_priors(frame, 200, seed=2)
+    return {name: np.median(values, axis=0)[None] for name, values in drawn.items()}
+
+
+def knowing(study: Study, spec: ModelSpec, seed: int = 0, **_: Any) -> Posterior:
+    """Fit by knowing the truth."""
+    frame = build_setup(spec, study).frame
+    values = {
+        name: np.broadcast_to(value, (CHAINS, 10, *value.shape[1:])).copy()
+        for name, value in truth(spec.name).items()
+    }
+    return as_posterior(frame, study, values)
+
+
+@cache
+def study() -> Study:
+    """Return nine runs of two targets, one of them a mixture, with losses from the law."""
+    return simulated(several(TARGETS, RUNS), truth(MODELS[0]), MODELS[0], seed=3)
+
+
+@pytest.fixture(autouse=True)
+def _fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bayes_cpt.inference.fitting.fit", knowing)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return the study's folder."""
+    write_study(study(), tmp_path / "study")
+    return tmp_path / "study"
+
+
+def test_forecasts_are_scored_on_every_set(call: Call, folder: Path) -> None:
+    answer = call("validate", "forecast", folder, *ALONE, "--json")
+    assert answer.code == 0
+    assert "The paper's method is for one target" in answer.err
+    scores = pd.DataFrame(answer.json()["scores"])
+    pooled = scores[scores["run"] == "all points"].set_index("domain")
+    assert set(pooled.index) == {*DOMAINS, "all sets"}
+    assert pooled.loc["all sets", "coverage_90"] > 0.7
+
+
+@pytest.mark.slow
+def test_laws_are_compared_beside_those_of_final_losses(call: Call, folder: Path) -> None:
+    words = ("compare", folder, "--models", ",".join(MODELS), *ALONE)
+    answer = call(*words, "--baselines", "data-mixing", "--json")
+    assert answer.code == 0, answer.err
+    told = answer.json()
+    assert [row["method"] for row in told["last_losses"]] == [*MODELS, "stack", "data-mixing"]
+    assert all(row["runs"] == len(LEFT_OUT) for row in told["last_losses"])
+    assert told["trustworthy"]
+
+
+def test_a_run_on_a_mixture_is_watched_on_every_set(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its losses are drawn as the watch takes them to be: those of all sets err alike."""
+    monkeypatch.setattr(predictive, "CURVES", 500)
+    monkeypatch.setattr(predictive, "USUAL_CURVES", 300)
+    monkeypatch.setattr(Sizes, "of", lambda posterior, *, continual: Sizes.same())
+    fit, log = tmp_path / "fit.nc", tmp_path / "log.csv"
+    posterior = knowing(study(), read_spec(MODELS[0]))
+    posterior.save(fit)
+    steps = [step for step in study().curve("mixed", "web")[0].tolist() if step > 0]
+    at = pd.DataFrame(
+        [("mixed", domain, step) for domain in DOMAINS for step in steps],
+        columns=["run", "domain", "step"],
+    )
+    plan = study().subset(["mixed"]).without_losses()
+    frame, (_, curves) = posterior.frame, planned_curves(posterior, plan, at=at)
+    alike, generator = error_correlation(posterior), np.random.default_rng(1)
+    losses = simulate(frame, posterior.parameters(1), curves, None, generator, alike).loss[0]
+    whole = pd.DataFrame(losses.reshape(len(DOMAINS), -1).T, index=steps, columns=DOMAINS)
+    shown = whole[whole.index <= 600]
+    shown.add_prefix("eval/").add_suffix("_loss").to_csv(log, index_label="step")
+    answer = call("watch", fit, log, "--run", "mixed", "--once", "--json")
+    assert answer.code == 0
+    told = json.loads(answer.out)
+    assert tuple(told["forecast"]) == DOMAINS
+    assert told["step"] == shown.index[-1]
+    for name, own in told["forecast"].items():
+        # Twice the 90 % interval.
+        width = own["upper"] - own["lower"]
+        assert own["lower"] - width / 2 < whole.loc[1000, name] < own["upper"] + width / 2
