@@ -62,8 +62,7 @@ def check(
     alike = undivided(found, continual=bool(found.continual_runs))
     kinds = {f"{kind}s": table[table["kind"] == kind] for kind in ("parameter", "effect")}
     if not quiet and not json:
-        for index, line in enumerate(lines):
-            output.text(line, "bold" if index == 0 else "")
+        output.verdict(lines)
         output.text()
         _show(output, content)
         for line in alike:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayes_cpt.cli.console import Output
-from bayes_cpt.cli.frame import OutputFile, about_fit, finish, show_verdict
+from bayes_cpt.cli.frame import OutputFile, about_fit, finish, warn
 from bayes_cpt.cli.options import FitFile, Interval, Json, Objective, Quiet, Seed, SpaceFile
 from bayes_cpt.cli.targets import Results, check_new_folder, check_target
 
@@ -116,10 +116,8 @@ def report(
         with file.partial() as partial:
             partial.write_text(page, encoding="utf-8")
     files = _write(written, found, paper) if paper is not None else {}
-    if not posterior.trustworthy:
-        show_verdict(written, posterior)
-    for index, line in enumerate(found.verdict):
-        written.text(line, "bold" if index == 0 else "")
+    warn(written, posterior)
+    written.verdict(found.verdict)
     if paper is not None:
         written.words(found.sentences)
     if file is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayes_cpt.cli.console import Output, columns
-from bayes_cpt.cli.frame import show_verdict
+from bayes_cpt.cli.frame import warn
 from bayes_cpt.cli.log_options import reads_logs
 from bayes_cpt.cli.options import FitFile, Interval, Objective, Quiet
 from bayes_cpt.cli.targets import check_folder, check_target, writing
@@ -129,7 +129,7 @@ def watch(
         looks = _Looks(watcher, follower, kept, aim, renew)
         looks.take_up()
         if not once:
-            show_verdict(written, posterior)
+            warn(written, posterior)
         status = looks.look()
         if once and follower.trouble and not watcher.points:
             _refuse(follower)
