@@ -12,7 +12,6 @@ from bayes_cpt.cli.frame import OutputFile, about_fit, finish, show_fit_verdict
 from bayes_cpt.cli.leaning import show_sensitivity
 from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet, Verbose
 from bayes_cpt.cli.targets import check_target
-from bayes_cpt.report.fit_words import fit_verdict
 from bayes_cpt.report.paper.tables import SUFFIXES, WRITERS
 from bayes_cpt.report.summary_words import COMPARISONS, open_effects
 
@@ -92,6 +91,7 @@ def summary(
     from bayes_cpt.forecast.quality import fit_quality
     from bayes_cpt.identify.determination import determination
     from bayes_cpt.inference.posterior import load
+    from bayes_cpt.report.fit_words import fit_verdict
 
     written = Output(quiet, json)
     if output is not None:
