@@ -115,11 +115,13 @@ def report(
     if file is not None and page is not None:
         with file.partial() as partial:
             partial.write_text(page, encoding="utf-8")
-    files = _write(written, found, paper) if paper is not None else {}
+    results = _write(found, paper) if paper is not None else None
     warn(written, posterior)
     written.verdict(found.verdict)
-    if paper is not None:
+    files: dict[str, str] = {}
+    if results is not None:
         written.words(found.sentences)
+        files = results.shown(written)
     if file is not None:
         file.say(written)
     content = {
@@ -133,8 +135,8 @@ def report(
     return finish(written, posterior, about_fit(fit, posterior) | content)
 
 
-def _write(written: Output, found: "Report", folder: Path) -> dict[str, str]:
-    """Write the pieces of a paper, and return what was written."""
+def _write(found: "Report", folder: Path) -> Results:
+    """Write the pieces of a paper."""
     from bayes_cpt.report.paper.bundle import figures, texts
 
     results = Results(folder)
@@ -142,4 +144,4 @@ def _write(written: Output, found: "Report", folder: Path) -> dict[str, str]:
         results.text(name, text, name)
     for name, figure in figures(found).items():
         results.figure(name, figure, f"{name}.pdf")
-    return results.shown(written)
+    return results
