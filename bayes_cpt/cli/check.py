@@ -6,7 +6,7 @@ import typer
 
 from bayes_cpt.cli.console import TAKEN, Output, columns, number
 from bayes_cpt.cli.determined import show_effects, show_undetermined
-from bayes_cpt.cli.options import Json, Quiet, StudyFolder
+from bayes_cpt.cli.options import Json, Quiet, StudyFolder, Verbose
 from bayes_cpt.report.summary_words import summarise
 
 if TYPE_CHECKING:
@@ -28,14 +28,16 @@ def check(
             show_default=False,
         ),
     ] = None,
+    verbose: Verbose = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
     r"""Say what is in a study, every problem with its place and fix, and what its runs can tell.
 
-    Prints the bases, the runs, the ranges they cover, what no two of them differ in, what looks
-    suspicious, which parameters of the law these runs can and cannot identify, how well they will tell
-    what moves a typical run, and what run would tell more. Nothing is fitted; it takes seconds.
+    Prints what these runs will determine of what moves a run, what they leave open and which run would
+    tell most of it; then the bases, the runs, the ranges they cover, what no two of them differ in and
+    what looks suspicious. With --verbose also how well each parameter of the law and each effect will be
+    known, and what run would tell more of each. Nothing is fitted; it takes seconds.
 
     \b
     Example:
@@ -62,16 +64,18 @@ def check(
     alike = undivided(found, continual=bool(found.continual_runs))
     kinds = {f"{kind}s": table[table["kind"] == kind] for kind in ("parameter", "effect")}
     if not quiet and not json:
-        for index, line in enumerate(lines):
-            output.text(line, "bold" if index == 0 else "")
+        output.verdict(lines)
         output.text()
         _show(output, content)
         for line in alike:
             output.text(line, "yellow")
-        _show_parameters(output, content["domains"], chosen, kinds["parameters"])
-        heading = "How well they will tell what moves a typical run: expected sd, nats/token"
-        show_effects(output, found, kinds["effects"], heading, after=False)
-        show_undetermined(output, table, ("parameter", "effect"))
+        if verbose:
+            _show_parameters(output, content["domains"], chosen, kinds["parameters"])
+            heading = "How well they will tell what moves a typical run: expected sd, nats/token"
+            show_effects(output, found, kinds["effects"], heading, after=False)
+            show_undetermined(output, table, ("parameter", "effect"))
+        else:
+            output.text("\nWhat they can tell of each parameter and effect: --verbose.", "dim")
     told = {name: rows.drop(columns="kind").to_dict("records") for name, rows in kinds.items()}
     output.result(
         {

@@ -168,8 +168,7 @@ def _first(written: Output, loo: "CurveLoo | str") -> None:
 
 
 def _show(written: Output, result: "Comparison") -> None:
-    for index, line in enumerate(result.verdict()):
-        written.text(line, "bold" if index == 0 else "")
+    written.verdict(result.verdict())
     if result.scores is not None:
         table = result.table()
         for seen, rows in table.groupby("seen", sort=False):

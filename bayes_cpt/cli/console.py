@@ -60,6 +60,11 @@ class Output:
         if not self.quiet and not self.machine:
             self.out.paragraph(text, style)
 
+    def verdict(self, lines: Sequence[str]) -> None:
+        """Print what a result comes to: what to do stands out."""
+        for index, line in enumerate(lines):
+            self.text(line, "bold" if index == 0 else "")
+
     def heading(self, text: str) -> None:
         """Print the title of what follows."""
         self.text()

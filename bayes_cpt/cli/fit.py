@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayes_cpt.cli.console import Output, columns, number
-from bayes_cpt.cli.frame import OutputFile, about_fit, finish, show_verdict
+from bayes_cpt.cli.frame import OutputFile, about_fit, finish, show_fit_verdict
 from bayes_cpt.cli.interruption import explained
-from bayes_cpt.cli.options import Json, Quiet, Seed, StudyFolder
+from bayes_cpt.cli.options import Json, Quiet, Seed, StudyFolder, Verbose
 from bayes_cpt.cli.targets import check_target, writing
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def fit(
             show_default=False,
         ),
     ] = None,
+    verbose: Verbose = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
@@ -95,7 +96,9 @@ def fit(
         check_installed(mlflow=mlflow is not None, wandb=wandb is not None)
     with written.cautions():
         found = read_study(study)
-    posterior, content = fit_and_save(written, found, model, seed, output, draws, cores)
+    posterior, content = fit_and_save(
+        written, found, model, seed, output, draws, cores, verbose=verbose
+    )
     content |= _tracked(written, posterior, mlflow, wandb)
     return finish(written, posterior, content)
 
@@ -126,10 +129,13 @@ def fit_and_save(
     target: Path,
     draws: int | None = None,
     cores: int | None = None,
+    *,
+    verbose: bool = False,
 ) -> tuple["Posterior", dict[str, Any]]:
     """Fit, save and show; return the posterior and what machines are told of it."""
     from bayes_cpt.model.setup import build_setup
     from bayes_cpt.model.spec import read_spec
+    from bayes_cpt.report.fit_words import fit_verdict
     from bayes_cpt.study.evidence import check_evidence
 
     spec = read_spec(model)
@@ -138,6 +144,8 @@ def fit_and_save(
         # What the study lacks is said before the sampler is imported.
         build_setup(spec, study)
         check_evidence(study, continual=spec.law.continual)
+        from bayes_cpt.forecast.quality import fit_quality
+        from bayes_cpt.identify.determination import determination
         from bayes_cpt.inference.fitting import fit as fit_study
 
         with written.progress() as tell, explained(tell) as clock:
@@ -146,14 +154,22 @@ def fit_and_save(
     file = OutputFile(target)
     with writing(target):
         posterior.save(target)
-    content = _content(posterior, target, seconds)
-    _show(written, posterior, content)
+    quality, determined = fit_quality(posterior), determination(posterior)
+    content = _content(posterior, quality, target, seconds)
+    lines = fit_verdict(posterior, quality, determined)
+    show_fit_verdict(written, posterior, lines, verbose=verbose)
+    _show(written, posterior, content, verbose=verbose)
     file.say(written)
-    return posterior, content
+    written.text(
+        f"Next: bayes-cpt summary {target} says what moves a run, bayes-cpt decide {target} what to train.",
+        "dim",
+    )
+    return posterior, content | {"verdict": lines}
 
 
-def _content(posterior: "Posterior", target: Path, seconds: float) -> dict[str, Any]:
-    from bayes_cpt.forecast.quality import fit_quality
+def _content(
+    posterior: "Posterior", quality: "pd.DataFrame", target: Path, seconds: float
+) -> dict[str, Any]:
     from bayes_cpt.report.paper.convergence import Convergence
 
     table, reached = posterior.summary(), Convergence.of(posterior)
@@ -169,30 +185,34 @@ def _content(posterior: "Posterior", target: Path, seconds: float) -> dict[str, 
         "min_ess_tail": reached.smallest_tail,
         "max_r_hat": reached.largest_rhat,
         "divergences": reached.divergences,
-        "quality": fit_quality(posterior).to_dict("records"),
+        "quality": quality.to_dict("records"),
         "prior_bound": weak[["quantity", "domain", "contraction"]].to_dict("records"),
     }
 
 
-def _show(written: Output, posterior: "Posterior", content: dict[str, Any]) -> None:
-    written.text(f"Study {content['study']}, model {content['model']}", "bold")
-    show_verdict(written, posterior)
-    again = content["attempts"]
-    written.text(
-        f"{content['chains']} chains of {content['draws']} draws, "
-        f"{again} attempt{'s' * (again > 1)}, {content['seconds']:.0f} s. "
-        f"Lowest ESS {content['min_ess_bulk']:.0f} (bulk) and {content['min_ess_tail']:.0f} (tail), "
-        f"largest R-hat {content['max_r_hat']:.3f}, {content['divergences']} divergences."
-    )
-    written.heading("How the expected curves lie on the runs")
-    table = columns("validation set", "phase", "points", "R²", "mean error", numbers=3)
+def _show(
+    written: Output, posterior: "Posterior", content: dict[str, Any], *, verbose: bool
+) -> None:
+    written.heading("How close the fitted curves are to the measured losses")
+    table = columns("validation set", "phase", "points", "R²", "mean miss,\nnats/token", numbers=3)
     for row in content["quality"]:
         error = number(row["mean_absolute_error"], 2)
-        table.add_row(row["domain"], row["phase"], str(row["points"]), f"{row['r2']:.4f}", error)
+        phase = str(row["phase"]).upper()
+        table.add_row(row["domain"], phase, str(row["points"]), f"{row['r2']:.3f}", error)
     written.table(table)
-    if content["prior_bound"]:
-        written.heading("Resting on the prior (contraction below 0.5): the runs say little about")
+    if verbose and content["prior_bound"]:
+        written.heading("What the runs say little about: the prior decides (contraction below 0.5)")
         written.table(_prior_bound(posterior, content["prior_bound"]))
+    attempts, weak = content["attempts"], len(content["prior_bound"])
+    named = f" {weak} parameters rest on their priors: --verbose names them." if weak else ""
+    written.text(
+        f"\n{content['chains']} chains of {content['draws']} draws, "
+        f"{attempts} attempt{'s' * (attempts > 1)}, {content['seconds']:.0f} s. "
+        f"Lowest ESS {content['min_ess_bulk']:.0f} (bulk) and {content['min_ess_tail']:.0f} (tail), "
+        f"largest R-hat {content['max_r_hat']:.3f}, {content['divergences']} divergences."
+        f"{'' if verbose else named}",
+        "dim",
+    )
 
 
 def _prior_bound(posterior: "Posterior", rows: list[dict[str, Any]]) -> Any:

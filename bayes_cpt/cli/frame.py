@@ -1,7 +1,7 @@
 """What verbs share: whether a fit can be trusted, files written, what machines are told, the exit code.
 
 A verb on a fit loads it, computes inside `Output.cautions`, writes its `OutputFile`, warns with
-`show_verdict`, shows its tables and ends with `finish`. Files come before tables: whoever reads these may
+`warn`, shows its tables and ends with `finish`. Files come before tables: whoever reads these may
 stop early. A verb whose result says what to do hands it to an `Answer`: the verdict first, then its main
 table, then detail for who asks for it.
 """
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from bayes_cpt.cli.targets import Results
     from bayes_cpt.inference.posterior import Posterior
 
-# Shortcomings of a posterior that are named one by one.
-NAMED = 6
-# Fewer runs than this leave a law with ridges that no sampler likes.
-FEW_RUNS = 3
+# Checks of a law that alarm, that are named one by one.
+ALARMS = 6
 # In a table, in place of a difference that cannot be told.
 SAME = "="
 
@@ -47,59 +45,45 @@ def about_fit(fit: Path, posterior: "Posterior") -> dict[str, Any]:
     }
 
 
-def show_verdict(written: "Output", posterior: "Posterior", more: str = "") -> None:
-    """Say whether the posterior can be trusted; where it cannot, also if nothing else is printed.
+def warn(written: "Output", posterior: "Posterior") -> None:
+    """Say where a fit cannot be trusted and what would change that, also if nothing else is printed.
 
     Parameters
     ----------
     written : Output
     posterior : Posterior
-    more : str
-        A sentence that follows where it can.
+        Of one that can be trusted nothing is said.
     """
-    if not posterior.problems:
-        _show_law_checks(written, posterior, f"The posterior meets its diagnostics. {more}".strip())
-        return
-    shown, left = posterior.problems[:NAMED], len(posterior.problems) - NAMED
-    rest = f"; and {left} more" if left > 0 else ""
-    written.error(
-        "Not trustworthy: the posterior falls short of its diagnostics, also after all attempts. "
-        f"{'; '.join(shown)}{rest}. {_what_is_lacking(posterior)}"
-    )
-    _show_law_checks(written, posterior)
+    from bayes_cpt.report.fit_words import warning
+
+    for line in warning(posterior):
+        written.error(line)
 
 
-def _show_law_checks(written: "Output", posterior: "Posterior", otherwise: str = "") -> None:
-    """Say, before all else, where the law does not fit its runs; what to say where it does."""
+def show_fit_verdict(
+    written: "Output", posterior: "Posterior", lines: Sequence[str], *, verbose: bool
+) -> None:
+    """Print whether to use a fit; where its law does not fit, also where it misses its runs.
+
+    Parameters
+    ----------
+    written : Output
+    posterior : Posterior
+    lines : sequence of str
+        Of `bayes_cpt.report.fit_words.fit_verdict`.
+    verbose : bool
+        Whether all alarms are listed, and not the first few alone.
+    """
     from bayes_cpt.report.law_words import law_words
 
-    words = law_words(posterior)
-    if posterior.law_fits:
-        if otherwise:
-            written.text(" ".join([otherwise, *words.verdict]), "green")
+    if posterior.trustworthy:
+        written.verdict(lines)
         return
-    for line in words.verdict:
-        written.error(line)
-    for alarm in words.paragraphs[:NAMED]:
-        written.text(f"- {alarm}", "yellow")
-
-
-def _what_is_lacking(posterior: "Posterior") -> str:
-    """Return in words what a study lacks whose fit cannot be trusted, and what helps."""
-    study, law = posterior.study, posterior.frame.spec.law
-    runs = study.continual_runs if law.continual else study.pretraining_runs
-    phase = "CPT" if law.continual else "PT"
-    if len(runs) < FEW_RUNS:
-        counted = f"{len(runs)} {phase} run{'s' if len(runs) > 1 else ''}"
-        differ = "replay ratio and peak learning rate" if law.uses_replay else "peak learning rate"
-        return (
-            f"The study has {counted}, too few for the model {posterior.frame.spec.name}: add runs that "
-            f"differ in {differ} (bayes-cpt check names the one that tells most)."
-        )
-    return (
-        "Look at bayes-cpt check: it names what the runs cannot tell, and the run that would. A simpler "
-        "--model asks for less."
-    )
+    warn(written, posterior)
+    if alarms := law_words(posterior).paragraphs:
+        written.heading("Where the law misses its runs")
+        for alarm in alarms if verbose else alarms[:ALARMS]:
+            written.text(f" {alarm}")
 
 
 def finish(written: "Output", posterior: "Posterior", content: Mapping[str, Any]) -> int:
@@ -181,10 +165,8 @@ class Answer:
             To the main tables.
         """
         written = self.written
-        if not self.posterior.trustworthy:
-            show_verdict(written, self.posterior)
-        for index, line in enumerate(self.result.verdict(self.interval)):
-            written.text(line, "bold" if index == 0 else "")
+        warn(written, self.posterior)
+        written.verdict(self.result.verdict(self.interval))
         for heading, table in main:
             written.heading(heading)
             written.table(table)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayes_cpt.cli.console import Output, columns
+from bayes_cpt.cli.console import Output, columns, number
 from bayes_cpt.cli.frame import Answer, Section, footnote, marked, share
 from bayes_cpt.cli.options import (
     FitFile,
@@ -166,14 +166,12 @@ def _worth(table: "pd.DataFrame", values: "RunValues") -> Section:
     shown = columns(*headers, numbers=4)
     for row in table.to_dict("records"):
         digits = decimals(1000.0 * row["error"])
-        value, error, hurdle = (
-            f"{1000.0 * row[name]:.{digits}f}" for name in ("value", "error", "hurdle")
-        )
+        value, error = (f"{1000.0 * row[name]:.{digits}f}" for name in ("value", "error"))
         shown.add_row(
             marked(row["run"], row["outside"]),
             f"{row['cost']:g}",
             f"{value} ± {error}",
-            hurdle,
+            number(1000.0 * row["hurdle"], 2),
             share(row["changes"]),
             style="yellow" if row["outside"] else "",
         )

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from bayes_cpt.cli.console import Output
-from bayes_cpt.cli.frame import OutputFile, about_fit, finish, show_verdict
+from bayes_cpt.cli.frame import OutputFile, about_fit, finish, warn
 from bayes_cpt.cli.options import FitFile, Interval, Json, Objective, Quiet, Seed
 from bayes_cpt.cli.targets import check_target
 
@@ -57,6 +57,7 @@ def planner(
     from bayes_cpt.decisions.objective import read_objective
     from bayes_cpt.inference.posterior import load
     from bayes_cpt.planner.page import Planner
+    from bayes_cpt.report.fit_words import checks_passed
 
     written = Output(quiet, json)
     check_target(output, (".html",), inputs=(fit,))
@@ -76,12 +77,15 @@ def planner(
     file = OutputFile(output)
     with file.partial() as partial:
         partial.write_text(html, encoding="utf-8")
-    show_verdict(written, posterior)
+    warn(written, posterior)
     lengths = page.data["lengths"]
-    written.text(
-        f"Planner of {posterior.study.name}: runs of {lengths[0]} to {lengths[-1]} steps", "bold"
-    )
-    written.text("Open it in a browser; it needs no network.")
+    lines = [
+        f"Open {output} in a browser: it moves plans of {lengths[0]} to {lengths[-1]} steps and needs no "
+        "network."
+    ]
+    if posterior.trustworthy:
+        lines += [f"How sure: {checks_passed(posterior)}."]
+    written.verdict(lines)
     file.say(written)
     about = about_fit(fit, posterior)
     content = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayes_cpt.cli.console import TAKEN, Output, columns, number
-from bayes_cpt.cli.frame import OutputFile, about_fit, finish, show_verdict
+from bayes_cpt.cli.frame import OutputFile, about_fit, finish, warn
 from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet, ScoresFile, Seed
 from bayes_cpt.cli.targets import check_target
 
@@ -171,11 +171,9 @@ def write_and_show(
     outside = {run: note for run, note in zip(final["run"], final["outside"], strict=True) if note}
     from bayes_cpt.report.forecast_words import verdict
 
-    if not posterior.trustworthy:
-        show_verdict(written, posterior)
+    warn(written, posterior)
     lines = verdict(bands)
-    for index, line in enumerate(lines):
-        written.text(line, "bold" if index == 0 else "")
+    written.verdict(lines)
     name = posterior.frame.spec.name
     written.text()
     written.text(f"Forecast by {name}, fitted to {posterior.study.name}.")

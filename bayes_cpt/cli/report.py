@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayes_cpt.cli.console import Output
-from bayes_cpt.cli.frame import OutputFile, about_fit, finish, show_verdict
+from bayes_cpt.cli.frame import OutputFile, about_fit, finish, warn
 from bayes_cpt.cli.options import FitFile, Interval, Json, Objective, Quiet, Seed, SpaceFile
 from bayes_cpt.cli.targets import Results, check_new_folder, check_target
 
@@ -115,13 +115,13 @@ def report(
     if file is not None and page is not None:
         with file.partial() as partial:
             partial.write_text(page, encoding="utf-8")
-    files = _write(written, found, paper) if paper is not None else {}
-    if not posterior.trustworthy:
-        show_verdict(written, posterior)
-    for index, line in enumerate(found.verdict):
-        written.text(line, "bold" if index == 0 else "")
-    if paper is not None:
+    results = _write(found, paper) if paper is not None else None
+    warn(written, posterior)
+    written.verdict(found.verdict)
+    files: dict[str, str] = {}
+    if results is not None:
         written.words(found.sentences)
+        files = results.shown(written)
     if file is not None:
         file.say(written)
     content = {
@@ -135,8 +135,8 @@ def report(
     return finish(written, posterior, about_fit(fit, posterior) | content)
 
 
-def _write(written: Output, found: "Report", folder: Path) -> dict[str, str]:
-    """Write the pieces of a paper, and return what was written."""
+def _write(found: "Report", folder: Path) -> Results:
+    """Write the pieces of a paper."""
     from bayes_cpt.report.paper.bundle import figures, texts
 
     results = Results(folder)
@@ -144,4 +144,4 @@ def _write(written: Output, found: "Report", folder: Path) -> dict[str, str]:
         results.text(name, text, name)
     for name, figure in figures(found).items():
         results.figure(name, figure, f"{name}.pdf")
-    return results.shown(written)
+    return results

@@ -8,12 +8,12 @@ import typer
 from bayes_cpt.cli.console import Output, columns, number
 from bayes_cpt.cli.determined import show_effects, show_undetermined
 from bayes_cpt.cli.fit import weakly_determined
-from bayes_cpt.cli.frame import OutputFile, about_fit, finish, show_verdict
+from bayes_cpt.cli.frame import OutputFile, about_fit, finish, show_fit_verdict
 from bayes_cpt.cli.leaning import show_sensitivity
 from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet, Verbose
 from bayes_cpt.cli.targets import check_target
 from bayes_cpt.report.paper.tables import SUFFIXES, WRITERS
-from bayes_cpt.report.summary_words import COMPARISONS, open_effects, summarise, trust
+from bayes_cpt.report.summary_words import COMPARISONS, open_effects
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,7 +91,7 @@ def summary(
     from bayes_cpt.forecast.quality import fit_quality
     from bayes_cpt.identify.determination import determination
     from bayes_cpt.inference.posterior import load
-    from bayes_cpt.report.law_words import power_words, resting
+    from bayes_cpt.report.fit_words import fit_verdict
 
     written = Output(quiet, json)
     if output is not None:
@@ -109,23 +109,15 @@ def summary(
         with file.partial() as partial:
             partial.write_text(text, encoding="utf-8")
     determined, quality = determination(posterior, interval), fit_quality(posterior)
-    continual = posterior.frame.spec.law.continual
-    rests = resting(posterior.study, continual=continual)
-    if rests:
-        rests = f"{rests} {power_words(posterior, interval)}".rstrip()
-    lines = [*summarise(determined), *filter(None, (rests,))]
+    lines = fit_verdict(posterior, quality, determined)
     shown = chosen or (list(KINDS) if verbose else [])
-    if shown:
-        name = posterior.frame.spec.name
-        written.text(f"Study {posterior.study.name}, model {name}", "bold")
-    show_verdict(written, posterior, trust(quality))
-    for line in lines:
-        written.text(line)
+    show_fit_verdict(written, posterior, lines, verbose=verbose)
     _show_effects(written, posterior, determined, interval, verbose=verbose)
     _show_tables(written, posterior, table, interval, shown)
     if verbose:
         # Coefficients and parameters largely say the same: both only where they are asked for.
         show_undetermined(written, determined, (*(chosen or KINDS[:1]), "effect"))
+        _show_resting(written, posterior, interval)
     if leaning is not None:
         show_sensitivity(written, leaning, tuple(shown or KINDS[:1]))
     if file is not None:
@@ -141,6 +133,15 @@ def summary(
         "sensitivity": None if leaning is None else leaning.to_dict("records"),
     }
     return finish(written, posterior, about_fit(fit, posterior) | content)
+
+
+def _show_resting(written: Output, posterior: "Posterior", interval: float) -> None:
+    """Print what no two runs differ in, and what follows."""
+    from bayes_cpt.report.law_words import power_words, resting
+
+    continual = posterior.frame.spec.law.continual
+    if rests := resting(posterior.study, continual=continual):
+        written.text(f"\n{rests} {power_words(posterior, interval)}".rstrip())
 
 
 def _table_text(

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayes_cpt.cli.console import Output, columns
-from bayes_cpt.cli.frame import show_verdict
-from bayes_cpt.cli.log_options import reads_logs
+from bayes_cpt.cli.frame import warn
+from bayes_cpt.cli.log_options import pairs, reads_logs
 from bayes_cpt.cli.options import FitFile, Interval, Objective, Quiet
 from bayes_cpt.cli.targets import check_folder, check_target, writing
 
@@ -55,6 +55,14 @@ def watch(
         float,
         typer.Option(min=0.001, max=0.5, help="Share of runs on track that may raise an alarm."),
     ] = 0.05,
+    below: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SET=LOSS",
+            help="Say how probably it ends below this loss on this validation set; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     state: Annotated[
         Path | None,
         typer.Option(
@@ -98,7 +106,7 @@ def watch(
 
     \b
     Example:
-    bayes-cpt watch fit.nc --run long --plan plan.toml out/long/trainer_state.json
+    bayes-cpt watch fit.nc --run long --plan plan.toml --below target=2.5 out/long/trainer_state.json
 
     \b
     Exit codes:
@@ -126,10 +134,11 @@ def watch(
         watcher = Watcher(posterior, run, planned, level=level, interval=interval)
         layout = Layout(reading.pop("step", None))
         follower = following(log, kind, layout, start=start, **reading)
-        looks = _Looks(watcher, follower, kept, aim, renew)
+        limits = _limits(below, posterior.frame.domains)
+        looks = _Looks(watcher, follower, kept, aim, renew, limits)
         looks.take_up()
         if not once:
-            show_verdict(written, posterior)
+            warn(written, posterior)
         status = looks.look()
         if once and follower.trouble and not watcher.points:
             _refuse(follower)
@@ -141,6 +150,21 @@ def watch(
                 status = later
                 looks.tell(written, status, json)
     return _code(status, posterior)
+
+
+def _limits(given: list[str] | None, domains: tuple[str, ...]) -> dict[str, float]:
+    """Return the losses to end below, by validation set."""
+    found = {}
+    for domain, text in pairs("--below", given).items():
+        try:
+            found[domain] = float(text)
+        except ValueError:
+            raise typer.BadParameter(f"--below {domain}={text}: {text} is no loss.") from None
+        if domain not in domains:
+            raise typer.BadParameter(
+                f"--below {domain}={text}: name one of {', '.join(domains)}, which the fit forecasts."
+            )
+    return found
 
 
 def _refuse(follower: "Follower") -> None:
@@ -168,6 +192,7 @@ class _Looks:
     kept: Path
     objective: "Aim"
     renew: Path | None
+    limits: dict[str, float]
     renewed_with: int = 0
     notes: list[str] = field(default_factory=list)
 
@@ -218,7 +243,7 @@ class _Looks:
 
     def tell(self, written: Output, status: "Status", machine: bool) -> None:
         """Print a status, and what to do better with the rest of the run."""
-        from bayes_cpt.report.watch_words import advice
+        from bayes_cpt.report.watch_words import advice, below, ends_below
         from bayes_cpt.watch.watcher import status_json
 
         worth = self.watcher.worth(self.objective)
@@ -226,15 +251,22 @@ class _Looks:
         if machine:
             advised = None if worth.advised is None else asdict(worth.advised)
             more = {"rests": [asdict(rest) for rest in worth.rests], "advised": advised}
+            shares = {
+                domain: below(status.forecast[domain], limit, self.watcher.interval)
+                for domain, limit in self.limits.items()
+            }
             line = {**status_json(status), **more, "renewed": self.notes, "trouble": trouble}
+            line |= {"below": shares} if shares else {}
             sys.stdout.write(json_library.dumps(line) + "\n")
             sys.stdout.flush()
             return
         better = advice(worth, status.step, status.steps)
-        _show(written, status, [own for own in (better, *self.notes, trouble) if own])
+        waiting = self.follower.unnamed if not status.step else ""
+        notes = [own for own in (better, *self.notes, trouble, waiting) if own]
+        _show(written, status, ends_below(status, self.limits, self.watcher.interval), notes)
 
 
-def _show(written: Output, status: "Status", notes: list[str]) -> None:
+def _show(written: Output, status: "Status", limits: list[str], notes: list[str]) -> None:
     if written.out.is_terminal and not written.quiet:
         written.out.clear()
     from bayes_cpt.report.numbers import fixed
@@ -243,6 +275,8 @@ def _show(written: Output, status: "Status", notes: list[str]) -> None:
     for index, line in enumerate(status.verdict()):
         style = "bold" if status.on_track else "bold red"
         written.text(line, "" if index else style)
+    for line in limits:
+        written.text(line, "bold")
     table = columns("on", "now", "end", "lower", "upper", "still to gain", "", numbers=0)
     for domain, own in status.forecast.items():
         now = status.losses.get(domain)

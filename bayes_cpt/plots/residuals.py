@@ -86,7 +86,7 @@ def _draw_runs(axes: "Axes", measured: "pd.DataFrame", widths: "pd.DataFrame", i
             axes.plot(steps, side * edge, color=GREY, linestyle="--", linewidth=0.8)
     axes.axhline(0.0, color=INK, linewidth=0.6)
     axes.set_xscale("log")
-    axes.set_xlabel("step")
+    axes.set_xlabel("step (logarithmic axis)")
     dress(axes)
 
 

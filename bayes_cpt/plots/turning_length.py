@@ -69,7 +69,7 @@ def turning_length(result: TurningLength) -> "Figure":
 
 
 def _loss_name(balance: float) -> str:
-    return "general" if balance == 1.0 else f"{balance:g} general"
+    return "general" if balance == 1.0 else f"{balance:g} general + {1.0 - balance:g} target"
 
 
 def _panel(axes: "Axes", result: TurningLength, run: int, horizon: float) -> None:

@@ -54,6 +54,7 @@ def configuration(candidates: "Candidates", row: int) -> str:
     warmup, decay, steps = batch.warmup_steps[row], batch.decay_steps[row], batch.steps[row]
     relative = candidates.column("relative_peak")[row]
     share = f" ({relative:.2g} of the PT peak)" if np.isfinite(relative) else ""
+    share = " (the PT peak)" if np.isclose(relative, 1.0) else share
     if warmup:
         way = "re-warm" if peak > initial else "lower the LR"
         parts = [f"{way} in {warmup} steps from {initial:g} to {peak:g}{share}"]

@@ -19,7 +19,7 @@ RESTING = (PEAK_RATE, BASE, FAMILY)
 
 
 def law_words(posterior: "Posterior") -> Words:
-    """Return whether the law of a fit fits its runs; nothing where the fit was not asked.
+    """Return where the law of a fit does not fit its runs; nothing where it does, or was not asked.
 
     Parameters
     ----------
@@ -37,8 +37,6 @@ def law_words(posterior: "Posterior") -> Words:
         "law_checks.txt",
         {
             "model": posterior.frame.spec.name,
-            "checks": len(checks.checks) if checks else 0,
-            "level": f"{100 * checks.level:g} %" if checks else "",
             "alarms": [alarm_text(alarm) for alarm in alarms],
             "probabilities": [f"{alarm.probability:.1g}" for alarm in alarms],
             "more": len(alarms) - 1,

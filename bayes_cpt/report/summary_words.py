@@ -69,16 +69,34 @@ def summarise(determined: "pd.DataFrame") -> list[str]:
     effects, left = determined[determined["kind"] == "effect"], open_effects(determined)
     settled = effects[~effects.index.isin(left.index)]
     lines = [
-        f"Determined by these runs: {_listed(settled, effects) or 'nothing that can be chosen'}."
+        f"Determined by these runs: {listed_effects(settled, effects) or 'nothing that can be chosen'}."
     ]
     if left.empty:
         return [*lines, "Left open: nothing of that."]
+    open_ones = listed_effects(left, effects)
+    return [*lines, f"Left open: {open_ones}. Most telling next: {most_telling(left)}."]
+
+
+def most_telling(left: "pd.DataFrame") -> str:
+    """Return the run that tells most of what is left open.
+
+    Parameters
+    ----------
+    left : DataFrame
+        Of `open_effects`, with at least one row.
+    """
     ((advice, _),) = Counter(left["advice"]).most_common(1)
-    return [*lines, f"Left open: {_listed(left, effects)}. Most telling next: {advice}."]
+    return str(advice)
 
 
-def _listed(rows: "pd.DataFrame", effects: "pd.DataFrame") -> str:
-    """Return effects in words, with the validation set where it is not on all of them."""
+def listed_effects(rows: "pd.DataFrame", effects: "pd.DataFrame") -> str:
+    """Return effects in words, with the validation set where it is not on all of them.
+
+    Parameters
+    ----------
+    rows, effects : DataFrame
+        Of `bayes_cpt.identify.determination.determination`: those to name, among all effects.
+    """
     everywhere = effects["domain"].nunique()
     parts = []
     for quantity, own in rows.groupby("quantity", sort=False):

@@ -1,5 +1,7 @@
 """A running job in plain words: whether to let it run, how sure that is, and what would change it."""
 
+from collections.abc import Mapping
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from bayes_cpt.report.numbers import chance, fixed
@@ -61,6 +63,46 @@ def _change(status: "Status") -> str:
     if status.step == status.steps:
         return "nothing; the run is over"
     return f"its later losses. Until then it is forecast to end at {ends}"
+
+
+def ends_below(status: "Status", limits: Mapping[str, float], interval: float) -> list[str]:
+    """Return how probably a run ends below some losses, a sentence each.
+
+    Parameters
+    ----------
+    status : Status
+    limits : mapping of str to float
+        Nats/token, by validation set.
+    interval : float
+        Mass of the forecast's intervals.
+    """
+    return [
+        f"It ends below {limit:g} on {domain} with probability {chance(share)}."
+        for domain, limit in limits.items()
+        for share in [below(status.forecast[domain], limit, interval)]
+    ]
+
+
+def below(forecast: Mapping[str, float], limit: float, interval: float) -> float:
+    """Return the probability that a run ends below a loss: its end is forecast as normal.
+
+    Parameters
+    ----------
+    forecast : mapping of str to float
+        Of one validation set, as in `Status.forecast`.
+    limit : float
+        Nats/token.
+    interval : float
+        Mass of the forecast's interval.
+
+    Examples
+    --------
+    >>> round(below({"mean": 2.4, "lower": 2.3, "upper": 2.5}, 2.5, 0.9), 3)
+    0.95
+    """
+    width = NormalDist().inv_cdf(0.5 + interval / 2.0)
+    spread = (forecast["upper"] - forecast["lower"]) / (2.0 * width)
+    return NormalDist(forecast["mean"], spread).cdf(limit)
 
 
 def end_spread(forecast: dict[str, float]) -> float:

@@ -37,6 +37,9 @@ class Follower:
     trouble : str
         What kept the last look from reading the log, empty where nothing did: a log that is not there yet,
         half-written or damaged may be whole at the next look.
+    unnamed : str
+        What the last look found in place of a validation loss, empty where it found one: a log of training
+        rows alone so far, or one whose losses have other names.
     """
 
     path: str
@@ -44,6 +47,7 @@ class Follower:
     choices: Choices = field(default_factory=Choices)
     layout: Layout | None = None
     trouble: str = field(default="", init=False)
+    unnamed: str = field(default="", init=False)
     _offset: int = field(default=0, init=False)
     _file: int = field(default=0, init=False)
     _seen: tuple[int, int] = field(default=(0, 0), init=False)
@@ -53,7 +57,7 @@ class Follower:
 
         A loss that is no number is among them: the run has diverged.
         """
-        self.trouble = ""
+        self.trouble = self.unnamed = ""
         try:
             return self._new()
         except LogError as error:
@@ -107,7 +111,8 @@ class Follower:
                 return self._points(str(part), kind)
             except LogError as error:
                 if "no series is called" in str(error) or "there is no row" in str(error):
-                    # Training rows alone: the next evaluation is yet to come.
+                    # Training rows alone, it may be: the next evaluation is yet to come.
+                    self.unnamed = f"{error.problems[0].problem}; {error.problems[0].fix}"
                     return {}
                 raise
 

@@ -9,7 +9,7 @@ from bayes_cpt.study.writer import write_study
 
 
 def test_what_is_in_the_bundled_study_is_printed(call: Call) -> None:
-    answer = call("check", "data/cpt-lab")
+    answer = call("check", "data/cpt-lab", "--verbose")
     assert answer.code == 0
     assert answer.err == ""
     rows = [line.split() for line in answer.out.splitlines()]
@@ -31,11 +31,23 @@ def test_what_is_in_the_bundled_study_is_printed(call: Call) -> None:
     assert "Not identified, and what run would change that" in answer.out
 
 
+def test_a_first_reader_is_told_what_the_runs_can_tell_and_what_is_in_the_study(
+    call: Call,
+) -> None:
+    out = call("check", "data/cpt-lab").out
+    first, determined, left = out.splitlines()[:3]
+    assert first.startswith("cpt-lab can be fitted: 10 CPT and 4 PT runs")
+    assert determined.startswith("Determined by these runs: ")
+    assert left.endswith("Most telling next: a CPT run 4 times as long.")
+    assert "r25_lin05" in out
+    assert "Not identified" not in out
+
+
 def test_nothing_is_cut_off_in_a_terminal_of_100_columns(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "100")
-    out = call("check", "data/cpt-lab").out
+    out = call("check", "data/cpt-lab", "--verbose").out
     assert "…" not in out
     tables = out[out.index("Bases") :].splitlines()
     assert max(len(line) for line in tables if line.startswith(" ")) <= 100
@@ -93,7 +105,7 @@ def test_malformed_studies_are_not_fitted(case: Malformed, call: Call, tmp_path:
 
 
 def test_what_moves_a_typical_run_and_what_nobody_tried(call: Call) -> None:
-    answer = call("check", "data/cpt-lab")
+    answer = call("check", "data/cpt-lab", "--verbose")
     assert (
         "Typical: 3000 steps, half-cosine from learning rate 0.002 to 0, replay 0.25" in answer.out
     )
@@ -109,11 +121,11 @@ def test_what_moves_a_typical_run_and_what_nobody_tried(call: Call) -> None:
 def test_pairs_and_contractions_with_the_advised_run_are_printed(
     call: Call, tmp_path: Path
 ) -> None:
-    rows = [line.split() for line in call("check", "data/cpt-lab").out.splitlines()]
+    rows = [line.split() for line in call("check", "data/cpt-lab", "-v").out.splitlines()]
     (kept,) = [
         row for row in rows if row[:3] == ["saturation_exponent", "kernel", "saturation_rate"]
     ]
     assert float(kept[3]) < -0.7
     write_study(lab().subset(["pt_trunk", "r25_cos", "r25_lin05"]), tmp_path / "one ratio")
-    fewer = call("check", tmp_path / "one ratio").out.splitlines()
+    fewer = call("check", tmp_path / "one ratio", "-v").out.splitlines()
     assert any("->" in line.split() for line in fewer)

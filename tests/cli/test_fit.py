@@ -15,7 +15,10 @@ def test_the_file_is_written_and_summed_up(
     answer = call("fit", "data/cpt-lab", "--seed", 7, "-o", target)
     assert answer.code == 0
     assert bayes_cpt.load(target).seed == 7
-    assert "The posterior meets its diagnostics." in answer.out
+    use, sure, change = answer.out.splitlines()[:3]
+    assert use.startswith("Use this fit of cpt-replay to cpt-lab. ")
+    assert sure.startswith("How sure: the sampler converged")
+    assert change.startswith("What would change it: ")
     assert "R-hat" in answer.out
     assert f"Written to {target}" in answer.out
     # Not a terminal: one line per stage, however often it is told.
@@ -48,6 +51,7 @@ def test_an_untrustworthy_fit_is_written_and_marked(
     assert not bayes_cpt.load(target).trustworthy
     if "--json" in loud:
         assert answer.json()["problems"] == quick_fit
+        assert answer.json()["verdict"] == answer.err.splitlines()[len(STAGES) :]
 
 
 def test_an_old_file_is_replaced_with_a_note(

@@ -8,7 +8,7 @@ from rich.console import Console
 from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.cli.console import _lines
-from bayes_cpt.cli.frame import _what_is_lacking
+from bayes_cpt.report.fit_words import what_is_lacking
 
 
 def test_lines_tell_stages_quarters_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,9 +36,9 @@ def test_a_study_of_one_run_is_told_that_it_has_too_few() -> None:
     study = lab()
     first = study.continual_runs[0].name
     alone = study.subset([first, *(run.name for run in study.pretraining_runs)])
-    said = _what_is_lacking(prior_as_posterior(alone, draws=10))
+    said = what_is_lacking(prior_as_posterior(alone, draws=10))
     assert "1 CPT run, too few" in said
     assert "replay ratio" in said
-    whole = _what_is_lacking(prior_as_posterior(lab(), draws=10))
+    whole = what_is_lacking(prior_as_posterior(lab(), draws=10))
     assert "too few" not in whole
     assert "bayes-cpt check" in whole

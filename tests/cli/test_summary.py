@@ -82,9 +82,11 @@ def test_a_law_that_does_not_fit_says_so_first_and_gives_exit_code_1(
     assert answer.code == 1
     assert "the law cpt-replay does not fit these runs" in answer.err
     assert "offset_pt on general is 0.16 nats where the prior's median is 0.005" in answer.err
-    assert answer.out.startswith("- offset_pt on general")
+    assert answer.out.startswith("\nWhere the law misses its runs\n offset_pt on general")
     told = call("summary", misfitting_fit_file, "--json").json()
     assert not told["trustworthy"]
+    assert told["verdict"] == answer.err.splitlines()
+    assert len(told["verdict"]) == 3
     assert told["problems"] == []
     assert [alarm["subject"] for alarm in told["law_alarms"]] == ["offset_pt"]
 
@@ -107,24 +109,27 @@ def test_nothing_is_cut_off_in_a_terminal_of_100_columns(
     assert max(len(line) for line in out.splitlines() if line.startswith(" ")) <= 100
 
 
-def test_a_first_reader_gets_four_lines_and_a_small_table(
+def test_a_first_reader_gets_three_lines_and_a_small_table(
     call: Call, fit_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = call("summary", fit_file, "--json").json()
     monkeypatch.setenv("COLUMNS", "80")
     verdict, table = (part.splitlines() for part in call("summary", fit_file).out.split("\n\n"))
-    assert len(verdict) == 4
-    assert verdict[1:] == told["verdict"]
+    assert verdict == told["verdict"]
+    assert len(verdict) == 3
+    assert max(map(len, verdict)) <= 190
     misses = {row["domain"]: row["mean_absolute_error"] for row in told["quality"]}
     trusted = f"by {misses['general']:.2g} on general, {misses['kernel']:.2g} on kernel"
+    assert verdict[0].startswith("Use this fit of cpt-replay to cpt-lab. ")
     assert trusted in verdict[0]
     # No two runs of the bundled study differ much in length.
-    assert verdict[1].startswith("Determined by these runs: the whole run, replay")
-    assert "length" not in verdict[1]
-    assert verdict[2].startswith("Left open: ")
-    assert "length" in verdict[2]
-    assert verdict[2].endswith("Most telling next: a CPT run 4 times as long.")
-    assert verdict[3].startswith("It rests on one PT peak learning rate (0.002): ")
+    assert verdict[1].startswith("How sure: the sampler converged")
+    assert "Left open: " in verdict[1]
+    assert "length" in verdict[1]
+    assert verdict[2] == (
+        "What would change it: a CPT run 4 times as long, and runs that do not all share one PT peak "
+        "learning rate (0.002)."
+    )
     assert len(table) <= 12
     rows = {line[1:25].strip(): line for line in table if "[" in line}
     assert max(map(len, rows.values())) <= 80

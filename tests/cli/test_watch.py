@@ -34,12 +34,31 @@ def test_once_says_where_the_run_will_end(call: Call, fit_file: Path, tmp_path: 
     assert second.startswith("How sure: of runs on track")
     assert third.startswith("What would change it: its later losses.")
     assert "forecast to end at" in third
-    told = json.loads(call("watch", fit_file, log, "--run", RUN, "--once", "--json").out)
+    below = ("--below", "kernel=2.5")
+    assert (
+        "It ends below 2.5 on kernel with probability"
+        in call("watch", fit_file, log, "--run", RUN, "--once", *below).out
+    )
+    told = json.loads(call("watch", fit_file, log, "--run", RUN, "--once", "--json", *below).out)
     assert told["step"] == 200
+    assert set(told["below"]) == {"kernel"}
+    assert 0.0 <= told["below"]["kernel"] <= 1.0
     assert set(told["forecast"]) == {"general", "kernel"}
     assert told["probability"] > 0.0
     assert {rest["name"] for rest in told["rests"]} >= {"stop now", "decay to 0 evenly from now on"}
     assert (tmp_path / f"log.csv.{RUN}.watch.json").is_file()
+
+
+def test_losses_under_other_names_are_said_and_not_waited_for_in_silence(
+    call: Call, fit_file: Path, tmp_path: Path
+) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text(lines(200).replace("eval/", ""))
+    answer = call("watch", fit_file, log, "--run", RUN, "--once")
+    assert answer.out.startswith("Nothing was measured yet of 3000 steps: wait.")
+    assert "there are general_loss, kernel_loss; say which are, --loss SERIES=SET" in answer.err
+    unknown = ("watch", fit_file, log, "--run", RUN, "--once", "--below", "prose=2.5")
+    check_refusal(call(*unknown), ["--below prose=2.5: name one of general, kernel"])
 
 
 def test_a_fit_that_knows_of_the_run_is_kept_beside(

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from bayes_cpt.report.watch_words import advice
+from bayes_cpt.report.watch_words import advice, ends_below
 from bayes_cpt.watch import Status
 from bayes_cpt.watch.worth import Rest, Worth
 
@@ -64,3 +64,12 @@ def test_advice_is_given_where_it_is_nearly_sure() -> None:
     told = advice(Worth("balanced", (rest,)), 1000, 3000)
     assert "decay to 0 until step 1300, by 0.012 nats (0.005 to 0.020; 87 %)" in told
     assert advice(Worth("balanced", (replace(rest, probability=0.6),)), 1000, 3000) == ""
+
+
+def test_how_probably_it_ends_below_a_loss() -> None:
+    # The end is forecast as normal: its interval's ends have the tails that its mass leaves.
+    assert ends_below(STATUS, {"code": 2.5441}, 0.9) == [
+        "It ends below 2.5441 on code with probability 95 %."
+    ]
+    assert ends_below(STATUS, {"code": 2.0}, 0.9)[0].endswith("probability under 1 %.")
+    assert ends_below(STATUS, {}, 0.9) == []

@@ -85,3 +85,13 @@ def test_reading_goes_on_from_its_state(tmp_path: Path) -> None:
     found = second.new()
     assert 8001 in found
     assert 1 not in found
+
+
+def test_losses_of_other_names_are_told_from_a_log_that_has_none_yet(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("step,prose_loss\n10,3.0\n20,2.9\n")
+    follower = following(str(log), "auto", None)
+    assert follower.new() == {}
+    assert "no series is called a validation loss; there are prose_loss" in follower.unnamed
+    assert "--loss SERIES=SET" in follower.unnamed
+    assert follower.trouble == ""

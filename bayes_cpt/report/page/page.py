@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from bayes_cpt.report.equation import equation, meaning
+from bayes_cpt.report.fit_words import checks_passed
 from bayes_cpt.report.law_words import law_words
 from bayes_cpt.report.numbers import listed
 from bayes_cpt.report.page.data import bases_table, priors_table, runs_table
@@ -51,6 +52,7 @@ def page(report: "Report") -> str:
             model=frame.spec,
             mass=f"{100 * report.interval:g} %",
             trustworthy=posterior.trustworthy,
+            passed=checks_passed(posterior),
             problems=posterior.problems,
             verdict=report.verdict,
             decision=decision,
@@ -89,7 +91,8 @@ def _trusted(report: "Report") -> list[str]:
     posterior = report.posterior
     found = []
     if posterior.trustworthy:
-        found.append("The posterior meets its diagnostics: it is what model, priors and data say.")
+        passed = checks_passed(posterior)
+        found.append(f"{passed[0].upper()}{passed[1:]}.")
     found.append(trust(report.quality))
     found.append(summarise(report.determined)[0])
     if report.calibration is not None:

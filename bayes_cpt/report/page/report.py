@@ -5,6 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bayes_cpt.report.fit_words import fit_verdict
 from bayes_cpt.report.page.calibration import Calibration
 from bayes_cpt.report.paper.convergence import Convergence
 from bayes_cpt.report.paper.methods import methods
@@ -16,7 +17,6 @@ from bayes_cpt.report.paper.result_tables import (
 )
 from bayes_cpt.report.paper.sentences import forecast_sentences, optimum_sentences
 from bayes_cpt.report.paper.tables import TextTable
-from bayes_cpt.report.summary_words import summarise, trust
 from bayes_cpt.views import view
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class Report:
         """What to do, how sure that is and what would change it; of a PT law what it has learnt."""
         if self.decision is not None:
             return self.decision.verdict(self.interval)
-        return [trust(self.quality), *summarise(self.determined)]
+        return fit_verdict(self.posterior, self.quality, self.determined)
 
     @cached_property
     def sentences(self) -> list[str]:
