@@ -198,7 +198,7 @@ class Shift:
             `numpy` or `pytensor.tensor`.
         """
         factor = self.replay_factor(share, coefficients, xp)
-        rate = coefficients["E"]
+        rate = sized(coefficients, "E")
         if "omega" in coefficients:
             ratio = xp.where(share > 0, share, 1.0) / xp.where(share > 0, factor, 1.0)
             rate = rate * xp.exp(coefficients["omega"] * xp.log(ratio))
@@ -218,9 +218,8 @@ class Shift:
         xp : module
             `numpy` or `pytensor.tensor`.
         """
-        if self.exponential:
-            return -xp.expm1(-rate * forward_cpt)
-        return -xp.expm1(-coefficients["beta"] * xp.log1p(rate * forward_cpt))
+        exponent = None if self.exponential else sized(coefficients, "beta")
+        return shift_progress(rate, forward_cpt, exponent, xp)
 
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
         """Return the shift, 0 at the transfer and wherever no target data are trained on."""
@@ -249,6 +248,25 @@ class Shift:
             return points.forward_cpt
         epochs = points.cpt_steps * points.target_share / coefficients["U_steps"]
         return points.forward_cpt * effective_share(epochs - 1.0, coefficients["R_star"], xp)
+
+
+def shift_progress(rate: Any, forward_cpt: Any, exponent: Any, xp: Any) -> Any:
+    """Return how much of its limit a shift has reached (Eq. 3).
+
+    Parameters
+    ----------
+    rate : array
+        1/(LR·steps).
+    forward_cpt : array
+        S1_cpt, LR·steps.
+    exponent : array or None
+        beta; None for a shift that saturates as an exponential.
+    xp : module
+        `numpy` or `pytensor.tensor`.
+    """
+    if exponent is None:
+        return -xp.expm1(-rate * forward_cpt)
+    return -xp.expm1(-exponent * xp.log1p(rate * forward_cpt))
 
 
 def shift_size(parameters: Values, xp: Any) -> Any:

@@ -15,20 +15,23 @@ from bayes_cpt.laws.law import gather
 from bayes_cpt.laws.numerics.ranges import MomentumRange, PowerRange
 from bayes_cpt.model.bases.lone_bases import with_lone_bases
 from bayes_cpt.model.bases.unknown_base import check_kind, for_base
-from bayes_cpt.model.fit_checks import check_fits, check_size
+from bayes_cpt.model.fit_checks import check_fits, check_size, note_batches
 from bayes_cpt.model.fitted_points import MOST_POINTS, observed_steps, thinned
-from bayes_cpt.model.groups.sizes import all_sizes, check_sizes
+from bayes_cpt.model.groups.batches import for_batches, known_batches
+from bayes_cpt.model.groups.grouping import BATCHES, GROUPED, SIZES, Group, label
+from bayes_cpt.model.groups.sizes import check_sizes, known_sizes
 from bayes_cpt.model.groups.targets import for_targets, roles_of
 from bayes_cpt.model.points import Curves, Points, build_curves, last_pretraining_step, reference_of
 from bayes_cpt.model.priors.tables import prior_ends
 from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales, residual_design
 from bayes_cpt.model.spec import MEMORIES, ModelSpec
+from bayes_cpt.study.resources.batch import Batch
 from bayes_cpt.study.study import Run, Study
 
 # Correlation time, in steps, that makes errors independent.
 NO_MEMORY = 1e-6
-# The coordinate of every model size of every validation set, and of what several targets share in part.
-SIZES, POOLED = "size_domain", "pooled"
+# The coordinate of what several targets share in part.
+POOLED = "pooled"
 # What a target has for itself: its level, which its base's loss tells, and what is of the mixture.
 NOT_POOLED = ("reference_loss", "target_transfer", "forgetting_factor")
 
@@ -55,6 +58,8 @@ class Frame:
         Last PT step that the study measured: beyond it the law extrapolates.
     sizes : tuple of float
         Model sizes that the law knows, millions of parameters; none where it has no size.
+    batches : tuple of Batch
+        Batches that the law knows, that of most runs first; none where it does not compare them.
     """
 
     spec: ModelSpec
@@ -63,11 +68,17 @@ class Frame:
     reference: Reference
     studied_pt: float = np.inf
     sizes: tuple[float, ...] = ()
+    batches: tuple[Batch, ...] = ()
 
     @cached_property
     def law(self) -> Law:
         """The law of these validation sets."""
         return self.spec.law.build(self.roles, self.reference)
+
+    @property
+    def groups(self) -> dict[str, tuple[Group, ...]]:
+        """The groups of runs that have a part of the law for themselves, by coordinate."""
+        return {SIZES: self.sizes, BATCHES: self.batches}
 
     @property
     def typical_size(self) -> float:
@@ -106,17 +117,18 @@ class Frame:
     def parameters(self) -> dict[str, Parameter]:
         """Return all sampled parameters, of the law and of the residuals.
 
-        Those of single sizes come last: the places of the others do not depend on how many there are.
+        Those of single groups come last: the places of the others do not depend on how many there are.
         """
         residual = self.spec.residuals.parameters(self.spec.law)
         found = self.law.parameters() | residual
-        return dict(sorted(found.items(), key=lambda own: own[1].dims == SIZES))
+        return dict(sorted(found.items(), key=lambda own: own[1].dims in GROUPED))
 
     def coords(self) -> dict[str, tuple[str, ...]]:
         """Return the coordinates that parameters run along."""
         found = self._domain_coords()
-        if self.spec.law.model_size:
-            found[SIZES] = tuple(member.label for member in self.members(SIZES))
+        for dims, known in ((SIZES, self.spec.law.model_size), (BATCHES, self.spec.law.batches)):
+            if known:
+                found[dims] = tuple(member.label for member in self.members(dims))
         if self.spec.law.targets > 1:
             found[POOLED] = self.pooled
         return found
@@ -166,9 +178,9 @@ class Frame:
         """
         if dims is None:
             return (Member("all", None),)
-        if dims == SIZES:
-            pairs = [(domain, size) for domain in self.domains for size in self.sizes]
-            return tuple(Member(f"{domain}, {size:g}M", domain) for domain, size in pairs)
+        if dims in GROUPED:
+            pairs = [(domain, own) for domain in self.domains for own in self.groups[dims]]
+            return tuple(Member(f"{domain}, {label(own)}", domain) for domain, own in pairs)
         if dims == POOLED:
             return tuple(Member(name, name) for name in self.pooled)
         return tuple(Member(domain, domain) for domain in self._domain_coords()[dims])
@@ -211,6 +223,7 @@ class Frame:
             form or self.area_form,
             runs=runs,
             sizes=self.sizes,
+            batches=self.batches,
         )
 
     def fitted_steps(self, study: Study, run: Run, domain: str) -> list[int]:
@@ -328,26 +341,17 @@ def build_setup(spec: ModelSpec, study: Study) -> Setup:
     """
     continual = spec.law.continual
     check_fits(spec, study)
-    spec = for_targets(for_base(spec, study), study)
+    note_batches(spec, study)
+    spec = for_batches(for_targets(for_base(spec, study), study), study)
     check_size(spec, study)
     domains = study.trained_domains if continual else (study.general,)
     roles = roles_of(domains)
     reference, last = reference_of(study, spec.law), last_pretraining_step(study)
-    frame = Frame(spec, domains, roles, reference, last, sizes_of(spec, study))
+    sizes, batches = known_sizes(spec, study), known_batches(spec, study)
+    frame = Frame(spec, domains, roles, reference, last, sizes, batches)
     setup = fitted_setup(frame, study)
     _note_thinned(frame, study, setup.curves)
     return setup
-
-
-def sizes_of(spec: ModelSpec, study: Study) -> tuple[float, ...]:
-    """Return the model sizes that the law of a study knows; none where it has no size.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    study : Study
-    """
-    return all_sizes(study, continual=spec.law.continual) if spec.law.model_size else ()
 
 
 def fitted_setup(frame: Frame, study: Study) -> Setup:

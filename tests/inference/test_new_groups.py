@@ -8,7 +8,7 @@ from synthetic import lab_posterior
 from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast.bands import bands
 from bayes_cpt.forecast.predict import predict
-from bayes_cpt.inference.new_sizes import covering_sizes
+from bayes_cpt.inference.new_groups import covering_sizes
 from bayes_cpt.inference.posterior import load
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
