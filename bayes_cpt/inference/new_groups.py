@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.inference.posterior import Posterior, StackedPosterior
-from bayes_cpt.laws.batch import CHANGED, log_factor
 from bayes_cpt.laws.law import ALONG
 from bayes_cpt.model.groups.batches import (
     compared,
@@ -18,6 +17,7 @@ from bayes_cpt.model.groups.batches import (
     without_batches,
 )
 from bayes_cpt.model.groups.grouping import BATCHES, GROUPED, SIZES, Group
+from bayes_cpt.model.priors.pooling import further
 from bayes_cpt.study.ranges import ALIKE_RATIO
 from bayes_cpt.study.resources.batch import Batch
 from bayes_cpt.study.study import Run, Study
@@ -84,8 +84,8 @@ def covering_sizes(posterior: Posterior, sizes: Iterable[float | None]) -> Poste
 def covering_batches(posterior: Posterior, plan: Study, runs: Sequence[Run]) -> Posterior:
     """Return a posterior that knows the batches of some runs of a plan.
 
-    In each posterior draw the shift of a new batch differs from that of a typical one by normal numbers
-    times the sds of that draw, as the shifts of the study's batches do.
+    In each posterior draw the shift of a new batch is drawn from the population that the shifts of the
+    study's batches come from, given these.
 
     Parameters
     ----------
@@ -246,13 +246,20 @@ class CoveringPosterior(Posterior):
         for place, (name, info) in enumerate(self.frame.parameters().items()):
             if info.dims not in GROUPED:
                 continue
-            known = len(self.known.frame.groups[info.dims])
-            values = found[name].reshape(-1, domains, known)
-            shape = (len(values), domains, 1)
-            new = self.frame.groups[info.dims][known:]
-            added = [self._of_group(group, place, shape) for group in new]
-            every = np.concatenate([values, *added], axis=2)
-            found[name] = every.reshape(len(values), -1)
+            frame, draws = self.known.frame, len(found[name])
+            known, new = len(frame.groups[info.dims]), self.frame.groups[info.dims]
+            shape, values = (draws, domains), found[name].reshape(draws, domains, -1)
+            numbers = [self._numbers(place, shape, group) for group in new[known:]]
+            if name in frame.pooled:
+                shared, spreads = self._numbers(place, shape), found[frame.spread]
+                numbers = [
+                    further(frame, name, found[name], spreads, shared, own) for own in numbers
+                ]
+            elif info.dims == BATCHES:
+                # It is known, and the same for all batches.
+                numbers = [values[:, :, 0] for _ in numbers]
+            added = [own[:, :, None] for own in numbers]
+            found[name] = np.concatenate([values, *added], axis=2).reshape(draws, -1)
         return found
 
     def members(self, quantity: str) -> tuple[str, ...]:
@@ -268,10 +275,10 @@ class CoveringPosterior(Posterior):
             return self.known.members(quantity)
         return tuple(member.label for member in self.frame.members(dims))
 
-    def _of_group(self, group: Group, place: int, shape: tuple[int, ...]) -> Any:
+    def _numbers(self, place: int, shape: tuple[int, ...], group: Group | None = None) -> Any:
         """Return standard normal numbers, the same whenever a parameter of this group is asked for."""
-        generator = np.random.default_rng([self.seed, STREAM, place, *_words(group)])
-        return generator.standard_normal(shape)
+        words = [] if group is None else _words(group)
+        return np.random.default_rng([self.seed, STREAM, place, *words]).standard_normal(shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,16 +303,13 @@ class OneBatchPosterior(Posterior):
         draws : int, optional
             As in `Posterior.parameters`.
         """
-        found = self.known.parameters(draws)
-        names = self.frame.parameters()
-        batches = self.known.frame.batches
-        place = batches.index(self.batch)
-        for kind, changed in CHANGED.items():
-            if f"batch_{kind}_spread" not in found:
-                continue
-            factor = np.exp(log_factor(found, kind, np)[:, place :: len(batches)])
-            found |= {name: found[name] * factor for name in changed if name in names}
-        return {name: found[name] for name in names}
+        found, known = self.known.parameters(draws), self.known.frame
+        own = slice(known.batches.index(self.batch), None, len(known.batches))
+        infos = known.parameters()
+        return {
+            name: found[name][:, own] if infos[name].dims == BATCHES else found[name]
+            for name in self.frame.parameters()
+        }
 
 
 def _words(group: Group) -> list[int]:

@@ -54,14 +54,11 @@ class Law:
     mixture: Mixture | None = None
     batches: Batches | None = None
 
-    @property
-    def _components(self) -> tuple[Any, ...]:
-        beside = (self.base_offset, self.mixture, self.batches)
-        return (*self.terms, *(part for part in beside if part is not None))
-
     def parameters(self) -> dict[str, Parameter]:
         """Return all sampled parameters, by name."""
-        return {name: info for part in self._components for name, info in part.parameters().items()}
+        beside = (self.base_offset, self.mixture, self.batches)
+        parts = (*self.terms, *(part for part in beside if part is not None))
+        return {name: info for part in parts for name, info in part.parameters().items()}
 
     def coefficients(self, parameters: Values, xp: Any) -> dict[str, Any]:
         """Return the coefficients of the printed equation.
@@ -74,9 +71,11 @@ class Law:
             `numpy` or `pytensor.tensor`.
         """
         found: dict[str, Any] = {}
-        for part in self._components:
-            found |= part.coefficients(parameters, self.reference, xp)
-        return found
+        values = parameters if self.batches is None else self.batches.usual(parameters)
+        for part in (*self.terms, self.base_offset, self.mixture):
+            if part is not None:
+                found |= part.coefficients(values, self.reference, xp)
+        return found if self.batches is None else found | self.batches.ratios(parameters, xp)
 
     def parts(self, points: Any, gathered: Values, xp: Any) -> dict[str, Any]:
         """Return each term's share of the loss, shape (..., points).

@@ -1,7 +1,7 @@
 """The terms of the transfer to target data: distribution shift, adaptation, and the base's offset."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ from bayes_cpt.laws.term import (
 )
 
 REPLAY_FACTORS = ("none", "exponential", "saturating", "power")
+# What each batch of a study has for itself, where the law compares them (App. F).
+OF_BATCH = ("shift_share", "shift_size", "shift_rate", "shift_exponent")
 # Where the power factor is sampled: a ratio that practitioners use, between pure target and half.
 QUARTER = 0.25
 
@@ -53,6 +55,8 @@ class Shift:
         expects a validation set of a low loss to fall below 0.
     repeated_tokens : bool
         Whether the forward area counts repeated target tokens for less (`effective_share`).
+    batches : bool
+        Whether each batch has values of its own of `OF_BATCH` (see `bayes_cpt.laws.batch`).
     unknown_base : bool
         Whether S1_pt is a parameter (see `Power`). What more of it gains, which few runs tell from the
         shift, is then sampled as a part of the change.
@@ -66,6 +70,7 @@ class Shift:
     exponential: bool = False
     relative: bool = False
     repeated_tokens: bool = False
+    batches: bool = False
     name: str = "shift"
 
     def chosen(self, factor: str) -> list[int]:
@@ -116,6 +121,12 @@ class Shift:
             )
         if self.replay_rate:
             found["replay_rate"] = Parameter("omega, how replay speeds the shift up")
+        if self.batches:
+            found |= {
+                name: replace(found[name], dims="batch_domain")
+                for name in OF_BATCH
+                if name in found
+            }
         return found
 
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:

@@ -194,6 +194,7 @@ class LawTable(Strict):
                 self.shift_saturation == "exponential",
                 self.shift_share,
                 self.repeated_tokens,
+                self.batches,
             ),
             "adaptation": Adaptation(shift_signs(roles)),
             **{name: added.build() for name, added in ADDED.items()},
@@ -201,7 +202,8 @@ class LawTable(Strict):
         chosen = tuple(terms[name] for name in self.terms)
         if self.model_size:
             chosen += (ModelSize(self.continual),)
-        batches = Batches(self.shift_saturation == "exponential", "adaptation" in self.terms)
+        exponential = self.shift_saturation == "exponential"
+        batches = Batches(len(roles), exponential, "adaptation" in self.terms)
         return Law(
             chosen,
             reference,

@@ -22,7 +22,7 @@ from bayes_cpt.study.resources.batch import Batch
 from bayes_cpt.study.study import Study
 
 STUDIES = 40
-FREE = ("reference_loss", "shift_share", "shift_rate")
+FREE = ("reference_loss", "shift_share", "shift_rate", "batch_spread")
 NOISE = ("fluctuation_cpt", "fluctuation_pt", "misfit_cpt", "misfit_pt", "offset_pt")
 FOUR = tuple(Batch(2.0**power, 512) for power in (16, 17, 18, 19))
 # A longer run in a batch that has no run.
@@ -38,7 +38,7 @@ def spec(model: str) -> ModelSpec:
         held = 0.004 if name in NOISE else None
         sides = {
             side: own
-            if name in FREE or name.startswith("batch_")
+            if name in FREE
             else Fixed(distribution="fixed", value=held or float(own.quantiles(0.5)))
             for side in ("every", "general", "target")
             if (own := getattr(prior, side)) is not None

@@ -22,12 +22,16 @@ def for_batches(spec: ModelSpec, study: Study) -> ModelSpec:
     Raises
     ------
     StudyError
-        If some runs say their batch size or sequence length and others do not, or if the base's
-        pre-training is not known.
+        If some runs say their batch size or sequence length and others do not, or if batches differ and the
+        base's pre-training is not known or there are several targets.
     """
     if not spec.law.batches:
         return spec
     if len(checked_batches(study)) > 1:
+        if spec.law.targets > 1:
+            problem = f"it has several targets, and the law of {spec.name} compares batches of one"
+            fix = "keep to one target or to one batch, or use --model cpt-replay"
+            raise StudyError([Problem(f"study {study.name}", problem, fix)])
         if spec.law.unknown_base:
             problem = f"its pre-training is not known, and the law of {spec.name} compares batches"
             fix = "fit it with --model cpt-replay, or give the base's schedule, if only roughly"

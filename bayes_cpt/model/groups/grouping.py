@@ -1,10 +1,10 @@
 """Groups of runs that have a part of the law for themselves: runs of one model size, or of one batch.
 
-What a group has for itself is a deviation, standard normal for every group, times a spread that all groups
-share: groups are pooled as far as they have turned out alike, and one that never ran draws its own
-(`bayes_cpt.inference.new_groups`). Deviations run along a coordinate with every group of every validation
-set. What several targets share in part is another thing (`bayes_cpt.model.priors.pooling`): a target has
-curves of its own, and no typical target stands behind them.
+What is of one group runs along a coordinate with every group of every validation set, and each curve says
+to which it belongs. Groups are pooled as far as they have turned out alike, and one that never ran is drawn
+from the population (`bayes_cpt.inference.new_groups`). Batches, as targets, have whole parameters for
+themselves, alike by their joint prior (`bayes_cpt.model.priors.pooling`); sizes lie off a power of size by
+standard normal deviations times a spread.
 """
 
 from collections.abc import Sequence

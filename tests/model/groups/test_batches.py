@@ -5,6 +5,7 @@ import pytest
 from batch_family import BATCHES, MODEL, NEW, continued, family, plan
 from open_weights import open_study
 from synthetic import lab
+from target_family import several
 
 from bayes_cpt.errors import SpecError, StudyError, StudyWarning
 from bayes_cpt.model.groups.batches import run_batch
@@ -22,7 +23,7 @@ SPEC = read_spec(MODEL)
 @pytest.mark.parametrize("study", [lab(), family(BATCHES[:1])], ids=["none said", "one"])
 def test_with_one_batch_the_model_is_the_one_without_batches(study: Study) -> None:
     plain, own = (build_setup(read_spec(name), study) for name in ("cpt-replay", MODEL))
-    assert own.frame.batches == ()
+    assert own.frame.batches == own.frame.pooled == ()
     assert own.frame.spec.law == plain.frame.spec.law
     assert own.frame.parameters() == plain.frame.parameters()
     drawn = draw_priors(plain.frame, 3, seed=1)
@@ -37,11 +38,14 @@ def test_with_one_batch_the_model_is_the_one_without_batches(study: Study) -> No
 def test_batches_that_do_not_differ_lie_on_the_law_without_them() -> None:
     study = family()
     own = build_setup(SPEC, study)
-    with pytest.warns(StudyWarning, match="batch sizes 65536 to 131072.*cpt-replay-batch"):
+    message = "batch sizes 65536 to 131072 and sequence lengths 512 to 1024.*cpt-replay-batch"
+    with pytest.warns(StudyWarning, match=message):
         plain = build_setup(read_spec("cpt-replay"), study)
     drawn = draw_priors(own.frame, 10, seed=3)
-    drawn |= {name: 0.0 * values for name, values in drawn.items() if name.endswith("_deviation")}
     without = {name: drawn[name] for name in plain.frame.parameters()}
+    for name in own.frame.pooled:
+        without[name] = drawn[name][:, :: len(BATCHES)]
+        drawn[name] = np.repeat(without[name], len(BATCHES), axis=1)
     np.testing.assert_allclose(
         expected_loss(own.frame, drawn, own.curves),
         expected_loss(plain.frame, without, plain.curves),
@@ -55,10 +59,10 @@ def test_compiled_and_written_laws_agree_on_batches() -> None:
     drawn = draw_priors(setup.frame, 3, seed=4)
     found = log_likelihoods(setup, drawn)
     np.testing.assert_allclose(found, log_densities(setup.frame, drawn, setup.curves), rtol=1e-8)
-    # Each curve hangs on the deviation of its own batch and validation set alone.
+    # Each curve hangs on the shift of its own batch and validation set alone.
     places = list(setup.frame.coords()["batch_domain"])
     moved = {name: values.copy() for name, values in drawn.items()}
-    moved["batch_shift_deviation"][:, places.index("target, batch 131072 x1024")] += 1.0
+    moved["shift_rate"][:, places.index("target, batch 131072 x1024")] *= 2.0
     changed = np.abs(log_likelihoods(setup, moved) - found).max(axis=0) > 0
     own = [
         curve.domain == "target" and curve.run.startswith("131072x1024")
@@ -84,6 +88,15 @@ def test_a_base_of_unknown_pre_training_is_refused() -> None:
         replace(run, batch_tokens=1e6 * (1 + place % 2)) for place, run in enumerate(study.runs)
     )
     with pytest.raises(StudyError, match="compares batches"):
+        build_setup(SPEC, replace(study, runs=runs))
+
+
+def test_several_targets_and_several_batches_are_refused() -> None:
+    study = several()
+    runs = tuple(
+        replace(run, batch_tokens=1e6 * (1 + place % 2)) for place, run in enumerate(study.runs)
+    )
+    with pytest.raises(StudyError, match="compares batches of one"):
         build_setup(SPEC, replace(study, runs=runs))
 
 
