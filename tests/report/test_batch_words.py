@@ -29,6 +29,7 @@ def test_two_batches_do_not_tell_how_unlike_batches_are() -> None:
 
 
 def test_one_batch_or_none_that_is_said_is_told() -> None:
-    (one,), (none,) = batch_words(family(BATCHES[:1])), batch_words(lab())
+    unsaid = replace(lab(), tokens_per_step=None, unique_tokens=None)
+    (one,), (none,) = batch_words(family(BATCHES[:1])), batch_words(unsaid)
     assert one.startswith("All CPT runs have one batch, batch of 65536 tokens in sequences of 512")
     assert none.startswith("No CPT run says its batch size")
