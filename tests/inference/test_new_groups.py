@@ -1,4 +1,5 @@
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -148,3 +149,12 @@ def test_turning_lengths_are_those_of_each_runs_own_batch() -> None:
     both = turning_length(batched(), batch_plan(*runs), draws=40).draws["length"]
     alone = turning_length(batched(), batch_plan(runs[1]), draws=40).draws["length"]
     np.testing.assert_array_equal(both.sel(run="new"), alone.sel(run="new"))
+
+
+def test_a_fit_file_keeps_its_batches(tmp_path: Path) -> None:
+    path = tmp_path / "fit.nc"
+    batched().save(path)
+    found = load(path)
+    assert found.frame.batches == BATCHES
+    assert found.members("shift_rate") == batched().members("shift_rate")
+    assert found.members("q_E")[1] == "general, batch 131072 x512"
