@@ -38,7 +38,7 @@ from bayes_cpt.study.study import Study
 from bayes_cpt.validate.printed_law import inputs_of
 
 # Draws kept in each of four chains, and how often to try until the fit can be trusted.
-DRAWS = int(os.environ.get("BAYES_CPT_NOTEBOOK_DRAWS", "500"))
+DRAWS = int(os.environ.get("BAYES_CPT_NOTEBOOK_DRAWS", "1000"))
 ATTEMPTS = int(os.environ.get("BAYES_CPT_NOTEBOOK_ATTEMPTS", "3"))
 SEED = 1
 
@@ -46,42 +46,35 @@ SEED = 1
 # ## Three small models, and the base of the large one
 #
 # Each small model has a PT run that holds its learning rate, one that anneals, and four short CPT runs
-# from the first. Of the large one there is its base alone: where the CPT run is to start. Every model
-# has the same steps here, and the larger ones smaller learning rates.
+# from the first. Of the large one there is its base alone: where the CPT run is to start. All have the
+# same steps and learning rate, as in the paper.
 
 # %%
-PEAKS = {50.0: 4e-4, 150.0: 3e-4, 450.0: 2.5e-4, 1720.0: 2e-4}
-LARGE = 1720.0
+SMALL, LARGE, PEAK = (50.0, 150.0, 450.0), 1720.0, 2e-4
+TRUNK = linear(500, 0.0, PEAK) + constant(19_500, PEAK)
 CHOICES = [(0.0, 1.0), (0.25, 1.0), (0.5, 0.5), (0.25, 0.5)]
-
-
-def trunk(size):
-    """Return the pre-training of a size."""
-    return linear(500, 0.0, PEAKS[size]) + constant(19_500, PEAKS[size])
 
 
 def continued(name, size, replay, share, steps):
     """Return a CPT run at a share of its base's learning rate."""
-    peak = share * PEAKS[size]
-    schedule = linear(100, PEAKS[size], peak) + cosine(steps - 100, peak)
+    schedule = linear(100, PEAK, share * PEAK) + cosine(steps - 100, share * PEAK)
     return bayes_cpt.Run(name, "cpt", schedule, f"base_{size:g}M", replay)
 
 
 bases, runs = [], []
-for size, peak in PEAKS.items():
-    base = bayes_cpt.Base(f"base_{size:g}M", 20_000, trunk(size), model_size=size)
-    if size < LARGE:
-        base = replace(base, run=f"held_{size:g}M")
-        annealed = trunk(size) + linear(4000, peak, 0.0)
-        runs += [
-            bayes_cpt.Run(f"held_{size:g}M", "pt", trunk(size), model_size=size),
-            bayes_cpt.Run(f"annealed_{size:g}M", "pt", annealed, model_size=size),
-        ]
-        runs += [
-            continued(f"r{100 * r:g}_lr{100 * share:g}_{size:g}M", size, r, share, 3000)
-            for r, share in CHOICES
-        ]
-    bases.append(base)
+for size in (*SMALL, LARGE):
+    held = f"held_{size:g}M" if size in SMALL else None
+    bases.append(bayes_cpt.Base(f"base_{size:g}M", 20_000, TRUNK, run=held, model_size=size))
+for size in SMALL:
+    annealed = TRUNK + linear(4000, PEAK, 0.0)
+    runs += [
+        bayes_cpt.Run(f"held_{size:g}M", "pt", TRUNK, model_size=size),
+        bayes_cpt.Run(f"annealed_{size:g}M", "pt", annealed, model_size=size),
+    ]
+    runs += [
+        continued(f"r{100 * r:g}_lr{100 * share:g}_{size:g}M", size, r, share, 3000)
+        for r, share in CHOICES
+    ]
 
 # %% [markdown]
 # The truth. `inputs_of` gives the areas of a run; the replay factors are those of Eq. 8, normalised to 1
@@ -118,14 +111,14 @@ def measured(study, run, count, generator):
             run.name,
             int(step),
             domain,
-            float(loss + 0.002 * generator.standard_normal() * (step > 0)),
+            float(loss + 0.003 * generator.standard_normal() * (step > 0)),
         )
         for domain, losses in true_losses(study, run, steps).items()
         for step, loss in zip(steps, losses, strict=True)
     ]
 
 
-def with_losses(study, count=20):
+def with_losses(study, count=12):
     """Return a study or plan with its runs measured."""
     generator = np.random.default_rng(SEED)
     rows = [row for run in study.runs for row in measured(study, run, count, generator)]
@@ -153,17 +146,9 @@ study.losses.groupby("run")["loss"].agg(["size", "first", "last"]).round(3)
 
 # %%
 MODEL = "cpt-replay-sizes"
-print(
-    "\n".join(size_words(study, continual=True))
-    or "Three sizes, apart by a factor of nine: enough."
-)
-print(
-    "\n".join(
-        size_words(
-            study.subset([r.name for r in study.runs if "_50M" not in r.name]), continual=True
-        )
-    )
-)
+larger = study.subset([run.name for run in study.runs if "_50M" not in run.name])
+print("All three:", *size_words(study, continual=True) or ["enough."])
+print("Without the smallest:", *size_words(larger, continual=True))
 
 # %% [markdown]
 # ## The fit
@@ -214,9 +199,8 @@ plots.forecast(posterior, bands, measured=truth)
 # The last losses of the large model, against the truth.
 
 # %%
-last = bands.sel(run="1720M", step=12_000)[["median", "lower", "upper"]].to_dataframe()[
-    ["median", "lower", "upper"]
-]
+columns = ["median", "lower", "upper"]
+last = bands[columns].sel(run="1720M", step=12_000).to_dataframe()[columns]
 last["truth"] = [float(own[0]) for own in true_losses(plan, launch[1], [12_000]).values()]
 last.round(3)
 
@@ -257,6 +241,6 @@ small = sum(
     resources.costs(run.schedule.steps)["money"] * study.model_size(run) / LARGE
     for run in study.runs
 )
-print(f"The launch: {cost['gpu_hours']:,.0f} GPU-hours, {cost['money']:,.0f} in money, "
-      f"{cost['target_epochs']:.2f} epochs over the target data.")  # fmt: skip
+print(f"The launch: {cost['gpu_hours']:,.0f} GPU-hours, {cost['money']:,.0f} in money,")
+print(f"{cost['target_epochs']:.2f} epochs over the target data.")
 print(f"All small runs together: {float(small):,.0f}.")
