@@ -243,4 +243,4 @@ small = sum(
 )
 print(f"The launch: {cost['gpu_hours']:,.0f} GPU-hours, {cost['money']:,.0f} in money,")
 print(f"{cost['target_epochs']:.2f} epochs over the target data.")
-print(f"All small runs together: {float(small):,.0f}.")
+print(f"All small runs together, their pre-training too: {float(small):,.0f} in money.")

@@ -69,7 +69,10 @@ class Batches:
             return parameters[name], xp.repeat(usual[name], count, axis=-1)
 
         rate, usual_rate = both("shift_rate")
-        exponent, usual_exponent = (None, None) if self.exponential else both("shift_exponent")
+        exponent: Any = None
+        usual_exponent: Any = None
+        if not self.exponential:
+            exponent, usual_exponent = both("shift_exponent")
         size, usual_size = both("shift_share" if "shift_share" in parameters else "shift_size")
         # How much of its limit the shift has reached at the reference.
         now = shift_progress(rate, 1.0, exponent, xp)
