@@ -108,10 +108,11 @@ def outcome(seed: int) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     for name, values in posterior.parameters().items():
         one = _of(frame, name, truth[name], posterior.frame.batches)
-        if np.ptp(values) > 0 and name != "reference_loss":
-            found[name] = [
-                held(values[:, place], one[0, place]) for place in range(values.shape[1])
+        if name != "reference_loss":
+            free = [
+                place for place in range(one.size) if np.ptp(np.atleast_2d(values.T)[place]) > 0
             ]
+            found[name] = [held(values[:, place], one[0, place]) for place in free]
     value = _ends(frame, truth, study.with_runs([PLANNED]))[0]
     models = {"batches": posterior}
     if seed % 2 == 0:
@@ -138,11 +139,11 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     inside = [
         own for name, values in outcomes().items() if not name.startswith("new") for own in values
     ]
-    assert 0.86 < np.mean(inside) < 0.94
+    assert 0.85 < np.mean(inside) < 0.95
 
 
 @pytest.mark.slow
 def test_a_batch_that_never_ran_is_forecast_from_the_population() -> None:
     found = outcomes()
-    assert 0.8 < np.mean(found["new batch held, batches"]) < 0.98
+    assert np.mean(found["new batch held, batches"]) > 0.85
     assert np.mean(found["new batch held, one shift"]) < np.mean(found["new batch held, batches"])
