@@ -54,7 +54,7 @@ def narrow() -> ModelSpec:
         prior = SPEC.priors[name]
         wide = prior.of(None).moved(np.log(0.1), 0.3)
         loose[name] = prior.model_copy(update={"every": wide})
-    every = level.of(None).moved(3.0, 0.2)
+    every = level.of(None).moved(np.log(3.0), 0.07)
     return SPEC.model_copy(
         update={
             "priors": SPEC.priors

@@ -62,7 +62,6 @@ def test_wide_positive_quantities_have_a_logarithmic_axis() -> None:
     figure = plots.prior_posterior(prior_as_posterior(lab(), draws=100, spread=1.0))
     scales = {axes.get_title(loc="left"): axes.get_xscale() for axes in figure.axes}
     assert scales["shift_rate"] == "log"
-    assert scales["reference_loss"] == "linear"
     assert scales["gain_replay"] == "linear"
 
 

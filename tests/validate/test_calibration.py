@@ -11,7 +11,7 @@ from synthetic import lab, lab_for
 from bayes_cpt.inference.sampling import CHAINS, Diagnostics, Sample
 from bayes_cpt.inference.whitening import SamplingError
 from bayes_cpt.model.priors.draws import draw_priors
-from bayes_cpt.model.priors.families import Fixed
+from bayes_cpt.model.priors.families import Fixed, Normal
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec, shipped_models
 from bayes_cpt.validate.calibration import TABLES, quantity_ranks, simulated_ranks, verdict
@@ -193,7 +193,7 @@ def test_studies_with_losses_below_0_are_drawn_again_and_counted() -> None:
     spec = read_spec("pretrain")
     level = spec.priors["reference_loss"]
     # Half of all studies would lie below 0.
-    low = level.model_copy(update={"every": level.of(None).moved(0.0, 1.0)})
+    low = level.model_copy(update={"every": Normal(distribution="normal", mean=0.0, sd=1.0)})
     spec = spec.model_copy(update={"priors": spec.priors | {"reference_loss": low}})
     design = design_study(lab().subset(["pt_trunk"]), spec, points=4)
     found = [
