@@ -41,6 +41,7 @@ def hand_points(
     mixture: ArrayLike = (1.0, 0.0),
     log_size: ArrayLike = 0.0,
     size_member: ArrayLike = 0,
+    batch_member: ArrayLike = 0,
     loss: ArrayLike = np.nan,
     base_known: ArrayLike = 0.0,
 ) -> Points:
@@ -59,13 +60,14 @@ def hand_points(
         "other_share": other_share,
         "log_size": log_size,
         "size_member": size_member,
+        "batch_member": batch_member,
         "loss": loss,
         "base_known": base_known,
     }
     size = max(np.size(value) for value in given.values())
     whole = {name: np.broadcast_to(value, size).astype(np.float64) for name, value in given.items()}
     phase = whole.pop("continual")
-    for name in ("domain_index", "curve_index", "size_member"):
+    for name in ("domain_index", "curve_index", "size_member", "batch_member"):
         whole[name] = whole[name].astype(np.int64)
     levels = {
         f"level_{name}": level_series(whole.pop(f"annealing_{name}")) for name in ("pt", "cpt")

@@ -1,5 +1,41 @@
-"""PyTensor without any compilation: for a function that a test calls a few times."""
+"""Models without compilation: for a function that a test calls a few times."""
 
+import re
+from types import ModuleType
+from typing import Any
+
+import numpy as np
 from pytensor.compile.mode import Mode
 
+from bayes_cpt.model.compiled import compilation
+from bayes_cpt.model.compiled.packing import packed
+from bayes_cpt.model.elements import elements
+from bayes_cpt.model.likelihood_data import likelihood_data
+from bayes_cpt.model.setup import Setup
+
+# PyTensor as it is written.
 INTERPRETED = Mode(linker="py", optimizer=None)
+
+
+def generated_likelihoods(setup: Setup, parameters: dict[str, np.ndarray]) -> tuple[Any, Any]:
+    """Return what the code generated for a law gives, run as plain Python.
+
+    Log likelihoods, shape (draws, curves), and their slopes, shape (draws, curves, elements).
+    """
+    source = compilation._source(setup.frame.spec, setup.frame.roles)
+    law = ModuleType("generated_law")
+    plain = re.sub(r"@numba\.njit\([^\n]*\)\n", "", source.split(compilation.COMPILE_NATIVE)[0])
+    exec(compile(plain, "generated_law", "exec"), law.__dict__)
+    arrays = likelihood_data(setup)
+    loss = arrays.pop("loss")
+    data = packed(arrays)
+    rows = np.stack(
+        [
+            parameters[own.name] if own.domain is None else parameters[own.name][:, own.member]
+            for own in elements(setup.frame)
+        ],
+        axis=1,
+    )
+    found = [law.packed_log_likelihoods(loss, row, *data) for row in rows]
+    values, slopes = zip(*found, strict=True)
+    return np.stack(values), np.stack(slopes)

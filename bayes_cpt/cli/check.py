@@ -48,6 +48,7 @@ def check(
     0  the study can be fitted
     2  it cannot: all its problems are on stderr, one paragraph each
     """
+    from bayes_cpt.report.batch_words import batch_words
     from bayes_cpt.report.law_words import undivided
     from bayes_cpt.report.size_words import size_words
     from bayes_cpt.study.describe import describe
@@ -61,6 +62,8 @@ def check(
     lines = [_counted(found, chosen), *summarise(table)]
     if law.model_size:
         lines += size_words(found, continual=law.continual)
+    if law.batches:
+        lines += batch_words(found)
     alike = undivided(found, continual=bool(found.continual_runs))
     kinds = {f"{kind}s": table[table["kind"] == kind] for kind in ("parameter", "effect")}
     if not quiet and not json:

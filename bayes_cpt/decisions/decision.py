@@ -14,6 +14,7 @@ from bayes_cpt.decisions.measures import RiskMeasure
 from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.evaluate import DRAWS
+from bayes_cpt.decisions.search.from_study import with_batch
 from bayes_cpt.decisions.search.pooled import final_losses
 from bayes_cpt.decisions.search.search import Search, Trait, search
 from bayes_cpt.decisions.search.search_space import SearchSpace
@@ -206,7 +207,8 @@ def decide(
     """
     if kind not in ("expected", "new_run"):
         raise ValueError(f"kind is {kind!r}: give expected or new_run")
-    goal, limits = read_objective(objective), read_space(space)
+    goal = read_objective(objective)
+    posterior, limits = with_batch(posterior, read_space(space))
     trait = Trait(RiskMeasure.parse(risk), kind == "new_run", tolerance, seed)
     model = final_losses(posterior, draws, seed)
     whole = SearchSpace.of(limits, posterior.study)

@@ -12,6 +12,7 @@ from bayes_cpt.checks import is_number
 from bayes_cpt.decisions.reading import checked
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.strict import Strict
+from bayes_cpt.study.resources.batch import Batch
 from bayes_cpt.study.resources.resources import Compute, UniqueTokens
 from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE, checked_mixture
 from bayes_cpt.toml_files import read_toml
@@ -164,7 +165,10 @@ class Space(Strict):
     steps, tokens : Quantity, optional
         Length of the run [that of the longest CPT run of the study].
     tokens_per_step : float, optional
-        Where the study does not say it, or the run has other steps than its runs had.
+        Where the study does not say it, or the run has other steps than its runs had. A law that compares
+        batches takes it for the batch size [that of most CPT runs].
+    sequence_length : int, optional
+        Of the run, in tokens, for such a law [that of most CPT runs].
     unique_tokens : UniqueTokens, optional
         How many different tokens there are; those of the study unless given.
     compute : Compute, optional
@@ -192,8 +196,14 @@ class Space(Strict):
     steps: Quantity | None = None
     tokens: Quantity | None = None
     tokens_per_step: float | None = Field(default=None, gt=0)
+    sequence_length: int | None = Field(default=None, gt=0)
     unique_tokens: UniqueTokens | None = None
     compute: Compute | None = None
+
+    @property
+    def batch(self) -> Batch:
+        """What is said of the batch of the run."""
+        return Batch(self.tokens_per_step, self.sequence_length)
 
     @field_validator("bases", "decay_shape", mode="before")
     @classmethod

@@ -30,7 +30,7 @@ from bayes_cpt.forecast.third_sets.curves import (
     third_curves,
 )
 from bayes_cpt.forecast.third_sets.weights import ThirdSet, check_names, third_sets
-from bayes_cpt.inference.new_sizes import covering_sizes, plan_sizes
+from bayes_cpt.inference.new_groups import covering
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.points import Curves
 from bayes_cpt.study.ranges import outside_range
@@ -117,10 +117,10 @@ def prepared_bands(
     from joblib import cpu_count
     from threadpoolctl import threadpool_limits
 
-    covering = covering_sizes(posterior, plan_sizes(prepared.study, prepared.runs))
+    known = covering(posterior, prepared.study, prepared.runs)
     laws = [
         Marginals(law, law.parameters(count), kind, seed, interval)
-        for law, count in covering.shares(draws)
+        for law, count in known.shares(draws)
     ]
     for marginals in laws:
         marginals.prepare()

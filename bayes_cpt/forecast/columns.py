@@ -12,9 +12,13 @@ from numpy.typing import NDArray
 
 from bayes_cpt.laws.areas import SMALLEST, AreaForm
 from bayes_cpt.laws.law import Law
+from bayes_cpt.model.groups.grouping import SIZES
 from bayes_cpt.model.points import Points
 
 type Floats = NDArray[np.floating]
+
+# What says to which groups of runs a point belongs.
+MEMBERS = ("size_member", "batch_member")
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +91,8 @@ class Columns:
         Log of the model size over the reference size; 0 where the law has no size.
     learning_rate : ndarray
         As a share of the reference learning rate.
-    size_member : ndarray of int, shape (points,) or (1,)
-        As in `Points`.
+    size_member, batch_member : ndarray of int, shape (points,) or (1,)
+        As in `Points`; no batch is needed where the law does not compare them.
     """
 
     domain_index: int
@@ -107,6 +111,7 @@ class Columns:
     log_size: Floats
     learning_rate: Floats
     size_member: NDArray[np.int64]
+    batch_member: NDArray[np.int64] | None = None
 
     @classmethod
     def of(cls, points: Points, rows: Any, bases: Bases) -> Self:
@@ -120,17 +125,15 @@ class Columns:
         bases : Bases
             For the form of the points.
         """
-        others = {"domain_index", "levels", "log_area", "size_member", "mixture"}
+        members = {name: getattr(points, name)[rows][:1] for name in MEMBERS}
+        others = {"domain_index", "levels", "log_area", "mixture", *MEMBERS}
         names = {field.name for field in fields(cls)} - others
         columns = {name: _column(getattr(points, name)[rows]) for name in names}
         series = (points.level_pt[rows], points.level_cpt[rows])
         before, after = (np.maximum(_shared(own) @ bases.level, SMALLEST) for own in series)
         log_area = _shared(points.log_forward[rows]) @ bases.forward
-        domain, member = int(points.domain_index[rows][0]), points.size_member[rows][:1]
-        mixture = _shared(points.mixture[rows])
-        return cls(
-            domain, (before, after), log_area, size_member=member, mixture=mixture, **columns
-        )
+        domain, mixture = int(points.domain_index[rows][0]), _shared(points.mixture[rows])
+        return cls(domain, (before, after), log_area, mixture=mixture, **members, **columns)
 
     def learning_rate_levels(self, coefficients: Any, xp: Any) -> tuple[Floats, Floats]:
         """Return the levels of PT and CPT in each draw.
@@ -152,14 +155,16 @@ class Columns:
         """
         return self.log_area
 
-    def of_size(self, values: Any) -> Floats:
-        """Return values along ``size_domain``, (draws, members), of each point's size, (points, draws).
+    def of_group(self, dims: str, values: Any) -> Floats:
+        """Return values along the coordinate of groups, (draws, members), of each point's, (points, draws).
 
         Parameters
         ----------
+        dims : str
+            One of `bayes_cpt.model.groups.grouping.GROUPED`.
         values : ndarray
         """
-        return np.asarray(values.T[self.size_member])
+        return np.asarray(values.T[self.size_member if dims == SIZES else self.batch_member])
 
     def of_mixture(self, values: Any) -> Floats:
         """Return the mean of values, (draws, domains), by the shares of `mixture`, (points, draws).

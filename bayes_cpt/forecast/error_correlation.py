@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.inference.new_groups import as_fitted
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation
 from bayes_cpt.model.setup import fitted_setup
@@ -61,6 +62,7 @@ def error_correlation(posterior: Posterior) -> ErrorCorrelation:
     ErrorCorrelation
         That of other studies where no CPT run was measured on both validation sets.
     """
+    posterior = as_fitted(posterior)
     if posterior not in _KNOWN:
         _KNOWN[posterior] = _estimated(posterior)
     return _KNOWN[posterior]

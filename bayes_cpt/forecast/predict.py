@@ -35,7 +35,7 @@ from bayes_cpt.forecast.third_sets.curves import (
     third_curves,
 )
 from bayes_cpt.forecast.third_sets.weights import check_names, third_sets
-from bayes_cpt.inference.new_sizes import covering_sizes, plan_sizes
+from bayes_cpt.inference.new_groups import covering
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.study import Study
@@ -118,8 +118,8 @@ def predict(
     found = prepared_bands(posterior, prepared, kind, draws, seed, interval)
     generator = np.random.default_rng(seed)
     of_law, of_sets = [], []
-    covering = covering_sizes(posterior, plan_sizes(prepared.study, prepared.runs))
-    for law, count in covering.shares(draws):
+    known = covering(posterior, prepared.study, prepared.runs)
+    for law, count in known.shares(draws):
         parameters = law.parameters(count)
         curves = prepared.curves(law.frame, prepared.runs)
         drawn = draw_curves(law, parameters, curves, kind, generator)

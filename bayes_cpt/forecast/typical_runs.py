@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from bayes_cpt.laws import Reference
 from bayes_cpt.model.setup import Frame
+from bayes_cpt.study.resources.batch import Batch
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
 from bayes_cpt.study.study import Study
@@ -76,7 +77,7 @@ def plan_of(
 ) -> Study:
     """Return a plan of runs given as schedule, base (None for a PT run) and replay, by name.
 
-    Of several targets they train on equal shares.
+    Of several targets they train on equal shares, and where batches differ they have that of most runs.
 
     Parameters
     ----------
@@ -99,10 +100,21 @@ def plan_of(
         bases = (Base(STABLE, base.steps, base), Base(ANNEALED, base.steps, annealed(base)))
     targets = frame.domains[1:]
     shares = {target: 1.0 / len(targets) for target in targets} if len(targets) > 1 else None
+    batch = frame.batches[0] if frame.batches else Batch()
     built = tuple(
         Run(name, "pt", schedule, model_size=own_sizes[name])
         if own is None
-        else Run(name, "cpt", schedule, own, replay, model_size=own_sizes[name], targets=shares)
+        else Run(
+            name,
+            "cpt",
+            schedule,
+            own,
+            replay,
+            model_size=own_sizes[name],
+            batch_tokens=batch.tokens,
+            sequence_length=batch.sequence_length,
+            targets=shares,
+        )
         for name, (schedule, own, replay) in runs.items()
     )
     rows = [

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from bayes_cpt.forecast.derived import Typical, derived_quantities, effects_of, tried
 from bayes_cpt.identify.candidates import candidate_runs, with_further_sizes
 from bayes_cpt.identify.information import STEP, FreeParameters, finite, information, marginal
-from bayes_cpt.laws.size import ALONG
-from bayes_cpt.model.setup import POOLED, SIZES, build_setup
+from bayes_cpt.laws.law import ALONG
+from bayes_cpt.model.groups.grouping import GROUPED
+from bayes_cpt.model.setup import POOLED, build_setup
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.study import Study
 
@@ -149,7 +150,7 @@ def quantity_directions(
 
     Quantities are the law's parameters, the effects of a typical run and, if wanted, the coefficients, by
     kind, name and validation set. What does not depend on the free parameters is left out, and so is what
-    is of one model size.
+    is of one group of runs.
 
     Parameters
     ----------
@@ -165,7 +166,7 @@ def quantity_directions(
     directions = {
         ("parameter", name, member): np.tile(np.eye(size)[i], (len(places), 1))
         for i, (name, member) in enumerate(free.labels)
-        if name in law.parameters() and law.parameters()[name].dims not in (SIZES, POOLED)
+        if name in law.parameters() and law.parameters()[name].dims not in (*GROUPED, POOLED)
     }
     shifts = np.concatenate(
         [places[:, None] + STEP * np.eye(size), places[:, None] - STEP * np.eye(size)], axis=1

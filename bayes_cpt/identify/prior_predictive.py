@@ -12,6 +12,8 @@ from bayes_cpt.forecast.derived import last_points, start_loss
 from bayes_cpt.forecast.predict import with_base_losses
 from bayes_cpt.identify.prior_given_bases import above_zero, draw_given_bases
 from bayes_cpt.model.bases.unknown_base import for_base
+from bayes_cpt.model.groups.batches import for_batches, known_batches
+from bayes_cpt.model.groups.sizes import known_sizes
 from bayes_cpt.model.groups.targets import for_targets, roles_of
 from bayes_cpt.model.points import reference_of
 from bayes_cpt.model.setup import Frame
@@ -81,8 +83,15 @@ def frame_of(spec: ModelSpec, plan: Study) -> Frame:
     """
     _check_phase(spec, plan)
     domains = plan.trained_domains if spec.law.continual else (plan.general,)
-    spec = for_targets(for_base(spec, plan), plan)
-    return Frame(spec, domains, roles_of(domains), reference_of(plan, spec.law))
+    spec = for_batches(for_targets(for_base(spec, plan), plan), plan)
+    return Frame(
+        spec,
+        domains,
+        roles_of(domains),
+        reference_of(plan, spec.law),
+        sizes=known_sizes(spec, plan),
+        batches=known_batches(spec, plan),
+    )
 
 
 def expected_ends(

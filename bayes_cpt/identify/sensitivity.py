@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bayes_cpt.forecast.derived import derived_quantities
 from bayes_cpt.forecast.plans import as_plan
 from bayes_cpt.forecast.predict import planned_curves
-from bayes_cpt.inference.new_sizes import covering_sizes, plan_sizes
+from bayes_cpt.inference.new_groups import covering
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.stacked import one_law
 from bayes_cpt.model.log_densities import log_likelihoods, log_priors
@@ -69,7 +69,7 @@ def sensitivity(
     one_law(posterior, "what leans on the prior")
     if plan is not None:
         planned = as_plan(posterior, plan)
-        posterior = covering_sizes(posterior, plan_sizes(planned, planned.runs))
+        posterior = covering(posterior, planned, planned.runs)
     parameters = posterior.parameters(draws)
     chains = posterior.tree["posterior"].sizes["chain"]
     asked = _quantities(posterior, parameters, plan)

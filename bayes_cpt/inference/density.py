@@ -27,9 +27,10 @@ from bayes_cpt.inference.native import (
 from bayes_cpt.inference.whitening import Metric
 from bayes_cpt.model.compiled.kernels import PACES
 from bayes_cpt.model.compiled.packing import length
+from bayes_cpt.model.groups.grouping import BATCHES
 from bayes_cpt.model.priors.families import LogitNormal, LogNormal, Normal
 from bayes_cpt.model.priors.family import Family
-from bayes_cpt.model.priors.pooling import ALIKE, SPREAD
+from bayes_cpt.model.priors.pooling import ALIKE
 from bayes_cpt.model.setup import POOLED
 
 if TYPE_CHECKING:
@@ -71,8 +72,9 @@ class Density:
         Where those of `PACES` stand among the sampled numbers, -1 where they are not sampled.
     likelihood : int
         Address of the model's compiled likelihood (`bayes_cpt.model.compiled.native`).
-    pools : ndarray of int, shape (pooled parameters, targets + 1)
-        Where what several targets have of a parameter stands among the sampled numbers, their spread last.
+    pools : ndarray of int, shape (populations, members + 1)
+        Where what several targets, or batches, have of a parameter stands among the sampled numbers, their
+        spread last.
     arrays : tuple of ndarray
         Measured losses, then the data of the model.
     """
@@ -234,13 +236,19 @@ def _likelihood(model: "pm.Model") -> Any:
 
 
 def _pools(model: "pm.Model", where: dict[str, int]) -> NDArray[np.int64]:
-    """Return where what several targets have of each pooled parameter stands, and its spread."""
-    names = model.coords.get(POOLED) or ()
+    """Return where what is pooled of each parameter stands, a row for each population, its spread last."""
+    names, domains = model.coords.get(POOLED) or (), model.coords["domain"]
     rows = []
     for place, name in enumerate(names):
-        coordinate = model.coords[model.named_vars_to_dims[name][0]]
-        targets = [k for k, domain in enumerate(coordinate) if domain != model.coords["domain"][0]]
-        rows.append([*(where[name] + k for k in targets), where[SPREAD] + place])
+        (dims,) = model.named_vars_to_dims[name]
+        coordinate = model.coords[dims]
+        if dims == BATCHES:
+            spread, count = where["batch_spread"], len(coordinate) // len(domains)
+            pools = [range(own, own + count) for own in range(0, len(coordinate), count)]
+        else:
+            spread = where["target_spread"]
+            pools = [[k for k, domain in enumerate(coordinate) if domain != domains[0]]]
+        rows += [[*(where[name] + k for k in own), spread + place] for own in pools]
     return np.array(rows or np.zeros((0, 1)), dtype=np.int64)
 
 

@@ -150,7 +150,7 @@ def prior_density(  # type: ignore[no-untyped-def]
         Where the sampled numbers stand among all values of the law.
     template : ndarray, shape (values,)
         All values of the law, the fixed ones filled in.
-    pools : ndarray of int, shape (pooled parameters, targets + 1)
+    pools : ndarray of int, shape (populations, members + 1)
         As in `bayes_cpt.inference.density.Density`.
 
     Returns

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.inference.new_groups import in_batch
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.hidden import PRETRAINING_TERMS, at_limit, on_new_data
 from bayes_cpt.landmarks.trials import LawSample, Trial
@@ -153,6 +154,7 @@ def critical_point(
     `turning_length` tells.
     """
     check_one_target(posterior.study, "the critical point")
+    posterior = in_batch(posterior)
     samples = LawSample.of_laws(posterior, draws)
     priors = [
         LawSample.of_prior(law.frame, count or PRIOR_DRAWS)

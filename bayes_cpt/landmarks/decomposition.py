@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.forecast.plans import prepare
-from bayes_cpt.inference.new_sizes import covering_sizes, plan_sizes
+from bayes_cpt.inference.new_groups import covering
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws import Annealing
 from bayes_cpt.laws.law import Law, gather
@@ -77,8 +77,7 @@ def of_laws(
     """
     prepared = prepare(posterior, plan, runs=runs)
     parts = []
-    sizes = plan_sizes(prepared.study, prepared.runs)
-    for law, count in covering_sizes(posterior, sizes).shares(draws):
+    for law, count in covering(posterior, prepared.study, prepared.runs).shares(draws):
         curves = prepared.curves(law.frame, prepared.runs)
         coefficients = law.frame.law.coefficients(law.parameters(count), np)
         values = values_of(law.frame.law, curves, coefficients)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.errors import Problem, StudyError
-from bayes_cpt.inference.new_sizes import covering_sizes
+from bayes_cpt.inference.new_groups import covering_sizes, in_batch
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.reshape import annealed_base, rewarmed, started_at
 from bayes_cpt.landmarks.trials import (
@@ -20,6 +20,7 @@ from bayes_cpt.landmarks.trials import (
     read_target,
 )
 from bayes_cpt.model.bases.unknown_base import GIVE_SCHEDULE
+from bayes_cpt.model.groups.batches import run_batch
 from bayes_cpt.model.groups.targets import check_one_target
 from bayes_cpt.study.ranges import outside_base, outside_span
 from bayes_cpt.study.runs import Base, Run
@@ -266,13 +267,15 @@ def base_response(
     target, chosen = main_run(posterior, plan, run)
     named = {base.name: base for base in (*posterior.study.bases, *target.bases)}
     bases = {name: base for name, base in named.items() if base.schedule is not None}
+    batch = run_batch(target, chosen, posterior.frame.batches)
 
     def trial(name: str) -> Trial:
         before = bases[name].schedule
         assert before is not None
         schedule = rewarmed(chosen.schedule, before.final, chosen.schedule.peak)
         losses = base_losses(posterior, _home(target, posterior.study, bases[name]), bases[name])
-        return Trial(before, schedule, chosen.replay or 0.0, losses, bases[name].model_size)
+        size = bases[name].model_size
+        return Trial(before, schedule, chosen.replay or 0.0, losses, size, batch=batch)
 
     notes = [outside_base(posterior.study, base) for base in bases.values()]
     attributes = {"choice": "base", "run": chosen.name, "rewarmed": True}
@@ -323,8 +326,9 @@ def _response[Value: (float, str)](
 
     trials = [trial_of(value) for value in values]
     steps = [[0, trial.schedule.steps] for trial in trials]
-    covering = covering_sizes(posterior, [trial.model_size for trial in trials])
-    samples = LawSample.of_laws(covering, draws)
+    known = covering_sizes(posterior, [trial.model_size for trial in trials])
+    # The trials are one run, varied.
+    samples = LawSample.of_laws(in_batch(known, trials[0].batch), draws)
     losses = np.concatenate([sample.losses(trials, steps) for sample in samples])
     dims = ("draw", "value", "domain")
     ends = xr.Dataset(

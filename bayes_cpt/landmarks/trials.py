@@ -14,11 +14,14 @@ from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.phase_areas import NUMBERS, SERIES, PhaseAreas, continual_areas
 from bayes_cpt.model.bases.unknown_base import GIVE_SCHEDULE, check_base
-from bayes_cpt.model.groups.sizes import log_sizes, members
+from bayes_cpt.model.groups.batches import run_batch
+from bayes_cpt.model.groups.grouping import place
+from bayes_cpt.model.groups.sizes import log_sizes
 from bayes_cpt.model.groups.targets import mixture_columns
 from bayes_cpt.model.points import Points
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame
+from bayes_cpt.study.resources.batch import Batch
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study
@@ -47,6 +50,8 @@ class Trial:
         Millions of parameters; the reference size unless given. Not used where the law has no size.
     mixture : mapping of str to float
         Share of each target in the data that are not replay. Where there is one it may be left out.
+    batch : Batch, optional
+        That most runs have unless given. Not used where the law does not compare batches.
     """
 
     pretraining: Schedule | None
@@ -55,6 +60,7 @@ class Trial:
     base_losses: tuple[float | None, ...]
     model_size: float | None = None
     mixture: Mapping[str, float] = field(default_factory=dict)
+    batch: Batch | None = None
 
     @classmethod
     def of(cls, posterior: Posterior, plan: Study, run: Run) -> Self:
@@ -80,6 +86,7 @@ class Trial:
             base_losses=base_losses(posterior, plan, base),
             model_size=plan.model_size(run),
             mixture=plan.mixture(run),
+            batch=run_batch(plan, run, posterior.frame.batches),
         )
 
     @property
@@ -374,7 +381,9 @@ class LawSample:
                 "other_share": other_share * ones,
                 "mixture": np.tile(mixture, (ones.size, 1)),
                 "log_size": log_sizes(size, reference.model_size, ones.size),
-                "size_member": np.full(ones.size, members(sizes, size, index)),
+                "size_member": np.full(ones.size, place(sizes, size, index)),
+                # Trials are of one batch (`bayes_cpt.inference.new_groups.in_batch`).
+                "batch_member": np.zeros(ones.size, dtype=np.int64),
                 "loss": (0.0 if loss is None else loss) * ones,
                 "base_known": float(loss is not None) * ones,
             }

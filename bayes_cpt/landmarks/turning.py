@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.inference.new_sizes import covering_sizes, plan_sizes
+from bayes_cpt.inference.new_groups import covering, in_batch
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.reshape import held
 from bayes_cpt.landmarks.trials import LawSample, Trial, read_target
@@ -167,14 +167,24 @@ def turning_length(
         raise ValueError(f"balances are {list(balances)}: give weights of the general loss, 0 to 1")
     check_one_target(posterior.study, "the turning length")
     target, chosen = read_target(posterior, plan, runs)
-    covering = covering_sizes(posterior, plan_sizes(target, chosen))
-    samples = LawSample.of_laws(covering, draws)
+    known = covering(posterior, target, chosen)
     longest = max(run.schedule.steps for run in posterior.study.continual_runs)
     last = horizon or HORIZON * max(longest, *(run.schedule.steps for run in chosen))
     weights = np.array([[balance, 1.0 - balance] for balance in balances])
     trials = [Trial.of(posterior, target, run) for run in chosen]
-    parts = [_of_law(sample, trials, courses, last, weights) for sample in samples]
-    lengths, change = (np.concatenate(own) for own in zip(*parts, strict=True))
+    found = {}
+    for batch in dict.fromkeys(trial.batch for trial in trials):
+        samples = LawSample.of_laws(in_batch(known, batch), draws)
+        own = [place for place, trial in enumerate(trials) if trial.batch == batch]
+        some = [trials[place] for place in own]
+        parts = [_of_law(sample, some, courses, last, weights) for sample in samples]
+        both = (np.concatenate(part) for part in zip(*parts, strict=True))
+        for name, values in zip(("lengths", "change"), both, strict=True):
+            found |= {(name, place): values[:, k] for k, place in enumerate(own)}
+    lengths, change = (
+        np.stack([found[name, place] for place in range(len(trials))], axis=1)
+        for name in ("lengths", "change")
+    )
     notes = ["; ".join(outside_range(posterior.study, target, run)) for run in chosen]
     turning = xr.Dataset(
         {

@@ -1,5 +1,6 @@
 """Law terms and laws: written once, evaluated on NumPy arrays and PyTensor variables alike."""
 
+from bayes_cpt.laws.batch import Batches
 from bayes_cpt.laws.law import Law
 from bayes_cpt.laws.mixture import Mixture
 from bayes_cpt.laws.multi_power import MultiPower
@@ -13,6 +14,7 @@ __all__ = [
     "Adaptation",
     "Annealing",
     "BaseOffset",
+    "Batches",
     "Law",
     "Mixture",
     "ModelSize",

@@ -15,13 +15,19 @@ rate, an exponential mean of what it was (`bayes_cpt.laws.areas`): rho = zeta = 
 from dataclasses import dataclass
 from typing import Any
 
+from bayes_cpt.laws.batch import BY_BATCH, Batches, batch_factors
 from bayes_cpt.laws.mixture import Mixture, mixture_factors
-from bayes_cpt.laws.size import ALONG, size_factors
+from bayes_cpt.laws.size import OF_SIZES, size_factors
 from bayes_cpt.laws.term import Parameter, Reference, Term, Values
 from bayes_cpt.laws.transfer import BaseOffset
 
 # Coefficients without a domain axis.
 SHARED = ("lambda", "lambda_slow", "slow_share", "rho", "zeta", "xi")
+# Coefficients of groups of runs, and the coordinate they run along.
+ALONG = {
+    **dict.fromkeys(OF_SIZES, "size_domain"),
+    **dict.fromkeys(BY_BATCH.values(), "batch_domain"),
+}
 
 
 @dataclass(frozen=True)
@@ -38,21 +44,21 @@ class Law:
         How CPT curves keep the distance of their base from the law; None ignores measured bases.
     mixture : Mixture or None
         How several targets act together; None where there is one.
+    batches : Batches or None
+        How batch sizes and sequence lengths differ in the shift; None where they do not.
     """
 
     terms: tuple[Term, ...]
     reference: Reference
     base_offset: BaseOffset | None = None
     mixture: Mixture | None = None
-
-    @property
-    def _components(self) -> tuple[Any, ...]:
-        beside = (part for part in (self.base_offset, self.mixture) if part is not None)
-        return (*self.terms, *beside)
+    batches: Batches | None = None
 
     def parameters(self) -> dict[str, Parameter]:
         """Return all sampled parameters, by name."""
-        return {name: info for part in self._components for name, info in part.parameters().items()}
+        beside = (self.base_offset, self.mixture, self.batches)
+        parts = (*self.terms, *(part for part in beside if part is not None))
+        return {name: info for part in parts for name, info in part.parameters().items()}
 
     def coefficients(self, parameters: Values, xp: Any) -> dict[str, Any]:
         """Return the coefficients of the printed equation.
@@ -65,9 +71,11 @@ class Law:
             `numpy` or `pytensor.tensor`.
         """
         found: dict[str, Any] = {}
-        for part in self._components:
-            found |= part.coefficients(parameters, self.reference, xp)
-        return found
+        values = parameters if self.batches is None else self.batches.usual(parameters)
+        for part in (*self.terms, self.base_offset, self.mixture):
+            if part is not None:
+                found |= part.coefficients(values, self.reference, xp)
+        return found if self.batches is None else found | self.batches.ratios(parameters, xp)
 
     def parts(self, points: Any, gathered: Values, xp: Any) -> dict[str, Any]:
         """Return each term's share of the loss, shape (..., points).
@@ -150,11 +158,13 @@ def gather(points: Any, values: Values, xp: Any) -> dict[str, Any]:
     Returns
     -------
     dict of str to array
-        Also the factors of `bayes_cpt.laws.size.size_factors`, where the law has a model size, and of
-        `bayes_cpt.laws.mixture.mixture_factors`, where it has several targets.
+        Also the factors of `bayes_cpt.laws.size.size_factors`, where the law has a model size, of
+        `bayes_cpt.laws.mixture.mixture_factors`, where it has several targets, and of
+        `bayes_cpt.laws.batch.batch_factors`, where batches differ.
     """
     gathered = {name: _of_points(points, name, value) for name, value in values.items()}
-    return gathered | mixture_factors(gathered, size_factors(points, gathered, xp))
+    factors = mixture_factors(gathered, size_factors(points, gathered, xp))
+    return gathered | batch_factors(gathered, factors)
 
 
 def _of_points(points: Any, name: str, value: Any) -> Any:
@@ -162,4 +172,6 @@ def _of_points(points: Any, name: str, value: Any) -> Any:
         return value
     if name == "phi":
         return points.of_mixture(value)
-    return points.of_size(value) if name in ALONG else value[..., points.domain_index]
+    if name in ALONG:
+        return points.of_group(ALONG[name], value)
+    return value[..., points.domain_index]

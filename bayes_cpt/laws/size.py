@@ -7,8 +7,8 @@ from bayes_cpt.laws.term import FACTOR, Parameter, Reference, Values
 
 # Coefficients that change with model size, each as a power of it, and the coefficient that is its exponent.
 BY_SIZE = {"A": "gamma_A", "C1": "gamma_1", "C2": "gamma_2", "B": "gamma_B", "D": "gamma_B"}
-# Coefficients along a coordinate other than the validation sets'.
-ALONG = {"delta_N": "size_domain", "epsilon_N": "size_domain"}
+# Coefficients of single sizes.
+OF_SIZES = ("delta_N", "epsilon_N")
 # Of `BY_SIZE` those that a single size has off the power of size by ``exp(epsilon_N)``.
 GAINS = ("C1", "C2")
 

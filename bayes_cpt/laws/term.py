@@ -25,8 +25,8 @@ class Parameter:
     dims : str or None
         Coordinate it runs along: ``"domain"``, one like ``"power_domain"`` that holds the validation sets
         with that replay factor, ``"size_domain"``, which holds every model size of every validation set,
-        ``"pooled"``, which holds the names of the parameters that several targets share in part, or None
-        for a value shared by all validation sets.
+        ``"batch_domain"``, the same with every batch, ``"pooled"``, which holds the names of the parameters
+        that several targets, or batches, share in part, or None for a value shared by all validation sets.
     """
 
     meaning: str

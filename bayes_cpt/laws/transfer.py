@@ -1,7 +1,7 @@
 """The terms of the transfer to target data: distribution shift, adaptation, and the base's offset."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ from bayes_cpt.laws.term import (
 )
 
 REPLAY_FACTORS = ("none", "exponential", "saturating", "power")
+# What each batch of a study has for itself, where the law compares them (App. F).
+OF_BATCH = ("shift_share", "shift_size", "shift_rate", "shift_exponent")
 # Where the power factor is sampled: a ratio that practitioners use, between pure target and half.
 QUARTER = 0.25
 
@@ -53,6 +55,8 @@ class Shift:
         expects a validation set of a low loss to fall below 0.
     repeated_tokens : bool
         Whether the forward area counts repeated target tokens for less (`effective_share`).
+    batches : bool
+        Whether each batch has values of its own of `OF_BATCH` (see `bayes_cpt.laws.batch`).
     unknown_base : bool
         Whether S1_pt is a parameter (see `Power`). What more of it gains, which few runs tell from the
         shift, is then sampled as a part of the change.
@@ -66,6 +70,7 @@ class Shift:
     exponential: bool = False
     relative: bool = False
     repeated_tokens: bool = False
+    batches: bool = False
     name: str = "shift"
 
     def chosen(self, factor: str) -> list[int]:
@@ -116,6 +121,12 @@ class Shift:
             )
         if self.replay_rate:
             found["replay_rate"] = Parameter("omega, how replay speeds the shift up")
+        if self.batches:
+            found |= {
+                name: replace(found[name], dims="batch_domain")
+                for name in OF_BATCH
+                if name in found
+            }
         return found
 
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
@@ -198,7 +209,7 @@ class Shift:
             `numpy` or `pytensor.tensor`.
         """
         factor = self.replay_factor(share, coefficients, xp)
-        rate = coefficients["E"]
+        rate = sized(coefficients, "E")
         if "omega" in coefficients:
             ratio = xp.where(share > 0, share, 1.0) / xp.where(share > 0, factor, 1.0)
             rate = rate * xp.exp(coefficients["omega"] * xp.log(ratio))
@@ -218,9 +229,8 @@ class Shift:
         xp : module
             `numpy` or `pytensor.tensor`.
         """
-        if self.exponential:
-            return -xp.expm1(-rate * forward_cpt)
-        return -xp.expm1(-coefficients["beta"] * xp.log1p(rate * forward_cpt))
+        exponent = None if self.exponential else sized(coefficients, "beta")
+        return shift_progress(rate, forward_cpt, exponent, xp)
 
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
         """Return the shift, 0 at the transfer and wherever no target data are trained on."""
@@ -249,6 +259,25 @@ class Shift:
             return points.forward_cpt
         epochs = points.cpt_steps * points.target_share / coefficients["U_steps"]
         return points.forward_cpt * effective_share(epochs - 1.0, coefficients["R_star"], xp)
+
+
+def shift_progress(rate: Any, forward_cpt: Any, exponent: Any, xp: Any) -> Any:
+    """Return how much of its limit a shift has reached (Eq. 3).
+
+    Parameters
+    ----------
+    rate : array
+        1/(LR·steps).
+    forward_cpt : array
+        S1_cpt, LR·steps.
+    exponent : array or None
+        beta; None for a shift that saturates as an exponential.
+    xp : module
+        `numpy` or `pytensor.tensor`.
+    """
+    if exponent is None:
+        return -xp.expm1(-rate * forward_cpt)
+    return -xp.expm1(-exponent * xp.log1p(rate * forward_cpt))
 
 
 def shift_size(parameters: Values, xp: Any) -> Any:

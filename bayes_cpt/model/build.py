@@ -18,7 +18,7 @@ from bayes_cpt.model.compiled.packing import packed
 from bayes_cpt.model.elements import elements
 from bayes_cpt.model.likelihood_data import likelihood_data
 from bayes_cpt.model.priors.families import Distribution
-from bayes_cpt.model.priors.pooling import ALIKE, SPREAD, log_alikeness, standardised
+from bayes_cpt.model.priors.pooling import ALIKE, log_alikenesses
 from bayes_cpt.model.setup import Frame, Setup, build_setup
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec
@@ -74,7 +74,9 @@ def model_of(setup: Setup) -> pm.Model:
     with pm.Model(coords=frame.coords()) as model:
         values = pt.concatenate([pt.atleast_1d(part) for part in _parameters(frame)])
         if frame.pooled:
-            pm.Potential(ALIKE, _log_alikeness(frame, model), dims="pooled")
+            names = (*frame.pooled, frame.spread)
+            parts = log_alikenesses(frame, {name: model[name] for name in names}, pt)
+            pm.Potential(ALIKE, pt.stack(parts), dims="pooled")
         pm.CustomDist(
             LOSS,
             values,
@@ -113,15 +115,6 @@ def _parameter(name: str, priors: Sequence[Distribution], dims: str | None) -> l
     ]
     pm.Deterministic(name, pt.stack(members), dims=dims)
     return members
-
-
-def _log_alikeness(frame: Frame, model: pm.Model) -> Any:
-    """Return for each pooled parameter how much likelier its values are than of independent targets."""
-    parts = [
-        log_alikeness(standardised(frame, name, model[name], pt), model[SPREAD][place], pt)
-        for place, name in enumerate(frame.pooled)
-    ]
-    return pt.stack(parts)
 
 
 def _log_likelihoods(frame: Frame) -> Callable[..., Any]:

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from bayes_cpt.model.groups.grouping import GROUPED
 from bayes_cpt.model.priors.families import Distribution
-from bayes_cpt.model.setup import SIZES, Frame
+from bayes_cpt.model.setup import Frame
 
 
 @dataclass(frozen=True)
@@ -19,15 +20,15 @@ class Element:
     domain : str or None
         Its validation set, or the parameter whose spread it is; None where it is shared.
     prior : Distribution
-    of_size : bool
-        Whether it is of one model size.
+    group : str or None
+        Coordinate of the groups of which it is of one.
     """
 
     name: str
     member: int
     domain: str | None
     prior: Distribution
-    of_size: bool = False
+    group: str | None = None
 
 
 def elements(frame: Frame) -> list[Element]:
@@ -41,5 +42,6 @@ def elements(frame: Frame) -> list[Element]:
     for name, info in frame.parameters().items():
         for place, member in enumerate(frame.members(info.dims)):
             prior = frame.spec.priors[name].of(frame.role(member))
-            listed.append(Element(name, place, member.domain, prior, info.dims == SIZES))
+            group = info.dims if info.dims in GROUPED else None
+            listed.append(Element(name, place, member.domain, prior, group))
     return listed

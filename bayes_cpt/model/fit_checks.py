@@ -6,6 +6,7 @@ from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.model.groups.sizes import check_sizes, fitted_sizes
 from bayes_cpt.model.spec import ModelSpec, shipped_models
 from bayes_cpt.study.ranges import ALIKE_RATIO
+from bayes_cpt.study.resources.batch import batches_of
 from bayes_cpt.study.study import Study
 
 
@@ -37,6 +38,34 @@ def check_fits(spec: ModelSpec, study: Study) -> None:
         )
     if problem:
         raise StudyError([Problem(f"study {study.name}, model {spec.name}", *problem)])
+
+
+def note_batches(spec: ModelSpec, study: Study) -> None:
+    """Warn where batch sizes or sequence lengths differ and the law does not compare them.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    study : Study
+
+    Warns
+    -----
+    StudyWarning
+    """
+    if spec.law.batches or not spec.law.continual:
+        return
+    differing = []
+    for place, name in enumerate(("batch sizes", "sequence lengths")):
+        values = sorted(own.numbers[place] for own in batches_of(study) if own.numbers[place])
+        if values and values[-1] > ALIKE_RATIO * values[0]:
+            differing.append(f"{name} {values[0]:g} to {values[-1]:g}")
+    if differing:
+        problem = Problem(
+            f"study {study.name}, model {spec.name}",
+            f"the CPT runs have {' and '.join(differing)}, and the law takes the shift of all for one",
+            "use --model cpt-replay-batch, or keep runs of one batch",
+        )
+        warnings.warn(str(problem), StudyWarning, stacklevel=4)
 
 
 def check_size(spec: ModelSpec, study: Study) -> None:

@@ -1,10 +1,13 @@
 """Which measured points of a run enter a fit."""
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
 
+from bayes_cpt.errors import Problem, StudyWarning
 from bayes_cpt.model.law_table import ResidualTable
+from bayes_cpt.model.points import Curves
 from bayes_cpt.study.study import Run, Study
 
 # Points of one curve that enter a fit: see `thinned`.
@@ -83,3 +86,32 @@ def thinned(steps: Sequence[int], onset: float, most: int = MOST_POINTS) -> list
     )
     nearest = np.searchsorted(0.5 * (every[1:] + every[:-1]), wanted)
     return [int(step) for step in every[np.unique(nearest)]]
+
+
+def note_thinned(residuals: ResidualTable, study: Study, curves: Curves) -> None:
+    """Say which long logs enter with a part of their points.
+
+    Parameters
+    ----------
+    residuals : ResidualTable
+    study : Study
+    curves : Curves
+        What enters.
+    """
+    kept = np.bincount(curves.points.curve_index).tolist()
+    thin = []
+    for curve, count in zip(curves.curves, kept, strict=True):
+        if curve.run not in study:
+            continue
+        if count < study.curve(curve.run, curve.domain)[0].size > MOST_POINTS:
+            measured = len(observed_steps(study, study.run(curve.run), curve.domain, residuals))
+            thin += [(measured, count, curve)] if measured > count else []
+    if thin:
+        measured, count, curve = max(thin, key=lambda own: own[0])
+        problem = Problem(
+            f"study {study.name}, run {curve.run}, domain {curve.domain}",
+            f"{count} of its {measured} losses enter the fit, and {len(thin) - 1} more long logs are "
+            "thinned: neighbouring losses of a curve tell the same",
+            "log less often, or leave it so",
+        )
+        warnings.warn(str(problem), StudyWarning, stacklevel=3)

@@ -8,6 +8,7 @@ from bayes_cpt.laws import (
     Adaptation,
     Annealing,
     BaseOffset,
+    Batches,
     Law,
     Mixture,
     ModelSize,
@@ -78,6 +79,8 @@ class LawTable(Strict):
         (docs/data-and-cost.md).
     model_size : bool
         Whether the size of the model is a part of the law; runs then say theirs (docs/sizes.md).
+    batches : bool
+        Whether runs of different batch size or sequence length have a shift of their own (docs/batch.md).
     unknown_base : bool
         Set by a fit whose base has ``known = false`` (see `bayes_cpt.model.bases.unknown_base`).
     targets : int
@@ -101,6 +104,7 @@ class LawTable(Strict):
     shift_share: bool = False
     repeated_tokens: bool = False
     model_size: bool = False
+    batches: bool = False
     unknown_base: bool = False
     targets: int = Field(default=1, ge=1)
 
@@ -144,6 +148,12 @@ class LawTable(Strict):
             )
         return self
 
+    @model_validator(mode="after")
+    def _batches_differ_in_the_shift(self) -> Self:
+        if self.batches and "shift" not in self.terms:
+            raise ValueError("batches differ in the shift of CPT; name the term shift too")
+        return self
+
     @property
     def continual(self) -> bool:
         """Whether the law knows a CPT phase."""
@@ -184,6 +194,7 @@ class LawTable(Strict):
                 self.shift_saturation == "exponential",
                 self.shift_share,
                 self.repeated_tokens,
+                self.batches,
             ),
             "adaptation": Adaptation(shift_signs(roles)),
             **{name: added.build() for name, added in ADDED.items()},
@@ -191,8 +202,15 @@ class LawTable(Strict):
         chosen = tuple(terms[name] for name in self.terms)
         if self.model_size:
             chosen += (ModelSize(self.continual),)
-        offset = BaseOffset() if self.base_offset else None
-        return Law(chosen, reference, offset, Mixture() if self.targets > 1 else None)
+        exponential = self.shift_saturation == "exponential"
+        batches = Batches(len(roles), exponential, "adaptation" in self.terms)
+        return Law(
+            chosen,
+            reference,
+            BaseOffset() if self.base_offset else None,
+            Mixture() if self.targets > 1 else None,
+            batches if self.batches else None,
+        )
 
 
 class ResidualTable(Strict):

@@ -24,7 +24,7 @@ def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
 
     ``loss`` (points,) is what was measured. The others say where: ``curve_...`` and ``base_...`` hold a row
     per curve, ``point_...`` a row per point, ``knot_...`` one per knot of the misfit (see
-    `ResidualDesign`); ``curve_member`` has the places among the values of what is of the curve's size;
+    `ResidualDesign`); ``curve_member`` has the places among the values of what is of the curve's groups;
     ``reference`` holds the reference learning rate, forward areas, steps and unique steps, and middle
     and half-width of the intervals of the momenta and of the forward powers.
 
@@ -53,7 +53,7 @@ def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
             ]
         ),
         "curve_domain": points.domain_index[starts].astype(np.int64),
-        "curve_member": _members(setup)[points.size_member[starts]],
+        "curve_member": _members(setup, starts),
         "curve_shared": np.column_stack(
             [
                 points.target_share[starts],
@@ -84,16 +84,20 @@ def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
     }
 
 
-def _members(setup: Setup) -> NDArray[np.int64]:
-    """Return where in the values those of each member of ``size_domain`` stand, shape (members, names).
+def _members(setup: Setup, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where in the values those of the groups of each curve stand, shape (curves, names).
 
-    0 where the law has no size.
+    A column of 0 where the law compares no groups.
     """
+    points = setup.curves.points
     places: dict[str, list[int]] = {}
+    dims: dict[str, str] = {}
     for place, own in enumerate(elements(setup.frame)):
-        if own.of_size:
+        if own.group is not None:
             places.setdefault(own.name, []).append(place)
-    return np.array([*places.values()] or [[0]], dtype=np.int64).T
+            dims[own.name] = own.group
+    found = [points.of_group(dims[name], np.array(own))[starts] for name, own in places.items()]
+    return np.array(found or [np.zeros(starts.size)], dtype=np.int64).T
 
 
 def _columns(points: Points) -> NDArray[np.float64]:

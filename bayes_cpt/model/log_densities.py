@@ -12,7 +12,7 @@ from bayes_cpt.model.likelihood_data import likelihood_data
 from bayes_cpt.model.misfit.curve_residuals import CurveResidual, precision_products
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.priors.families import Fixed
-from bayes_cpt.model.priors.pooling import SPREAD, log_alikenesses
+from bayes_cpt.model.priors.pooling import log_alikenesses
 from bayes_cpt.model.residuals import ResidualDesign, Scales
 from bayes_cpt.model.setup import Frame, Setup
 from bayes_cpt.model.simulate import expected_loss, scales_of
@@ -51,7 +51,8 @@ def log_priors(frame: Frame, parameters: Mapping[str, Floats]) -> dict[str, Floa
     }
     if frame.pooled:
         # With the spreads stands what they say of how alike targets are.
-        found[SPREAD] = found[SPREAD] + log_alikenesses(frame, parameters)
+        alike = np.stack(log_alikenesses(frame, parameters), axis=1)
+        found[frame.spread] = found[frame.spread] + alike
     return found
 
 

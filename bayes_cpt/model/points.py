@@ -20,9 +20,12 @@ from bayes_cpt.laws.phase_areas import (
     pretraining_areas,
 )
 from bayes_cpt.laws.term import Reference
-from bayes_cpt.model.groups.sizes import fitted_sizes, log_sizes, members
+from bayes_cpt.model.groups.batches import run_batch
+from bayes_cpt.model.groups.grouping import SIZES, place
+from bayes_cpt.model.groups.sizes import fitted_sizes, log_sizes
 from bayes_cpt.model.groups.targets import mixture_columns
 from bayes_cpt.model.law_table import LawTable
+from bayes_cpt.study.resources.batch import Batch
 from bayes_cpt.study.resources.repeats import unique_steps
 from bayes_cpt.study.study import Run, Study
 
@@ -56,8 +59,9 @@ class Points:
         general set; for a target the general set's, which is 1.
     log_size : ndarray, shape (points,)
         Log of the model size over the reference size; 0 where the law has no size.
-    size_member : ndarray of int, shape (points,)
-        Place of the size along the coordinate ``size_domain``; 0 where the law has no size.
+    size_member, batch_member : ndarray of int, shape (points,)
+        Place of the model size, and of the batch, along the coordinate of their group
+        (`bayes_cpt.model.groups.grouping`); 0 where the law does not compare them, and of batches in PT.
     loss : ndarray, shape (points,)
         Measured loss, nats/token; NaN where there is none.
     base_known : ndarray, shape (points,)
@@ -84,6 +88,7 @@ class Points:
     mixture: Any
     log_size: Any
     size_member: Any
+    batch_member: Any
     loss: Any
     base_known: Any
     form: AreaForm
@@ -118,14 +123,16 @@ class Points:
             return self.log_forward[:, 0]
         return self.form.forward_basis(coefficients, xp) @ self.log_forward.T
 
-    def of_size(self, values: Any) -> Any:
-        """Return values along ``size_domain``, shape (..., members), of each point's size, (..., points).
+    def of_group(self, dims: str, values: Any) -> Any:
+        """Return values along the coordinate of groups, (..., members), of each point's, (..., points).
 
         Parameters
         ----------
+        dims : str
+            One of `bayes_cpt.model.groups.grouping.GROUPED`.
         values : array
         """
-        return values[..., self.size_member]
+        return values[..., self.size_member if dims == SIZES else self.batch_member]
 
     def of_mixture(self, values: Any) -> Any:
         """Return the mean of values of validation sets, shape (..., domains), by the shares of `mixture`.
@@ -242,6 +249,7 @@ def build_curves(
     *,
     runs: Iterable[Run] | None = None,
     sizes: Sequence[float] = (),
+    batches: Sequence[Batch] = (),
 ) -> Curves:
     """Return the curves of a study or plan at chosen steps.
 
@@ -261,6 +269,8 @@ def build_curves(
         All of the study's unless given.
     sizes : sequence of float
         Model sizes that the law knows; none where it has no size.
+    batches : sequence of Batch
+        Batches that the law knows; none where it does not compare them.
     """
     curves: list[Curve] = []
     columns: list[dict[str, Any]] = []
@@ -276,9 +286,12 @@ def build_curves(
             end = _base_end(study, run)
             curve = Curve(run.name, domain, run.phase == "cpt", base_loss is not None, *end)
             size = study.model_size(run) if sizes else None
-            sized = (size, members(sizes, size, domain_index))
+            batch = run_batch(study, run, batches)
+            grouped = (
+                size, place(sizes, size, domain_index), place(batches, batch, domain_index),
+            )  # fmt: skip
             mixed = mixture_columns(study.mixture(run), domains, domain_index, run.replay)
-            shared = (len(curves), domain_index, run, curve, reference, sized, mixed)
+            shared = (len(curves), domain_index, run, curve, reference, grouped, mixed)
             losses = _measured(study, run, domain, wanted[domain])
             columns.append(_columns(areas, np.searchsorted(union, wanted[domain]), losses, *shared))
             start = np.array([0]) if curve.continual else np.array([union.size - 1])
@@ -326,7 +339,7 @@ def _columns(
     run: Run,
     curve: Curve,
     reference: Reference,
-    sized: tuple[float | None, int],
+    grouped: tuple[float | None, int, int],
     mixed: tuple[float, Floats],
 ) -> dict[str, Any]:
     steps = areas.steps[rows].astype(np.float64)
@@ -341,8 +354,9 @@ def _columns(
         "target_share": (1.0 - (run.replay or 0.0) if curve.continual else 0.0) * ones,
         "other_share": mixed[0] * ones,
         "mixture": np.tile(mixed[1], (rows.size, 1)),
-        "log_size": log_sizes(sized[0], reference.model_size, rows.size),
-        "size_member": np.full(rows.size, sized[1]),
+        "log_size": log_sizes(grouped[0], reference.model_size, rows.size),
+        "size_member": np.full(rows.size, grouped[1]),
+        "batch_member": np.full(rows.size, grouped[2]),
         "loss": losses,
         "base_known": float(curve.base_known) * ones,
     }

@@ -1,6 +1,5 @@
 """What a specification makes of a study, before any PyMC: law, points, residual design and scales."""
 
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,27 +7,31 @@ from typing import Any
 
 import numpy as np
 
-from bayes_cpt.errors import Problem, SpecError, StudyWarning
+from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.laws import Law, Parameter, Reference, Shift
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.law import gather
 from bayes_cpt.laws.numerics.ranges import MomentumRange, PowerRange
+from bayes_cpt.laws.transfer import OF_BATCH
 from bayes_cpt.model.bases.lone_bases import with_lone_bases
 from bayes_cpt.model.bases.unknown_base import check_kind, for_base
-from bayes_cpt.model.fit_checks import check_fits, check_size
-from bayes_cpt.model.fitted_points import MOST_POINTS, observed_steps, thinned
-from bayes_cpt.model.groups.sizes import all_sizes, check_sizes
+from bayes_cpt.model.fit_checks import check_fits, check_size, note_batches
+from bayes_cpt.model.fitted_points import note_thinned, observed_steps, thinned
+from bayes_cpt.model.groups.batches import for_batches, known_batches
+from bayes_cpt.model.groups.grouping import BATCHES, GROUPED, SIZES, Group, label
+from bayes_cpt.model.groups.sizes import check_sizes, known_sizes
 from bayes_cpt.model.groups.targets import for_targets, roles_of
 from bayes_cpt.model.points import Curves, Points, build_curves, last_pretraining_step, reference_of
 from bayes_cpt.model.priors.tables import prior_ends
 from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales, residual_design
 from bayes_cpt.model.spec import MEMORIES, ModelSpec
+from bayes_cpt.study.resources.batch import Batch
 from bayes_cpt.study.study import Run, Study
 
 # Correlation time, in steps, that makes errors independent.
 NO_MEMORY = 1e-6
-# The coordinate of every model size of every validation set, and of what several targets share in part.
-SIZES, POOLED = "size_domain", "pooled"
+# The coordinate of what several targets, or batches, share in part.
+POOLED = "pooled"
 # What a target has for itself: its level, which its base's loss tells, and what is of the mixture.
 NOT_POOLED = ("reference_loss", "target_transfer", "forgetting_factor")
 
@@ -55,6 +58,8 @@ class Frame:
         Last PT step that the study measured: beyond it the law extrapolates.
     sizes : tuple of float
         Model sizes that the law knows, millions of parameters; none where it has no size.
+    batches : tuple of Batch
+        Batches that the law knows, that of most runs first; none where it does not compare them.
     """
 
     spec: ModelSpec
@@ -63,11 +68,17 @@ class Frame:
     reference: Reference
     studied_pt: float = np.inf
     sizes: tuple[float, ...] = ()
+    batches: tuple[Batch, ...] = ()
 
     @cached_property
     def law(self) -> Law:
         """The law of these validation sets."""
         return self.spec.law.build(self.roles, self.reference)
+
+    @property
+    def groups(self) -> dict[str, tuple[Group, ...]]:
+        """The groups of runs that have a part of the law for themselves, by coordinate."""
+        return {SIZES: self.sizes, BATCHES: self.batches}
 
     @property
     def typical_size(self) -> float:
@@ -106,18 +117,19 @@ class Frame:
     def parameters(self) -> dict[str, Parameter]:
         """Return all sampled parameters, of the law and of the residuals.
 
-        Those of single sizes come last: the places of the others do not depend on how many there are.
+        Those of single groups come last: the places of the others do not depend on how many there are.
         """
         residual = self.spec.residuals.parameters(self.spec.law)
         found = self.law.parameters() | residual
-        return dict(sorted(found.items(), key=lambda own: own[1].dims == SIZES))
+        return dict(sorted(found.items(), key=lambda own: own[1].dims in GROUPED))
 
     def coords(self) -> dict[str, tuple[str, ...]]:
         """Return the coordinates that parameters run along."""
         found = self._domain_coords()
-        if self.spec.law.model_size:
-            found[SIZES] = tuple(member.label for member in self.members(SIZES))
-        if self.spec.law.targets > 1:
+        for dims, known in ((SIZES, self.spec.law.model_size), (BATCHES, self.spec.law.batches)):
+            if known:
+                found[dims] = tuple(member.label for member in self.members(dims))
+        if self.spec.law.targets > 1 or self.spec.law.batches:
             found[POOLED] = self.pooled
         return found
 
@@ -133,28 +145,45 @@ class Frame:
 
     @property
     def pooled(self) -> tuple[str, ...]:
-        """Names of the parameters of which targets have one each, drawn from one population."""
+        """Names of the parameters of which targets, or batches, have one each from one population."""
+        infos, priors = self.parameters(), self.spec.priors
+        if self.spec.law.batches:
+            free = (name for name in OF_BATCH if name in infos)
+            return tuple(n for n in free if all(priors[n].of(role).is_free for role in self.roles))
         if self.spec.law.targets == 1:
             return ()
         along = self._domain_coords()
         return tuple(
             name
-            for name, info in self.parameters().items()
+            for name, info in infos.items()
             if info.dims in along
             and name not in NOT_POOLED
-            and self.target_places(info.dims)
-            and self.spec.priors[name].of("target").is_free
+            and any(self.pools(name))
+            and priors[name].of("target").is_free
         )
 
-    def target_places(self, dims: str | None) -> list[int]:
-        """Return the places of the targets along a coordinate.
+    @property
+    def spread(self) -> str:
+        """The parameter that says how unlike what is pooled is."""
+        return "batch_spread" if self.spec.law.batches else "target_spread"
+
+    def pools(self, name: str) -> list[list[int]]:
+        """Return the places of what is pooled of a parameter, along its coordinate.
 
         Parameters
         ----------
-        dims : str or None
+        name : str
+
+        Returns
+        -------
+        list of list of int
+            One list for each population: all targets; or the batches of each validation set.
         """
-        members = enumerate(self.members(dims))
-        return [place for place, member in members if self.role(member) == "target"]
+        members = self.members(self.parameters()[name].dims)
+        if self.spec.law.batches:
+            count = len(self.batches)
+            return [list(range(own, own + count)) for own in range(0, len(members), count or 1)]
+        return [[place for place, own in enumerate(members) if self.role(own) == "target"]]
 
     def members(self, dims: str | None) -> tuple[Member, ...]:
         """Return the members of a coordinate, and of which validation set each is.
@@ -166,9 +195,9 @@ class Frame:
         """
         if dims is None:
             return (Member("all", None),)
-        if dims == SIZES:
-            pairs = [(domain, size) for domain in self.domains for size in self.sizes]
-            return tuple(Member(f"{domain}, {size:g}M", domain) for domain, size in pairs)
+        if dims in GROUPED:
+            pairs = [(domain, own) for domain in self.domains for own in self.groups[dims]]
+            return tuple(Member(f"{domain}, {label(own)}", domain) for domain, own in pairs)
         if dims == POOLED:
             return tuple(Member(name, name) for name in self.pooled)
         return tuple(Member(domain, domain) for domain in self._domain_coords()[dims])
@@ -211,6 +240,7 @@ class Frame:
             form or self.area_form,
             runs=runs,
             sizes=self.sizes,
+            batches=self.batches,
         )
 
     def fitted_steps(self, study: Study, run: Run, domain: str) -> list[int]:
@@ -328,26 +358,17 @@ def build_setup(spec: ModelSpec, study: Study) -> Setup:
     """
     continual = spec.law.continual
     check_fits(spec, study)
-    spec = for_targets(for_base(spec, study), study)
+    note_batches(spec, study)
+    spec = for_batches(for_targets(for_base(spec, study), study), study)
     check_size(spec, study)
     domains = study.trained_domains if continual else (study.general,)
     roles = roles_of(domains)
     reference, last = reference_of(study, spec.law), last_pretraining_step(study)
-    frame = Frame(spec, domains, roles, reference, last, sizes_of(spec, study))
+    sizes, batches = known_sizes(spec, study), known_batches(spec, study)
+    frame = Frame(spec, domains, roles, reference, last, sizes, batches)
     setup = fitted_setup(frame, study)
-    _note_thinned(frame, study, setup.curves)
+    note_thinned(frame.spec.residuals, study, setup.curves)
     return setup
-
-
-def sizes_of(spec: ModelSpec, study: Study) -> tuple[float, ...]:
-    """Return the model sizes that the law of a study knows; none where it has no size.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    study : Study
-    """
-    return all_sizes(study, continual=spec.law.continual) if spec.law.model_size else ()
 
 
 def fitted_setup(frame: Frame, study: Study) -> Setup:
@@ -368,25 +389,3 @@ def fitted_setup(frame: Frame, study: Study) -> Setup:
         runs=fitted.runs if continual else fitted.pretraining_runs,
     )
     return Setup(frame, curves, frame.residual_design(curves))
-
-
-def _note_thinned(frame: Frame, study: Study, curves: Curves) -> None:
-    """Say which long logs enter with a part of their points."""
-    kept = np.bincount(curves.points.curve_index).tolist()
-    residuals = frame.spec.residuals
-    thin = []
-    for curve, count in zip(curves.curves, kept, strict=True):
-        if curve.run not in study:
-            continue
-        if count < study.curve(curve.run, curve.domain)[0].size > MOST_POINTS:
-            measured = len(observed_steps(study, study.run(curve.run), curve.domain, residuals))
-            thin += [(measured, count, curve)] if measured > count else []
-    if thin:
-        measured, count, curve = max(thin, key=lambda own: own[0])
-        problem = Problem(
-            f"study {study.name}, run {curve.run}, domain {curve.domain}",
-            f"{count} of its {measured} losses enter the fit, and {len(thin) - 1} more long logs are "
-            "thinned: neighbouring losses of a curve tell the same",
-            "log less often, or leave it so",
-        )
-        warnings.warn(str(problem), StudyWarning, stacklevel=3)

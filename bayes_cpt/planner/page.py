@@ -16,6 +16,7 @@ from bayes_cpt.decisions.space import Space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.forecast.marginals import paired_normals
+from bayes_cpt.inference.new_groups import in_batch
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.groups.targets import check_one_target
 from bayes_cpt.planner.alternatives import CANDIDATES, Alternatives
@@ -86,6 +87,7 @@ class Planner:
         SpecError
             If the law has something that the page does not compute, or the study no target data.
         """
+        posterior = in_batch(posterior)
         frame = posterior.frame
         _check(posterior)
         codes = tuple(law_code(frame.spec, role, f"{role}Law") for role in frame.roles)

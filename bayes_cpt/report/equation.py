@@ -22,6 +22,8 @@ BY_SIZE = {
     "B·": "B·n^gamma_B·",
     "D·": "D·n^gamma_B·",
 }
+# What a batch changes, in the same way.
+BY_BATCH = {"B·": "B·q_B·", "+ E·": "+ E·q_E·", "^-beta)": "^(-beta·q_beta))", "D·": "D·q_D·"}
 MILLIONS = "N: parameters without embeddings, millions"
 FOLDED = "S2_pt = 0: what annealing gained in PT is a part of L0"
 REPLAY_FACTORS = {
@@ -73,6 +75,10 @@ COEFFICIENTS = {
     "gamma_B": "exponent of model size in the distribution shift, and in the early transient",
     "epsilon_N": "log factor by which one size's annealing gain lies off its power of size",
     "delta_N": "how far one size lies off the power of size, nats/token",
+    "q_B": "by what one batch multiplies B: its batch size and sequence length",
+    "q_D": "by what one batch multiplies D",
+    "q_E": "by what one batch multiplies E",
+    "q_beta": "by what one batch multiplies beta",
     "kappa": "share of the base's distance from the law that its runs keep",
     "tau_0": "time in which they lose the rest, steps",
     **{letter: said for term in ADDED.values() for letter, said in term.meanings.items()},
@@ -114,6 +120,9 @@ def equation(frame: Frame) -> list[str]:
         for printed, of_size in BY_SIZE.items():
             lines = [line.replace(printed, of_size, 1) for line in lines]
         areas = [f"n = N/{frame.reference.model_size:.3g}", MILLIONS, *areas]
+    if law.batches:
+        for printed, of_batch in BY_BATCH.items():
+            lines = [line.replace(printed, of_batch, 1) for line in lines]
     if not law.uses_replay:
         return _laid_out([line.replace("·h(r_cpt)", "") for line in lines]) + areas
     factors = [getattr(law.replay_factor, role) for role in frame.roles]

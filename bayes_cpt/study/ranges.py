@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bayes_cpt.study.resources.batch import batch_of, batches_of
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Base, Run, Study
 
@@ -166,6 +167,7 @@ def outside_range(study: Study, plan: Study, run: Run) -> list[str]:
             ratios = [own.replay for own in fitted if own.replay is not None]
             notes += outside_span("replay", run.replay, ratios)
         notes += _outside_targets(study, run)
+        notes += _outside_batches(study, plan, run)
         notes += outside_base(study, plan.base(str(run.base)))
     return notes
 
@@ -180,6 +182,23 @@ def _outside_sizes(study: Study, plan: Study, run: Run, fitted: Iterable[Run]) -
         return [f"model size {size:g}M, which no studied run has"]
     low, high = (f"{own:g}M" for own in (min(sizes), max(sizes)))
     return [f"model size {size:g}M, studied {low if low == high else f'{low} to {high}'}"]
+
+
+def _outside_batches(study: Study, plan: Study, run: Run) -> list[str]:
+    """Return in words that no CPT run has the batch size, sequence length, or both, of a run."""
+    batch, studied = batch_of(plan, run), batches_of(study)
+    notes = []
+    for name, key in (("batch size", "tokens"), ("sequence length", "sequence_length")):
+        value = getattr(batch, key)
+        values = [own for other in studied if (own := getattr(other, key)) is not None]
+        if value is None or not values or any(1 / SLACK <= value / own <= SLACK for own in values):
+            continue
+        inside = min(values) < value < max(values)
+        ends = " to ".join(f"{own:g}" for own in dict.fromkeys((min(values), max(values))))
+        told = "which no studied run has" if inside else f"studied {ends}"
+        notes.append(f"{name} {value:g}, {told}")
+    new = all(batch.numbers) and all(all(own.numbers) for own in studied) and batch not in studied
+    return notes or [f"{batch.words}, which no studied run has"] * new
 
 
 def _outside_targets(study: Study, run: Run) -> list[str]:

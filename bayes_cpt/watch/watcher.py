@@ -14,7 +14,7 @@ from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.errors import BayesCPTError, Problem
 from bayes_cpt.files import replacing
 from bayes_cpt.forecast.plans import with_base_losses
-from bayes_cpt.inference.new_sizes import covering_sizes, plan_sizes
+from bayes_cpt.inference.new_groups import covering
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
@@ -147,7 +147,7 @@ class Watcher:
         plan = study if self.plan is not None else study.without_losses()
         self._study = with_base_losses(self.posterior.study, frame.domains, plan)
         self._run: Run = self._study.run(self.run)
-        self.posterior = covering_sizes(self.posterior, plan_sizes(self._study, [self._run]))
+        self.posterior = covering(self.posterior, self._study, [self._run])
         self._outside = outside_range(self.posterior.study, self._study, self._run)
 
     def update(self, step: int, losses: Mapping[str, float]) -> Status:

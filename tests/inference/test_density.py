@@ -1,11 +1,13 @@
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytensor
 import pytest
+from batch_family import family
 from dense_residuals import curve_covariance, walk
 from every_option import spec_with
 from interpreted import INTERPRETED
@@ -19,6 +21,7 @@ from bayes_cpt.bundled import bundled_study
 from bayes_cpt.inference.density import Density, ModelError, density_of
 from bayes_cpt.inference.whitening import Metric
 from bayes_cpt.model.build import model_of
+from bayes_cpt.model.compiled import operation
 from bayes_cpt.model.elements import elements
 from bayes_cpt.model.priors.families import Distribution, Fixed, LogitNormal, LogNormal, Normal
 from bayes_cpt.model.residuals import ONSET_SHARE
@@ -270,3 +273,17 @@ def test_a_prior_of_a_kind_that_is_not_ours_is_named() -> None:
         pm.Gamma("mine", 2.0, 1.0)
     with pytest.raises(ModelError, match="mine"):
         density_of(model)
+
+
+def test_batches_of_each_validation_set_are_a_population(monkeypatch: pytest.MonkeyPatch) -> None:
+    uncompiled = SimpleNamespace(key="none", log_likelihoods=None, address=0)
+    monkeypatch.setattr(operation, "compiled_law", lambda *_: uncompiled)
+    setup = build_setup(read_spec("cpt-replay-batch"), family())
+    density = density_of(model_of(setup))
+    ends = np.cumsum([0, *(int(np.prod(shape)) for shape in density.shapes)])
+    start = dict(zip(density.names, ends.tolist(), strict=False))
+    assert density.pools.tolist() == [
+        [*(start[name] + own for own in places), start["batch_spread"] + place]
+        for place, name in enumerate(setup.frame.pooled)
+        for places in ([0, 1, 2], [3, 4, 5])
+    ]

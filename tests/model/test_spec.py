@@ -15,6 +15,7 @@ from bayes_cpt.model.spec import parameter_names, read_spec, shipped_models
 MODELS = (
     "cpt",
     "cpt-replay",
+    "cpt-replay-batch",
     "cpt-replay-printed",
     "cpt-replay-repeats",
     "cpt-replay-sizes",

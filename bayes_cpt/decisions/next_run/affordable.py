@@ -14,6 +14,7 @@ from bayes_cpt.forecast.typical_runs import approach
 from bayes_cpt.model.bases.unknown_base import fitted_bases
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.readers.folder import read_plan, run_keys
+from bayes_cpt.study.resources.batch import Batch
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study
@@ -80,7 +81,9 @@ class Affordable:
         return cls(plan, costs)
 
     @classmethod
-    def default(cls, frame: Frame, study: Study, steps: int | None = None) -> Self:
+    def default(
+        cls, frame: Frame, study: Study, steps: int | None = None, batch: Batch | None = None
+    ) -> Self:
         """Return runs from every base at replay 0, 1/4, 1/2 and 3/4, annealed and at a constant rate.
 
         Each goes to its base's PT peak in a twentieth of its steps; half of them stay there, the others
@@ -93,13 +96,15 @@ class Affordable:
         study : Study
         steps : int, optional
             A third of the typical CPT run's unless given.
+        batch : Batch, optional
+            Of the runs.
 
         Raises
         ------
         SpecError
             If there are no steps.
         """
-        typical = Typical.of(study)
+        typical, own = Typical.of(study), batch or Batch()
         length = max(round(LENGTH * typical.steps), 1) if steps is None else steps
         bases = [replace(base, run=None) for base in fitted_bases(study)]
         if length < 1:
@@ -115,6 +120,8 @@ class Affordable:
                 base=base.name,
                 replay=replay,
                 model_size=base.model_size,
+                batch_tokens=own.tokens,
+                sequence_length=own.sequence_length,
             )
             for base in bases
             for replay in replays

@@ -29,6 +29,7 @@ from bayes_cpt.decisions.next_run.sample_information import Stakes, information
 from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.evaluate import FinalLosses
+from bayes_cpt.decisions.search.from_study import with_batch
 from bayes_cpt.decisions.search.layout import Block
 from bayes_cpt.decisions.search.search import Search, Trait, search
 from bayes_cpt.decisions.search.search_space import SearchSpace
@@ -37,6 +38,7 @@ from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.forecast.derived import derived_quantities
 from bayes_cpt.forecast.plans import with_base_losses
+from bayes_cpt.inference.new_groups import check_one_batch, settled_batch
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.stacked import one_law
 from bayes_cpt.model.groups.targets import check_one_target
@@ -44,6 +46,7 @@ from bayes_cpt.model.misfit.discrepancy import OWN_SHARE, correlated
 from bayes_cpt.model.points import Curve
 from bayes_cpt.model.simulate import Innovations, simulate
 from bayes_cpt.study.ranges import outside_range
+from bayes_cpt.study.resources.batch import Batch
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 
@@ -102,9 +105,12 @@ def next_run(
     """
     one_law(posterior, "the worth of a next run")
     check_one_target(posterior.study, "the worth of a next run")
-    goal, limits = read_objective(objective), read_space(space)
+    fitted, goal = posterior, read_objective(objective)
+    posterior, limits = with_batch(posterior, read_space(space))
     model = FinalLosses.of(posterior, draws, seed)
-    affordable = _affordable(posterior, runs, steps)
+    batch = settled_batch(posterior)
+    affordable = _affordable(posterior, runs, steps, batch)
+    check_one_batch(fitted, affordable.plan, batch, "the worth of a next run")
     whole = SearchSpace.of(limits, posterior.study)
     valuation = Valuation.of(model, goal, whole)
     quantities = _quantities(posterior, model, about)
@@ -154,13 +160,13 @@ def checkpoints(steps: int) -> list[int]:
 
 
 def _affordable(
-    posterior: Posterior, runs: "str | Path | Affordable | None", steps: int | None
+    posterior: Posterior, runs: "str | Path | Affordable | None", steps: int | None, batch: Batch
 ) -> Affordable:
     if isinstance(runs, Affordable):
         return runs
     if runs is not None:
         return Affordable.read(runs, posterior.study)
-    return Affordable.default(posterior.frame, posterior.study, steps)
+    return Affordable.default(posterior.frame, posterior.study, steps, batch)
 
 
 def _quantities(

@@ -16,11 +16,13 @@ from bayes_cpt.decisions.schedule.tried import best_tried
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.inference.new_groups import in_batch, settled_batch
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.stacked import one_law
 from bayes_cpt.laws.numerics.schedule_batch import ScheduleBatch
 from bayes_cpt.model.groups.targets import check_one_target
 from bayes_cpt.study.ranges import outside_range
+from bayes_cpt.study.resources.batch import UNSAID, Batch
 from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE, Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study
@@ -59,6 +61,8 @@ class ScheduleChoice(Drawn):
         Weighted loss (criterion, family, term, draw) of each under each term, nats/token.
     taken : tuple of str
         What was not given and is the best of what the study tried: ``base``, ``replay``, both or neither.
+    batch : Batch
+        That most CPT runs have, where the law compares batches.
     """
 
     end: ScheduleEnd
@@ -68,6 +72,7 @@ class ScheduleChoice(Drawn):
     schedules: dict[tuple[Criterion, str], Schedule]
     values: "xr.DataArray"
     taken: tuple[str, ...] = ()
+    batch: Batch = UNSAID
 
     @property
     def warmup(self) -> int:
@@ -203,6 +208,8 @@ class ScheduleChoice(Drawn):
                 base=end.base.name,
                 replay=end.replay,
                 model_size=end.base.model_size,
+                batch_tokens=self.batch.tokens,
+                sequence_length=self.batch.sequence_length,
             )
             for family in FAMILIES
         )
@@ -297,7 +304,7 @@ def choose_schedule(
         raise ValueError(f"criterion is {criterion!r}: give one of {', '.join(CRITERIA)}")
     one_law(posterior, "a free schedule")
     check_one_target(posterior.study, "a free schedule")
-    goal = read_objective(objective)
+    goal, posterior = read_objective(objective), in_batch(posterior)
     model = FinalLosses.of(posterior, draws)
     highest = max(run.schedule.peak for run in posterior.study.runs) if cap is None else cap
     _check(replay, steps, highest)
@@ -321,7 +328,8 @@ def choose_schedule(
         dims=("criterion", "family", "term", "draw"),
         coords={"criterion": list(CRITERIA), "family": list(FAMILIES), "term": list(TERMS)},
     )
-    return ScheduleChoice(end, goal, highest, criterion, schedules, named, taken)
+    batch = settled_batch(posterior)
+    return ScheduleChoice(end, goal, highest, criterion, schedules, named, taken, batch)
 
 
 def _check(replay: float | None, steps: int, cap: float) -> None:

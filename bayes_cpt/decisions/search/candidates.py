@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bayes_cpt.errors import StudyWarning
 from bayes_cpt.laws.numerics.schedule_batch import DECAYS, ScheduleBatch
 from bayes_cpt.model.misfit.discrepancy import Configuration
+from bayes_cpt.study.resources.batch import UNSAID, Batch
 from bayes_cpt.study.runs import Base, Run, mixture_words
 from bayes_cpt.study.study import Study
 
@@ -40,6 +41,8 @@ class Candidates:
         Shares of targets in use, as `Run.mixture`; a single empty one where there is one target.
     mixture : ndarray of int, shape (candidates,)
         Place in `mixtures`; the first unless given.
+    batch : Batch
+        Of all of them, as far as it was said.
     """
 
     bases: tuple[Base, ...]
@@ -50,6 +53,7 @@ class Candidates:
     cells: Ints
     mixtures: tuple[Mapping[str, float], ...] = ({},)
     mixture: Any = None
+    batch: Batch = UNSAID
 
     def __post_init__(self) -> None:
         if self.mixture is None:
@@ -187,6 +191,8 @@ class Candidates:
             base=base.name,
             replay=float(self.replay[row]),
             model_size=base.model_size,
+            batch_tokens=self.batch.tokens,
+            sequence_length=self.batch.sequence_length,
             targets=dict(self.mixtures[self.mixture[row]]) or None,
         )
 

@@ -14,6 +14,7 @@ from bayes_cpt.decisions.search.layout import Block, Layout
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.forecast.error_correlation import error_correlation
 from bayes_cpt.forecast.third_sets.weights import ThirdSet, third_sets
+from bayes_cpt.inference.new_groups import as_fitted
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.trials import LawSample, base_losses
 from bayes_cpt.model.misfit.discrepancy import Configuration, ErrorCorrelation, SharedMisfit
@@ -91,7 +92,8 @@ class FinalLosses:
         misfit = SharedMisfit(sample.draws, correlation.misfit, len(frame.domains), seed)
 
         def third(name: str) -> ThirdSet:
-            return third_sets(posterior, (name,), parameters, seed)[0]
+            fitted = as_fitted(posterior)
+            return third_sets(fitted, (name,), fitted.parameters(draws), seed)[0]
 
         return cls(posterior.study, sample, parameters, measured, correlation, misfit, third)
 

@@ -8,6 +8,8 @@ from bayes_cpt.checks import suggestion
 from bayes_cpt.decisions.named_base import named_base
 from bayes_cpt.decisions.space import Quantity, Space
 from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.inference.new_groups import in_batch, settled_batch
+from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.bases.unknown_base import fitted_bases
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.segments import Segment
@@ -94,6 +96,22 @@ def listed_mixtures(space: Space, study: Study) -> tuple[Mapping[str, float], ..
     return tuple(
         {name: n / MIXTURE_PARTS for name, n in zip(names, own, strict=True) if n} for own in counts
     )
+
+
+def with_batch(posterior: Posterior, space: Space) -> tuple[Posterior, Space]:
+    """Return the posterior in the batch that a space asks for, and the space with that batch.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    space : Space
+        What it does not say of the batch is as in most CPT runs. Both come back as they were where the law
+        does not compare batches.
+    """
+    settled = in_batch(posterior, space.batch)
+    batch = settled_batch(settled)
+    said = {"tokens_per_step": batch.tokens, "sequence_length": batch.sequence_length}
+    return settled, space.model_copy(update={key: own for key, own in said.items() if own})
 
 
 def replay_tried(study: Study) -> Quantity:

@@ -20,6 +20,7 @@ from bayes_cpt.decisions.search.from_study import (
 from bayes_cpt.decisions.space import LIMITS, Quantity, Space
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.laws.numerics.schedule_batch import DECAYS, ScheduleBatch
+from bayes_cpt.study.resources.batch import UNSAID, Batch
 from bayes_cpt.study.resources.resources import Resources
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.study import Study
@@ -59,6 +60,8 @@ class SearchSpace:
         What the user should know of it.
     mixtures : tuple of mapping of str to float
         Of targets; a single empty one where there is one target.
+    batch : Batch
+        Of every run, as far as it was said.
     """
 
     bases: tuple[Base, ...]
@@ -67,6 +70,7 @@ class SearchSpace:
     resources: Resources
     notes: tuple[str, ...] = ()
     mixtures: tuple[Mapping[str, float], ...] = ({},)
+    batch: Batch = UNSAID
 
     @classmethod
     def of(cls, space: Space, study: Study) -> Self:
@@ -107,7 +111,9 @@ class SearchSpace:
             annealed(bases[0], space.loss_potential.lowest)
         present = {name: own for name, own in quantities.items() if own is not None}
         mixtures = listed_mixtures(space, study)
-        return cls(bases, present, space.decay_shape, resources, tuple(notes), mixtures)
+        return cls(
+            bases, present, space.decay_shape, resources, tuple(notes), mixtures, space.batch
+        )
 
     @property
     def ranges(self) -> tuple[str, ...]:
@@ -246,7 +252,15 @@ class SearchSpace:
         schedules = self._schedules(values, bases, base, shapes)
         mixture = np.asarray(listed["targets"]) if "targets" in listed else None
         return Candidates(
-            bases, base, values["replay"], schedules, places, cells, self.mixtures, mixture
+            bases,
+            base,
+            values["replay"],
+            schedules,
+            places,
+            cells,
+            self.mixtures,
+            mixture,
+            self.batch,
         )
 
     def _schedules(

@@ -15,10 +15,12 @@ import numpy as np
 
 from bayes_cpt.errors import BayesCPTError, StudyError, StudyWarning
 from bayes_cpt.laws import Reference
+from bayes_cpt.model.groups.batches import known_batches
+from bayes_cpt.model.groups.sizes import known_sizes
 from bayes_cpt.model.groups.targets import roles_of
 from bayes_cpt.model.points import last_pretraining_step
 from bayes_cpt.model.priors.draws import draw_priors
-from bayes_cpt.model.setup import Frame, sizes_of
+from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.spec import parse_spec
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.validation import Origin
@@ -112,7 +114,8 @@ def _law(tree: "xr.DataTree", source: Path) -> Law:
         raise ValueError("validation sets and roles do not belong together")
     study = _study(tree, source)
     last = last_pretraining_step(study)
-    frame = Frame(spec, domains, roles, reference, last, sizes_of(spec, study))
+    sizes, batches = known_sizes(spec, study), known_batches(spec, study)
+    frame = Frame(spec, domains, roles, reference, last, sizes, batches)
     _check_draws(tree, frame)
     _texts(tree, "problems")
     int(tree.attrs["seed"])

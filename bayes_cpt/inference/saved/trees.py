@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.laws.law import SHARED
-from bayes_cpt.laws.size import ALONG
+from bayes_cpt.laws.law import ALONG, SHARED
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.study import Study
 

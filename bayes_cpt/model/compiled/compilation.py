@@ -21,7 +21,8 @@ from bayes_cpt.laws import Reference
 from bayes_cpt.model.compiled import kernels, native
 from bayes_cpt.model.compiled.packing import unpacking
 from bayes_cpt.model.elements import elements
-from bayes_cpt.model.setup import SIZES, Frame
+from bayes_cpt.model.groups.grouping import GROUPED
+from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.spec import ModelSpec
 
 if TYPE_CHECKING:
@@ -221,9 +222,9 @@ def _tables(spec: ModelSpec, roles: tuple[str, ...], parts: "list[RoleSource]") 
     frame = Frame(spec, domains, roles, ANYWHERE)
     place = {(element.name, element.domain): k for k, element in enumerate(elements(frame))}
     place |= {(f"{name}{MEMBER}{domain}", None): k for (name, domain), k in place.items() if domain}
-    # Where what is of one size stands each curve says itself; -1 is the first of these.
-    of_size = [name for name, info in frame.parameters().items() if info.dims == SIZES]
-    own = {name: -1 - k for k, name in enumerate(of_size)}
+    # Where what is of one group stands each curve says itself; -1 is the first of these.
+    of_groups = [name for name, info in frame.parameters().items() if info.dims in GROUPED]
+    own = {name: -1 - k for k, name in enumerate(of_groups)}
     parameters = [
         [
             own.get(name, place.get((name, domain), place.get((name, None), -1)))

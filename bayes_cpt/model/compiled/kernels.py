@@ -146,7 +146,7 @@ def evaluate(
 
 
 # Constants of the generated module: which values each validation set's law takes (below 0:
-# the first, second ... of those of the curve's model size), which output and which of
+# the first, second ... of those of the curve's groups), which output and which of
 # these values each slope belongs to, and where the values of `PACES` stand.
 PARAMETER_PLACES = SLOPE_OUTPUTS = SLOPE_INPUTS = np.zeros((2, 1), dtype=np.int64)
 PACE_PLACES = np.zeros(4, dtype=np.int64)

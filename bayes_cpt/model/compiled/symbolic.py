@@ -63,7 +63,7 @@ class _Points:
     def log_forward_area(self, coefficients: Any, xp: Any) -> Any:
         return self.log_forward  # type: ignore[attr-defined]
 
-    def of_size(self, values: Any) -> Any:
+    def of_group(self, dims: str, values: Any) -> Any:
         return values[..., 0]
 
     def of_mixture(self, values: Any) -> Any:

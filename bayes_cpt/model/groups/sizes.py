@@ -1,11 +1,12 @@
 """Model sizes of a study: what a law with a model size takes of its runs and bases."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.study import Base, Run, Study
 
 ADD = "add model_size = ..., its non-embedding parameters in millions, as in model_size = 106"
@@ -40,6 +41,17 @@ def all_sizes(study: Study, *, continual: bool) -> tuple[float, ...]:
     return tuple(sorted({*fitted_sizes(study, continual=continual), *own}))
 
 
+def known_sizes(spec: ModelSpec, study: Study) -> tuple[float, ...]:
+    """Return the model sizes that the law of a study knows; none where it has no size.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    study : Study
+    """
+    return all_sizes(study, continual=spec.law.continual) if spec.law.model_size else ()
+
+
 def check_sizes(study: Study, runs: Iterable[Run], bases: Iterable[Base] = ()) -> None:
     """Check that runs and bases say their size, which the law asks for.
 
@@ -59,20 +71,6 @@ def check_sizes(study: Study, runs: Iterable[Run], bases: Iterable[Base] = ()) -
     if missing:
         problem = "its model size is not known, and the law has a term for it"
         raise StudyError([Problem(f"{place}, key model_size", problem, ADD) for place in missing])
-
-
-def members(sizes: Sequence[float], size: float | None, domain: int) -> int:
-    """Return the place of a size of a validation set along the coordinate ``size_domain``.
-
-    Parameters
-    ----------
-    sizes : sequence of float
-        All that the law knows; none where it has no size.
-    size : float or None
-    domain : int
-        Place of the validation set.
-    """
-    return domain * len(sizes) + list(sizes).index(float(size or 0.0)) if sizes else 0
 
 
 def log_sizes(size: float | None, reference: float, count: int) -> NDArray[np.float64]:

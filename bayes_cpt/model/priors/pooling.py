@@ -1,10 +1,10 @@
-"""How much several targets share: the joint prior of their parameters (docs/targets.md).
+"""How much several targets, or batches, share: the joint prior of their parameters.
 
-On the scale on which its prior is normal, and in sds of that prior, a parameter of target k is
-``z_k = sqrt(1 - v)·m + sqrt(v)·e_k``, with m what all targets share and e_k its own, standard normal both:
-sqrt(v) is the spread of single targets about their mean, a parameter itself. With m integrated out the z_k
-are normal with correlation ``1 - v``. Each alone has the prior that a single target has, and a target
-without runs adds nothing to what is known of the others.
+On the scale on which its prior is normal, and in sds of that prior, a parameter of target (or batch) k is
+``z_k = sqrt(1 - v)·m + sqrt(v)·e_k``, with m what all share and e_k its own, standard normal both: sqrt(v)
+is the spread of single ones about their mean, a parameter itself. With m integrated out the z_k are normal
+with correlation ``1 - v``. Each alone has the prior that a single one has, and one without runs adds
+nothing to what is known of the others (docs/targets.md, docs/batch.md).
 """
 
 from collections.abc import Mapping
@@ -13,24 +13,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.model.priors.families import Distribution
 from bayes_cpt.model.setup import Frame
 
 type Floats = NDArray[np.float64]
 
-SPREAD = "target_spread"
-# The potential of a model by which its targets are alike.
-ALIKE = "alike_targets"
+# The potential of a model by which its targets, or batches, are alike.
+ALIKE = "alike"
 
 
 def log_alikeness(standard: Any, spread: Any, xp: Any) -> Any:
-    """Return the log density of what targets have of a parameter, over that of independent ones.
+    """Return the log density of what targets or batches have of a parameter, over that of independent ones.
 
     Parameters
     ----------
-    standard : array, shape (..., targets)
+    standard : array, shape (..., members)
         z, in sds of the prior.
     spread : array, shape (...)
-        Of single targets, 0 to 1.
+        Of single ones, 0 to 1.
     xp : module
         `numpy` or `pytensor.tensor`.
 
@@ -47,8 +47,8 @@ def log_alikeness(standard: Any, spread: Any, xp: Any) -> Any:
     return -0.5 * ((count - 1) * xp.log(own) + xp.log(shared) + form - square)
 
 
-def standardised(frame: Frame, name: str, values: Any, xp: Any = np) -> Any:
-    """Return what targets have of a pooled parameter in sds of its prior, shape (..., targets).
+def standardised(frame: Frame, name: str, values: Any, places: list[int], xp: Any = np) -> Any:
+    """Return what is pooled of a parameter in sds of its prior, shape (..., places).
 
     Parameters
     ----------
@@ -56,28 +56,40 @@ def standardised(frame: Frame, name: str, values: Any, xp: Any = np) -> Any:
     name : str
         One of `Frame.pooled`.
     values : array, shape (..., members of its coordinate)
+    places : list of int
+        One of `Frame.pools`.
     xp : module, optional
         `numpy` or `pytensor.tensor`.
     """
-    prior = frame.spec.priors[name].of("target")
-    own = values[..., frame.target_places(frame.parameters()[name].dims)]
-    return (prior.to_scale(own, xp) - prior.center) / prior.spread
+    prior = _prior(frame, name, places)
+    return (prior.to_scale(values[..., places], xp) - prior.center) / prior.spread
 
 
-def log_alikenesses(frame: Frame, parameters: Mapping[str, Floats]) -> Floats:
-    """Return `log_alikeness` of every pooled parameter in draws, shape (draws, pooled).
+def _prior(frame: Frame, name: str, places: list[int]) -> Distribution:
+    member = frame.members(frame.parameters()[name].dims)[places[0]]
+    return frame.spec.priors[name].of(frame.role(member))
+
+
+def log_alikenesses(frame: Frame, parameters: Mapping[str, Any], xp: Any = np) -> list[Any]:
+    """Return `log_alikeness` of every pooled parameter, shape (...) each.
 
     Parameters
     ----------
     frame : Frame
-    parameters : mapping of str to ndarray, shape (draws, members) or (draws,)
+    parameters : mapping of str to array, shape (..., members)
+    xp : module, optional
+        `numpy` or `pytensor.tensor`.
     """
-    spreads = parameters[SPREAD]
-    found = [
-        log_alikeness(standardised(frame, name, parameters[name]), spreads[:, place], np)
-        for place, name in enumerate(frame.pooled)
-    ]
-    return np.stack(found, axis=1)
+    spreads, found = parameters[frame.spread], []
+    for place, name in enumerate(frame.pooled):
+        parts = [
+            log_alikeness(
+                standardised(frame, name, parameters[name], own, xp), spreads[..., place], xp
+            )
+            for own in frame.pools(name)
+        ]
+        found.append(sum(parts[1:], start=parts[0]))
+    return found
 
 
 def draw_alike(frame: Frame, drawn: dict[str, Floats], generator: np.random.Generator) -> None:
@@ -91,10 +103,61 @@ def draw_alike(frame: Frame, drawn: dict[str, Floats], generator: np.random.Gene
     generator : numpy.random.Generator
     """
     for place, name in enumerate(frame.pooled):
-        prior = frame.spec.priors[name].of("target")
-        spread = drawn[SPREAD][:, place, None]
-        own = standardised(frame, name, drawn[name])
-        shared = generator.standard_normal((len(own), 1))
-        standard = np.sqrt(1.0 - spread**2) * shared + spread * own
-        places = frame.target_places(frame.parameters()[name].dims)
-        drawn[name][:, places] = prior.from_scale(prior.center + prior.spread * standard)
+        for places in frame.pools(name):
+            prior = _prior(frame, name, places)
+            spread = drawn[frame.spread][:, place, None]
+            own = standardised(frame, name, drawn[name], places)
+            shared = generator.standard_normal((len(own), 1))
+            standard = np.sqrt(1.0 - spread**2) * shared + spread * own
+            drawn[name][:, places] = prior.from_scale(prior.center + prior.spread * standard)
+
+
+def draw_further(standard: Floats, spread: Floats, shared: Floats, own: Floats) -> Floats:
+    """Return one more of a population in each draw, given what the known ones have, shape (draws,).
+
+    What all share is normal given the known ones; a further one lies about it as they do.
+
+    Parameters
+    ----------
+    standard : ndarray, shape (draws, known)
+        z of the known ones.
+    spread : ndarray, shape (draws,)
+    shared, own : ndarray, shape (draws,)
+        Standard normal numbers: for what all share, and for its own.
+
+    Examples
+    --------
+    >>> alike = np.full((1, 3), 0.7)
+    >>> draw_further(alike, np.array([1e-6]), np.zeros(1), np.ones(1)).round(4)
+    array([0.7])
+    """
+    variance = spread**2
+    weight = np.sqrt(1.0 - variance)
+    precision = 1.0 + standard.shape[1] * weight**2 / variance
+    mean = weight / variance * standard.sum(axis=1) / precision
+    return np.asarray(weight * (mean + shared / np.sqrt(precision)) + spread * own)
+
+
+def further(
+    frame: Frame, name: str, values: Floats, spreads: Floats, shared: Floats, own: Floats
+) -> Floats:
+    """Return a pooled parameter of one more member in each draw, shape (draws, populations).
+
+    Parameters
+    ----------
+    frame : Frame
+        That knows the present members.
+    name : str
+        One of `Frame.pooled`.
+    values : ndarray, shape (draws, members)
+    spreads : ndarray, shape (draws, pooled)
+    shared, own : ndarray, shape (draws, populations)
+        Standard normal numbers, as for `draw_further`.
+    """
+    found, spread = [], spreads[:, frame.pooled.index(name)]
+    for k, places in enumerate(frame.pools(name)):
+        prior = _prior(frame, name, places)
+        known = standardised(frame, name, values, places)
+        standard = draw_further(known, spread, shared[:, k], own[:, k])
+        found.append(prior.from_scale(prior.center + prior.spread * standard))
+    return np.stack(found, axis=1)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.forecast.plans import Prepared, prepare
-from bayes_cpt.inference.new_sizes import covering_sizes, plan_sizes
+from bayes_cpt.inference.new_groups import covering
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.fitted_points import thinned
 from bayes_cpt.model.log_densities import log_densities
@@ -57,12 +57,9 @@ def log_score(posterior: Posterior, question: Question, measured: "pd.DataFrame"
         Columns run, domain, step, loss: the answer. Long logs count with some of their points, as in a fit
         (`bayes_cpt.model.fitted_points.thinned`).
     """
-    covering = covering_sizes(posterior, plan_sizes(question.plan, question.plan.runs))
+    known = covering(posterior, question.plan, question.plan.runs)
     densities = np.concatenate(
-        [
-            _of_law(law, law.parameters(count), question, measured)
-            for law, count in covering.shares()
-        ]
+        [_of_law(law, law.parameters(count), question, measured) for law, count in known.shares()]
     )
     relative = np.exp(densities - densities.max())
     value = densities.max() + np.log(relative.mean())

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from batch_family import family
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal, norm
@@ -8,7 +9,12 @@ from target_family import several
 from bayes_cpt.inference.alikeness import add_alikeness
 from bayes_cpt.model.log_densities import log_priors
 from bayes_cpt.model.priors.draws import draw_priors
-from bayes_cpt.model.priors.pooling import log_alikeness, log_alikenesses, standardised
+from bayes_cpt.model.priors.pooling import (
+    draw_further,
+    log_alikeness,
+    log_alikenesses,
+    standardised,
+)
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec
 
@@ -52,7 +58,8 @@ def test_draws_of_each_target_have_the_prior_of_one_and_are_alike() -> None:
     frame = build_setup(read_spec("cpt-replay"), several()).frame
     drawn = draw_priors(frame, 20_000, seed=0)
     for name in ("shift_share", "saturation_rate", "offset_kept", "misfit_replay"):
-        own = standardised(frame, name, drawn[name])
+        (places,) = frame.pools(name)
+        own = standardised(frame, name, drawn[name], places)
         np.testing.assert_allclose(own.mean(axis=0), 0.0, atol=0.03)
         np.testing.assert_allclose(own.std(axis=0), 1.0, atol=0.03)
         shared = 1.0 - drawn["target_spread"][:, frame.pooled.index(name)] ** 2
@@ -66,9 +73,36 @@ def test_the_prior_of_draws_counts_how_alike_they_are() -> None:
     spread = frame.spec.priors["target_spread"].of(None)
     alone = spread.log_density(drawn["target_spread"]) - spread.log_slope(drawn["target_spread"])
     found = log_priors(frame, drawn)["target_spread"]
-    np.testing.assert_allclose(found - alone, log_alikenesses(frame, drawn), rtol=1e-10)
+    alike = np.stack(log_alikenesses(frame, drawn), axis=1)
+    np.testing.assert_allclose(found - alone, alike, rtol=1e-10)
     assert found.shape == (10, len(frame.pooled))
 
 
 def test_independent_targets_have_no_potential() -> None:
     assert log_alikeness(np.array([0.4, -1.0, 2.0]), np.float64(1.0), np) == pytest.approx(0.0)
+
+
+def test_batches_are_pooled_apart_on_each_validation_set() -> None:
+    frame = build_setup(read_spec("cpt-replay-batch"), family()).frame
+    assert frame.pooled == ("shift_share", "shift_rate", "shift_exponent")
+    assert frame.pools("shift_rate") == [[0, 1, 2], [3, 4, 5]]
+    drawn = draw_priors(frame, 20_000, seed=0)
+    whole = standardised(frame, "shift_rate", drawn["shift_rate"], list(range(6)))
+    np.testing.assert_allclose(whole.std(axis=0), 1.0, atol=0.03)
+    shared = 1.0 - (drawn["batch_spread"][:, 1] ** 2).mean()
+    expected = np.kron(np.eye(2), np.full((3, 3), shared))
+    np.fill_diagonal(expected, 1.0)
+    np.testing.assert_allclose(np.corrcoef(whole.T), expected, atol=0.03)
+
+
+def test_a_further_member_is_drawn_given_the_known_ones() -> None:
+    """Against the conditional of the joint normal."""
+    generator = np.random.default_rng(0)
+    known, spread, draws = np.array([0.5, 1.4, -0.2]), 0.4, 100_000
+    covariance = spread**2 * np.eye(4) + (1.0 - spread**2)
+    weights = np.linalg.solve(covariance[:3, :3], covariance[:3, 3])
+    mean, variance = weights @ known, 1.0 - weights @ covariance[:3, 3]
+    shared, own = generator.standard_normal((2, draws))
+    found = draw_further(np.tile(known, (draws, 1)), np.full(draws, spread), shared, own)
+    np.testing.assert_allclose(found.mean(), mean, atol=0.01)
+    np.testing.assert_allclose(found.var(), variance, rtol=0.03)

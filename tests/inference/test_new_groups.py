@@ -1,15 +1,27 @@
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from batch_family import BATCHES, NEW, batched, continued
+from batch_family import plan as batch_plan
 from size_family import BIG, LARGE, PEAKS, family_posterior, plan
 from synthetic import lab_posterior
 
 from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast.bands import bands
 from bayes_cpt.forecast.predict import predict
-from bayes_cpt.inference.new_sizes import covering_sizes
+from bayes_cpt.inference.new_groups import (
+    as_fitted,
+    covering,
+    covering_sizes,
+    in_batch,
+    settled_batch,
+)
 from bayes_cpt.inference.posterior import load
+from bayes_cpt.landmarks.turning import turning_length
+from bayes_cpt.model.spec import read_spec
+from bayes_cpt.study.resources.batch import Batch
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 
@@ -89,3 +101,60 @@ def test_a_law_without_size_refuses_another_size() -> None:
     )
     with pytest.raises(StudyError, match=r"model_size is 106.*cpt-replay-sizes"):
         bands(posterior, asked)
+
+
+def test_a_new_batch_comes_from_the_population_and_leaves_the_known_ones() -> None:
+    posterior = batched()
+    runs = [continued("old", BATCHES[2]), continued("new", NEW)]
+    assert covering(posterior, batch_plan(runs[0]), runs[:1]) is posterior
+    known = covering(posterior, batch_plan(*runs), runs)
+    assert known.frame.batches == (*BATCHES, NEW)
+    before, after = posterior.parameters(), known.parameters()
+    for name in posterior.frame.pooled:
+        np.testing.assert_array_equal(after[name][:, [0, 1, 2, 4, 5, 6]], before[name])
+        assert known.members(name)[3] == "general, batch 524288 x1024"
+    # As near to the others as these are to each other, and not the same.
+    rates = np.log(after["shift_rate"][:, 4:])
+    apart = np.abs(rates[:, 3] - rates[:, :3].mean(axis=1)).mean()
+    assert 0.5 < apart / rates[:, :3].std(axis=1, ddof=1).mean() < 2.5
+    again = covering(posterior, batch_plan(runs[1]), runs[1:]).parameters()
+    np.testing.assert_array_equal(again["shift_share"], after["shift_share"])
+
+
+def test_forecasts_of_a_new_batch_are_flagged_and_wider() -> None:
+    asked = batch_plan(continued("old", BATCHES[0]), continued("new", NEW))
+    table = bands(batched(), asked, "expected")
+    ends = table[(table["domain"] == "target") & (table["step"] == 1000)].set_index("run")
+    assert ends["sd"]["new"] > ends["sd"]["old"]
+    assert ends["outside"]["old"] == ""
+    assert ends["outside"]["new"] == "batch size 524288, studied 65536 to 131072"
+
+
+@pytest.mark.parametrize("batch", [BATCHES[1], NEW])
+def test_the_law_in_one_batch_is_the_law_of_that_batch(batch: Batch) -> None:
+    asked = batch_plan(continued("asked", batch, 0.3))
+    settled = in_batch(batched(), batch)
+    assert settled.frame.spec.law == read_spec("cpt-replay").law
+    assert settled_batch(settled) == batch
+    assert as_fitted(settled) is batched()
+    np.testing.assert_allclose(
+        bands(settled, asked, "expected")["mean"],
+        bands(batched(), asked, "expected")["mean"],
+        rtol=1e-12,
+    )
+
+
+def test_turning_lengths_are_those_of_each_runs_own_batch() -> None:
+    runs = [continued("old", BATCHES[0], 0.3), continued("new", NEW, 0.3)]
+    both = turning_length(batched(), batch_plan(*runs), draws=40).draws["length"]
+    alone = turning_length(batched(), batch_plan(runs[1]), draws=40).draws["length"]
+    np.testing.assert_array_equal(both.sel(run="new"), alone.sel(run="new"))
+
+
+def test_a_fit_file_keeps_its_batches(tmp_path: Path) -> None:
+    path = tmp_path / "fit.nc"
+    batched().save(path)
+    found = load(path)
+    assert found.frame.batches == BATCHES
+    assert found.members("shift_rate") == batched().members("shift_rate")
+    assert found.members("q_E")[1] == "general, batch 131072 x512"

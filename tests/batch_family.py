@@ -1,0 +1,77 @@
+"""A study whose CPT runs have three batches, and plans of a fourth."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pandas as pd
+from size_family import simulated
+from synthetic import prior_as_posterior
+
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.study.resources.batch import Batch
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.schedules import constant, cosine, linear
+from bayes_cpt.study.study import Study
+
+PEAK = 2e-3
+TRUNK = linear(100, 0.0, PEAK) + constant(3900, PEAK)
+BASE = Base("base", 4000, TRUNK, run="trunk")
+BATCHES = (Batch(65536.0, 512), Batch(131072.0, 512), Batch(131072.0, 1024))
+NEW = Batch(524288.0, 1024)
+MODEL = "cpt-replay-batch"
+
+__all__ = ["BASE", "BATCHES", "MODEL", "NEW", "batched", "continued", "family", "plan", "simulated"]
+
+
+def continued(name: str, batch: Batch, replay: float = 0.0, steps: int = 1000) -> Run:
+    """Return a CPT run from the base."""
+    schedule = cosine(steps, PEAK)
+    return Run(
+        name,
+        "cpt",
+        schedule,
+        "base",
+        replay,
+        batch_tokens=batch.tokens,
+        sequence_length=batch.sequence_length,
+    )
+
+
+def family(batches: tuple[Batch, ...] = BATCHES, measured: int = 12) -> Study:
+    """Return the study; its losses mean nothing (see `simulated`), only where they were measured.
+
+    The first batch has a run more than the others.
+    """
+    runs = [
+        Run("trunk", "pt", TRUNK),
+        Run("annealed", "pt", TRUNK + linear(1000, PEAK, 0.0)),
+        continued("first_0.6", batches[0], 0.6),
+        *(
+            continued(f"{batch.tokens:g}x{batch.sequence_length}_{replay:g}", batch, replay)
+            for batch in batches
+            for replay in (0.0, 0.3)
+        ),
+    ]
+    rows = [
+        (run.name, int(step), domain, 3.0 + 1e-4 * place)
+        for run in runs
+        for domain in ("general", "target")
+        for place, step in enumerate(
+            np.linspace(0 if run.phase == "cpt" else 400, run.schedule.steps, measured).astype(int)
+        )
+    ]
+    losses = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
+    return Study("batches", "general", "target", (BASE,), tuple(runs), losses)
+
+
+def plan(*runs: Run) -> Study:
+    """Return a plan for the family."""
+    blank = pd.DataFrame(columns=["run", "step", "domain", "loss"])
+    return Study("plan", "general", "target", (replace(BASE, run=None),), runs, blank, is_plan=True)
+
+
+@cache
+def batched() -> Posterior:
+    """Return a posterior of the family, which costs no sampling."""
+    return prior_as_posterior(family(), MODEL)
