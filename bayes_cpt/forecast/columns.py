@@ -125,10 +125,10 @@ class Columns:
         bases : Bases
             For the form of the points.
         """
-        members = {name: getattr(points, name)[rows][:1] for name in MEMBERS}
+        members: dict[str, Any] = {name: getattr(points, name)[rows][:1] for name in MEMBERS}
         others = {"domain_index", "levels", "log_area", "mixture", *MEMBERS}
         names = {field.name for field in fields(cls)} - others
-        columns = {name: _column(getattr(points, name)[rows]) for name in names}
+        columns: dict[str, Any] = {name: _column(getattr(points, name)[rows]) for name in names}
         series = (points.level_pt[rows], points.level_cpt[rows])
         before, after = (np.maximum(_shared(own) @ bases.level, SMALLEST) for own in series)
         log_area = _shared(points.log_forward[rows]) @ bases.forward

@@ -244,7 +244,8 @@ def _pools(model: "pm.Model", where: dict[str, int]) -> NDArray[np.int64]:
         coordinate = model.coords[dims]
         if dims == BATCHES:
             spread, count = where["batch_spread"], len(coordinate) // len(domains)
-            pools = [range(own, own + count) for own in range(0, len(coordinate), count)]
+            firsts = range(0, len(coordinate), count)
+            pools = [list(range(first, first + count)) for first in firsts]
         else:
             spread = where["target_spread"]
             pools = [[k for k, domain in enumerate(coordinate) if domain != domains[0]]]

@@ -176,8 +176,9 @@ def as_fitted(posterior: Posterior) -> Posterior:
     ----------
     posterior : Posterior
     """
-    changed = isinstance(posterior, CoveringPosterior | OneBatchPosterior)
-    return as_fitted(posterior.known) if changed else posterior
+    if isinstance(posterior, CoveringPosterior | OneBatchPosterior):
+        return as_fitted(posterior.known)
+    return posterior
 
 
 def settled_batch(posterior: Posterior) -> Batch:
@@ -199,7 +200,8 @@ def _with_groups(posterior: Posterior, dims: str, asked: Iterable[Group]) -> Pos
     if not new:
         return posterior
     field = {SIZES: "sizes", BATCHES: "batches"}[dims]
-    frame = replace(posterior.frame, **{field: (*known, *new)})
+    groups: dict[str, Any] = {field: (*known, *new)}
+    frame = replace(posterior.frame, **groups)
     return CoveringPosterior(posterior.tree, posterior.study, frame, posterior)
 
 

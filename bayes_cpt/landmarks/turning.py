@@ -172,17 +172,17 @@ def turning_length(
     last = horizon or HORIZON * max(longest, *(run.schedule.steps for run in chosen))
     weights = np.array([[balance, 1.0 - balance] for balance in balances])
     trials = [Trial.of(posterior, target, run) for run in chosen]
-    found = {}
+    by_trial: dict[tuple[str, int], Floats] = {}
     for batch in dict.fromkeys(trial.batch for trial in trials):
         samples = LawSample.of_laws(in_batch(known, batch), draws)
-        own = [place for place, trial in enumerate(trials) if trial.batch == batch]
-        some = [trials[place] for place in own]
+        places = [place for place, trial in enumerate(trials) if trial.batch == batch]
+        some = [trials[place] for place in places]
         parts = [_of_law(sample, some, courses, last, weights) for sample in samples]
         both = (np.concatenate(part) for part in zip(*parts, strict=True))
         for name, values in zip(("lengths", "change"), both, strict=True):
-            found |= {(name, place): values[:, k] for k, place in enumerate(own)}
+            by_trial |= {(name, place): values[:, k] for k, place in enumerate(places)}
     lengths, change = (
-        np.stack([found[name, place] for place in range(len(trials))], axis=1)
+        np.stack([by_trial[name, place] for place in range(len(trials))], axis=1)
         for name in ("lengths", "change")
     )
     notes = ["; ".join(outside_range(posterior.study, target, run)) for run in chosen]

@@ -58,7 +58,7 @@ def test_losses_under_other_names_are_said_and_not_waited_for_in_silence(
     assert answer.out.startswith("Nothing was measured yet of 3000 steps: wait.")
     assert "there are general_loss, kernel_loss; say which are, --loss SERIES=SET" in answer.err
     unknown = ("watch", fit_file, log, "--run", RUN, "--once", "--below", "prose=2.5")
-    check_refusal(call(*unknown), ["--below prose=2.5: name one of general, kernel"])
+    check_refusal(call(*unknown), ("--below prose=2.5: name one of general, kernel",))
 
 
 def test_a_fit_that_knows_of_the_run_is_kept_beside(

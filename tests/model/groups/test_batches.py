@@ -25,7 +25,8 @@ SPEC = read_spec(MODEL)
 @pytest.mark.parametrize("study", [lab(), family(BATCHES[:1])], ids=["none said", "one"])
 def test_with_one_batch_the_model_is_the_one_without_batches(study: Study) -> None:
     plain, own = (build_setup(read_spec(name), study) for name in ("cpt-replay", MODEL))
-    assert own.frame.batches == own.frame.pooled == ()
+    assert own.frame.batches == ()
+    assert own.frame.pooled == ()
     assert own.frame.spec.law == plain.frame.spec.law
     assert own.frame.parameters() == plain.frame.parameters()
     drawn = draw_priors(plain.frame, 3, seed=1)
