@@ -64,10 +64,10 @@ class Law:
         xp : module
             `numpy` or `pytensor.tensor`.
         """
-        found: dict[str, Any] = {}
+        coefficients: dict[str, Any] = {}
         for part in self._components:
-            found |= part.coefficients(parameters, self.reference, xp)
-        return found
+            coefficients |= part.coefficients(parameters, self.reference, xp)
+        return coefficients
 
     def parts(self, points: Any, gathered: Values, xp: Any) -> dict[str, Any]:
         """Return each term's share of the loss, shape (..., points).
