@@ -106,17 +106,17 @@ class CoveringPosterior(Posterior):
         draws : int, optional
             As in `Posterior.parameters`.
         """
-        found = self.fitted.parameters(draws)
+        parameters = self.fitted.parameters(draws)
         known = len(self.fitted.frame.sizes)
         domains = len(self.frame.domains)
         for place, (name, info) in enumerate(self.frame.parameters().items()):
             if info.dims == SIZES:
-                values = found[name].reshape(-1, domains, known)
+                values = parameters[name].reshape(-1, domains, known)
                 shape = (len(values), domains, 1)
                 added = [self._of_size(size, place, shape) for size in self.frame.sizes[known:]]
                 every = np.concatenate([values, *added], axis=2)
-                found[name] = every.reshape(len(values), -1)
-        return found
+                parameters[name] = every.reshape(len(values), -1)
+        return parameters
 
     def members(self, quantity: str) -> tuple[str, ...]:
         """Return the validation sets of a quantity, with every model size where it is of one size.
