@@ -101,9 +101,11 @@ def plan_of(
     shares = {target: 1.0 / len(targets) for target in targets} if len(targets) > 1 else None
     built = tuple(
         Run(name, "pt", schedule, model_size=own_sizes[name])
-        if own is None
-        else Run(name, "cpt", schedule, own, replay, model_size=own_sizes[name], targets=shares)
-        for name, (schedule, own, replay) in runs.items()
+        if base_name is None
+        else Run(
+            name, "cpt", schedule, base_name, replay, model_size=own_sizes[name], targets=shares
+        )
+        for name, (schedule, base_name, replay) in runs.items()
     )
     rows = [
         (run.name, 0, domain, ANY_LOSS)
