@@ -16,13 +16,24 @@ GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 EXAMPLE = GUIDE.split("## Adding a term to the law")[1]
 FENCE = re.compile(r"^```(python|toml)\n(.*?)^```$", flags=re.M | re.S)
 # The runs of PT alone, few points: what matters is that the whole way is there.
+PRINTED = """
+import bayes_cpt
+from bayes_cpt.model.setup import build_setup
+from bayes_cpt.report.equation import equation, meaning
+
+study = bayes_cpt.read_study(bayes_cpt.bundled_study())
+frame = build_setup(bayes_cpt.read_spec("pretrain-onset"), study).frame
+assert "    + G/S1_pt" in equation(frame)
+assert "forward area" in meaning(frame, "G")
+assert "at the reference" in frame.parameters()["onset_left"].meaning
+print("G", *(name for name in frame.parameters() if "onset" in name))
+"""
 FIT = """
 import json
 from dataclasses import replace
 import numpy as np
 import bayes_cpt
 from bayes_cpt.model.points import reference_of
-from bayes_cpt.report.equation import equation, meaning
 
 study = bayes_cpt.read_study(bayes_cpt.bundled_study())
 study = study.subset([run.name for run in study.pretraining_runs])
@@ -36,8 +47,6 @@ for data in (study, replace(study, losses=losses.assign(loss=losses["loss"] + le
     posterior = bayes_cpt.fit(data, "pretrain-onset", seed=1, draws=150, attempts=1)
     draws = posterior.parameters()
     found.append([float(draws["onset_left"].mean()), float(draws["onset_left"].std())])
-assert "    + G/S1_pt" in equation(posterior.frame)
-assert "forward area" in meaning(posterior.frame, "G")
 print(json.dumps(found))
 """
 
@@ -67,25 +76,41 @@ def followed(folder: Path) -> Path:
     return path
 
 
-def test_the_term_of_the_example_is_fitted(tmp_path: Path) -> None:
-    """Its test passes; and 0.1 nats of it that were put into the losses are found."""
-    test = followed(tmp_path)
+def run_in(folder: Path, *arguments: str) -> str:
+    """Return what Python prints in a folder where the example was followed."""
     environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT / "tests"))),
-        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "PYTHONPATH": os.pathsep.join((str(folder), str(ROOT / "tests"))),
+        "XDG_CACHE_HOME": str(folder / "cache"),
     }
-    own = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, str(test)]
-    for command in (own, ["-c", FIT]):
-        done = subprocess.run(
-            [sys.executable, *command],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-    (before, spread), (after, its_spread) = json.loads(done.stdout.splitlines()[-1])
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_term_of_the_example_has_its_closed_form(tmp_path: Path) -> None:
+    test = followed(tmp_path)
+    alone = ("-q", "-p", "no:cacheprovider", "-c", os.devnull)
+    assert "1 passed" in run_in(tmp_path, "-m", "pytest", *alone, str(test))
+
+
+def test_the_term_of_the_example_is_known_and_printed(tmp_path: Path) -> None:
+    followed(tmp_path)
+    assert run_in(tmp_path, "-c", PRINTED).split() == ["G", "onset_left"]
+
+
+@pytest.mark.slow
+def test_the_term_of_the_example_is_fitted(tmp_path: Path) -> None:
+    """0.1 nats of it that were put into the losses are found."""
+    followed(tmp_path)
+    said = run_in(tmp_path, "-c", FIT).splitlines()[-1]
+    (before, spread), (after, its_spread) = json.loads(said)
     error = math.hypot(spread, its_spread)
     assert after - before > 3.0 * error
     assert after - before == pytest.approx(0.1, abs=3.0 * error)

@@ -38,6 +38,8 @@ from bayes_cpt.errors import BayesCPTError
 
 NOT_TRUSTWORTHY, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
 PROGRAM = "bayes-cpt"
+# Read by the libraries of linear algebra when NumPy is imported, which is later.
+LINEAR_ALGEBRA = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 # Typer keeps click to itself, but not the class of its usage errors.
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
 
@@ -188,5 +190,11 @@ def _report(output: Output, paragraphs: list[str], error: Exception | None = Non
 
 
 def main() -> None:
-    """Run the command line that the program was started with."""
+    """Run the command line that the program was started with.
+
+    Linear algebra gets one thread unless the environment says otherwise: matrices are small here, and what
+    is long runs in threads or processes of its own.
+    """
+    for variable in LINEAR_ALGEBRA:
+        os.environ.setdefault(variable, "1")
     sys.exit(run(sys.argv[1:]))

@@ -1,8 +1,11 @@
+import os
 import subprocess
 import sys
 
 import pytest
 from command_line import Call
+
+from bayes_cpt.cli import LINEAR_ALGEBRA, PROGRAM, main
 
 HEAVY = {
     *(
@@ -36,6 +39,20 @@ def imported(*arguments: str) -> set[str]:
 
 def test_help_imports_nothing_heavy() -> None:
     assert imported("--help").isdisjoint(HEAVY | {"pandas", "scipy", "numpy"})
+
+
+@pytest.mark.parametrize(("asked", "threads"), [(None, "1"), ("3", "3")])
+def test_linear_algebra_has_one_thread_unless_the_user_says_otherwise(
+    asked: str | None, threads: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = {name: value for name, value in os.environ.items() if name not in LINEAR_ALGEBRA}
+    monkeypatch.setattr(
+        os, "environ", kept | (dict.fromkeys(LINEAR_ALGEBRA, asked) if asked else {})
+    )
+    monkeypatch.setattr(sys, "argv", [PROGRAM, "--version"])
+    with pytest.raises(SystemExit):
+        main()
+    assert {os.environ[variable] for variable in LINEAR_ALGEBRA} == {threads}
 
 
 def test_check_imports_no_sampler_and_no_figures() -> None:

@@ -148,7 +148,17 @@ def test_density_is_that_of_scipy(built: Callable[[], Setup]) -> None:
         assert density_at(density, position)[0] == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("name", [*shipped_models(), "unknown base"])
+# Their laws are made of terms that the other models have: to compile them takes half a minute.
+OF_THE_SAME_TERMS = ("cpt", "pretrain-sizes")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(own, marks=pytest.mark.slow if own in OF_THE_SAME_TERMS else ())
+        for own in (*shipped_models(), "unknown base")
+    ],
+)
 def test_density_and_gradient_are_those_of_the_pymc_model(name: str) -> None:
     setup = from_an_unknown_base() if name == "unknown base" else bundled(name)
     density = density_of(model_of(setup))

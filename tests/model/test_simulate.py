@@ -33,7 +33,7 @@ from bayes_cpt.model.spec import read_spec
 
 type Floats = NDArray[np.float64]
 
-DRAWS, PARTS = 60_000, 200
+DRAWS, PARTS = 20_000, 200
 # Of a moment, in standard errors. Seeds are fixed; a few hundred moments are looked at.
 FAR = 5.0
 REFERENCE = Reference(2e-3, 24.0, 3.0, 3000.0)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dense_residuals import fluctuation_covariance, misfit_covariance, walk
 from numpy.typing import NDArray
 from synthetic import as_posterior, lab, lab_posterior, prior_as_posterior
 
@@ -14,10 +15,12 @@ from bayes_cpt.decisions.next_run.affordable import REPLAYS, Affordable
 from bayes_cpt.decisions.next_run.next_run import checkpoints, next_run
 from bayes_cpt.decisions.next_run.run_values import RunValues
 from bayes_cpt.decisions.objective import read_objective
+from bayes_cpt.decisions.search import evaluate
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.compiled.likelihood import curve_log_likelihoods
+from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation
+from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.simulate import expected_loss
 
 type Floats = NDArray[np.float64]
@@ -70,7 +73,10 @@ def found(probes: Path) -> RunValues:
 
 
 def log_likelihoods(posterior: Posterior, found: RunValues, name: str, data: Floats) -> Floats:
-    """Return the log density of each data set in each draw, shape (data sets, draws)."""
+    """Return the log density of each data set in each draw, shape (data sets, draws), but for a constant.
+
+    By the dense covariance of every curve in every draw.
+    """
     frame, parameters = posterior.frame, found.valuation.model.parameters
     plan = found.affordable.plan
     target = with_base_losses(posterior.study, frame.domains, plan)
@@ -79,27 +85,39 @@ def log_likelihoods(posterior: Posterior, found: RunValues, name: str, data: Flo
     design = frame.residual_design(curves)
     coefficients = frame.law.coefficients(parameters, np)
     scales = frame.residual_scales(curves.points, design.pretraining, parameters, coefficients, np)
-    names = ("fluctuation", "memory", "misfit", "offset")
-    sizes = [np.broadcast_to(getattr(scales, own), mean.shape) for own in names]
-    rest = design.for_likelihood()
-    return np.array(
-        [
-            [
-                curve_log_likelihoods(own - mean[j], *(size[j] for size in sizes), *rest)[0].sum()
-                for j in range(len(mean))
-            ]
-            for own in data
-        ]
+    fluctuation, memory, misfit = (
+        np.broadcast_to(own, mean.shape)
+        for own in (scales.fluctuation, scales.memory, scales.misfit)
     )
+    total = np.zeros((len(data), len(mean)))
+    for curve in range(len(curves.curves)):
+        rows = np.flatnonzero(curves.points.curve_index == curve)
+        steps = curves.points.steps[rows]
+        onset = ONSET_SHARE * frame.reference.steps
+        shape = misfit_covariance(steps, onset, **walk(frame.spec, continual=True))
+        for draw in range(len(mean)):
+            of_memory = fluctuation_covariance(steps, memory[draw, rows[0]], starts_at_0=True)
+            sizes = (own[draw, rows] for own in (fluctuation, misfit))
+            of_fluctuation, of_misfit = (np.outer(size, size) for size in sizes)
+            factor = np.linalg.cholesky(of_fluctuation * of_memory + of_misfit * shape)
+            white = np.linalg.solve(factor, (data[:, rows] - mean[draw, rows]).T)
+            total[:, draw] -= 0.5 * (white**2).sum(axis=0) + np.log(np.diag(factor)).sum()
+    return total
 
 
 def test_values_meet_nested_simulation_by_importance_weights(
     monkeypatch: pytest.MonkeyPatch, probes: Path
 ) -> None:
-    """With few checkpoints, so that the draws near a curve are many."""
+    """With few checkpoints, so that the draws near a curve are many.
+
+    The likelihood of a curve says what it tells of the law. What it tells of the misfit that it shares with
+    other runs and other losses comes on top: here it shares none.
+    """
     monkeypatch.setattr(module, "CHECKPOINTS", 6)
+    monkeypatch.setattr(module, "_innovations", lambda *_: None)
+    monkeypatch.setattr(evaluate, "error_correlation", lambda _: ErrorCorrelation(0.0, 0.0))
     posterior = small_case()
-    found = next_run(posterior, "balanced", SPACE, probes, draws=2000, candidates=32)
+    found = next_run(posterior, "balanced", SPACE, probes, draws=1000, candidates=32)
     simulated = dict(
         module._simulated(posterior, found.valuation.model, found.affordable.plan, seed=0)
     )

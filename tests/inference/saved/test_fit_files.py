@@ -142,11 +142,7 @@ FORGERIES: dict[str, tuple[Edit, str]] = {
 
 
 @pytest.mark.parametrize("name", FORGERIES)
-def test_a_forged_fit_is_refused_in_words(
-    name: str, whole: xr.DataTree, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from bayes_cpt.cli import run
-
+def test_a_forged_fit_is_refused_in_words(name: str, whole: xr.DataTree, tmp_path: Path) -> None:
     edit, said = FORGERIES[name]
     tree = whole.copy()
     edit(tree)
@@ -157,8 +153,22 @@ def test_a_forged_fit_is_refused_in_words(
     assert str(refused.value).startswith(str(target))
     assert said in str(refused.value)
     assert "/tmp/tmp" not in str(refused.value)
+
+
+def test_a_command_refuses_a_forged_fit_in_words(
+    whole: xr.DataTree, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from bayes_cpt.cli import run
+
+    edit, said = FORGERIES["no draws"]
+    tree = whole.copy()
+    edit(tree)
+    target = tmp_path / "forged.nc"
+    target.write_bytes(bytes(tree.to_netcdf(engine="h5netcdf")))
     assert run(["summary", str(target)]) == 2
-    assert "Traceback" not in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert said in err
+    assert "Traceback" not in err
 
 
 def test_a_file_that_claims_to_be_huge_is_refused(fit_file: Path, tmp_path: Path) -> None:
