@@ -110,12 +110,12 @@ class Contenders:
         breaches = valuation.breaches(candidates, law, spread)
         thirds = {}
         for name in valuation.thirds:
-            own = Combination.of(
+            third = Combination.of(
                 {name: 1.0}, valuation.objective, valuation.thirds, valuation.model
             )
-            expected = own.of_candidates(candidates, law)
-            changes = expected - valuation.before(own, candidates)
-            sizes = own.sizes(candidates, spread, single_run=True)
+            expected = third.of_candidates(candidates, law)
+            changes = expected - valuation.before(third, candidates)
+            sizes = third.sizes(candidates, spread, single_run=True)
             thirds[name] = ThirdLosses(expected, changes, sizes)
         links = valuation.links
         return cls(candidates, losses, starts, spread, values, regrets, breaches, thirds, links)
@@ -175,7 +175,7 @@ class Contenders:
         dict of str to tuple of ndarray
             Shapes (candidates, repeats * draws) and (candidates, draws).
         """
-        found: dict[str, tuple[Floats, Floats]] = {}
+        scores: dict[str, tuple[Floats, Floats]] = {}
         new_runs = self.new_runs(seed)
         for place, (name, link) in enumerate(self.links.items()):
             generator = np.random.default_rng([seed, place])
@@ -184,12 +184,12 @@ class Contenders:
                 index = list(domains).index(domain)
                 losses, starts = new_runs[index], self.starts[index]
             else:
-                own = self.thirds[domain]
-                losses, starts = own.new_runs(seed), own.losses - own.changes
+                third = self.thirds[domain]
+                losses, starts = third.new_runs(seed), third.losses - third.changes
             draws = starts.shape[-1]
             apart = losses.reshape(len(losses), -1, draws)
-            found[name] = (link.drawn(apart, generator).reshape(losses.shape), link.scores(starts))
-        return found
+            scores[name] = (link.drawn(apart, generator).reshape(losses.shape), link.scores(starts))
+        return scores
 
     def probability_above(self, losses: Floats) -> Floats:
         """Return how probably a new run ends above some losses, shape (domains, candidates).

@@ -36,21 +36,21 @@ def quantile(means: Floats, sds: Floats, level: float) -> Floats:
 
     Examples
     --------
-    >>> found = quantile(np.array([[1.0], [1.0]]), np.array([[2.0], [2.0]]), 0.975)
-    >>> round(float(found[0]), 4)
+    >>> losses = quantile(np.array([[1.0], [1.0]]), np.array([[2.0], [2.0]]), 0.975)
+    >>> round(float(losses[0]), 4)
     4.9199
     """
     from scipy.special import ndtr, ndtri
 
     means, sds = _double(means, sds)
     # Between the least and the largest of the draws' own.
-    own = means + sds * ndtri(level)
+    quantiles = means + sds * ndtri(level)
 
     def above(value: Floats) -> tuple[Floats, Floats]:
         scaled = (value - means) / sds
         return ndtr(scaled).mean(axis=0) - level, (_density(scaled) / sds).mean(axis=0)
 
-    return _root(above, own.min(axis=0), own.max(axis=0))
+    return _root(above, quantiles.min(axis=0), quantiles.max(axis=0))
 
 
 def cvar(means: Floats, sds: Floats, level: float) -> Floats:

@@ -207,7 +207,9 @@ class Objective(Strict):
     @property
     def named(self) -> tuple[str, ...]:
         """The validation sets of weights and constraints, each once."""
-        return tuple(dict.fromkeys([*self.weights, *(own.domain for own in self.constraints)]))
+        return tuple(
+            dict.fromkeys([*self.weights, *(constraint.domain for constraint in self.constraints)])
+        )
 
     def share(self, name: str, domains: Sequence[str]) -> Floats:
         """Return how the loss of a validation set adds up from the law's, shape (domains,).

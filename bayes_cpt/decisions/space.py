@@ -227,7 +227,7 @@ class Space(Strict):
             return None
         listed = given if isinstance(given, list | tuple) else [given]
         try:
-            return tuple(checked_mixture(own) for own in listed)
+            return tuple(checked_mixture(mixture) for mixture in listed)
         except StudyError as error:
             raise ValueError(error.problems[0].problem) from error
 

@@ -90,11 +90,10 @@ class Valuation:
             check_same_steps(model.sample.frame.reference.unique_steps, space.resources)
         reference = _reference(model, objective, space)
         links = _links(objective, scores, model.draws)
+        scored = [link.pairs.domain for link in links.values()]
         thirds = {
             name: model.third(name)
-            for name in dict.fromkeys(
-                [*objective.named, *(own.pairs.domain for own in links.values())]
-            )
+            for name in dict.fromkeys([*objective.named, *scored])
             if name not in objective.mixtures and name in third_names(model.study)
         }
         valuation = cls(model, objective, space.resources, reference, thirds, links)
@@ -104,7 +103,7 @@ class Valuation:
             combination.offset(bases)
         objective.cost(1.0, space.resources)
         known = space.resources.told(1.0, 0.0)
-        unknown = [own.name for own in objective.limits.given if own.name not in known]
+        unknown = [limit.name for limit in objective.limits.given if limit.name not in known]
         if unknown:
             place = f"objective {objective.name}, table limits"
             raise SpecError([unknown_resource(place, name) for name in unknown])
@@ -120,9 +119,9 @@ class Valuation:
     @cached_property
     def constrained(self) -> tuple[Combination, ...]:
         """The loss that each constraint is about."""
-        domains = [own.domain for own in self.objective.constraints]
-        scored = [self.links[own.benchmark] for own in self.objective.score_constraints]
-        domains += [own.pairs.domain for own in scored]
+        domains = [constraint.domain for constraint in self.objective.constraints]
+        scored = self.objective.score_constraints
+        domains += [self.links[constraint.benchmark].pairs.domain for constraint in scored]
         return tuple(
             Combination.of({domain: 1.0}, self.objective, self.thirds, self.model)
             for domain in domains
@@ -161,12 +160,12 @@ class Valuation:
         combination : Combination
         candidates : Candidates
         """
-        found = combination.sum(self.start(candidates))
+        start = combination.sum(self.start(candidates))
         if not combination.thirds:
-            return found
+            return start
         if self.reference is not None:
-            return found + combination.offset((self.reference,))
-        return found + combination.offset(candidates.bases)[candidates.base]
+            return start + combination.offset((self.reference,))
+        return start + combination.offset(candidates.bases)[candidates.base]
 
     def sizes(self, candidates: Candidates, spread: Spread, *, single_run: bool = True) -> Floats:
         """Return the sd of the objective about the law's, shape (candidates, draws).
@@ -200,9 +199,9 @@ class Valuation:
         ----------
         candidates : Candidates
         """
-        found = self.start_level(candidates) * self.model.levels[:, None]
+        missed = self.start_level(candidates) * self.model.levels[:, None]
         # A single draw is a law, not a sample that has a mean.
-        return found - found.mean(axis=-1, keepdims=True) if found.shape[-1] > 1 else found
+        return missed - missed.mean(axis=-1, keepdims=True) if missed.shape[-1] > 1 else missed
 
     @cached_property
     def _reference_level(self) -> Floats:
@@ -276,15 +275,16 @@ class Valuation:
         """
         constraints = self.objective.chances
         breaches = np.empty((len(constraints), len(candidates)))
-        for index, (constraint, own) in enumerate(zip(constraints, self.constrained, strict=True)):
+        pairs = zip(constraints, self.constrained, strict=True)
+        for index, (constraint, combination) in enumerate(pairs):
             if spread is None:
                 raise ValueError("constraints need the spread of the losses")
-            before, threshold, counted = self._threshold(constraint, own, candidates)
-            margin = own.of_candidates(candidates, losses)
+            before, threshold, counted = self._threshold(constraint, combination, candidates)
+            margin = combination.of_candidates(candidates, losses)
             if before is not None:
                 margin = margin - before.astype(margin.dtype)
             about = spread.against(self.start_level(candidates)) if counted else spread
-            sizes = own.sizes(candidates, about, single_run=constraint.kind == "new_run").T
+            sizes = combination.sizes(candidates, about, single_run=constraint.kind == "new_run").T
             breaches[index] = 1.0 - risk.probability_below(margin.T, threshold, sizes)
         return breaches
 
@@ -306,24 +306,24 @@ class Valuation:
         candidates : Candidates
         """
         taken = self.told(candidates)
-        found = np.full(len(candidates), -np.inf)
+        excess = np.full(len(candidates), -np.inf)
         for limit in self.objective.limits.given:
-            found = np.maximum(found, taken[limit.name] / limit.most - 1.0)
-        return found
+            excess = np.maximum(excess, taken[limit.name] / limit.most - 1.0)
+        return excess
 
     def _threshold(
-        self, constraint: Constraint | ScoreConstraint, own: Combination, candidates: Candidates
+        self, constraint: Constraint | ScoreConstraint, total: Combination, candidates: Candidates
     ) -> tuple[Floats | None, float, bool]:
         """Return what a loss is counted from, its threshold then, and whether a base gives it."""
         if isinstance(constraint, Constraint):
             if constraint.rise is None:
                 return None, constraint.limit or 0.0, False
-            return self.before(own, candidates), constraint.rise, True
+            return self.before(total, candidates), constraint.rise, True
         # A score that ends below another goes with a loss that ends above the other's.
         link = self.links[constraint.benchmark]
         wanted: Any = constraint.least
         if constraint.fall is not None:
-            wanted = link.scores(self.before(own, candidates)) - constraint.fall
+            wanted = link.scores(self.before(total, candidates)) - constraint.fall
         if constraint.kind == "new_run":
             wanted = wanted - link.scatter * self._evaluations
         return link.losses(np.asarray(wanted)), 0.0, constraint.fall is not None
@@ -370,11 +370,11 @@ class Valuation:
             weight
             / total
             * (
-                measured[own]
-                if own in self.thirds
-                else float(self.objective.share(own, self.model.domains) @ of_law)
+                measured[domain]
+                if domain in self.thirds
+                else float(self.objective.share(domain, self.model.domains) @ of_law)
             )
-            for own, weight in self.objective.weights.items()
+            for domain, weight in self.objective.weights.items()
         ]
         return float(sum(values) + self.objective.cost(last, self.resources))
 
@@ -382,8 +382,8 @@ class Valuation:
 def _links(objective: Objective, scores: ScoreFit | None, draws: int) -> dict[str, ScoreLink]:
     """Return the links of all benchmarks in as many draws; those that are constrained must be there."""
     known = {} if scores is None else scores.links
-    for own in objective.score_constraints:
-        pairs_of([link.pairs for link in known.values()], own.benchmark)
+    for constraint in objective.score_constraints:
+        pairs_of([link.pairs for link in known.values()], constraint.benchmark)
     return {
         name: link.resampled(draws, SCORE_SEED + place)
         for place, (name, link) in enumerate(known.items())

@@ -128,11 +128,13 @@ def prepared_bands(
 
     def summarised(runs: list[Run]) -> "pd.DataFrame":
         curves = [prepared.curves(law.posterior.frame, runs, law.form) for law in laws]
-        found = _table(posterior, prepared.study, curves[0], summary(laws, curves), kind)
+        law_bands = _table(posterior, prepared.study, curves[0], summary(laws, curves), kind)
         if prepared.asked is not prepared.steps:
-            asked = zip(found["run"], found["domain"], found["step"], strict=True)
-            found = found[[step in prepared.asked[run, domain] for run, domain, step in asked]]
-        return _with_third(found, prepared, laws, third, runs) if sets else found
+            asked = zip(law_bands["run"], law_bands["domain"], law_bands["step"], strict=True)
+            law_bands = law_bands[
+                [step in prepared.asked[run, domain] for run, domain, step in asked]
+            ]
+        return _with_third(law_bands, prepared, laws, third, runs) if sets else law_bands
 
     # The threads of a matrix product would wait for those of the chunks.
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cores or cpu_count()) as pool:
@@ -143,7 +145,7 @@ def prepared_bands(
 
 
 def _with_third(
-    found: "pd.DataFrame",
+    law_bands: "pd.DataFrame",
     prepared: Prepared,
     laws: Sequence[Marginals],
     third: Sequence[Sequence[ThirdSet]],
@@ -169,13 +171,17 @@ def _with_third(
     }
     rows = drawn_bands(thirds, laws[0].interval)
     outside = rows["run"].map(notes)
-    return pd.concat([found, rows.assign(kind=laws[0].kind, outside=outside)], ignore_index=True)
+    return pd.concat(
+        [law_bands, rows.assign(kind=laws[0].kind, outside=outside)], ignore_index=True
+    )
 
 
 def _chunks(posterior: Posterior, prepared: Prepared) -> Iterator[list[Run]]:
     """Yield runs with wanted steps, some at a time."""
     domains = posterior.frame.domains
-    wanted = [run for run in prepared.runs if any(prepared.steps[run.name, own] for own in domains)]
+    wanted = [
+        run for run in prepared.runs if any(prepared.steps[run.name, domain] for domain in domains)
+    ]
     for start in range(0, len(wanted), RUNS_AT_ONCE):
         yield wanted[start : start + RUNS_AT_ONCE]
 

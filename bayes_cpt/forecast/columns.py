@@ -130,7 +130,7 @@ class Columns:
         names = {field.name for field in fields(cls)} - others
         columns: dict[str, Any] = {name: _column(getattr(points, name)[rows]) for name in names}
         series = (points.level_pt[rows], points.level_cpt[rows])
-        before, after = (np.maximum(_shared(own) @ bases.level, SMALLEST) for own in series)
+        before, after = (np.maximum(_shared(levels) @ bases.level, SMALLEST) for levels in series)
         log_area = _shared(points.log_forward[rows]) @ bases.forward
         domain, mixture = int(points.domain_index[rows][0]), _shared(points.mixture[rows])
         return cls(domain, (before, after), log_area, mixture=mixture, **members, **columns)

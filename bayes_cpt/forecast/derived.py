@@ -206,13 +206,13 @@ def tried(frame: Frame, study: Study) -> dict[str, bool]:
     """
     if not frame.spec.law.continual:
         runs = study.pretraining_runs
-        found = {"anneal_effect": any(_decays(run.schedule) for run in runs)}
+        differs = {"anneal_effect": any(_decays(run.schedule) for run in runs)}
     else:
         runs = study.continual_runs
         replays = [run.replay or 0.0 for run in runs]
         rates = [peak_level(run.schedule, "cpt") for run in runs]
         potentials = [study.base(str(run.base)).loss_potential or 0.0 for run in runs]
-        found = {
+        differs = {
             "run_change": True,
             "replay_effect": max(replays) - min(replays) >= REPLAY_APART,
             "rate_effect": max(rates) >= RATES_APART * min(rates),
@@ -222,8 +222,8 @@ def tried(frame: Frame, study: Study) -> dict[str, bool]:
     names = [run.name for run in runs]
     steps = study.losses.loc[study.losses["run"].isin(names), "step"]
     typical = Typical.of(study).steps
-    found["length_effect"] = bool(len(steps)) and int(steps.max()) >= LENGTHS_APART * typical
-    return {effect.name: found[effect.name] for effect in effects_of(frame)}
+    differs["length_effect"] = bool(len(steps)) and int(steps.max()) >= LENGTHS_APART * typical
+    return {effect.name: differs[effect.name] for effect in effects_of(frame)}
 
 
 def _decays(schedule: Schedule) -> bool:
@@ -251,8 +251,8 @@ def derived_quantities(
     >>> from bayes_cpt.model.spec import read_spec
     >>> study = read_study(bundled_study())
     >>> frame = build_setup(read_spec("cpt-replay"), study).frame
-    >>> found = derived_quantities(frame, study, draw_priors(frame, 500, seed=0))
-    >>> found["run_change"].shape, bool(np.median(found["run_change"][:, 1]) < 0)
+    >>> effects = derived_quantities(frame, study, draw_priors(frame, 500, seed=0))
+    >>> effects["run_change"].shape, bool(np.median(effects["run_change"][:, 1]) < 0)
     ((500, 2), True)
     """
     curves = _effect_curves(frame, Typical.of(study))

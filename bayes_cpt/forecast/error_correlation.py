@@ -70,8 +70,8 @@ def error_correlation(posterior: Posterior) -> ErrorCorrelation:
 
 def _estimated(posterior: Posterior) -> ErrorCorrelation:
     pairs = list(_pairs(posterior))
-    means = [own.misfit[:, own.steps >= LATE * own.steps[-1]].mean(axis=1) for own in pairs]
-    changes = [np.diff(own.fluctuation[:, own.steps >= CALM * own.steps[-1]]) for own in pairs]
+    means = [pair.misfit[:, pair.steps >= LATE * pair.steps[-1]].mean(axis=1) for pair in pairs]
+    changes = [np.diff(pair.fluctuation[:, pair.steps >= CALM * pair.steps[-1]]) for pair in pairs]
     return ErrorCorrelation(
         misfit=_shrunk(np.array(means).reshape(-1, 2).T, MISFIT, MISFIT_RUNS),
         fluctuation=_shrunk(
@@ -90,8 +90,8 @@ def _pairs(posterior: Posterior) -> Iterator[_Pair]:
     residual = points.loss - expected_loss(frame, parameters, setup.curves).mean(axis=0)
     scales = frame.residual_scales(points, setup.design.pretraining, parameters, coefficients, np)
     misfit, fluctuation = (
-        np.sqrt((np.broadcast_to(own, (len(own), points.steps.size)) ** 2).mean(axis=0))
-        for own in (scales.misfit, scales.fluctuation)
+        np.sqrt((np.broadcast_to(size, (len(size), points.steps.size)) ** 2).mean(axis=0))
+        for size in (scales.misfit, scales.fluctuation)
     )
     runs: dict[str, list[NDArray[np.int64]]] = {}
     for index, curve in enumerate(setup.curves.curves):
@@ -103,9 +103,11 @@ def _pairs(posterior: Posterior) -> Iterator[_Pair]:
             continue
         both = np.intersect1d(*(points.steps[rows] for rows in curves))
         if both.size:
-            rows = np.stack([own[np.isin(points.steps[own], both)] for own in curves])
-            sizes = (np.maximum(own[rows], 1e-12) for own in (misfit, fluctuation))
-            yield _Pair(both, *(residual[rows] / own for own in sizes))
+            rows = np.stack(
+                [of_curve[np.isin(points.steps[of_curve], both)] for of_curve in curves]
+            )
+            sizes = (np.maximum(size[rows], 1e-12) for size in (misfit, fluctuation))
+            yield _Pair(both, *(residual[rows] / size for size in sizes))
 
 
 def _shrunk(pairs: Floats, centre: float, weight: float) -> float:
@@ -114,6 +116,6 @@ def _shrunk(pairs: Floats, centre: float, weight: float) -> float:
     sizes = (pairs**2).sum(axis=1)
     if not count or not sizes.all():
         return centre
-    own = np.clip((pairs[0] * pairs[1]).sum() / np.sqrt(sizes.prod()), -MOST, MOST)
-    total = count * np.arctanh(own) + weight * np.arctanh(centre)
+    estimate = np.clip((pairs[0] * pairs[1]).sum() / np.sqrt(sizes.prod()), -MOST, MOST)
+    total = count * np.arctanh(estimate) + weight * np.arctanh(centre)
     return float(np.clip(np.tanh(total / (count + weight)), -MOST, MOST))

@@ -134,7 +134,7 @@ class LawDraws:
             )
             kept = kept_level(self.frame, at, self.coefficients)
             scales = replace(scales, offset=level * kept)
-        floating, beyond = (own[rows][:, None] for own in (design.floating, design.beyond))
+        floating, beyond = (column[rows][:, None] for column in (design.floating, design.beyond))
         misfit = (design.ramps[rows] ** 2).sum(axis=1)[:, None]
         placed = Placed(scales, curves.points.steps[rows][:, None], floating, beyond)
         variance = predictive_variance(placed, misfit, np)
@@ -192,7 +192,7 @@ class Marginals:
         return [self.law.take(slice(start, start + BLOCK)) for start in starts]
 
     def _blocked(self, evaluate: Callable[[LawDraws], Floats]) -> Floats:
-        return np.concatenate([evaluate(own) for own in self.blocks], axis=1)
+        return np.concatenate([evaluate(block) for block in self.blocks], axis=1)
 
     @cached_property
     def sample(self) -> LawDraws:
@@ -241,7 +241,7 @@ class Marginals:
     def _of_new(self, curves: Curves, curve: int, design: ResidualDesign) -> PointLosses:
         rows = np.arange(int(design.first[curve]), int(design.last[curve]))
         law = Skeleton.of(self.sample.losses(curves, curve, rows))
-        nodes = self._blocked(lambda own: own.losses(curves, curve, rows[law.rows]))
+        nodes = self._blocked(lambda block: block.losses(curves, curve, rows[law.rows]))
         mean = nodes.mean(axis=1)
         apart = nodes - mean[:, None]
         spread = apart @ apart.T / max(self.draws - 1, 1)
@@ -249,7 +249,7 @@ class Marginals:
         weights, values = law.weights, nodes
         if self.kind == "new_run":
             noise = Skeleton.of(self.sample.noise(curves, curve, rows, design))
-            sd = self._blocked(lambda own: own.noise(curves, curve, rows[noise.rows], design))
+            sd = self._blocked(lambda block: block.noise(curves, curve, rows[noise.rows], design))
             second = sd @ sd.T / self.draws
             variance = variance + np.einsum(
                 "pi,ij,pj->p", noise.weights, second, noise.weights, optimize=True
@@ -258,7 +258,7 @@ class Marginals:
             weights = np.concatenate([weights, noise.weights], axis=1)
             values = np.concatenate([values, sd * self.normals])
         mean_loss = law.weights @ mean
-        return PointLosses(mean_loss, variance, self.draws, lambda own: weights[own] @ values)
+        return PointLosses(mean_loss, variance, self.draws, lambda chosen: weights[chosen] @ values)
 
 
 def summary(laws: Sequence[Marginals], curves: Sequence[Curves]) -> Floats:
@@ -270,7 +270,9 @@ def summary(laws: Sequence[Marginals], curves: Sequence[Curves]) -> Floats:
     curves : sequence of Curves
         The same points, as each law takes them.
     """
-    parts = zip(*(law.at(own) for law, own in zip(laws, curves, strict=True)), strict=True)
+    parts = zip(
+        *(law.at(law_curves) for law, law_curves in zip(laws, curves, strict=True)), strict=True
+    )
     half = laws[0].interval / 2
     fractions = np.array([0.5, 0.5 - half, 0.5 + half])
     return np.concatenate([_summary(part, fractions) for part in parts])
@@ -292,8 +294,8 @@ def _quantiles(laws: Sequence[PointLosses], fractions: Floats) -> Floats:
     points = laws[0].mean.size
     quantiles = np.empty((fractions.size, points))
     for start in range(0, points, TILE):
-        own = slice(start, start + TILE)
-        losses = [law.losses(own) for law in laws]
+        tile = slice(start, start + TILE)
+        losses = [law.losses(tile) for law in laws]
         pooled = losses[0] if len(losses) == 1 else np.concatenate(losses, axis=1)
-        fill_quantiles(np.ascontiguousarray(pooled), fractions, quantiles[:, own])
+        fill_quantiles(np.ascontiguousarray(pooled), fractions, quantiles[:, tile])
     return quantiles

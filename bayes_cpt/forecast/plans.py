@@ -141,14 +141,14 @@ def prepare(
     sets : sequence of str
         Third validation sets that are wanted too.
     """
-    own = plan is None or known
+    fitted = plan is None or known
     target = posterior.study if plan is None else as_plan(posterior, plan)
-    if own:
+    if fitted:
         target = _own_runs(posterior, target)
     domains = (*posterior.frame.domains, *sets)
     target = with_base_losses(posterior.study, domains, target)
     if runs is None:
-        chosen = [run for run in target.runs if run.phase == "cpt" or own] or list(target.runs)
+        chosen = [run for run in target.runs if run.phase == "cpt" or fitted] or list(target.runs)
     else:
         chosen = [target.run(name) for name in runs]
     check_base(posterior.study, target, chosen)
@@ -207,22 +207,22 @@ def observed_curves(posterior: Posterior, curves: Curves) -> Curves:
     study = posterior.study
     names = list(dict.fromkeys(curve.run for curve in curves.curves))
     wanted = {(curve.run, curve.domain) for curve in curves.curves}
-    found = posterior.frame.curves(
+    observed = posterior.frame.curves(
         study,
         lambda run, domain: (
             posterior.frame.fitted_steps(study, run, domain) if (run.name, domain) in wanted else []
         ),
         [study.run(name) for name in names],
     )
-    if [(c.run, c.domain) for c in found.curves] != [(c.run, c.domain) for c in curves.curves]:
-        lost = wanted - {(curve.run, curve.domain) for curve in found.curves}
+    if [(c.run, c.domain) for c in observed.curves] != [(c.run, c.domain) for c in curves.curves]:
+        lost = wanted - {(curve.run, curve.domain) for curve in observed.curves}
         raise PlanError(
             [
                 Problem(f"run {run}, domain {domain}", "it has no measured points", "use new_run")
                 for run, domain in sorted(lost)
             ]
         )
-    return found
+    return observed
 
 
 def as_plan(posterior: Posterior, plan: "Study | str | Path") -> Study:
@@ -325,7 +325,7 @@ def _wanted_steps(
         return {(run.name, domain): grids[run.name] for run, domain in pairs}
     points = _points_table(at)
     lengths = {run.name: run.schedule.steps for run in runs}
-    found: dict[tuple[str, str], set[int]] = {(run.name, domain): set() for run, domain in pairs}
+    steps: dict[tuple[str, str], set[int]] = {(run.name, domain): set() for run, domain in pairs}
     problems = []
     for run, domain, step in points[["run", "domain", "step"]].itertuples(index=False):
         if run not in lengths:
@@ -334,7 +334,7 @@ def _wanted_steps(
                     f"run {run}", "the plan has no such run", f"name one of {', '.join(lengths)}"
                 )
             )
-        elif (run, domain) not in found:
+        elif (run, domain) not in steps:
             problems.append(
                 Problem(
                     f"run {run}, domain {domain}",
@@ -351,10 +351,10 @@ def _wanted_steps(
                 )
             )
         else:
-            found[run, domain].add(int(step))
+            steps[run, domain].add(int(step))
     if problems:
         raise PlanError(list(dict.fromkeys(problems)))
-    return dict(found)
+    return dict(steps)
 
 
 def _points_table(at: "pd.DataFrame | str | Path") -> "pd.DataFrame":

@@ -115,7 +115,7 @@ def predict(
     check_interval(interval)
     thirds = check_names(posterior, sets)
     prepared = prepare(posterior, plan, at=at, known=kind == "known_run", sets=thirds)
-    found = prepared_bands(posterior, prepared, kind, draws, seed, interval)
+    bands = prepared_bands(posterior, prepared, kind, draws, seed, interval)
     generator = np.random.default_rng(seed)
     of_law, of_sets = [], []
     known = covering(posterior, prepared.study, prepared.runs)
@@ -127,10 +127,10 @@ def predict(
         named = third_sets(law, thirds, parameters, seed)
         of_sets.append(third_curves(named, prepared, law.frame, curves, drawn, kind, generator))
     if third := joined(of_sets):
-        found = pd.concat([found, drawn_bands(third, interval)], ignore_index=True)
-        found.attrs["interval"] = interval
+        bands = pd.concat([bands, drawn_bands(third, interval)], ignore_index=True)
+        bands.attrs["interval"] = interval
     every = [*joined(of_law), *third]
-    return _with_bands(_dataset(posterior, prepared.study, every, thirds, kind), found)
+    return _with_bands(_dataset(posterior, prepared.study, every, thirds, kind), bands)
 
 
 def draws_at(curves: "xr.DataArray", points: "pd.DataFrame") -> Floats:
@@ -185,35 +185,35 @@ def table(dataset: "xr.Dataset", interval: float | None = None) -> "pd.DataFrame
     rows = []
     for run in dataset["run"].to_numpy():
         for domain in dataset["domain"].to_numpy():
-            own = dataset.sel(run=run, domain=domain)
-            kept = np.isfinite(own["mean"].to_numpy())
+            curve = dataset.sel(run=run, domain=domain)
+            kept = np.isfinite(curve["mean"].to_numpy())
             rows.append(
                 pd.DataFrame(
                     {
                         "run": run,
-                        "step": own["step"].to_numpy()[kept],
+                        "step": curve["step"].to_numpy()[kept],
                         "domain": domain,
-                        **{name: own[name].to_numpy()[kept] for name in COLUMNS},
+                        **{name: curve[name].to_numpy()[kept] for name in COLUMNS},
                         "kind": dataset.attrs["kind"],
-                        "outside": str(own["outside"].item()),
+                        "outside": str(curve["outside"].item()),
                     }
                 )
             )
-    found = pd.concat(rows, ignore_index=True)
-    found.attrs["interval"] = stored
-    return found
+    bands = pd.concat(rows, ignore_index=True)
+    bands.attrs["interval"] = stored
+    return bands
 
 
-def _with_bands(dataset: "xr.Dataset", found: "pd.DataFrame") -> "xr.Dataset":
+def _with_bands(dataset: "xr.Dataset", bands: "pd.DataFrame") -> "xr.Dataset":
     """Return draws with the bands of the same forecast."""
     keys = [dataset.indexes[name] for name in DIMS]
     places = tuple(
-        index.get_indexer(found[name].to_numpy()) for name, index in zip(DIMS, keys, strict=True)
+        index.get_indexer(bands[name].to_numpy()) for name, index in zip(DIMS, keys, strict=True)
     )
     arrays = {name: np.full([len(index) for index in keys], np.nan) for name in COLUMNS}
     for name, array in arrays.items():
-        array[places] = found[name].to_numpy()
-    interval = float(found.attrs["interval"])
+        array[places] = bands[name].to_numpy()
+    interval = float(bands.attrs["interval"])
     units = {"units": "nats/token"}
     return dataset.assign(
         {name: (DIMS, array, units) for name, array in arrays.items()}

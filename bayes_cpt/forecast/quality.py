@@ -92,15 +92,15 @@ def stages(run: Run, steps: NDArray[np.int64]) -> NDArray[np.object_]:
         From 1 to the run's last.
     """
     rate = run.schedule.learning_rates()[np.asarray(steps) - 1] / run.schedule.peak
-    found = np.full(len(steps), "decay", dtype=object)
-    found[rate >= PLATEAU] = "plateau"
-    found[rate < END] = "end of decay"
+    stage_names = np.full(len(steps), "decay", dtype=object)
+    stage_names[rate >= PLATEAU] = "plateau"
+    stage_names[rate < END] = "end of decay"
     warm = run.schedule.warmup_steps
     if warm:
-        found[steps <= warm] = "re-warm-up"
+        stage_names[steps <= warm] = "re-warm-up"
     else:
-        found[steps <= START * run.schedule.steps] = "start"
-    return found
+        stage_names[steps <= START * run.schedule.steps] = "start"
+    return stage_names
 
 
 def systematic(table: "pd.DataFrame", by: str = "stage") -> "pd.DataFrame":
@@ -122,8 +122,8 @@ def systematic(table: "pd.DataFrame", by: str = "stage") -> "pd.DataFrame":
     import pandas as pd
 
     rows = []
-    for (domain, part), own in table.groupby(["domain", by], sort=False, observed=True):
-        means = own.groupby("run")["residual"].mean().to_numpy()
+    for (domain, part), points in table.groupby(["domain", by], sort=False, observed=True):
+        means = points.groupby("run")["residual"].mean().to_numpy()
         error = means.std(ddof=1) / np.sqrt(means.size) if means.size > 1 else np.nan
         rows.append(
             {
@@ -132,7 +132,7 @@ def systematic(table: "pd.DataFrame", by: str = "stage") -> "pd.DataFrame":
                 "runs": means.size,
                 "mean": float(means.mean()),
                 "error": float(error),
-                "size": float(np.sqrt(np.mean(own["residual"] ** 2))),
+                "size": float(np.sqrt(np.mean(points["residual"] ** 2))),
                 "leans": bool(abs(means.mean()) > 2.0 * error),
             }
         )
@@ -157,8 +157,8 @@ def fit_quality(posterior: Posterior, draws: int = DRAWS) -> "pd.DataFrame":
     import pandas as pd
 
     rows = []
-    for domain, own in residuals(posterior, draws=draws).groupby("domain", sort=False):
-        loss, error = own["loss"].to_numpy(), own["residual"].to_numpy()
+    for domain, points in residuals(posterior, draws=draws).groupby("domain", sort=False):
+        loss, error = points["loss"].to_numpy(), points["residual"].to_numpy()
         spread = np.sum((loss - loss.mean()) ** 2)
         rows.append(
             {

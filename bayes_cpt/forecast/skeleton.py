@@ -81,7 +81,9 @@ def sample_of(parameters: dict[str, Floats]) -> Ints:
     ----------
     parameters : dict of str to ndarray, shape (draws, ...)
     """
-    columns = np.concatenate([own.reshape(len(own), -1) for own in parameters.values()], axis=1)
+    columns = np.concatenate(
+        [values.reshape(len(values), -1) for values in parameters.values()], axis=1
+    )
     draws = len(columns)
     even = np.linspace(0, draws - 1, min(SAMPLE, draws)).astype(np.int64)
     extremes = (columns.argmin(axis=0), columns.argmax(axis=0))

@@ -103,19 +103,19 @@ def plan_of(
     batch = frame.batches[0] if frame.batches else Batch()
     built = tuple(
         Run(name, "pt", schedule, model_size=own_sizes[name])
-        if own is None
+        if base_name is None
         else Run(
             name,
             "cpt",
             schedule,
-            own,
+            base_name,
             replay,
             model_size=own_sizes[name],
             batch_tokens=batch.tokens,
             sequence_length=batch.sequence_length,
             targets=shares,
         )
-        for name, (schedule, own, replay) in runs.items()
+        for name, (schedule, base_name, replay) in runs.items()
     )
     rows = [
         (run.name, 0, domain, ANY_LOSS)

@@ -138,13 +138,13 @@ def labels_of(spec: ModelSpec) -> dict[Label, Distribution]:
 
     law = spec.law.build(ROLES, Reference(1.0, 1.0, 1.0, 1.0))
     infos = law.parameters() | spec.residuals.parameters(spec.law)
-    found: dict[Label, Distribution] = {}
+    priors: dict[Label, Distribution] = {}
     for name, info in infos.items():
         for role in ROLES if info.dims else (None,):
             prior = spec.priors[name].of(role)
             if not isinstance(prior, Fixed):
-                found[name, role or SHARED] = prior
-    return found
+                priors[name, role or SHARED] = prior
+    return priors
 
 
 def evidence_of(posterior: Posterior, broad: ModelSpec) -> Evidence:
@@ -236,17 +236,19 @@ def _fitted(
     attempts = 0
     try:
         posterior = fit(study, broad, task_seed(seed, study.name), draws=draws, cores=cores)
-        own = evidence_of(posterior, broad)
+        evidence = evidence_of(posterior, broad)
         attempts = int(posterior.tree.attrs["attempts"])
     except SamplingError as error:
-        own = Evidence(study.name, (), np.empty(0), np.empty((0, 0)), (str(error),))
-    moments = pd.DataFrame(own.covariance, columns=[f"with {'/'.join(one)}" for one in own.labels])
-    moments.insert(0, "mean", own.mean)
-    moments.insert(0, "label", ["/".join(label) for label in own.labels])
+        evidence = Evidence(study.name, (), np.empty(0), np.empty((0, 0)), (str(error),))
+    moments = pd.DataFrame(
+        evidence.covariance, columns=[f"with {'/'.join(label)}" for label in evidence.labels]
+    )
+    moments.insert(0, "mean", evidence.mean)
+    moments.insert(0, "label", ["/".join(label) for label in evidence.labels])
     log = {
-        "trustworthy": not own.problems,
-        "problems": in_words(own.problems),
-        "law_fits": own.law_fits,
+        "trustworthy": not evidence.problems,
+        "problems": in_words(evidence.problems),
+        "law_fits": evidence.law_fits,
         "attempts": attempts,
         "seconds": round(time.perf_counter() - began, 2),
     }
@@ -283,4 +285,4 @@ def untrusted(evidence: Sequence[Evidence]) -> Mapping[str, tuple[str, ...]]:
     ----------
     evidence : sequence of Evidence
     """
-    return {own.study: own.problems for own in evidence if own.problems}
+    return {said.study: said.problems for said in evidence if said.problems}

@@ -67,7 +67,7 @@ class Learnt:
         before, now = labels_of(self.before), labels_of(self.spec)
         rows = []
         for label in self.population.labels:
-            was, own = (priors[label].quantiles([0.05, 0.5, 0.95]) for priors in (before, now))
+            was, current = (priors[label].quantiles([0.05, 0.5, 0.95]) for priors in (before, now))
             rows.append(
                 {
                     "parameter": label[0],
@@ -76,7 +76,7 @@ class Learnt:
                     "learnt": label in self.labels,
                 }
                 | dict(zip(("was_lower", "was_median", "was_upper"), was.tolist(), strict=True))
-                | dict(zip(("lower", "median", "upper"), own.tolist(), strict=True))
+                | dict(zip(("lower", "median", "upper"), current.tolist(), strict=True))
             )
         return pd.DataFrame(rows)
 
@@ -104,20 +104,20 @@ def learnt_model(
         Parameters and roles whose priors are learnt; `Population.learnt` unless given.
     """
     before = labels_of(spec)
-    found: dict[Label, Distribution] = {}
+    learnt: dict[Label, Distribution] = {}
     chosen = population.learnt if labels is None else tuple(labels)
     for label in chosen:
         center, spread = population.predictive(label, seed)
-        own = before[label]
-        found[label] = _inside(own, own.center + center * own.spread, spread * own.spread)
+        prior = before[label]
+        learnt[label] = _inside(prior, prior.center + center * prior.spread, spread * prior.spread)
     priors = dict(spec.priors)
-    for parameter in dict.fromkeys(parameter for parameter, _ in found):
+    for parameter in dict.fromkeys(parameter for parameter, _ in learnt):
         was = spec.priors[parameter]
         reason = _reason(parameter, population, chosen, was)
-        if (parameter, SHARED) in found:
-            priors[parameter] = Prior(reason=reason, every=found[parameter, SHARED])
+        if (parameter, SHARED) in learnt:
+            priors[parameter] = Prior(reason=reason, every=learnt[parameter, SHARED])
             continue
-        roles = {role: found.get((parameter, role), was.of(role)) for role in ROLES}
+        roles = {role: learnt.get((parameter, role), was.of(role)) for role in ROLES}
         priors[parameter] = Prior(reason=reason, general=roles["general"], target=roles["target"])
     summary = f"{spec.summary}; priors learnt from {len(population.studies)} studies"
     changed = {"name": name, "summary": summary, "priors": priors}

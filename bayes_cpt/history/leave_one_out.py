@@ -109,28 +109,28 @@ def score_left_out(
     where = pool or Pool()
     rows = []
     for case in cases:
-        found = without[case.study.name]
-        folds = case.folds(found.spec)
+        learnt = without[case.study.name]
+        folds = case.folds(learnt.spec)
         if not folds:
             continue
         cores = where.cores(2 * len(folds))
         methods = {
             name: partial(package_method, spec=spec, draws=draws, cores=cores)
-            for name, spec in ((LEARNT, found.spec), (BEFORE, found.before))
+            for name, spec in ((LEARNT, learnt.spec), (BEFORE, learnt.before))
         }
-        kept = records(case, found) if records else Records.open(None, {}, TABLES)
+        kept = records(case, learnt) if records else Records.open(None, {}, TABLES)
         points, refits = score_folds(
             folds, methods, seed, pool=where, records=kept, progress=_named(progress, case)
         )
-        for method, own in points.groupby("method", sort=False):
-            scores = summarize(own)
+        for method, method_points in points.groupby("method", sort=False):
+            scores = summarize(method_points)
             row = scores[(scores["run"] == EQUAL_RUNS) & (scores["domain"] == ALL_DOMAINS)].iloc[0]
             short = refits[(refits["method"] == method) & ~refits["trustworthy"].astype(bool)]
             rows.append(
                 {
                     "study": case.study.name,
                     "method": method,
-                    "runs": own["run"].nunique(),
+                    "runs": method_points["run"].nunique(),
                     "short": len(short),
                 }
                 | row.drop(["run", "domain"]).to_dict()

@@ -257,11 +257,11 @@ class Hierarchy:
 
     def __init__(self, evidence: Sequence[Evidence], labels: Sequence[Label], wider: float) -> None:
         if len(evidence) < FEWEST:
-            names = ", ".join(own.study for own in evidence) or "none"
+            names = ", ".join(said.study for said in evidence) or "none"
             problem = f"{len(evidence)} studies to learn from ({names}), and it takes {FEWEST}"
             raise PopulationError(Problem("learn-priors", problem, "name more studies"))
         self.evidence, self.labels = tuple(evidence), tuple(labels)
-        informed = [own.information(self.labels) for own in evidence]
+        informed = [said.information(self.labels) for said in evidence]
         self._directions = np.stack([r for r, _ in informed]) / wider
         self._values = np.stack([y for _, y in informed])
 
@@ -274,15 +274,15 @@ class Hierarchy:
         without : str, optional
             Name of the study that is left out.
         """
-        kept = [own for own in self.evidence if own.study != without]
-        counted = np.array([float(own.study != without) for own in self.evidence])
+        kept = [said for said in self.evidence if said.study != without]
+        counted = np.array([float(said.study != without) for said in self.evidence])
         drawn = self._sampled(counted, seed)
         mean, spread = (_flat(drawn.values[name]) for name in ("mean", "spread"))
         telling = {
-            label: tuple(own.study for own in kept if own.contraction.get(label, 0.0) >= TELLING)
+            label: tuple(said.study for said in kept if said.contraction.get(label, 0.0) >= TELLING)
             for label in self.labels
         }
-        names = tuple(own.study for own in kept)
+        names = tuple(said.study for said in kept)
         problems = drawn.diagnostics.problems
         return Population(self.labels, mean, spread, telling, names, problems)
 

@@ -64,16 +64,16 @@ def determination(posterior: Posterior, interval: float = 0.9) -> "pd.DataFrame"
     rows = []
     for index, label in enumerate(labels):
         kind, quantity, domain = label
-        own = differ[quantity] if kind == "effect" else True
+        was_tried = differ[quantity] if kind == "effect" else True
         estimate = _estimate(draws[label], priors[label], interval)
-        settled = own and estimate["identified"]
+        settled = was_tried and estimate["identified"]
         rows.append(
             {
                 "quantity": quantity,
                 "domain": domain,
                 "kind": kind,
                 **estimate,
-                "tried": own,
+                "tried": was_tried,
                 "moves_with": partners(alike[index], labels, index),
                 "advice": "" if settled else str(advised.loc[label, "advice"]),
                 "with_advice": float(advised.loc[label, "with_advice"]),
@@ -113,9 +113,10 @@ def _of_stack(posterior: StackedPosterior, interval: float) -> "pd.DataFrame":
     rows = []
     for row in advised[advised["kind"] == "effect"].to_dict("records"):
         name, place = row["quantity"], domains.index(row["domain"])
-        if all(name in own for own in drawn):
+        if all(name in quantities for quantities in drawn):
             draws, prior = (
-                np.concatenate([own[name][:, place] for own in parts]) for parts in (drawn, before)
+                np.concatenate([quantities[name][:, place] for quantities in parts])
+                for parts in (drawn, before)
             )
             estimate = _estimate(draws, prior, interval)
             settled = estimate["identified"] and row["tried"]

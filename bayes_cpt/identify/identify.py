@@ -108,13 +108,15 @@ def expected(
         told = np.eye(place.size) + np.sum(list(information(free, curves, place).values()), axis=0)
         everywhere = np.zeros(len(wide.labels))
         everywhere[known] = place
-        more = [marginal(own, known) for own in information(wide, candidates, everywhere).values()]
+        more = [
+            marginal(added, known) for added in information(wide, candidates, everywhere).values()
+        ]
         covariance = covariance_left(slopes, told)
         sd = np.sqrt(np.diag(covariance))
         at_places["sd"].append(sd)
         at_places["alike"].append(ratio(covariance, sd[:, None] * sd, where_none=0.0))
         at_places["kept"].append(contractions(slopes, told))
-        at_places["added"].append(np.stack([contractions(slopes, told + one) for one in more]))
+        at_places["added"].append(np.stack([contractions(slopes, told + added) for added in more]))
     medians = {name: np.median(np.stack(values), axis=0) for name, values in at_places.items()}
     names = list(dict.fromkeys(curve.run for curve in candidates.curves))
     differ = tried(free.frame, study)

@@ -175,11 +175,11 @@ def marginal(told: Floats, kept: list[int]) -> Floats:
     ([[3.0]], 4.0)
     """
     others = [place for place in range(len(told)) if place not in set(kept)]
-    own, across = told[np.ix_(kept, kept)], told[np.ix_(kept, others)]
+    within, across = told[np.ix_(kept, kept)], told[np.ix_(kept, others)]
     if not others:
-        return own
+        return within
     rest = told[np.ix_(others, others)] + np.eye(len(others))
-    return np.asarray(own - across @ np.linalg.solve(rest, across.T))
+    return np.asarray(within - across @ np.linalg.solve(rest, across.T))
 
 
 def finite(slopes: Floats) -> Floats:

@@ -72,14 +72,16 @@ def draw_given_bases(frame: Frame, plan: Study, draws: int, seed: int) -> dict[s
         for _ in range(MOVES if power < 1.0 else LAST_MOVES):
             kept = np.sqrt(1.0 - reach**2)
             moved = kept * places + reach * generator.standard_normal(places.shape)
-            other, others = _levelled(frame, free.values(moved), curves, generator)
+            moved_parameters, moved_weights = _levelled(
+                frame, free.values(moved), curves, generator
+            )
             chance = np.log(generator.uniform(size=draws))
-            taken = (chance < power * (others - weights)) & np.all(
+            taken = (chance < power * (moved_weights - weights)) & np.all(
                 (moved > low) & (moved < high), axis=1
             )
-            places[taken], weights[taken] = moved[taken], others[taken]
+            places[taken], weights[taken] = moved[taken], moved_weights[taken]
             for name, values in parameters.items():
-                values[taken] = other[name][taken]
+                values[taken] = moved_parameters[name][taken]
             reach = float(np.clip(reach * np.exp(taken.mean() - TAKEN), SHORTEST, LONGEST))
     return parameters
 
@@ -97,8 +99,8 @@ def _next_power(weights: Floats, power: float) -> float:
     """Return the highest power at which so many independent draws are left, 1 at the most."""
 
     def left(other: float) -> float:
-        own = np.exp((other - power) * (weights - weights.max()))
-        return float(own.sum() ** 2 / (own**2).sum() / own.size)
+        tempered = np.exp((other - power) * (weights - weights.max()))
+        return float(tempered.sum() ** 2 / (tempered**2).sum() / tempered.size)
 
     if left(1.0) >= LEFT:
         return 1.0
@@ -242,14 +244,14 @@ class _Seen:
         ramps = self.design.ramps[rows]
         shape = (self.draws, self.points.steps.size)
         sizes = {
-            own.name: np.broadcast_to(getattr(self.scales, own.name), shape)
-            for own in fields(self.scales)
+            field.name: np.broadcast_to(getattr(self.scales, field.name), shape)
+            for field in fields(self.scales)
         }
 
         def placed(along: tuple[slice | None, ...]) -> Placed:
             scales = Scales(**{name: size[:, rows][:, *along] for name, size in sizes.items()})
-            own = (self.points.steps, self.design.floating, self.design.beyond)
-            return Placed(scales, *(values[rows][along] for values in own))
+            columns = (self.points.steps, self.design.floating, self.design.beyond)
+            return Placed(scales, *(values[rows][along] for values in columns))
 
         first, second = placed((slice(None), None)), placed((None, slice(None)))
         return np.asarray(predictive_covariance(first, second, ramps @ ramps.T, np))
@@ -272,8 +274,8 @@ def _pooled(told: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats, Floats]:
     draws = len(told[0][0])
     precision, mean, square, log_size = (np.zeros(draws) for _ in range(4))
     for levels, covariance in told:
-        one = np.ones_like(levels)
-        solved = np.linalg.solve(covariance, np.stack([levels, one], axis=-1))
+        ones = np.ones_like(levels)
+        solved = np.linalg.solve(covariance, np.stack([levels, ones], axis=-1))
         mean = mean + solved[..., 0].sum(axis=1)
         precision = precision + solved[..., 1].sum(axis=1)
         square = square + (levels * solved[..., 0]).sum(axis=1)

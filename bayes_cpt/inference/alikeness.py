@@ -13,18 +13,21 @@ def add_alikeness(standard, spread, slopes):  # type: ignore[no-untyped-def]
     standard, slopes : ndarray, shape (targets,)
     spread : float
     """
-    count, own = standard.size, spread * spread
-    shared = own + count * (1.0 - own)
+    count, separate = standard.size, spread * spread
+    shared = separate + count * (1.0 - separate)
     total, square = 0.0, 0.0
     for k in range(count):
         total += standard[k]
         square += standard[k] ** 2
-    pull = (1.0 - own) / (own * shared)
-    value = -0.5 * ((count - 1) * np.log(own) + np.log(shared))
-    value -= 0.5 * (square / own - pull * total**2 - square)
+    pull = (1.0 - separate) / (separate * shared)
+    value = -0.5 * ((count - 1) * np.log(separate) + np.log(shared))
+    value -= 0.5 * (square / separate - pull * total**2 - square)
     for k in range(count):
-        slopes[k] = standard[k] - standard[k] / own + pull * total
-    pull_by_own = -(own * shared + (1.0 - own) * (shared - (count - 1) * own)) / (own * shared) ** 2
-    by_own = -0.5 * (count - 1) * (1.0 / own - 1.0 / shared)
-    by_own += 0.5 * (square / own**2 + pull_by_own * total**2)
-    return value, 2.0 * spread * by_own
+        slopes[k] = standard[k] - standard[k] / separate + pull * total
+    pull_by_separate = (
+        -(separate * shared + (1.0 - separate) * (shared - (count - 1) * separate))
+        / (separate * shared) ** 2
+    )
+    by_separate = -0.5 * (count - 1) * (1.0 / separate - 1.0 / shared)
+    by_separate += 0.5 * (square / separate**2 + pull_by_separate * total**2)
+    return value, 2.0 * spread * by_separate

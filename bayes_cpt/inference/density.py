@@ -142,7 +142,7 @@ class Density:
             [kind, self.places, self.paces, [self.likelihood], self.pools],
             places,
             [
-                *(own.size for own in counts),
+                *(array.size for array in counts),
                 length(places, "curve_first"),
                 *self.pools.shape,
                 self.pace_offset,

@@ -104,8 +104,8 @@ class LawChecks:
     def alarms(self) -> tuple[LawCheck, ...]:
         """The checks that alarm, sizes first, the least probable first."""
         order = {SIZE: 0, FACTOR: 1, RUN: 2, DRIFT: 3}
-        found = [check for check in self.checks if check.alarms]
-        return tuple(sorted(found, key=lambda check: (order[check.kind], check.probability)))
+        alarming = [check for check in self.checks if check.alarms]
+        return tuple(sorted(alarming, key=lambda check: (order[check.kind], check.probability)))
 
     def table(self) -> "pd.DataFrame":
         """Return one row per check, with the columns of `LawCheck`."""
@@ -167,21 +167,21 @@ def check_law(
     # A draw far out in a wide posterior may overflow; it then says nothing, and the others decide.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         products = residual_products(frame, some, curves, directions)
-        found = [*_by_run(study, curves, products), *_drifts(study, curves, products, directions)]
+        checks = [*_by_run(study, curves, products), *_drifts(study, curves, products, directions)]
         for phase in ("pt", "cpt"):
             for factor in factors(study, phase):
-                found += _by_factor(factor, phase, frame, curves, products)
-        found += _sizes(frame, some, parameters)
-    return LawChecks(_decided(found))
+                checks += _by_factor(factor, phase, frame, curves, products)
+        checks += _sizes(frame, some, parameters)
+    return LawChecks(_decided(checks))
 
 
 def _directions(frame: Frame, curves: Curves) -> Floats:
     """Return a level and a rise in the logarithm of the step, from 0 to 1 along each curve."""
     place = np.log1p(curves.points.steps / (ONSET_SHARE * frame.reference.steps))
     for curve in range(len(curves.curves)):
-        own = curves.points.curve_index == curve
-        first, last = place[own].min(), place[own].max()
-        place[own] = (place[own] - first) / (last - first) if last > first else 0.0
+        of_curve = curves.points.curve_index == curve
+        first, last = place[of_curve].min(), place[of_curve].max()
+        place[of_curve] = (place[of_curve] - first) / (last - first) if last > first else 0.0
     return np.stack([np.ones_like(place), place], axis=1)
 
 
@@ -197,16 +197,16 @@ def _by_run(study: Study, curves: Curves, products: Floats) -> list[LawCheck]:
 
 def _drifts(study: Study, curves: Curves, products: Floats, directions: Floats) -> list[LawCheck]:
     """Return the check of each run's drift, its level given."""
-    found = []
+    checks = []
     for i, curve in enumerate(curves.curves):
-        own = products[i]
+        product = products[i]
         if curve.run not in study or not directions[curves.points.curve_index == i, 1].any():
             continue
-        share = own[:, 1, 2] / own[:, 1, 1]
-        weight = own[:, 2, 2] - share * own[:, 1, 2]
-        rise = (own[:, 0, 2] - share * own[:, 0, 1]) / weight
-        found.append(_normal(DRIFT, curve.run, curve, rise, weight**-0.5))
-    return found
+        share = product[:, 1, 2] / product[:, 1, 1]
+        weight = product[:, 2, 2] - share * product[:, 1, 2]
+        rise = (product[:, 0, 2] - share * product[:, 0, 1]) / weight
+        checks.append(_normal(DRIFT, curve.run, curve, rise, weight**-0.5))
+    return checks
 
 
 def _normal(kind: str, subject: str, curve: Any, value: Floats, sd: Floats) -> LawCheck:
@@ -231,7 +231,7 @@ def _by_factor(
     """Return on each validation set whether the levels of runs go with something they differ in."""
     from scipy.special import chdtrc
 
-    found = []
+    checks = []
     for domain in frame.domains:
         chosen = [
             i
@@ -240,19 +240,19 @@ def _by_factor(
             and curve.continual == (phase == "cpt")
             and curve.run in factor.values
         ]
-        own = Factor(
+        restricted = Factor(
             factor.name, {curves.curves[i].run: factor.values[curves.curves[i].run] for i in chosen}
         )
-        if len(chosen) < 2 or not own.differs:
+        if len(chosen) < 2 or not restricted.differs:
             continue
-        basis = _basis(own)
+        basis = _basis(restricted)
         weight, told = products[chosen, :, 1, 1].T, products[chosen, :, 0, 1].T
         gram = np.einsum("ri,dr,rj->dij", basis, weight, basis)
         sums = told @ basis
         slopes = np.linalg.solve(gram, sums[..., None])[..., 0]
         explained = np.sum(sums * slopes, axis=1) - told.sum(axis=1) ** 2 / weight.sum(axis=1)
         levels = slopes @ basis.T
-        found.append(
+        checks.append(
             LawCheck(
                 kind=FACTOR,
                 subject=factor.name,
@@ -264,7 +264,7 @@ def _by_factor(
                 probability=_at_most(chdtrc(basis.shape[1] - 1, np.maximum(explained, 0.0))),
             )
         )
-    return found
+    return checks
 
 
 def _basis(factor: Factor) -> Floats:
@@ -283,15 +283,17 @@ def _sizes(
     frame: Frame, some: Mapping[str, Floats], parameters: Mapping[str, Floats]
 ) -> list[LawCheck]:
     """Return how far misfit and level are above what their priors expect."""
-    found = []
+    checks = []
     for element in elements(frame):
         if element.name not in SIZES or isinstance(element.prior, Fixed):
             continue
         asked, every = (
-            own[element.name] if element.domain is None else own[element.name][:, element.member]
-            for own in (some, parameters)
+            draws[element.name]
+            if element.domain is None
+            else draws[element.name][:, element.member]
+            for draws in (some, parameters)
         )
-        found.append(
+        checks.append(
             LawCheck(
                 kind=SIZE,
                 subject=element.name,
@@ -303,7 +305,7 @@ def _sizes(
                 probability=_at_most(element.prior.probability_above(asked)),
             )
         )
-    return found
+    return checks
 
 
 def _at_most(probabilities: Floats) -> float:

@@ -93,7 +93,7 @@ def compiled_density() -> ModuleType:
     Numba looks at the file of a function alone to see whether what it has kept is still right, and keeps in
     it what other files call: here all stands in one file, written anew whenever a part of it changes.
     """
-    code = HEADER + "\n\n".join(before + inspect.getsource(own) for before, own in PIECES)
+    code = HEADER + "\n\n".join(before + inspect.getsource(piece) for before, piece in PIECES)
     key = code_key(code + Path(__file__).read_text(encoding="utf-8"))
     return generated_module(f"bayes_cpt_density_{key}", lambda: code)
 
@@ -196,10 +196,10 @@ def prior_density(  # type: ignore[no-untyped-def]
         for k in range(targets):
             j = pools[p, k]
             standard[k] = (position[j] - center[j]) / spread[j]
-        own = pools[p, targets]
-        value, by_spread = add_alikeness(standard, values[places[own]], alike)
+        spread_place = pools[p, targets]
+        value, by_spread = add_alikeness(standard, values[places[spread_place]], alike)
         total += value
-        gradient[own] += by_spread * slope[own]
+        gradient[spread_place] += by_spread * slope[spread_place]
         for k in range(targets):
             gradient[pools[p, k]] += alike[k] / spread[pools[p, k]]
     return total, values, position, slope, gradient
@@ -266,7 +266,7 @@ def evaluate(white, gradient, block):  # type: ignore[no-untyped-def]
     address, at = block[at : at + 1].view(np.int64)[0], at + 1
     pools, at = block[at : at + pooled * width].view(np.int64), at + pooled * width
     narrow = block[at : at + (places + 1) // 2].view(np.int32)
-    prior, values, position, slope, own = prior_density(
+    prior, values, position, slope, prior_gradient = prior_density(
         white, metric_center, factor, kind, center, spread, lower, upper, paces, offset, among, template,
         pools.reshape((pooled, width)),
     )  # fmt: skip
@@ -277,7 +277,9 @@ def evaluate(white, gradient, block):  # type: ignore[no-untyped-def]
         address, loss.ctypes, values.ctypes, given.ctypes, narrow.ctypes, sizes.ctypes,
         likelihoods.ctypes, slopes.ctypes,
     )  # fmt: skip
-    gradient[:] = white_gradient(slopes, among, position, slope, own, factor, paces, offset)
+    gradient[:] = white_gradient(
+        slopes, among, position, slope, prior_gradient, factor, paces, offset
+    )
     return prior + likelihoods.sum()
 
 
@@ -317,7 +319,7 @@ def draw(dimensions, size, position, values, data):  # type: ignore[no-untyped-d
 
 # What a density is compiled from, each with its own decorator or that which nutpie needs.
 PIECES: tuple[tuple[str, Any], ...] = (
-    *(("", own.py_func) for own in coordinates.COMPILED),
+    *(("", function.py_func) for function in coordinates.COMPILED),
     ("", add_alikeness.py_func),
     ("", prior_density.py_func),
     ("", white_gradient.py_func),

@@ -114,11 +114,11 @@ class Posterior:
         available = posterior.sizes["draw"]
         wanted = available if draws is None else max(1, draws // posterior.sizes["chain"])
         kept = np.unique(np.linspace(0, available - 1, min(wanted, available)).round().astype(int))
-        found = {}
+        parameters = {}
         for name in self.frame.parameters():
             values = posterior[name].to_numpy()[:, kept]
-            found[name] = values.reshape(-1, *values.shape[2:])
-        return found
+            parameters[name] = values.reshape(-1, *values.shape[2:])
+        return parameters
 
     def summary(self, interval: float = 0.9) -> "pd.DataFrame":
         """Return one row per quantity and validation set.
@@ -158,8 +158,8 @@ class Posterior:
         parameters = draw_priors(self.frame, PRIOR_DRAWS, seed=0)
         # The prior of a coefficient on a ridge overflows in its far tail, which quartiles ignore.
         with np.errstate(over="ignore", invalid="ignore"):
-            found = parameters | self.frame.law.coefficients(parameters, np)
-        return {name: v if v.ndim == 2 else v[:, None] for name, v in found.items()}
+            quantities = parameters | self.frame.law.coefficients(parameters, np)
+        return {name: v if v.ndim == 2 else v[:, None] for name, v in quantities.items()}
 
     def prior_draws(self, quantity: str, domain: str) -> Floats:
         """Return prior draws of a quantity of `summary`, shape (draws,).
@@ -201,12 +201,14 @@ class Posterior:
         return tuple(str(name) for name in posterior[along[0]].to_numpy()) if along else ("all",)
 
     def _quantities(self) -> list[tuple[str, tuple[str, ...], Floats]]:
-        found = []
+        quantities = []
         for name, variable in self.tree["posterior"].data_vars.items():
             values = variable.to_numpy()
             members = self.members(str(name))
-            found.append((str(name), members, values if values.ndim == 3 else values[..., None]))
-        return found
+            quantities.append(
+                (str(name), members, values if values.ndim == 3 else values[..., None])
+            )
+        return quantities
 
     def predict(self, plan: "Study | str | Path | None" = None, **options: Any) -> "xr.Dataset":
         """Return predictive curves of a plan (see `bayes_cpt.forecast.predict.predict`).

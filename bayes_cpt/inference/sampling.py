@@ -385,13 +385,13 @@ def convergence(value: Floats) -> tuple[Floats, Floats, Floats]:
 
 def _short_of(
     label: str,
-    found: dict[str, Floats],
+    by_name: dict[str, Floats],
     falls_short: Callable[[Floats], Any],
     worst: Callable[[Floats], Any],
     bound: str,
 ) -> list[str]:
     return [
         f"{label} of {name} is {float(worst(value)):.4g}, {bound}"
-        for name, value in found.items()
+        for name, value in by_name.items()
         if falls_short(value)
     ]

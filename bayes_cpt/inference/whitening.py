@@ -80,9 +80,9 @@ def laplace(model: Whitened, seed: int) -> Metric:
     generator = np.random.default_rng(seed)
     for start in range(STARTS):
         jitter = 0.5 * generator.standard_normal(model.start.size) * (start > 0)
-        found = _climb(model, Metric(model.start + jitter, np.eye(model.start.size)))
-        if found is not None and (best is None or found[0] > best[0]):
-            best = found
+        reached = _climb(model, Metric(model.start + jitter, np.eye(model.start.size)))
+        if reached is not None and (best is None or reached[0] > best[0]):
+            best = reached
     if best is None:
         raise SamplingError(
             "The posterior density is not finite near the centre of the priors. "
@@ -111,17 +111,17 @@ def _climb(model: Whitened, metric: Metric) -> tuple[float, Metric] | None:
             finite = np.isfinite(value) and bool(np.isfinite(gradient).all())
             return (-value, -gradient) if finite else (1e300, np.zeros_like(white))
 
-        found = minimize(
+        optimum = minimize(
             negative,
             np.zeros_like(model.start),
             jac=True,
             method="L-BFGS-B",
             options={"maxiter": ITERATIONS, "maxcor": 30},
         )
-        if found.fun >= 1e300:
+        if optimum.fun >= 1e300:
             return None
-        reached = -float(found.fun)
-        curved = _curvature_metric(density, metric, found.x)
+        reached = -float(optimum.fun)
+        curved = _curvature_metric(density, metric, optimum.x)
         if curved is None:
             return None
         metric = curved

@@ -54,10 +54,14 @@ class Law:
     mixture: Mixture | None = None
     batches: Batches | None = None
 
+    @property
+    def _components(self) -> tuple[Any, ...]:
+        beside = (part for part in (self.base_offset, self.mixture) if part is not None)
+        return (*self.terms, *beside)
+
     def parameters(self) -> dict[str, Parameter]:
         """Return all sampled parameters, by name."""
-        beside = (self.base_offset, self.mixture, self.batches)
-        parts = (*self.terms, *(part for part in beside if part is not None))
+        parts = (*self._components, *((self.batches,) if self.batches is not None else ()))
         return {name: info for part in parts for name, info in part.parameters().items()}
 
     def coefficients(self, parameters: Values, xp: Any) -> dict[str, Any]:
@@ -70,12 +74,13 @@ class Law:
         xp : module
             `numpy` or `pytensor.tensor`.
         """
-        found: dict[str, Any] = {}
+        coefficients: dict[str, Any] = {}
         values = parameters if self.batches is None else self.batches.usual(parameters)
-        for part in (*self.terms, self.base_offset, self.mixture):
-            if part is not None:
-                found |= part.coefficients(values, self.reference, xp)
-        return found if self.batches is None else found | self.batches.ratios(parameters, xp)
+        for part in self._components:
+            coefficients |= part.coefficients(values, self.reference, xp)
+        if self.batches is None:
+            return coefficients
+        return coefficients | self.batches.ratios(parameters, xp)
 
     def parts(self, points: Any, gathered: Values, xp: Any) -> dict[str, Any]:
         """Return each term's share of the loss, shape (..., points).

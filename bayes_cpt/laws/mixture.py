@@ -89,9 +89,9 @@ def mixture_factors(gathered: Values, factors: dict[str, Any]) -> dict[str, Any]
     """
     if "phi" not in gathered:
         return factors
-    found = dict(factors)
+    all_factors = dict(factors)
     for name in FORGOTTEN:
         if name in gathered:
-            known = found.get(f"{name}{FACTOR}")
-            found[f"{name}{FACTOR}"] = gathered["phi"] * (1.0 if known is None else known)
-    return found
+            known = all_factors.get(f"{name}{FACTOR}")
+            all_factors[f"{name}{FACTOR}"] = gathered["phi"] * (1.0 if known is None else known)
+    return all_factors

@@ -255,7 +255,7 @@ def _log_forward(
     interval = form.powers.interval
     earlier = np.broadcast_to(before, (interval.nodes,))
     areas = [
-        _at(forward_area(rates, power), points) + own
-        for power, own in zip(interval.at_nodes(), earlier, strict=True)
+        _at(forward_area(rates, power), points) + area_before
+        for power, area_before in zip(interval.at_nodes(), earlier, strict=True)
     ]
     return interval.series(np.log(np.maximum(np.stack(areas, axis=-1), SMALLEST)))

@@ -263,7 +263,7 @@ class Annealing:
             power = _beside(coefficients["xi"], coefficients["C1"])
             per_peak = xp.exp(-power * points.log_peak_pt)
             level_pt, level_cpt, start_cpt = (
-                own * per_peak for own in (level_pt, level_cpt, start_cpt)
+                level * per_peak for level in (level_pt, level_cpt, start_cpt)
             )
         if self.unknown_base:
             start = coefficients["eta_0"]

@@ -37,7 +37,7 @@ class ModelSize:
 
     def parameters(self) -> dict[str, Parameter]:
         """Return slope and exponent at the reference size, the other exponents, and the single sizes."""
-        found = {
+        parameters = {
             "size_slope": Parameter(
                 "fall of the loss per e-fold of model size, at the reference size", "nats/token"
             ),
@@ -48,13 +48,13 @@ class ModelSize:
             "annealing_by_size": Parameter("gamma_1, exponent of size in the annealing gain of PT"),
         }
         if self.continual:
-            found |= {
+            parameters |= {
                 "ratio_by_size": Parameter(
                     "gamma_2 - gamma_1, exponent of size in the annealing gain of CPT against PT"
                 ),
                 "shift_by_size": Parameter("gamma_B, exponent of size in the distribution shift"),
             }
-        return found | {
+        return parameters | {
             "size_misfit": Parameter("sd of one size about the power of size", "nats/token"),
             "size_deviation": Parameter(
                 "how far one size lies off the power of size, in its sds", dims="size_domain"
@@ -71,21 +71,21 @@ class ModelSize:
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
         """Return F, the exponents, and the level of each size."""
         exponent, annealing = parameters["size_exponent"], parameters["annealing_by_size"]
-        found = {
+        coefficients = {
             "F": parameters["size_slope"] / exponent,
             "gamma_3": exponent,
             "gamma_A": parameters["power_by_size"],
             "gamma_1": annealing,
         }
         if self.continual:
-            found["gamma_2"] = annealing + parameters["ratio_by_size"]
-            found["gamma_B"] = parameters["shift_by_size"]
+            coefficients["gamma_2"] = annealing + parameters["ratio_by_size"]
+            coefficients["gamma_B"] = parameters["shift_by_size"]
         for name, kind in (("delta_N", "size"), ("epsilon_N", "annealing")):
             misfit, deviation = parameters[f"{kind}_misfit"], parameters[f"{kind}_deviation"]
             # The sizes of a validation set come one after the other.
             sizes = deviation.shape[-1] // misfit.shape[-1]
-            found[name] = deviation * xp.repeat(misfit, sizes, axis=-1)
-        return found
+            coefficients[name] = deviation * xp.repeat(misfit, sizes, axis=-1)
+        return coefficients
 
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
         """Return what size changes in the loss: 0 at the reference size, but for the size's own level."""

@@ -92,21 +92,21 @@ class Shift:
         size = {"shift_size": Parameter(meaning, "nats/token")}
         if self.relative:
             size = {"shift_share": Parameter(f"{meaning}, as a share of the reference loss")}
-        found = size | {
+        parameters = size | {
             "shift_rate": Parameter("E times the reference CPT forward area"),
         }
         if self.repeated_tokens:
-            found["repeat_constant"] = Parameter(
+            parameters["repeat_constant"] = Parameter(
                 "R*, epochs beyond the first after which a repeated token is worth 1/e of a new one"
             )
         if not self.exponential:
-            found["shift_exponent"] = Parameter("beta, exponent of the shift")
+            parameters["shift_exponent"] = Parameter("beta, exponent of the shift")
         if self.chosen("exponential"):
-            found["replay_curvature"] = Parameter(
+            parameters["replay_curvature"] = Parameter(
                 "a of the exponential replay factor", dims="exponential_domain"
             )
         if self.chosen("saturating"):
-            found |= {
+            parameters |= {
                 "saturation_rate": Parameter(
                     "c of the saturating replay factor", dims="saturating_domain"
                 ),
@@ -115,19 +115,21 @@ class Shift:
                 ),
             }
         if self.chosen("power"):
-            found["replay_onset"] = Parameter("b of the power replay factor", dims="power_domain")
-            found["replay_quarter"] = Parameter(
+            parameters["replay_onset"] = Parameter(
+                "b of the power replay factor", dims="power_domain"
+            )
+            parameters["replay_quarter"] = Parameter(
                 "h(0.75)/0.75: share of the linear shift left at replay 0.25", dims="power_domain"
             )
         if self.replay_rate:
-            found["replay_rate"] = Parameter("omega, how replay speeds the shift up")
+            parameters["replay_rate"] = Parameter("omega, how replay speeds the shift up")
         if self.batches:
-            found |= {
-                name: replace(found[name], dims="batch_domain")
+            parameters |= {
+                name: replace(parameters[name], dims="batch_domain")
                 for name in OF_BATCH
-                if name in found
+                if name in parameters
             }
-        return found
+        return parameters
 
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
         """Return B, E, beta, omega and R_star, and a, c, delta, b, gamma where they are free (else 0)."""
@@ -139,34 +141,34 @@ class Shift:
             size = size * (1.0 - parameters["adaptation_share"])
         if self.unknown_base:
             size = size + power_gain(parameters, xp)
-        found = {
+        coefficients = {
             "B": size / progress,
             "E": rate / reference.forward_cpt,
             **shape,
         }
-        found |= self._replay_coefficients(parameters, xp)
+        coefficients |= self._replay_coefficients(parameters, xp)
         if self.replay_rate:
-            found["omega"] = parameters["replay_rate"]
+            coefficients["omega"] = parameters["replay_rate"]
         if self.repeated_tokens:
             constant = parameters["repeat_constant"]
-            found |= {"R_star": constant, "U_steps": reference.unique_steps + 0.0 * constant}
-        return found
+            coefficients |= {"R_star": constant, "U_steps": reference.unique_steps + 0.0 * constant}
+        return coefficients
 
     def _replay_coefficients(self, parameters: Values, xp: Any) -> dict[str, Any]:
         count = len(self.signs)
-        found = {}
+        coefficients = {}
         if chosen := self.chosen("exponential"):
-            found["a"] = parameters["replay_curvature"] @ selection(chosen, count)
+            coefficients["a"] = parameters["replay_curvature"] @ selection(chosen, count)
         if chosen := self.chosen("saturating"):
             spread = selection(chosen, count)
-            found["c"] = parameters["saturation_rate"] @ spread
-            found["delta"] = parameters["saturation_exponent"] @ spread
+            coefficients["c"] = parameters["saturation_rate"] @ spread
+            coefficients["delta"] = parameters["saturation_exponent"] @ spread
         if chosen := self.chosen("power"):
             onset, quarter = parameters["replay_onset"], parameters["replay_quarter"]
             gamma = -xp.log(quarter) / xp.log1p(QUARTER * onset)
             spread = selection(chosen, count)
-            found |= {"b": onset @ spread, "gamma": gamma @ spread}
-        return found
+            coefficients |= {"b": onset @ spread, "gamma": gamma @ spread}
+        return coefficients
 
     def replay_factor(self, share: Any, coefficients: Values, xp: Any) -> Any:
         """Return h at the target share r_cpt.

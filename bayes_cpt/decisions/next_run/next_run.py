@@ -244,15 +244,15 @@ def _innovations(
 ) -> Innovations:
     """Return what gives the misfit of a run's curves, a part of which configurations like it share."""
     base = plan.base(str(run.base))
-    own: list[Floats] = []
+    drawn: list[Floats] = []
 
     def of(curve: Curve, knots: int) -> Floats:
-        if not own:
+        if not drawn:
             shape = (len(model.domains), model.draws, knots)
             normals = generator.standard_normal(shape)
-            own.append(np.asarray(correlated(normals, model.correlation.misfit), np.float64))
+            drawn.append(np.asarray(correlated(normals, model.correlation.misfit), np.float64))
         shared = model.innovations(base, run, knots)
-        whole = np.sqrt(1.0 - OWN_SHARE) * shared + np.sqrt(OWN_SHARE) * own[0]
+        whole = np.sqrt(1.0 - OWN_SHARE) * shared + np.sqrt(OWN_SHARE) * drawn[0]
         return np.asarray(whole[model.domains.index(curve.domain)], dtype=np.float64)
 
     return of

@@ -95,8 +95,8 @@ class Stakes:
 
     >>> generator = np.random.default_rng(0)
     >>> law = generator.standard_normal(2000)
-    >>> found = Stakes(np.stack([law, -law], axis=1)).value(law[:, None])
-    >>> round(found.value, 1), round(float(np.abs(law).mean()), 1)
+    >>> information = Stakes(np.stack([law, -law], axis=1)).value(law[:, None])
+    >>> round(information.value, 1), round(float(np.abs(law).mean()), 1)
     (0.8, 0.8)
     """
 

@@ -236,8 +236,8 @@ class ScheduleChoice(Drawn):
         none, whole = np.zeros(1, dtype=np.int64), np.array([end.steps])
         # Only the last learning rate counts: a run held there stands for all that end there.
         held = ScheduleBatch(last, last, last, none, none, whole, none)
-        one = Candidates((end.base,), none, np.array([end.replay]), held, np.zeros((1, 0)), none)
-        return float(np.median(end.model.layout(one).spread(none).of_sum(end.weights)))
+        single = Candidates((end.base,), none, np.array([end.replay]), held, np.zeros((1, 0)), none)
+        return float(np.median(end.model.layout(single).spread(none).of_sum(end.weights)))
 
     @property
     def misfit(self) -> float:

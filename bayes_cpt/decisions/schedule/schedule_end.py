@@ -192,10 +192,10 @@ class ScheduleEnd:
         draws : ndarray of int
         """
         table, law = self._table, self.model.sample.frame.law
-        shape = np.broadcast_shapes(*(np.shape(own) for own in vars(areas).values()))
+        shape = np.broadcast_shapes(*(np.shape(area) for area in vars(areas).values()))
         log_area, shift, paced, level = (
-            own if own.ndim == 1 else np.broadcast_to(own, shape).reshape(-1, draws.size)
-            for own in (areas.log_area, areas.shift, areas.paced, areas.level)
+            area if area.ndim == 1 else np.broadcast_to(area, shape).reshape(-1, draws.size)
+            for area in (areas.log_area, areas.shift, areas.paced, areas.level)
         )
         one = np.ones((1, 1))
         losses = []

@@ -108,10 +108,10 @@ class BaseTable:
         -------
         ndarray, shape (domains, bases, draws)
         """
-        found = np.zeros(self.loss.shape)
+        levels = np.zeros(self.loss.shape)
         for domain, index in np.argwhere(~self.known):
             schedule = bases[index].schedule
             if schedule is not None:
                 end = (schedule.steps, schedule.final)
-                found[domain, index] = unmeasured_level(frame, parameters, int(domain), *end)
-        return found
+                levels[domain, index] = unmeasured_level(frame, parameters, int(domain), *end)
+        return levels

@@ -130,7 +130,7 @@ class Candidates:
             case "replay":
                 return self.replay
             case "targets":
-                return np.array([mixture_words(own) for own in self.mixtures])[self.mixture]
+                return np.array([mixture_words(mixture) for mixture in self.mixtures])[self.mixture]
             case "relative_peak":
                 return batch.peak / self._pretraining_peaks[self.base]
             case "warmup_share":
@@ -156,7 +156,7 @@ class Candidates:
         batch = self.schedules
         schedules = [base.schedule for base in self.bases]
         forward_pt = np.array(
-            [0.0 if own is None else own.learning_rates().sum() for own in schedules]
+            [0.0 if schedule is None else schedule.learning_rates().sum() for schedule in schedules]
         )
         # A line down to the peak is highest at its first step.
         first = batch.initial + (batch.peak - batch.initial) / np.maximum(batch.warmup_steps, 1)

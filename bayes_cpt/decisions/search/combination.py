@@ -67,7 +67,7 @@ class Combination:
         weights = np.sum([np.zeros(len(model.domains)), *typed], axis=0)
         used = tuple((share, thirds[name]) for name, share in shares.items() if name in thirds)
         if used:
-            weights = weights[:, None] + sum(share * own.weights.T for share, own in used)
+            weights = weights[:, None] + sum(share * third.weights.T for share, third in used)
         return cls(np.asarray(weights), used, model)
 
     def sum(self, losses: Floats) -> Floats:
@@ -98,12 +98,12 @@ class Combination:
         names = tuple(base.name for base in bases)
         if names not in self._offsets:
             table, study = self.model.bases(bases), self.model.study
-            found = np.zeros(table.loss.shape[1:])
+            offsets = np.zeros(table.loss.shape[1:])
             problems = []
             known = {base.name for base in study.bases}
             for place, base in enumerate(bases):
-                for share, own in self.thirds:
-                    domains = [own.name, *self.model.domains]
+                for share, third in self.thirds:
+                    domains = [third.name, *self.model.domains]
                     losses = [
                         study.base_loss(base.name, domain) if base.name in known else None
                         for domain in domains
@@ -111,11 +111,11 @@ class Combination:
                     for domain, loss in zip(domains, losses, strict=True):
                         if loss is None:
                             problems.append(unmeasured_base("objective", base.name, domain))
-                    linear = (own.weights.T * table.loss[:, place]).sum(axis=0)
-                    found[place] += share * ((losses[0] or 0.0) - linear)
+                    linear = (third.weights.T * table.loss[:, place]).sum(axis=0)
+                    offsets[place] += share * ((losses[0] or 0.0) - linear)
             if problems:
                 raise SpecError(list(dict.fromkeys(problems)))
-            self._offsets[names] = found
+            self._offsets[names] = offsets
         return self._offsets[names]
 
     def of_candidates(self, candidates: Candidates, losses: Floats) -> Floats:
@@ -127,10 +127,10 @@ class Combination:
         losses : ndarray, shape (domains, candidates, draws)
             Of the law.
         """
-        found = self.sum(losses)
+        total = self.sum(losses)
         if self.thirds:
-            found = found + self.offset(candidates.bases)[candidates.base].astype(losses.dtype)
-        return found
+            total = total + self.offset(candidates.bases)[candidates.base].astype(losses.dtype)
+        return total
 
     def at_bases(self, bases: tuple[Base, ...]) -> Floats:
         """Return the sum at some bases, shape (bases, draws).
@@ -139,8 +139,8 @@ class Combination:
         ----------
         bases : tuple of Base
         """
-        found = self.sum(self.model.bases(bases).loss)
-        return found + self.offset(bases) if self.thirds else found
+        total = self.sum(self.model.bases(bases).loss)
+        return total + self.offset(bases) if self.thirds else total
 
     def sizes(self, candidates: Candidates, spread: Spread, *, single_run: bool) -> Floats:
         """Return the sd of what moves the sum about the law's, shape (candidates, draws).
@@ -158,8 +158,8 @@ class Combination:
             return sizes
         frame = self.model.sample.frame
         variance = sum(
-            share**2 * third_variance(own, frame, candidates, single_run=single_run)
-            for share, own in self.thirds
+            share**2 * third_variance(third, frame, candidates, single_run=single_run)
+            for share, third in self.thirds
         )
         return np.asarray(np.sqrt(sizes**2 + variance).astype(sizes.dtype))
 

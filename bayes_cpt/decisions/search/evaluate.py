@@ -82,7 +82,7 @@ class FinalLosses:
             raise SpecError([Problem(f"model {frame.spec.name}", problem, fix)])
 
         def measured(base: Base) -> Losses:
-            if any(own.name == base.name for own in posterior.study.bases):
+            if any(known.name == base.name for known in posterior.study.bases):
                 return base_losses(posterior, posterior.study, base)
             return (None,) * len(frame.domains)
 
@@ -212,4 +212,4 @@ class FinalLosses:
             threadpool_limits(1, user_api="blas"),
             ThreadPoolExecutor(cores or cpu_count()) as pool,
         ):
-            return list(pool.map(lambda own: function(layout.block(own)), blocks))
+            return list(pool.map(lambda block: function(layout.block(block)), blocks))

@@ -76,11 +76,11 @@ def listed_mixtures(space: Space, study: Study) -> tuple[Mapping[str, float], ..
         If the space names a target that the study has not.
     """
     if len(study.targets) < 2:
-        if space.targets and any(set(own) != set(study.targets) for own in space.targets):
+        if space.targets and any(set(mixture) != set(study.targets) for mixture in space.targets):
             problem = f"the study has one target, {study.target}"
             raise SpecError([Problem("space, key targets", problem, "leave the key out")])
         return ({},)
-    for name in {name for own in space.targets or () for name in own}:
+    for name in {name for mixture in space.targets or () for name in mixture}:
         if name not in study.targets:
             problem = f"{name!r} is no target of the study{suggestion(name, study.targets)}"
             fix = f"name some of {', '.join(study.targets)}"
@@ -91,10 +91,13 @@ def listed_mixtures(space: Space, study: Study) -> tuple[Mapping[str, float], ..
     names = [name for name in study.targets if name in tried]
     parts = range(MIXTURE_PARTS + 1)
     counts = (
-        own for own in itertools.product(parts, repeat=len(names)) if sum(own) == MIXTURE_PARTS
+        split
+        for split in itertools.product(parts, repeat=len(names))
+        if sum(split) == MIXTURE_PARTS
     )
     return tuple(
-        {name: n / MIXTURE_PARTS for name, n in zip(names, own, strict=True) if n} for own in counts
+        {name: n / MIXTURE_PARTS for name, n in zip(names, split, strict=True) if n}
+        for split in counts
     )
 
 

@@ -110,10 +110,10 @@ class Spread:
         """
         alike = self.correlation
         parts = ((self.own, alike.misfit), (self.fluctuation, alike.fluctuation))
-        found = np.zeros(self.own.shape)
+        drawn = np.zeros(self.own.shape)
         for sizes, share in parts:
-            found += sizes * correlated(generator.standard_normal(sizes.shape), share)
-        return found
+            drawn += sizes * correlated(generator.standard_normal(sizes.shape), share)
+        return drawn
 
     def of_sum(self, weights: Floats, *, single_run: bool = True) -> Floats:
         """Return the sd of a weighted sum of the losses of a run, shape (candidates, draws).
@@ -191,7 +191,7 @@ class Layout:
 
     @cached_property
     def _precisions(self) -> dict[Any, "_Drawn"]:
-        return {own: _Drawn.of(self, own) for own in (np.float64, SINGLE)}
+        return {dtype: _Drawn.of(self, dtype) for dtype in (np.float64, SINGLE)}
 
     @cached_property
     def features(self) -> Floats:
@@ -203,8 +203,8 @@ class Layout:
     @cached_property
     def _lengths(self) -> tuple[Ints, Ints]:
         """The different numbers of steps, and the place of each candidate's among them."""
-        found, place = np.unique(self.candidates.schedules.steps, return_inverse=True)
-        return found, place
+        lengths, place = np.unique(self.candidates.schedules.steps, return_inverse=True)
+        return lengths, place
 
     @cached_property
     def _ramps(self) -> Floats:
@@ -257,32 +257,32 @@ class Layout:
         after = self.areas.level[rows].astype(dtype) @ drawn.bases.level
         levels = (before, np.maximum(after, dtype(SMALLEST)))
         log_area = self.areas.log_forward[rows].astype(dtype) @ drawn.bases.forward
-        columns = {name: own[rows, None].astype(dtype) for name, own in self.columns.items()}
+        columns = {name: column[rows, None].astype(dtype) for name, column in self.columns.items()}
         member = self.bases.size_member[:, self.candidates.base[rows]]
-        found = []
+        ends = []
         for index in self.domains:
             others, mixture = self._mixtures[index]
-            own = self.candidates.mixture[rows]
+            mixture_index = self.candidates.mixture[rows]
             shares = {
-                "other_share": columns["target_share"] * others[own, None].astype(dtype),
-                "mixture": mixture[own].astype(dtype),
+                "other_share": columns["target_share"] * others[mixture_index, None].astype(dtype),
+                "mixture": mixture[mixture_index].astype(dtype),
             }
-            found.append(
+            ends.append(
                 Columns(index, levels, log_area, size_member=member[index], **shares, **columns)
             )
-        return found
+        return ends
 
     @cached_property
     def _mixtures(self) -> list[tuple[Floats, Floats]]:
         """Of each validation set, for each mixture, what `mixture_columns` says at replay 0."""
         domains = self.sample.frame.domains
         rows = [
-            [mixture_columns(own, domains, index, 0.0) for own in self.candidates.mixtures]
+            [mixture_columns(shares, domains, index, 0.0) for shares in self.candidates.mixtures]
             for index in self.domains
         ]
         return [
-            (np.array([share for share, _ in own]), np.array([shares for _, shares in own]))
-            for own in rows
+            (np.array([share for share, _ in row]), np.array([shares for _, shares in row]))
+            for row in rows
         ]
 
     def losses(self, rows: Ints, dtype: Any = np.float64) -> Floats:
@@ -295,12 +295,12 @@ class Layout:
         dtype : dtype
         """
         drawn = self._precisions[dtype]
-        found = np.empty((len(self.domains), rows.size, self.sample.draws), dtype)
+        losses = np.empty((len(self.domains), rows.size, self.sample.draws), dtype)
         for end in self.ends(rows, dtype):
             offset = drawn.offset[end.domain_index, self.candidates.base[rows]]
             coefficients = gather(end, drawn.coefficients, np)
-            found[end.domain_index] = end.losses(self.sample.frame.law, coefficients, offset)
-        return found
+            losses[end.domain_index] = end.losses(self.sample.frame.law, coefficients, offset)
+        return losses
 
     def missed(self, rows: Ints, dtype: Any = np.float64) -> Floats:
         """Return draws of what the law misses of some candidates, shape (domains, candidates, draws).
@@ -315,16 +315,16 @@ class Layout:
         dtype : type
             Precision.
         """
-        found = self._combined.at(self.features[rows], self._lengths[1][rows]).astype(dtype)
+        missed = self._combined.at(self.features[rows], self._lengths[1][rows]).astype(dtype)
         for end in self.ends(rows, dtype):
             known = self.bases.known[end.domain_index, self.candidates.base[rows]]
             share = dtype(np.sqrt(1.0 - OWN_SHARE))
-            found[end.domain_index] *= share * self._scales(end, dtype).misfit
+            missed[end.domain_index] *= share * self._scales(end, dtype).misfit
             if not known.all():
                 level = self._levels(end, rows, dtype) * ~known[:, None]
-                found[end.domain_index] += level * self.misfit.levels[end.domain_index]
+                missed[end.domain_index] += level * self.misfit.levels[end.domain_index]
         # A single draw is a law, not a sample that has a mean.
-        return found - found.mean(axis=-1, keepdims=True) if found.shape[-1] > 1 else found
+        return missed - missed.mean(axis=-1, keepdims=True) if missed.shape[-1] > 1 else missed
 
     def spread(self, rows: Ints, dtype: Any = np.float64) -> Spread:
         """Return the sizes of what moves losses about the law's.
@@ -341,7 +341,7 @@ class Layout:
         squares = (self._ramps**2).sum(axis=1)
         misfit = squares[self._lengths[1][rows], None].astype(dtype)
         shape = (len(self.domains), rows.size, self.sample.draws)
-        fluctuation, law, own = (np.empty(shape, dtype) for _ in range(3))
+        fluctuation, law, run_misfit = (np.empty(shape, dtype) for _ in range(3))
         level = np.zeros(shape, dtype)
         end: Any
         for end in self.ends(rows, dtype):
@@ -354,8 +354,8 @@ class Layout:
             parts = predictive_parts(placed, placed, dtype(1.0 - OWN_SHARE) * misfit, np)
             for whole, part in zip((fluctuation, law), parts, strict=True):
                 whole[end.domain_index] = np.sqrt(part)
-            own[end.domain_index] = np.sqrt(dtype(OWN_SHARE) * misfit) * scales.misfit
-        return Spread(law, level, own, fluctuation, self.correlation)
+            run_misfit[end.domain_index] = np.sqrt(dtype(OWN_SHARE) * misfit) * scales.misfit
+        return Spread(law, level, run_misfit, fluctuation, self.correlation)
 
     @cached_property
     def _base_levels(self) -> Floats:

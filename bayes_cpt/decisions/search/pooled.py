@@ -53,7 +53,7 @@ class PooledLosses(FinalLosses):
         ----------
         laws : sequence of FinalLosses
         """
-        parts = vars(laws[0]) | {"third": lambda name: pooled([own.third(name) for own in laws])}
+        parts = vars(laws[0]) | {"third": lambda name: pooled([law.third(name) for law in laws])}
         return cls(**parts, laws=tuple(laws))
 
     @property
@@ -70,7 +70,7 @@ class PooledLosses(FinalLosses):
         """
         tables = [law.bases(bases) for law in self.laws]
         loss, offset = (
-            _pooled([getattr(own, name) for own in tables]) for name in ("loss", "offset")
+            _pooled([getattr(table, name) for table in tables]) for name in ("loss", "offset")
         )
         return replace(tables[0], loss=loss, offset=offset)
 
@@ -96,8 +96,8 @@ class PooledLosses(FinalLosses):
         candidates : Candidates
         """
         layouts = [law.layout(candidates) for law in self.laws]
-        own = {name: getattr(layouts[0], name) for name in Layout.__dataclass_fields__}
-        return PooledLayout(**own, laws=tuple(layouts))
+        shared = {name: getattr(layouts[0], name) for name in Layout.__dataclass_fields__}
+        return PooledLayout(**shared, laws=tuple(layouts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,11 +145,11 @@ class PooledLayout(Layout):
             As in `Layout.missed`.
         """
         parts = [law.spread(rows, dtype) for law in self.laws]
-        law, level, own, fluctuation = (
+        law, level, run_misfit, fluctuation = (
             _pooled([getattr(part, name) for part in parts])
             for name in ("law", "level", "own", "fluctuation")
         )
-        return Spread(law, level, own, fluctuation, parts[0].correlation)
+        return Spread(law, level, run_misfit, fluctuation, parts[0].correlation)
 
 
 def _pooled(parts: Sequence[Floats]) -> Floats:

@@ -128,20 +128,20 @@ def search(valuation: Valuation, space: SearchSpace, trait: Trait, count: int) -
     count : int
         Candidates of the first look; each further one has half as many.
     """
-    found = _look(valuation, space.sample(count, trait.seed), trait)
+    seen = _look(valuation, space.sample(count, trait.seed), trait)
     dimensions = len(space.ranges)
     if dimensions:
-        spacing = (len(found.candidates) / space.combinations) ** (-1.0 / dimensions)
+        spacing = (len(seen.candidates) / space.combinations) ** (-1.0 / dimensions)
         for number, width in enumerate(LOOKS, start=1):
-            front = nondominated(*np.where(found.excess <= 0.0, traded(found.losses), np.inf))
-            rows = np.unique(np.r_[found.optimum, found.order()[:CENTRES], front])
-            centres = found.candidates.take(rows)
+            front = nondominated(*np.where(seen.excess <= 0.0, traded(seen.losses), np.inf))
+            rows = np.unique(np.r_[seen.optimum, seen.order()[:CENTRES], front])
+            centres = seen.candidates.take(rows)
             near = space.around(centres, width * spacing, count // 2, trait.seed + number)
-            found = found.joined(_look(valuation, near, trait))
+            seen = seen.joined(_look(valuation, near, trait))
     if trait.measure.name in RiskMeasure.RELATIVE:
         # How far each is from each draw's best is known only when all have been seen.
-        return replace(found, scores=_scores(valuation, found.candidates, trait, found.best))
-    return found
+        return replace(seen, scores=_scores(valuation, seen.candidates, trait, seen.best))
+    return seen
 
 
 def traded(losses: Floats) -> Floats:
@@ -256,16 +256,16 @@ def _score(
 
 
 def _scores(valuation: Valuation, candidates: Candidates, trait: Trait, best: Floats) -> Floats:
-    found = np.empty(len(candidates))
+    scores = np.empty(len(candidates))
 
     def keep(block: Block) -> None:
         chosen = candidates.take(block.rows)
         law = valuation.changes(chosen, block.losses)
         values = valuation.moved(chosen, law, block.missed())
-        found[block.rows] = trait.measure.score(values.T, best, tolerance=trait.tolerance)
+        scores[block.rows] = trait.measure.score(values.T, best, tolerance=trait.tolerance)
 
     valuation.model.map(candidates, keep)
-    return found
+    return scores
 
 
 def _lowest(values: Floats) -> Floats:

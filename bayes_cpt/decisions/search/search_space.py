@@ -109,7 +109,7 @@ class SearchSpace:
         }
         if space.loss_potential is not None:
             annealed(bases[0], space.loss_potential.lowest)
-        present = {name: own for name, own in quantities.items() if own is not None}
+        present = {name: quantity for name, quantity in quantities.items() if quantity is not None}
         mixtures = listed_mixtures(space, study)
         return cls(
             bases, present, space.decay_shape, resources, tuple(notes), mixtures, space.batch
@@ -118,12 +118,14 @@ class SearchSpace:
     @property
     def ranges(self) -> tuple[str, ...]:
         """The quantities that have a range."""
-        return tuple(name for name, own in self.quantities.items() if own.is_range)
+        return tuple(name for name, quantity in self.quantities.items() if quantity.is_range)
 
     @property
     def searched(self) -> tuple[str, ...]:
         """What is to be chosen, by the names of `Candidates.column`."""
-        several = [name for name, own in self.quantities.items() if own.lowest < own.highest]
+        several = [
+            name for name, quantity in self.quantities.items() if quantity.lowest < quantity.highest
+        ]
         names = ["steps" if name == "tokens" else name for name in several]
         return (
             *(["base"] if len(self.bases) > 1 else []),
@@ -135,9 +137,13 @@ class SearchSpace:
     @property
     def _lists(self) -> dict[str, int]:
         """How many values each listed quantity has."""
-        listed = {name: len(own.values) for name, own in self.quantities.items() if own.values}
-        own = {"base": len(self.bases), "decay_shape": len(self.shapes)} | listed
-        return own | ({"targets": len(self.mixtures)} if len(self.mixtures) > 1 else {})
+        listed = {
+            name: len(quantity.values)
+            for name, quantity in self.quantities.items()
+            if quantity.values
+        }
+        sizes = {"base": len(self.bases), "decay_shape": len(self.shapes)} | listed
+        return sizes | ({"targets": len(self.mixtures)} if len(self.mixtures) > 1 else {})
 
     @property
     def combinations(self) -> int:
@@ -218,8 +224,8 @@ class SearchSpace:
             return self.build(places, np.repeat(centre.cells, count))
         sizes = self._lists
         position = [
-            np.repeat(own, sizes[key])
-            for own in np.unravel_index(centre.cells, list(sizes.values()))
+            np.repeat(place, sizes[key])
+            for place in np.unravel_index(centre.cells, list(sizes.values()))
         ]
         position[list(sizes).index(key)] = np.arange(sizes[key])
         cells = np.ravel_multi_index(tuple(position), tuple(sizes.values()))
@@ -238,16 +244,16 @@ class SearchSpace:
         lists = self._lists
         listed = dict(zip(lists, np.unravel_index(cells, list(lists.values())), strict=True))
         values = {}
-        for name, own in self.quantities.items():
-            if own.is_range:
-                rough = own.at(places[:, self.ranges.index(name)])
-                values[name] = np.clip(_rounded(name, rough), own.lowest, own.highest)
+        for name, quantity in self.quantities.items():
+            if quantity.is_range:
+                rough = quantity.at(places[:, self.ranges.index(name)])
+                values[name] = np.clip(_rounded(name, rough), quantity.lowest, quantity.highest)
             else:
-                values[name] = np.array(own.values)[listed[name]]
+                values[name] = np.array(quantity.values)[listed[name]]
         bases, base = self.bases, np.asarray(listed["base"])
         if "loss_potential" in values:
             potentials, base = np.unique(values["loss_potential"], return_inverse=True)
-            bases = tuple(annealed(self.bases[0], float(own)) for own in potentials)
+            bases = tuple(annealed(self.bases[0], float(potential)) for potential in potentials)
         shapes = np.array([DECAYS.index(shape) for shape in self.shapes])[listed["decay_shape"]]
         schedules = self._schedules(values, bases, base, shapes)
         mixture = np.asarray(listed["targets"]) if "targets" in listed else None
@@ -266,10 +272,11 @@ class SearchSpace:
     def _schedules(
         self, values: dict[str, Floats], bases: tuple[Base, ...], base: Ints, shapes: Ints
     ) -> ScheduleBatch:
-        initial = np.array([own.schedule.final if own.schedule else 0.0 for own in bases])[base]
+        last_rates = [start.schedule.final if start.schedule else 0.0 for start in bases]
+        initial = np.array(last_rates)[base]
         peak = values.get("peak")
         if peak is None:
-            peaks = np.array([own.schedule.peak if own.schedule else np.nan for own in bases])
+            peaks = np.array([start.schedule.peak if start.schedule else np.nan for start in bases])
             share = values["relative_peak"] * peaks[base]
             peak = _derived(share, self.quantities["relative_peak"])
         if "tokens" in values:
@@ -305,25 +312,25 @@ class SearchSpace:
         row : int
             Which of them.
         """
-        found = []
-        for name, own in self.quantities.items():
-            if own.lowest == own.highest:
+        edges = []
+        for name, quantity in self.quantities.items():
+            if quantity.lowest == quantity.highest:
                 continue
             column = "steps" if name == "tokens" else name
             value = float(candidates.column(column)[row])
             place = (
                 value if name != "tokens" else value * float(self.resources.tokens_per_step or 1.0)
             )
-            near = 0.01 * (own.highest - own.lowest)
+            near = 0.01 * (quantity.highest - quantity.lowest)
             for end, word, natural in (
-                (own.lowest, "lowest", LIMITS[name][0]),
-                (own.highest, "highest", LIMITS[name][1]),
+                (quantity.lowest, "lowest", LIMITS[name][0]),
+                (quantity.highest, "highest", LIMITS[name][1]),
             ):
                 if abs(place - end) <= near and end != natural:
-                    found.append(
+                    edges.append(
                         f"{column.replace('_', ' ')} {value:g} is the {word} that is allowed"
                     )
-        return found
+        return edges
 
 
 def _rounded(name: str, values: Floats) -> Floats:

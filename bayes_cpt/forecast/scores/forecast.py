@@ -49,10 +49,10 @@ def fitted_scores(
 
     if isinstance(source, ScoreFit):
         return source
-    found = fit_scores(read_pairs(source, study.domains), seed, cores)
-    for problem in found.problems:
+    fitted = fit_scores(read_pairs(source, study.domains), seed, cores)
+    for problem in fitted.problems:
         warnings.warn(f"scores: {problem}", StudyWarning, stacklevel=3)
-    return found
+    return fitted
 
 
 def score_table(
@@ -86,22 +86,23 @@ def score_table(
 
     kind = str(dataset.attrs["kind"])
     known = dataset["domain"].to_numpy().tolist()
-    unknown = [own.pairs for own in fit.links.values() if own.pairs.domain not in known]
+    unknown = [link.pairs for link in fit.links.values() if link.pairs.domain not in known]
     if unknown:
         raise PlanError(
             Problem(
-                f"benchmark {own.benchmark}",
-                f"its scores go with {own.domain}, which is not forecast",
-                f"ask for it too: --sets {own.domain}",
+                f"benchmark {pairs.benchmark}",
+                f"its scores go with {pairs.domain}, which is not forecast",
+                f"ask for it too: --sets {pairs.domain}",
             )
-            for own in unknown
+            for pairs in unknown
         )
     variable = "expected" if kind == "expected" else "loss"
     marks = [0.5, 0.5 - interval / 2, 0.5 + interval / 2]
     draws = dataset.sizes["chain"] * dataset.sizes["draw"]
     parts = []
     for place, (name, link) in enumerate(fit.links.items()):
-        own, generator = link.resampled(draws, seed + place), np.random.default_rng([seed, place])
+        resampled = link.resampled(draws, seed + place)
+        generator = np.random.default_rng([seed, place])
         for run in dataset["run"].to_numpy():
             curve = dataset.sel(run=run, domain=link.pairs.domain)
             losses = curve[variable].stack(sample=("chain", "draw")).transpose("step", "sample")
@@ -110,7 +111,11 @@ def score_table(
             if not kept.any():
                 continue
             values = values[kept]
-            scores = own.scores(values) if kind == "expected" else own.drawn(values, generator)
+            scores = (
+                resampled.scores(values)
+                if kind == "expected"
+                else resampled.drawn(values, generator)
+            )
             median, lower, upper = np.quantile(scores, marks, axis=1)
             parts.append(
                 pd.DataFrame(
@@ -133,9 +138,9 @@ def score_table(
                     }
                 )
             )
-    found = pd.concat(parts, ignore_index=True)
-    found.attrs["interval"] = interval
-    return found
+    table = pd.concat(parts, ignore_index=True)
+    table.attrs["interval"] = interval
+    return table
 
 
 def _outside(

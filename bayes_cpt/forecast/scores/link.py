@@ -197,8 +197,8 @@ class LinkDensity:
         from scipy.special import expit
 
         level, slope, odds, scatter = np.moveaxis(positions, -1, 0)
-        found = (level, np.exp(slope), expit(odds), np.exp(scatter))
-        return dict(zip(NAMES, found, strict=True))
+        values = (level, np.exp(slope), expit(odds), np.exp(scatter))
+        return dict(zip(NAMES, values, strict=True))
 
 
 def fit_scores(
@@ -225,9 +225,9 @@ def fit_scores(
         If the density is not finite near the priors' centre.
     """
     links, problems = {}, []
-    for own in pairs:
-        found = sample(LinkDensity(own), seed, draws=draws, cores=cores)
-        values = {name: draws.ravel() for name, draws in found.values.items()}
-        links[own.benchmark] = ScoreLink(own, *(values[name] for name in NAMES))
-        problems += [f"{own.benchmark}: {said}" for said in found.diagnostics.problems]
+    for paired in pairs:
+        sampled = sample(LinkDensity(paired), seed, draws=draws, cores=cores)
+        values = {name: draws.ravel() for name, draws in sampled.values.items()}
+        links[paired.benchmark] = ScoreLink(paired, *(values[name] for name in NAMES))
+        problems += [f"{paired.benchmark}: {said}" for said in sampled.diagnostics.problems]
     return ScoreFit(links, tuple(problems))

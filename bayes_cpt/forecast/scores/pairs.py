@@ -86,7 +86,7 @@ def read_pairs(
     for label, row in zip(table.index, table.to_dict("records"), strict=True):
         _check_row(check, f"{place}, {word} {label}", row, domains)
     check.raise_problems()
-    found = []
+    pairs = []
     for name, rows in table.groupby("benchmark", sort=False):
         where = f"{place}, benchmark {name}"
         for key in ("domain", CHANCE):
@@ -107,11 +107,11 @@ def read_pairs(
             check.add(where, "all losses are the same", "give checkpoints of different losses")
         losses, scores = (rows[key].to_numpy(np.float64) for key in ("loss", "score"))
         first = rows.iloc[0]
-        found.append(
+        pairs.append(
             ScorePairs(str(name), str(first["domain"]), losses, scores, float(first[CHANCE]))
         )
     check.raise_problems()
-    return tuple(found)
+    return tuple(pairs)
 
 
 def _check_row(check: Check, place: str, row: dict[str, object], domains: Sequence[str]) -> None:
@@ -156,7 +156,7 @@ def pairs_of(pairs: Sequence[ScorePairs], name: str) -> ScorePairs:
     from bayes_cpt.checks import suggestion
     from bayes_cpt.errors import Problem
 
-    known = {own.benchmark: own for own in pairs}
+    known = {paired.benchmark: paired for paired in pairs}
     if name in known:
         return known[name]
     problem = f"there are no scores of a benchmark {name!r}{suggestion(name, known)}"

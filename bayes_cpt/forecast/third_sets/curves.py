@@ -53,14 +53,14 @@ def law_curves(curves: Curves, drawn: CurveDraws) -> list[DrawnCurve]:
     drawn : CurveDraws
         At their points.
     """
-    found = []
+    by_curve = []
     for index, curve in enumerate(curves.curves):
         rows = np.flatnonzero(curves.points.curve_index == index)
         steps = curves.points.steps[rows].astype(np.int64)
-        found.append(
+        by_curve.append(
             DrawnCurve(curve.run, curve.domain, steps, drawn.expected[:, rows], drawn.loss[:, rows])
         )
-    return found
+    return by_curve
 
 
 def third_curves(
@@ -102,24 +102,24 @@ def third_curves(
         if curve.continual:
             pairs.setdefault(curve.run, []).append(index)
     starts = _base_losses(sets, prepared, frame, pairs)
-    found = []
+    thirds = []
     for run, pair in pairs.items():
-        rows = [slice(int(design.first[own]), int(design.last[own])) for own in pair]
+        rows = [slice(int(design.first[index]), int(design.last[index])) for index in pair]
         expected, slow = (
-            np.stack([values[:, own] for own in rows], axis=2) - curves.bases.loss[pair]
+            np.stack([values[:, points] for points in rows], axis=2) - curves.bases.loss[pair]
             for values in (drawn.expected, drawn.slow)
         )
         steps, rate = curves.points.steps[rows[0]], curves.points.learning_rate[rows[0]]
-        for own in sets:
-            wanted = np.isin(steps, list(prepared.asked[run, own.name]))
-            start = starts[run, own.name]
+        for third in sets:
+            wanted = np.isin(steps, list(prepared.asked[run, third.name]))
+            start = starts[run, third.name]
             law, middle = (
-                start + np.einsum("dpi,di->dp", changes, own.weights)
+                start + np.einsum("dpi,di->dp", changes, third.weights)
                 for changes in (expected, slow)
             )
-            part = own.residual(rate, design.ramps[rows[0]])
+            part = third.residual(rate, design.ramps[rows[0]])
             if kind == "known_run":
-                measured = prepared.study.curve(run, own.name)
+                measured = prepared.study.curve(run, third.name)
                 loss = middle + _known(part, steps, middle, measured, generator)
             elif kind == "new_run":
                 loss = middle + drawn_residual(part, steps, generator)
@@ -128,8 +128,8 @@ def third_curves(
             if not wanted.any():
                 continue
             kept = steps[wanted].astype(np.int64)
-            found.append(DrawnCurve(run, own.name, kept, law[:, wanted], loss[:, wanted]))
-    return found
+            thirds.append(DrawnCurve(run, third.name, kept, law[:, wanted], loss[:, wanted]))
+    return thirds
 
 
 def _known(
@@ -157,18 +157,18 @@ def _base_losses(
 ) -> dict[tuple[str, str], float]:
     """Return what each run's base was measured at on each third set."""
     study, problems = prepared.study, []
-    found: dict[tuple[str, str], float] = {}
+    losses: dict[tuple[str, str], float] = {}
     for run in runs:
         base = str(study.run(run).base)
-        for domain in (*frame.domains, *(own.name for own in sets)):
+        for domain in (*frame.domains, *(third.name for third in sets)):
             loss = study.base_loss(base, domain)
             if loss is None:
                 problems.append(unmeasured_base(f"run {run}", base, domain))
             else:
-                found[run, domain] = loss
+                losses[run, domain] = loss
     if problems:
         raise PlanError(problems)
-    return found
+    return losses
 
 
 def unmeasured_base(place: str, base: str, domain: str) -> Problem:
@@ -201,17 +201,17 @@ def drawn_bands(curves: Sequence[DrawnCurve], interval: float) -> "pd.DataFrame"
 
     marks = [0.5, 0.5 - interval / 2, 0.5 + interval / 2]
     parts = [pd.DataFrame(columns=["run", "step", "domain", *COLUMNS])] if not curves else []
-    for own in curves:
-        median, lower, upper = np.quantile(own.loss, marks, axis=0)
+    for curve in curves:
+        median, lower, upper = np.quantile(curve.loss, marks, axis=0)
         parts.append(
             pd.DataFrame(
                 {
-                    "run": own.run,
-                    "step": own.steps,
-                    "domain": own.domain,
-                    "mean": own.loss.mean(axis=0),
+                    "run": curve.run,
+                    "step": curve.steps,
+                    "domain": curve.domain,
+                    "mean": curve.loss.mean(axis=0),
                     "median": median,
-                    "sd": own.loss.std(axis=0, ddof=1),
+                    "sd": curve.loss.std(axis=0, ddof=1),
                     "lower": lower,
                     "upper": upper,
                 }
@@ -230,8 +230,8 @@ def joined(parts: Sequence[Sequence[DrawnCurve]]) -> list[DrawnCurve]:
     return [
         replace(
             same[0],
-            expected=np.concatenate([own.expected for own in same]),
-            loss=np.concatenate([own.loss for own in same]),
+            expected=np.concatenate([curve.expected for curve in same]),
+            loss=np.concatenate([curve.loss for curve in same]),
         )
         for same in zip(*parts, strict=True)
     ]

@@ -57,7 +57,7 @@ class Changes:
 
     def averaged(self) -> Self:
         """Return the same at its mean over draws, which serves any number of sizes."""
-        causes, floor = (own.mean(axis=0, keepdims=True) for own in (self.causes, self.floor))
+        causes, floor = (values.mean(axis=0, keepdims=True) for values in (self.causes, self.floor))
         return replace(self, causes=causes, floor=floor)
 
     def residual(self, sizes: Sequence[Floats]) -> CurveResidual:
@@ -121,7 +121,7 @@ def set_residual(
     ramps : ndarray, shape (points, knots)
         Of the misfit (see `bayes_cpt.model.residuals.ResidualDesign`).
     """
-    misfit, fluctuation, memory = (own[:, None] for own in sizes)
+    misfit, fluctuation, memory = (size[:, None] for size in sizes)
     share = floor[:, None]
     heat = np.broadcast_to(
         share + (1.0 - share) * learning_rate, (sizes[0].size, learning_rate.size)
@@ -153,9 +153,9 @@ def _log_density(logs: Floats, data: Sequence[Changes], steps: float) -> Floats:
         Reference steps.
     """
     sizes = _sizes(logs, steps)
-    parts = [own.products(sizes) for own in data]
-    products = np.sum([own for own, _ in parts], axis=0)
-    determinant = np.sum([own for _, own in parts], axis=0)
+    parts = [changes.products(sizes) for changes in data]
+    products = np.sum([product for product, _ in parts], axis=0)
+    determinant = np.sum([log_determinant for _, log_determinant in parts], axis=0)
     precision, projection = _posterior_of_weights(products)
     solved = np.linalg.solve(precision, projection[..., None])[..., 0]
     explained = (projection * solved).sum(axis=1)
@@ -184,7 +184,7 @@ def draw_sizes(
     draws : int
     generator : numpy.random.Generator
     """
-    means = [own.averaged() for own in data]
+    means = [changes.averaged() for changes in data]
     mode, rise = np.zeros(3), np.inf
     for _ in range(CLIMBS):
         slope, curvature = _derivatives(mode, means, steps)
@@ -211,8 +211,8 @@ def _derivatives(place: Floats, data: Sequence[Changes], steps: float) -> tuple[
         for other in signs
     ]
     values = _log_density(np.array(pairs), data, steps).reshape(3, 3, 2, 2)
-    own = values[np.arange(3), np.arange(3)]
-    slope = (own[:, 0, 0] - own[:, 1, 1]) / (4.0 * DIFFERENCE)
+    diagonal = values[np.arange(3), np.arange(3)]
+    slope = (diagonal[:, 0, 0] - diagonal[:, 1, 1]) / (4.0 * DIFFERENCE)
     mixed = values[..., 0, 0] - values[..., 0, 1] - values[..., 1, 0] + values[..., 1, 1]
     return slope, -mixed / (2.0 * DIFFERENCE) ** 2
 
@@ -235,7 +235,7 @@ def draw_weights(
     sizes : sequence of ndarray, shape (draws,)
     generator : numpy.random.Generator
     """
-    products = np.sum([own.products(sizes)[0] for own in data], axis=0)
+    products = np.sum([changes.products(sizes)[0] for changes in data], axis=0)
     precision, projection = _posterior_of_weights(products)
     root = np.linalg.cholesky(precision)
     noise = generator.standard_normal(projection.shape)
@@ -253,9 +253,9 @@ def explained_share(data: Sequence[Changes], residuals: Sequence[Floats]) -> flo
         What the form leaves of each run.
     """
     left = np.sum(
-        [own.late(values) ** 2 for own, values in zip(data, residuals, strict=True)], axis=0
+        [changes.late(values) ** 2 for changes, values in zip(data, residuals, strict=True)], axis=0
     )
-    whole = np.sum([own.late(own.change) ** 2 for own in data])
+    whole = np.sum([changes.late(changes.change) ** 2 for changes in data])
     return float(np.median(1.0 - left / whole)) if whole else 0.0
 
 
@@ -285,12 +285,18 @@ def pattern_probability(
     columns = [
         np.array([run.replay or 0.0 for run in runs]),
         np.log([run.schedule.peak for run in runs]),
-        *(np.array([own.late(own.causes[..., i].mean(axis=0)) for own in data]) for i in (0, 1)),
+        *(
+            np.array([changes.late(changes.causes[..., i].mean(axis=0)) for changes in data])
+            for i in (0, 1)
+        ),
     ]
-    features = np.array([own for own in columns if np.ptp(own) > 1e-9])
-    measured = np.stack([own.late(left) for own, left in zip(data, residuals, strict=True)])
+    features = np.array([column for column in columns if np.ptp(column) > 1e-9])
+    measured = np.stack([changes.late(left) for changes, left in zip(data, residuals, strict=True)])
     drawn = np.stack(
-        [own.late(drawn_residual(own.residual(sizes), own.steps, generator)) for own in data]
+        [
+            changes.late(drawn_residual(changes.residual(sizes), changes.steps, generator))
+            for changes in data
+        ]
     )
     return float(np.mean(_closest(drawn, features) >= _closest(measured, features)))
 
@@ -315,8 +321,8 @@ def _closest(values: Floats, features: Floats) -> Floats:
     """Return the largest absolute correlation over runs with any feature, (runs, draws) -> (draws,)."""
     if not len(features):
         return np.zeros(values.shape[1])
-    own, others = (
+    values, features = (
         array - array.mean(axis=axis, keepdims=True) for array, axis in ((values, 0), (features, 1))
     )
-    norms = np.sqrt((own**2).sum(axis=0)) * np.sqrt((others**2).sum(axis=1))[:, None]
-    return np.asarray(np.abs(others @ own / np.maximum(norms, 1e-300)).max(axis=0))
+    norms = np.sqrt((values**2).sum(axis=0)) * np.sqrt((features**2).sum(axis=1))[:, None]
+    return np.asarray(np.abs(features @ values / np.maximum(norms, 1e-300)).max(axis=0))

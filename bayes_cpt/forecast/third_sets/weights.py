@@ -207,15 +207,15 @@ def third_sets(
     if names:
         check_one_target(posterior.study, "a set that follows from general and target")
     known = _Known(posterior, parameters, {})
-    found = tuple(
+    sets = tuple(
         # A set's own seed: it does not hang on which others are asked for.
         _third_set(known, name, np.random.default_rng([seed, crc32(name.encode())]))
         for name in names
     )
-    for own in found:
-        if own.misses:
-            warnings.warn(own.caution, StudyWarning, stacklevel=2)
-    return found
+    for third in sets:
+        if third.misses:
+            warnings.warn(third.caution, StudyWarning, stacklevel=2)
+    return sets
 
 
 def weight_table(
@@ -270,13 +270,13 @@ def pooled(laws: Sequence[ThirdSet]) -> ThirdSet:
     """
     return replace(
         laws[0],
-        weights=np.concatenate([own.weights for own in laws]),
-        misfit=np.concatenate([own.misfit for own in laws]),
-        fluctuation=np.concatenate([own.fluctuation for own in laws]),
-        memory=np.concatenate([own.memory for own in laws]),
-        floor=np.concatenate([own.floor for own in laws]),
-        explained=min(own.explained for own in laws),
-        pattern=min(own.pattern for own in laws),
+        weights=np.concatenate([law.weights for law in laws]),
+        misfit=np.concatenate([law.misfit for law in laws]),
+        fluctuation=np.concatenate([law.fluctuation for law in laws]),
+        memory=np.concatenate([law.memory for law in laws]),
+        floor=np.concatenate([law.floor for law in laws]),
+        explained=min(law.explained for law in laws),
+        pattern=min(law.pattern for law in laws),
     )
 
 
@@ -286,7 +286,7 @@ class _Known:
 
     posterior: Posterior
     parameters: dict[str, Floats]
-    found: dict[tuple[str, tuple[int, ...]], Changes]
+    kept: dict[tuple[str, tuple[int, ...]], Changes]
 
     @property
     def floor(self) -> Floats:
@@ -299,11 +299,11 @@ class _Known:
         """Return the changes along a run, those of a third set too."""
         study, frame = self.posterior.study, self.posterior.frame
         wanted = tuple(frame.fitted_steps(study, run, name))
-        if (run.name, wanted) not in self.found:
-            self.found[run.name, wanted] = self._causes(run, wanted)
+        if (run.name, wanted) not in self.kept:
+            self.kept[run.name, wanted] = self._causes(run, wanted)
         steps, losses = study.curve(run.name, name)
         change = losses[np.isin(steps, wanted)] - float(study.base_loss(str(run.base), name) or 0.0)
-        return replace(self.found[run.name, wanted], change=change)
+        return replace(self.kept[run.name, wanted], change=change)
 
     def _causes(self, run: Run, steps: Sequence[int]) -> Changes:
         """Return the changes of the two losses at some steps of a run."""
@@ -326,20 +326,20 @@ class _Known:
         frame, observed = self.posterior.frame, observed_curves(self.posterior, curves)
         last = float(max(curves.points.steps.max(), observed.points.steps.max()))
         both = (curves, observed)
-        designs = [frame.residual_design(own, last) for own in both]
+        designs = [frame.residual_design(curve_set, last) for curve_set in both]
         scales = [
-            scales_of(frame, self.parameters, own, design)
-            for own, design in zip(both, designs, strict=True)
+            scales_of(frame, self.parameters, curve_set, design)
+            for curve_set, design in zip(both, designs, strict=True)
         ]
-        slow, seen_law = (expected_loss(frame, self.parameters, own) for own in both)
+        slow, seen_law = (expected_loss(frame, self.parameters, curve_set) for curve_set in both)
         residual = observed.points.loss - seen_law
         for index in range(len(curves.curves)):
             rows, seen = (
                 slice(int(design.first[index]), int(design.last[index])) for design in designs
             )
             part, of_seen = (
-                CurveResidual.of(design, own, at)
-                for design, own, at in zip(designs, scales, (rows, seen), strict=True)
+                CurveResidual.of(design, scale, at)
+                for design, scale, at in zip(designs, scales, (rows, seen), strict=True)
             )
             slow[:, rows] += slow_mean(
                 part, of_seen, residual[:, seen], observed.points.steps[seen]
@@ -361,7 +361,7 @@ def _third_set(known: _Known, name: str, generator: np.random.Generator) -> Thir
     sizes = draw_sizes(data, frame.reference.steps, known.floor.size, generator)
     misfit, fluctuation, memory = sizes
     weights = draw_weights(data, sizes, generator)
-    residuals = [own.left(weights) for own in data]
+    residuals = [changes.left(weights) for changes in data]
     return ThirdSet(
         name,
         weights,
@@ -379,4 +379,6 @@ def _tells(study: Study, frame: Frame, run: Run, name: str) -> bool:
     """Return whether a run was measured on a set and both losses, and its base too."""
     domains = (*frame.domains, name)
     measured = all(study.curve(run.name, domain)[0][-1:].any() for domain in domains)
-    return measured and all(study.base_loss(str(run.base), own) is not None for own in domains)
+    return measured and all(
+        study.base_loss(str(run.base), domain) is not None for domain in domains
+    )

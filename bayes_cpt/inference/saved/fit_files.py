@@ -186,17 +186,17 @@ def _damaged(source: Path, error: Exception) -> FitFileError:
 
 
 def _table(tree: "xr.DataTree", name: str) -> dict[str, Any]:
-    found = json.loads(tree.attrs[name])
-    if not isinstance(found, dict):
+    table = json.loads(tree.attrs[name])
+    if not isinstance(table, dict):
         raise TypeError(f"its {name} is no table")
-    return found
+    return table
 
 
 def _texts(tree: "xr.DataTree", name: str) -> tuple[str, ...]:
-    found = json.loads(tree.attrs[name])
-    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+    texts = json.loads(tree.attrs[name])
+    if not isinstance(texts, list) or not all(isinstance(item, str) for item in texts):
         raise TypeError(f"its {name} is no list of texts")
-    return tuple(found)
+    return tuple(texts)
 
 
 def _positive(value: Any) -> bool:
@@ -209,9 +209,9 @@ def _check_draws(tree: "xr.DataTree", frame: Frame) -> None:
     draws = tree["posterior"].to_dataset()
     if min(draws.sizes["chain"], draws.sizes["draw"]) < 1:
         raise ValueError("it has no draws")
-    one = draw_priors(frame, 1, seed=0)
+    drawn = draw_priors(frame, 1, seed=0)
     with np.errstate(all="ignore"):
-        wanted = set(one) | set(frame.law.coefficients(one, np))
+        wanted = set(drawn) | set(frame.law.coefficients(drawn, np))
     if strange := sorted(wanted ^ {str(name) for name in draws.data_vars}):
         raise ValueError(f"its draws are not those of its law: {strange[0]}")
     coords = frame.coords()
@@ -219,7 +219,7 @@ def _check_draws(tree: "xr.DataTree", frame: Frame) -> None:
         along = tuple(str(dim) for dim in values.dims)
         if along[:2] != ("chain", "draw") or not np.issubdtype(values.dtype, np.floating):
             raise ValueError(f"its draws of {name} have another form")
-        if name in one:
+        if name in drawn:
             dims = frame.parameters()[str(name)].dims
             if along[2:] != ((dims,) if dims else ()):
                 raise ValueError(f"its draws of {name} are of other validation sets")

@@ -42,7 +42,7 @@ class Panels:
 def panels() -> Panels:
     """Return the panels of all lengths."""
     lengths = SHORTEST * 2 ** np.arange(round(np.log2(LONGEST / SHORTEST)) + 1)
-    nodes, weights, sums_to = zip(*[_panel(int(own)) for own in lengths], strict=True)
+    nodes, weights, sums_to = zip(*[_panel(int(length)) for length in lengths], strict=True)
     return Panels(lengths.astype(np.float64), np.stack(nodes), np.stack(weights), np.stack(sums_to))
 
 

@@ -111,8 +111,8 @@ class ScheduleBatch:
         nodes = tuple(vars(panels()).values())
 
         def fill(part: slice) -> None:
-            own = (areas[part], reached[part], paced[part])
-            fill_ends(table[part], nodes, clock, powers, log_momenta, *own)
+            outputs = (areas[part], reached[part], paced[part])
+            fill_ends(table[part], nodes, clock, powers, log_momenta, *outputs)
 
         cores = cpu_count()
         edges = np.linspace(0, len(table), cores + 1).astype(int).tolist()
