@@ -9,6 +9,8 @@ from bayes_cpt.bundled import bundled_study
 from bayes_cpt.errors import StudyError
 from bayes_cpt.identify.prior_predictive import expected_ends, frame_of, read_prior_plan
 from bayes_cpt.model.priors.draws import draw_priors, prior_table
+from bayes_cpt.model.priors.families import Normal
+from bayes_cpt.model.priors.tables import Prior
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec
 
@@ -71,7 +73,11 @@ def test_a_plan_without_runs_of_the_laws_phase_is_refused(tmp_path: Path) -> Non
 
 
 def test_ends_are_those_of_the_closed_law() -> None:
-    frame, plan = read_prior_plan(read_spec("pretrain"))
+    spec = read_spec("pretrain")
+    # One in fifty levels lies below 0.
+    level = Normal(distribution="normal", mean=3.0, sd=1.5)
+    priors = spec.priors | {"reference_loss": Prior(reason="reaches below 0", every=level)}
+    frame, plan = read_prior_plan(spec.model_copy(update={"priors": priors}))
     plan = plan.subset(["pt_trunk"])
     ends = expected_ends(frame, plan, interval=0.8, draws=500, seed=2).set_index("run")
     assert (ends["quantity"] == "loss").all()
