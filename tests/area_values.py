@@ -1,5 +1,6 @@
 """What series of areas stand for, and areas in plain loops: written apart from `bayes_cpt.laws`."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,7 @@ def plain_level(rates: Any, momentum: float, before: float, clock: float, rate: 
     """Return the level after all steps, one step at a time; `rate` is where the clock counts steps."""
     level = before
     for own in rates:
-        left = momentum ** ((own / rate) ** clock)
-        level = left * level + (1.0 - left) * own
+        # What is taken is far below 1 where the clock stands nearly still.
+        taken = -math.expm1((own / rate) ** clock * math.log(momentum))
+        level += taken * (own - level)
     return level

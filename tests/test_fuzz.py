@@ -119,7 +119,7 @@ def test_studies(files: dict[str, bytes]) -> None:
     check_study(files)
 
 
-@WHOLE
+@settings(WHOLE, max_examples=10)
 @given(extreme_files())
 def test_extreme_studies(files: dict[str, bytes]) -> None:
     check_study(files)

@@ -16,9 +16,10 @@ from bayes_cpt.inference.stacked import stack
 
 ROOT = Path(__file__).parents[2]
 # Their commands work on folders that the reader has: those of from-logs.md are run, in order, by
-# tests/test_from_logs.py, cpt-100m.md is about a study that has yet to be made, and sizes.md about models
-# of several sizes (tests/model/test_sizes.py).
-ELSEWHERE = ("from-logs.md", "cpt-100m.md", "sizes.md")
+# tests/test_from_logs.py, cpt-100m.md is about a study that has yet to be made, sizes.md about models of
+# several sizes (tests/model/test_sizes.py), and batch.md about runs of several batches
+# (tests/decisions/test_decide_batches.py).
+ELSEWHERE = ("from-logs.md", "cpt-100m.md", "sizes.md", "batch.md")
 PAGES = [
     ROOT / "README.md",
     *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name not in ELSEWHERE),

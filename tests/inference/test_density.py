@@ -139,7 +139,7 @@ def with_every_option_from_an_unknown_base() -> Setup:
         without_pretraining_runs,
         from_an_unknown_base,
         with_every_option,
-        with_every_option_from_an_unknown_base,
+        pytest.param(with_every_option_from_an_unknown_base, marks=pytest.mark.slow),
     ],
 )
 def test_density_is_that_of_scipy(built: Callable[[], Setup]) -> None:
@@ -151,8 +151,14 @@ def test_density_is_that_of_scipy(built: Callable[[], Setup]) -> None:
         assert density_at(density, position)[0] == pytest.approx(expected, rel=1e-9)
 
 
-# Their laws are made of terms that the other models have: to compile them takes half a minute.
-OF_THE_SAME_TERMS = ("cpt", "pretrain-sizes")
+# To compile a law takes ten seconds, and these are made of terms that other tests hold to the written law.
+OF_THE_SAME_TERMS = (
+    "cpt",
+    "pretrain-sizes",
+    "cpt-replay-sizes",
+    "cpt-replay-batch",
+    "cpt-replay-repeats",
+)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +203,12 @@ def jacobian(density: Density, position: Floats) -> Floats:
 
 
 @pytest.mark.parametrize(
-    "built", [bundled, with_every_option, with_every_option_from_an_unknown_base]
+    "built",
+    [
+        bundled,
+        with_every_option,
+        pytest.param(with_every_option_from_an_unknown_base, marks=pytest.mark.slow),
+    ],
 )
 def test_gradient_is_that_of_finite_differences_in_any_metric(built: Callable[[], Setup]) -> None:
     density = density_of(model_of(built()))

@@ -207,7 +207,7 @@ def test_both_models_have_the_same_curves(options: dict[str, Any], tmp_path: Pat
             np.testing.assert_allclose(ours[rows], theirs, rtol=1e-8)
 
 
-@pytest.mark.parametrize("every_option", [False, True])
+@pytest.mark.parametrize("every_option", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_both_models_have_the_same_density_and_gradient(every_option: bool, tmp_path: Path) -> None:
     """Normalisation included, at places all over the prior."""
     study = thinned(SMALL, 5)

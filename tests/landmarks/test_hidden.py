@@ -29,8 +29,10 @@ def test_curves_move_from_the_one_towards_the_other() -> None:
     plan = practice()
     found = hidden_curves(lab_posterior(), plan, ["r25_cos_12k"], draws=40).isel(run=0)
     start = found.isel(step=0)
-    gone = abs(start["expected"] - start["never_left"])
-    assert (gone < 0.1 * abs(start["arrived"] - start["never_left"])).mean() > 0.9
+    gone = abs(start["expected"] - start["never_left"]) / abs(
+        start["arrived"] - start["never_left"]
+    )
+    assert gone.median() < 0.05
     target = found.sel(domain="kernel").isel(step=-1)
     assert (target["arrived"] < target["expected"]).all()
     assert (target["expected"] < target["never_left"]).all()

@@ -77,7 +77,7 @@ def test_listed_values_are_bars_and_dots() -> None:
 
 
 def test_broken_constraints_are_marked() -> None:
-    constraint = {"domain": "general", "rise": 0.4, "probability": 0.5}
+    constraint = {"domain": "general", "rise": 0.1, "probability": 0.5}
     objective = {"preset": "balanced", "constraints": [constraint]}
     own = decide(lab_posterior(), objective, {}, draws=60, candidates=512)
     assert own.feasible

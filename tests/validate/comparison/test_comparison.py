@@ -22,6 +22,7 @@ from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.comparison.comparison import Comparison, compare
 from bayes_cpt.validate.comparison.law_scores import CRPS, LOG_SCORE, STACK, ComparisonError
+from bayes_cpt.validate.final_losses import final_losses
 from bayes_cpt.validate.final_losses.final_losses import LAWS, predict
 from bayes_cpt.validate.folds import leave_run_out
 from bayes_cpt.validate.parallel import task_seed
@@ -73,6 +74,7 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return as_posterior(frame, study, values)
 
     monkeypatch.setattr("bayes_cpt.inference.fitting.fit", fit)
+    monkeypatch.setattr(final_losses, "REFITS", 5)
     return fitted
 
 

@@ -83,6 +83,7 @@ def test_they_answer_the_questions_of_held_out_runs(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(final_losses, "STARTS", 2)
+    monkeypatch.setattr(final_losses, "REFITS", 3)
     fold = leave_run_out(lab(), read_spec("cpt-replay"), ["r25_cos"])[0]
     method: Method = FINAL_LOSS_ANSWERS[name]
     answer = method(fold.question, 1)
