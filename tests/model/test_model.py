@@ -165,13 +165,22 @@ def test_nutpie_and_pymc_sample_the_model_as_it_is() -> None:
     started = time.process_time()
     compiled = nutpie.compile_pymc_model(model)
     assert time.process_time() - started <= 20.0
-    theirs = nutpie.sample(compiled, draws=500, tune=800, chains=2, seed=1, progress_bar=False)
+    # With a diagonal metric two such chains are 2 sds off: the posterior has ridges.
+    theirs = nutpie.sample(
+        compiled,
+        draws=700,
+        tune=1200,
+        chains=2,
+        seed=1,
+        progress_bar=False,
+        adaptation="low_rank",
+    )
     ours = fit(study, seed=1).tree["posterior"]
     for name in ("reference_loss", "annealing_gain", "shift_share"):
         mine, other = ours[name], theirs.posterior[name]
         spread = mine.std(("chain", "draw"))
         gap = np.abs(mine.mean(("chain", "draw")) - other.mean(("chain", "draw")))
-        assert (gap < 0.35 * spread).all()
+        assert (gap < 0.25 * spread).all()
     with model:
         short = pm.sample(20, tune=20, chains=1, progressbar=False, random_seed=1)
     assert az.summary(short, var_names=["annealing_gain"]).shape[0] == 2
