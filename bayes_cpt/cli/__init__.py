@@ -36,7 +36,7 @@ from bayes_cpt.cli.validate_sbc import sbc
 from bayes_cpt.cli.watch import watch
 from bayes_cpt.errors import BayesCPTError
 
-NOT_TRUSTWORTHY, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
+BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
 PROGRAM = "bayes-cpt"
 # Read by the libraries of linear algebra when NumPy is imported, which is later.
 LINEAR_ALGEBRA = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

@@ -104,11 +104,6 @@ class RiskMeasure:
             return f"probability that a new run ends below {self.run}, negative"
         return words.replace("LEVEL", f"{self.level:g}") if self.level is not None else words
 
-    @property
-    def is_probability(self) -> bool:
-        """Whether it is a negative probability, not in nats."""
-        return self.name in ("best", "beat")
-
     def score(
         self,
         values: Floats,

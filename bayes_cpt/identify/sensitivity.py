@@ -34,7 +34,6 @@ DRAWS = 4000
 # Quantities that have nothing to do with the density, and the share of them that is taken for noise.
 UNRELATED, NOISE = 100, 0.95
 SEED = 0
-PART = 200
 CONFLICT = "prior-data conflict"
 STRONG = "strong prior or weak likelihood"
 # Priors named for one quantity.

@@ -190,17 +190,17 @@ def prior_density(  # type: ignore[no-untyped-def]
             gradient[j] = 1.0 - 2.0 * share - (1.0 + scaled / spread[j]) * slope[j] / value
         total -= 0.5 * scaled**2 + math.log(spread[j])
         values[places[j]] = value
-    targets = pools.shape[1] - 1
-    standard, alike = np.empty(targets), np.empty(targets)
+    members = pools.shape[1] - 1
+    standard, alike = np.empty(members), np.empty(members)
     for p in range(pools.shape[0]):
-        for k in range(targets):
+        for k in range(members):
             j = pools[p, k]
             standard[k] = (position[j] - center[j]) / spread[j]
-        spread_place = pools[p, targets]
+        spread_place = pools[p, members]
         value, by_spread = add_alikeness(standard, values[places[spread_place]], alike)
         total += value
         gradient[spread_place] += by_spread * slope[spread_place]
-        for k in range(targets):
+        for k in range(members):
             gradient[pools[p, k]] += alike[k] / spread[pools[p, k]]
     return total, values, position, slope, gradient
 

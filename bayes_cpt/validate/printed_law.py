@@ -38,8 +38,6 @@ PARAMETERS = (
     "log_shift_exponent",  # log beta
     "replay_bend",  # a2 on D_pt, -a2 on D_cpt
 )
-# One more where there is a base whose schedule is not known: log of its S1_pt (Sec. 6, App. G).
-UNKNOWN_AREA = "log_base_area"
 
 
 def forward_area(learning_rates: ArrayLike) -> Floats:
@@ -206,7 +204,7 @@ class PrintedLaw:
     def losses(self, parameters: ArrayLike, inputs: Inputs) -> Floats:
         """Return the loss at each point, shape (points,), for `PARAMETERS` in their order.
 
-        With points from an unknown base `UNKNOWN_AREA` comes last.
+        With points from a base whose schedule is not known the log of its S1_pt comes last (App. G).
 
         Parameters
         ----------

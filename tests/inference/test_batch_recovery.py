@@ -6,6 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 from batch_family import MODEL, NEW, continued, family, simulated
+from few_free import with_few_free
 
 from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.inference.fitting import fit
@@ -13,17 +14,14 @@ from bayes_cpt.inference.new_groups import covering_batches
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.groups.grouping import GROUPED
 from bayes_cpt.model.priors.draws import draw_priors
-from bayes_cpt.model.priors.families import Fixed
-from bayes_cpt.model.priors.tables import Prior
 from bayes_cpt.model.setup import Frame, build_setup
 from bayes_cpt.model.simulate import expected_loss
-from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.resources.batch import Batch
 from bayes_cpt.study.study import Study
 
 STUDIES = 40
 FREE = ("reference_loss", "shift_share", "shift_rate", "batch_spread")
-NOISE = ("fluctuation_cpt", "fluctuation_pt", "misfit_cpt", "misfit_pt", "offset_pt")
 FOUR = tuple(Batch(2.0**power, 512) for power in (16, 17, 18, 19))
 # A longer run in a batch that has no run.
 PLANNED = continued("planned", NEW, 0.3, steps=2000)
@@ -31,20 +29,7 @@ PLANNED = continued("planned", NEW, 0.3, steps=2000)
 
 @cache
 def spec(model: str) -> ModelSpec:
-    """Return the model with all but a few parameters known, so that a fit takes seconds."""
-    whole = read_spec(model)
-    priors = {}
-    for name, prior in whole.priors.items():
-        held = 0.004 if name in NOISE else None
-        sides = {
-            side: own
-            if name in FREE
-            else Fixed(distribution="fixed", value=held or float(own.quantiles(0.5)))
-            for side in ("every", "general", "target")
-            if (own := getattr(prior, side)) is not None
-        }
-        priors[name] = Prior(reason=prior.reason, **sides)
-    return whole.model_copy(update={"priors": priors})
+    return with_few_free(model, FREE)
 
 
 def measurable(seed: int) -> tuple[Study, dict[str, np.ndarray], Frame]:

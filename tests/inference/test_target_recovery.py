@@ -5,16 +5,15 @@ from functools import cache
 
 import numpy as np
 import pytest
+from few_free import with_few_free
 from target_family import RUNS, continued, several, simulated
 
 from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.inference.fitting import fit
 from bayes_cpt.model.priors.draws import draw_priors
-from bayes_cpt.model.priors.families import Fixed
-from bayes_cpt.model.priors.tables import Prior
 from bayes_cpt.model.setup import Frame, build_setup
 from bayes_cpt.model.simulate import expected_loss
-from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.study import Study
 
 STUDIES = 50
@@ -22,25 +21,11 @@ FREE = ("reference_loss", "annealing_gain", "shift_share", "target_transfer", "f
 # What a set of one run is asked to tell: a longer run with more replay.
 PLANNED = continued("planned", "news", 0.5, steps=2000)
 NAMES = ("code_0", "code_0.6", "law_0", "law_0.6", "mixed", "news_0.2", "trunk")
-NOISE = ("fluctuation_cpt", "fluctuation_pt", "misfit_cpt", "misfit_pt", "offset_pt")
 
 
 @cache
 def spec() -> ModelSpec:
-    """Return cpt-replay with all but a few parameters known, so that a fit takes seconds."""
-    whole = read_spec("cpt-replay")
-    priors = {}
-    for name, prior in whole.priors.items():
-        held = 0.004 if name in NOISE else None
-        sides = {
-            side: own
-            if name in FREE
-            else Fixed(distribution="fixed", value=held or float(own.quantiles(0.5)))
-            for side in ("every", "general", "target")
-            if (own := getattr(prior, side)) is not None
-        }
-        priors[name] = Prior(reason=prior.reason, **sides)
-    return whole.model_copy(update={"priors": priors})
+    return with_few_free("cpt-replay", FREE)
 
 
 def truth(frame: Frame, seed: int) -> dict[str, np.ndarray]:

@@ -132,16 +132,6 @@ class Combination:
             total = total + self.offset(candidates.bases)[candidates.base].astype(losses.dtype)
         return total
 
-    def at_bases(self, bases: tuple[Base, ...]) -> Floats:
-        """Return the sum at some bases, shape (bases, draws).
-
-        Parameters
-        ----------
-        bases : tuple of Base
-        """
-        total = self.sum(self.model.bases(bases).loss)
-        return total + self.offset(bases) if self.thirds else total
-
     def sizes(self, candidates: Candidates, spread: Spread, *, single_run: bool) -> Floats:
         """Return the sd of what moves the sum about the law's, shape (candidates, draws).
 

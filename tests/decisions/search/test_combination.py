@@ -51,11 +51,12 @@ def test_a_set_by_name_is_worth_what_the_sum_it_is_made_of_is(posterior: Posteri
 
 
 def test_changes_count_from_what_was_measured_of_the_base(posterior: Posterior) -> None:
-    valuation = choice(posterior, NAMED).valuation
+    decision = choice(posterior, NAMED)
+    valuation = decision.valuation
     study, reference = posterior.study, valuation.reference
     assert reference is not None
     losses = [study.base_loss(reference.name, name) or 0.0 for name in ("general", "mix")]
-    found = valuation.combination.at_bases((reference,))
+    found = valuation.before(valuation.combination, decision.contenders.candidates)
     np.testing.assert_allclose(found, 0.4 * losses[0] + 0.6 * losses[1], atol=1e-9)
 
 
