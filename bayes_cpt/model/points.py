@@ -28,6 +28,7 @@ from bayes_cpt.model.law_table import LawTable
 from bayes_cpt.study.resources.batch import Batch
 from bayes_cpt.study.resources.repeats import unique_steps
 from bayes_cpt.study.study import Run, Study
+from bayes_cpt.study.trunks import branch_of, whole_curve
 
 type Floats = NDArray[np.float64]
 type IntArray = NDArray[np.int64]
@@ -164,6 +165,8 @@ class Curve:
     """One run on one validation set: its name and what belongs to the whole curve.
 
     `base_steps` and `base_rate` are the steps of the base's PT and its last learning rate; 0 without one.
+    `given` points come first that are those of the run `trunk`, which this one branches off: the others
+    are given them.
     """
 
     run: str
@@ -172,6 +175,8 @@ class Curve:
     base_known: bool
     base_steps: int = 0
     base_rate: float = 0.0
+    trunk: str = ""
+    given: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,7 +289,10 @@ def build_curves(
                 continue
             base_loss = _base_loss(study, run, domain)
             end = _base_end(study, run)
-            curve = Curve(run.name, domain, run.phase == "cpt", base_loss is not None, *end)
+            shared_steps = _shared_steps(study, run, wanted[domain])
+            curve = Curve(
+                run.name, domain, run.phase == "cpt", base_loss is not None, *end, *shared_steps
+            )
             size = study.model_size(run) if sizes else None
             batch = run_batch(study, run, batches)
             grouped = (
@@ -320,11 +328,17 @@ def _base_loss(study: Study, run: Run, domain: str) -> float | None:
     return study.base_loss(str(run.base), domain) if run.phase == "cpt" else None
 
 
+def _shared_steps(study: Study, run: Run, wanted: IntArray) -> tuple[str, int]:
+    """Return the name of a run's trunk, and how many of the steps wanted are the trunk's."""
+    branch = branch_of(study, run)
+    return (branch.run, int(np.count_nonzero(wanted <= branch.step))) if branch else ("", 0)
+
+
 def _measured(study: Study, run: Run, domain: str, wanted: IntArray) -> Floats:
     """Return the losses of a curve at rising steps, NaN where there is none."""
     found = np.full(wanted.size, np.nan)
     if run.name in study:
-        steps, losses = study.curve(run.name, domain)
+        steps, losses = whole_curve(study, run, domain)
         _, here, there = np.intersect1d(wanted, steps, assume_unique=True, return_indices=True)
         found[here] = losses[there]
     return found

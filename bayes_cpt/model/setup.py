@@ -16,14 +16,14 @@ from bayes_cpt.laws.transfer import OF_BATCH
 from bayes_cpt.model.bases.lone_bases import with_lone_bases
 from bayes_cpt.model.bases.unknown_base import check_kind, for_base
 from bayes_cpt.model.fit_checks import check_fits, check_size, note_batches
-from bayes_cpt.model.fitted_points import note_thinned, observed_steps, thinned
+from bayes_cpt.model.fitted_points import fitted_steps, note_thinned
 from bayes_cpt.model.groups.batches import for_batches, known_batches
 from bayes_cpt.model.groups.grouping import BATCHES, GROUPED, SIZES, Group, label
 from bayes_cpt.model.groups.sizes import check_sizes, known_sizes
 from bayes_cpt.model.groups.targets import for_targets, roles_of
 from bayes_cpt.model.points import Curves, Points, build_curves, last_pretraining_step, reference_of
 from bayes_cpt.model.priors.tables import prior_ends
-from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales, residual_design
+from bayes_cpt.model.residuals import ResidualDesign, Scales, residual_design
 from bayes_cpt.model.spec import MEMORIES, ModelSpec
 from bayes_cpt.study.resources.batch import Batch
 from bayes_cpt.study.study import Run, Study
@@ -244,16 +244,8 @@ class Frame:
         )
 
     def fitted_steps(self, study: Study, run: Run, domain: str) -> list[int]:
-        """Return the measured steps of a curve that enter a fit (see `observed_steps`), long logs thinned.
-
-        Neighbouring points tell the same wherever residuals are correlated (see `thinned`); independent
-        errors are not thinned.
-        """
-        residuals = self.spec.residuals
-        steps = observed_steps(study, run, domain, residuals)
-        if residuals.kind == "independent":
-            return steps
-        return thinned(steps, ONSET_SHARE * self.reference.steps)
+        """Return the steps of a curve that enter a fit (see `bayes_cpt.model.fitted_points`)."""
+        return fitted_steps(study, run, domain, self.spec.residuals, self.reference.steps)
 
     def residual_scales(
         self, points: Points, pretraining: Any, parameters: Any, coefficients: Any, xp: Any

@@ -7,6 +7,7 @@ NumPy only. Everything is vectorised over posterior draws; curves are taken one 
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,7 +81,8 @@ def simulate(
     curves : Curves
         Where losses are wanted.
     observed : Curves or None
-        Measured points of the same curves, in the same order, to condition on; None for new runs.
+        Measured points of some of the curves, to condition on; the others are new runs. A new run that
+        branches off another one of the curves goes on from what is drawn for that one.
     generator : numpy.random.Generator
         Source of the draws.
     correlation : ErrorCorrelation, optional
@@ -90,44 +92,64 @@ def simulate(
         number of knots; None where they are to be drawn.
     """
     expected = expected_loss(frame, parameters, curves)
-    steps = curves.points.steps
+    steps, points = curves.points.steps, curves.points
     if observed is not None:
         steps = np.concatenate([steps, observed.points.steps])
     last_step = float(steps.max())
     design = frame.residual_design(curves, last_step)
     scales = scales_of(frame, parameters, curves, design)
-    given = None
-    if observed is not None:
-        seen = frame.residual_design(observed, last_step)
-        residual = observed.points.loss - expected_loss(frame, parameters, observed)
-        given = (residual, seen, scales_of(frame, parameters, observed, seen))
-    loss, slow = np.empty_like(expected), np.empty_like(expected)
+    seen = {} if observed is None else _seen(frame, parameters, observed, last_step)
+    residuals, slow = np.empty_like(expected), np.empty_like(expected)
     chance = _Chance(generator, correlation)
+    places = {(curve.run, curve.domain): place for place, curve in enumerate(curves.curves)}
     for curve, named in enumerate(curves.curves):
         rows = slice(int(design.first[curve]), int(design.last[curve]))
         part = CurveResidual.of(design, scales, rows)
+        given = seen.get((named.run, named.domain))
+        trunk = places.get((named.trunk, named.domain), curve) if named.given else curve
+        if given is None and trunk < curve:
+            there = slice(int(design.first[trunk]), int(design.last[trunk]))
+            shared, own_places, trunk_places = np.intersect1d(
+                points.steps[rows][: named.given], points.steps[there], return_indices=True
+            )
+            drawn = residuals[:, there][:, trunk_places]
+            given = _Seen(part.at(own_places), drawn, shared) if shared.size else None
         if given is None:
             own = innovations(named, design.knots) if innovations else None
-            residual, lasting = chance.new_residual(named.run, part, curves.points.steps[rows], own)
+            residual, lasting = chance.new_residual(named.run, part, points.steps[rows], own)
         else:
-            seen_rows = slice(int(given[1].first[curve]), int(given[1].last[curve]))
-            residual, lasting = known_residual(
-                part,
-                curves.points.steps[rows],
-                CurveResidual.of(given[1], given[2], seen_rows),
-                given[0][:, seen_rows],
-                observed.points.steps[seen_rows],  # type: ignore[union-attr]
-                generator,
-            )
-        loss[:, rows] = expected[:, rows] + residual
-        slow[:, rows] = expected[:, rows] + lasting
+            residual, lasting = known_residual(part, points.steps[rows], *given, generator)
+        residuals[:, rows], slow[:, rows] = residual, expected[:, rows] + lasting
         if design.beyond[rows].any():
             # No point of a curve lies beyond the last that was measured, so none tells of this.
-            share = generator.standard_normal((len(loss), 1))
+            share = generator.standard_normal((len(residual), 1))
             beyond = share * scales.extrapolation[:, rows] * design.beyond[rows]
-            loss[:, rows] += beyond
+            residuals[:, rows] += beyond
             slow[:, rows] += beyond
-    return CurveDraws(expected, loss, slow)
+    return CurveDraws(expected, expected + residuals, slow)
+
+
+class _Seen(NamedTuple):
+    """What is known of a curve: its residual's design and sizes, the residuals, and their steps."""
+
+    part: CurveResidual
+    residual: Floats
+    steps: Floats
+
+
+def _seen(
+    frame: Frame, parameters: dict[str, Floats], observed: Curves, last_step: float
+) -> dict[tuple[str, str], _Seen]:
+    """Return what is known of each measured curve, by run and validation set."""
+    design = frame.residual_design(observed, last_step)
+    scales = scales_of(frame, parameters, observed, design)
+    residual = observed.points.loss - expected_loss(frame, parameters, observed)
+    found = {}
+    for curve, first, last in zip(observed.curves, design.first, design.last, strict=True):
+        rows = slice(int(first), int(last))
+        part = CurveResidual.of(design, scales, rows)
+        found[curve.run, curve.domain] = _Seen(part, residual[:, rows], observed.points.steps[rows])
+    return found
 
 
 def scales_of(
@@ -207,7 +229,8 @@ def residual_products(
     """Return inner products of residuals and directions along each curve, in its precision.
 
     With r what the law's curve leaves of the measured losses, X the directions and Sigma the covariance of
-    r given the parameters, ``(r, X)' Sigma^-1 (r, X)``: what generalised least squares is made of.
+    r given the parameters, ``(r, X)' Sigma^-1 (r, X)``: what generalised least squares is made of. Those of
+    the points that a run shares with its trunk are taken off again.
 
     Parameters
     ----------
@@ -225,12 +248,18 @@ def residual_products(
     design = frame.residual_design(curves)
     scales = scales_of(frame, parameters, curves, design)
     products = []
-    for first, last in zip(design.first, design.last, strict=True):
-        rows = slice(int(first), int(last))
+
+    def of_points(rows: slice) -> Floats:
         part = CurveResidual.of(design, scales, rows)
         own = np.broadcast_to(directions[rows], (len(residual), *directions[rows].shape))
         asked = np.concatenate([residual[:, rows, None], own], axis=2)
-        products.append(precision_products(part, curves.points.steps[rows], asked)[0])
+        return precision_products(part, curves.points.steps[rows], asked)[0]
+
+    for curve, first, last in zip(curves.curves, design.first, design.last, strict=True):
+        product = of_points(slice(int(first), int(last)))
+        if curve.given:
+            product = product - of_points(slice(int(first), int(first) + curve.given))
+        products.append(product)
     return np.stack(products)
 
 

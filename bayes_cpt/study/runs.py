@@ -126,6 +126,34 @@ class Base:
 
 
 @dataclass(frozen=True)
+class Branch:
+    """Where a run leaves another one, its trunk: up to there they are one and the same.
+
+    Parameters
+    ----------
+    run : str
+        Name of the trunk.
+    step : int
+        The last step that they share, of their phase.
+
+    Raises
+    ------
+    StudyError
+        If the step is no count or the name none.
+    """
+
+    run: str
+    step: int
+
+    def __post_init__(self) -> None:
+        check = Check()
+        check.name("run", self.run)
+        check.count("step", self.step)
+        if check.problems:
+            raise StudyError(check.problems).within("key branch")
+
+
+@dataclass(frozen=True)
 class Run:
     """One training run: a PT run from its first step, or a CPT run from a base.
 
@@ -150,6 +178,8 @@ class Run:
     targets : str or mapping of str to float, optional
         Which of several targets the run trains on, or the share of each in the data that are not replay;
         kept as pairs in the order of their names. CPT runs only, needed where a study has several.
+    branch : Branch, optional
+        The run that this one leaves, and where. The schedule is the whole one, from the first step on.
 
     Raises
     ------
@@ -170,6 +200,7 @@ class Run:
     targets: str | Mapping[str, float] | tuple[tuple[str, float], ...] | None = field(
         default=None, repr=False
     )
+    branch: Branch | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check = Check()
@@ -189,6 +220,13 @@ class Run:
             check.positive("batch_tokens", self.batch_tokens, "tokens per step")
         if self.sequence_length is not None:
             check.count("sequence_length", self.sequence_length)
+        if self.branch is not None and self.branch.step >= self.schedule.steps:
+            check.add(
+                "key branch",
+                f"the run leaves {self.branch.run} at step {self.branch.step}, and its schedule has "
+                f"{self.schedule.steps} steps",
+                "give the schedule of the steps after the branch",
+            )
         if self.optimizer_state is not None and self.optimizer_state not in OPTIMIZER_STATES:
             check.add(
                 "key optimizer_state",

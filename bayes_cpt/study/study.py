@@ -388,6 +388,8 @@ class Study:
         }
         if mixtures := sorted((run.name, run.targets) for run in self.runs if run.targets):
             content["targets"] = mixtures
+        if branches := sorted((run.name, repr(run.branch)) for run in self.runs if run.branch):
+            content["branches"] = branches
         digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
         digest.update(losses["step"].to_numpy(dtype="<i8").tobytes())
         digest.update(losses["loss"].to_numpy(dtype="<f8").tobytes())

@@ -207,6 +207,7 @@ def _check_runs(
                 f"model_size is {run.model_size:g} but its base has {size:g}",
                 "give both the same number of millions of parameters",
             )
+    _check_branches(check, {run.name: run for run in runs})
     pretraining = {run.name: run for run in runs if run.phase == "pt"}
     for base in bases:
         if base.run in pretraining:
@@ -217,6 +218,36 @@ def _check_runs(
                 f"there is no PT run {base.run!r}{suggestion(base.run, pretraining)}",
                 f"name one of {', '.join(pretraining)}, or leave the key out",
             )
+
+
+def _check_branches(check: Check, runs: "dict[str, Run]") -> None:
+    for run in runs.values():
+        trunk = runs.get(run.branch.run) if run.branch else None
+        if run.branch is None or trunk is None:
+            continue
+        place, step = f"run {run.name}, key branch", run.branch.step
+        if (trunk.phase, trunk.base) != (run.phase, run.base):
+            check.add(
+                place,
+                f"the run {trunk.name} is of another phase or base",
+                "branch off a run of the same phase and base",
+            )
+        elif step > trunk.schedule.steps:
+            check.add(
+                place,
+                f"the run {trunk.name} has {trunk.schedule.steps} steps and is left at step {step}",
+                "give the step at which the runs part",
+            )
+        else:
+            before, own = (one.schedule.learning_rates()[:step] for one in (trunk, run))
+            apart = np.flatnonzero(~np.isclose(before, own, rtol=SAME_RATE, atol=0.0))
+            if apart.size:
+                check.add(
+                    place,
+                    f"up to the branch its learning rates are not those of {trunk.name}: at step "
+                    f"{apart[0] + 1} {own[apart[0]]:g} and {before[apart[0]]:g}",
+                    "correct one of the two schedules, or leave branch out",
+                )
 
 
 def _check_lies_on(check: Check, base: "Base", run: "Run") -> None:

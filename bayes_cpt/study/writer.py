@@ -67,7 +67,7 @@ def write_rates(runs: Iterable[Run], path: Path) -> None:
     path : Path
         The file, lr.csv.
     """
-    logged = [run for run in runs if run.schedule.is_logged]
+    logged = [run for run in runs if _written(run)[0]]
     if logged:
         _write_table(logged_rates(logged), path)
 
@@ -133,6 +133,7 @@ def _base_lines(base: Base, pretraining_runs: set[str]) -> list[str]:
 
 
 def _run_lines(run: Run) -> list[str]:
+    logged, own = _written(run)
     keys = {
         "phase": run.phase,
         "base": run.base,
@@ -142,10 +143,22 @@ def _run_lines(run: Run) -> list[str]:
         "sequence_length": run.sequence_length,
         "optimizer_state": run.optimizer_state,
         "targets": run.mixture or None,
-        "lr_log": True if run.schedule.is_logged else None,
+        "branch": run.branch and asdict(run.branch),
+        "lr_log": logged or None,
     }
-    schedule = None if run.schedule.is_logged else run.schedule
-    return _table_lines(["runs", run.name], keys, schedule)
+    return _table_lines(["runs", run.name], keys, own)
+
+
+def _written(run: Run) -> tuple[bool, Schedule | None]:
+    """Return whether a run's learning rates are written as a log, and else its own segments."""
+    segments = run.schedule.segments
+    ends = np.cumsum([segment.steps for segment in segments])
+    start = run.branch.step if run.branch else 0
+    if run.schedule.is_logged or start not in (0, *ends):
+        # A trunk that is left in the middle of a segment has no segments up to there.
+        return True, None
+    own = tuple(segment for segment, end in zip(segments, ends, strict=True) if end > start)
+    return False, Schedule(own)
 
 
 def _table_lines(

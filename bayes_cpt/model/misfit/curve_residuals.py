@@ -51,6 +51,17 @@ class CurveResidual:
             memory=scales.memory[:, rows],
         )
 
+    def at(self, places: NDArray[np.intp]) -> "CurveResidual":
+        """Return that of some of the curve's points.
+
+        Parameters
+        ----------
+        places : ndarray of int
+            Among the curve's points, rising.
+        """
+        sizes = (own[:, places] for own in (self.columns, self.fluctuation, self.memory))
+        return CurveResidual(self.anchored, *sizes)
+
 
 def known_residual(
     part: CurveResidual,

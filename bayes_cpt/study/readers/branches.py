@@ -7,7 +7,7 @@ import numpy as np
 
 from bayes_cpt.checks import Check, suggestion
 from bayes_cpt.errors import Problem, StudyError
-from bayes_cpt.study.runs import Run
+from bayes_cpt.study.runs import Branch, Run
 from bayes_cpt.study.schedules import Schedule
 
 BRANCH_KEYS = ("run", "step")
@@ -49,8 +49,8 @@ def _trunk(table: object) -> object:
 
 def branched(
     branch: object, own: Schedule | None, built: dict[str, Run], keys: dict[str, Any]
-) -> Schedule | None:
-    """Return the whole schedule of a run: the trunk's up to the branch, then its own.
+) -> tuple[Branch, Schedule | None]:
+    """Return where a run branches off, and its whole schedule: the trunk's up to there, then its own.
 
     Parameters
     ----------
@@ -83,12 +83,12 @@ def branched(
         raise StudyError(
             [Problem("key run", problem, "branch off a run of the same phase and base")]
         )
-    before = trunk.schedule.first(step)
+    before, place = trunk.schedule.first(step), Branch(name, step)
     if own is None:
-        return None
+        return place, None
     if keys.get("lr_log", False):
-        return _after_log(before, own)
-    return before + own
+        return place, _after_log(before, own)
+    return place, before + own
 
 
 def _after_log(before: Schedule, own: Schedule) -> Schedule:

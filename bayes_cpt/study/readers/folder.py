@@ -116,7 +116,8 @@ def _read(path: Path, *, is_plan: bool, fitted: Study | None, aside: Collection[
     settings = Settings()
     if tables is not None:
         logs = check.run("", _read_logs, folder, logged_runs(tables))
-        settings = build_settings(tables, logs, str(settings_path))
+        trunks = fitted.runs if fitted else ()
+        settings = build_settings(tables, logs, str(settings_path), trunks)
         check.problems = settings.problems + check.problems
     if is_plan:
         settings.study.setdefault("name", path.stem)

@@ -1,6 +1,6 @@
 """study.toml -> bases, runs and the names of the validation sets, all problems collected."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,7 +82,10 @@ def logged_runs(tables: dict[str, Any]) -> list[str]:
 
 
 def build_settings(
-    tables: dict[str, Any], logs: dict[str, Schedule] | None, place: str
+    tables: dict[str, Any],
+    logs: dict[str, Schedule] | None,
+    place: str,
+    trunks: Iterable[Run] = (),
 ) -> Settings:
     """Build bases and runs from the tables of a study.toml.
 
@@ -95,6 +98,8 @@ def build_settings(
         makes those runs malformed without a problem of their own.
     place : str
         What messages call the file.
+    trunks : iterable of Run
+        Runs of elsewhere that those of the file may branch off.
     """
     check = Check()
     settings = Settings()
@@ -106,16 +111,16 @@ def build_settings(
         table = settings.study[key]
         settings.study[key] = check.run(f"table study, key {key}", RESOURCES[key], table)
     unit = _learning_rate_unit(check, settings.study.pop("lr_unit", 1.0))
-    built: dict[str, Run] = {}
+    runs: dict[str, Run] = {}
+    known = {run.name: run for run in trunks}
     for name, table in trunks_first(check, _entries(check, tables, "runs")):
         place_of_run = f"run {name}"
-        run = _collect(check, place_of_run, _build_run, name, table, unit, logs, built)
+        run = _collect(check, place_of_run, _build_run, name, table, unit, logs, known | runs)
         if run is None:
             settings.malformed.add(name)
         else:
-            built[name] = run
-    settings.runs = [built[name] for name, _ in _entries(Check(), tables, "runs") if name in built]
-    runs = built
+            runs[name] = run
+    settings.runs = [runs[name] for name, _ in _entries(Check(), tables, "runs") if name in runs]
     for name, table in _entries(check, tables, "bases"):
         base = _collect(check, f"base {name}", _build_base, name, table, unit, runs)
         if base is None:
@@ -195,10 +200,11 @@ def _build_run(
             "the run has no learning rates",
             "add schedule = [ ... ], or lr_log = true and an lr.csv",
         )
-    if "branch" in keys:
-        schedule = check.run("key branch", branched, keys["branch"], schedule, built, keys)
     own = ("schedule", "lr_log", "branch")
     rest = {key: keys[key] for key in keys if key in RUN_KEYS and key not in own}
+    if "branch" in keys:
+        joined = check.run("key branch", branched, keys["branch"], schedule, built, keys)
+        rest["branch"], schedule = joined or (None, None)
     if "phase" in rest:
         # Where the schedule is at fault the other keys are still worth checking.
         run = check.run("", Run, name, schedule=schedule or _PLACEHOLDER, **rest)

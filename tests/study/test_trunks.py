@@ -1,0 +1,126 @@
+"""Where runs branch off one another: what they share, and how a study says so."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from branching import COOLED, LEFT, PEAK, TRUNK, branching_study, rows
+
+from bayes_cpt.errors import StudyError
+from bayes_cpt.study.readers.folder import read_plan, read_study
+from bayes_cpt.study.runs import Branch, Run
+from bayes_cpt.study.schedules import constant, linear
+from bayes_cpt.study.study import Study
+from bayes_cpt.study.trunks import own_curve, trunk_curve, whole_curve
+from bayes_cpt.study.writer import write_study
+
+SETTINGS = """
+[study]
+name = "branching"
+general = "web"
+
+[runs.cooled]
+phase = "pt"
+branch = { run = "trunk", step = 200 }
+schedule = [ { shape = "linear", steps = 100, start = 1e-3, end = 0 } ]
+
+[runs.trunk]
+phase = "pt"
+schedule = [
+  { shape = "linear", steps = 50, start = 0, end = 1e-3 },
+  { shape = "constant", steps = 350, start = 1e-3, end = 1e-3 },
+]
+"""
+
+
+def folder_of(path: Path, settings: str = SETTINGS) -> Path:
+    path.mkdir()
+    (path / "study.toml").write_text(settings)
+    lines = [f"trunk,{t},web,{5 - t / 400}" for t in range(20, 401, 20)]
+    lines += [f"cooled,{t},web,{4.4 - t / 400}" for t in range(220, 301, 20)]
+    (path / "losses.csv").write_text("\n".join(["run,step,domain,loss", *lines, ""]))
+    return path
+
+
+def test_a_folder_says_where_a_run_branches_off(tmp_path: Path) -> None:
+    study = read_study(folder_of(tmp_path / "study"))
+    assert study.run("cooled").branch == Branch("trunk", 200)
+    assert study.run("trunk").branch is None
+
+
+def test_a_written_study_keeps_its_branches(tmp_path: Path) -> None:
+    study = read_study(folder_of(tmp_path / "study"))
+    write_study(study, tmp_path / "copy")
+    copy = read_study(tmp_path / "copy")
+    assert copy.digest() == study.digest()
+    assert copy.run("cooled").branch == Branch("trunk", 200)
+    assert "constant" not in (tmp_path / "copy" / "study.toml").read_text().split("[runs.trunk]")[0]
+
+
+def test_a_trunk_left_in_the_middle_of_a_segment_is_written_as_a_log(tmp_path: Path) -> None:
+    trunk = linear(100, 0.0, PEAK)
+    branch = Run("early", "pt", linear(200, 0.0, 2 * PEAK), branch=Branch("trunk", 60))
+    losses = [("trunk", 100, "web", 4.0), ("early", 150, "web", 3.9)]
+    study = Study("s", "web", None, (), (Run("trunk", "pt", trunk), branch), rows(losses))
+    write_study(study, tmp_path / "copy")
+    copy = read_study(tmp_path / "copy").run("early")
+    assert copy.branch == Branch("trunk", 60)
+    expected = branch.schedule.learning_rates()
+    assert copy.schedule.learning_rates() == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_digest_knows_of_branches() -> None:
+    study = branching_study()
+    assert study.digest() != branching_study(branches=False).digest()
+    earlier = replace(study.run("cooled"), branch=Branch("trunk", LEFT - 1))
+    changed = (earlier if run.name == "cooled" else run for run in study.runs)
+    assert replace(study, runs=tuple(changed)).digest() != study.digest()
+
+
+def test_a_plan_branches_off_a_run_of_the_fitted_study(tmp_path: Path) -> None:
+    study = read_study(folder_of(tmp_path / "study"))
+    plan = tmp_path / "plan.toml"
+    plan.write_text(SETTINGS.split("[runs.trunk]")[0].replace("cooled", "planned"))
+    run = read_plan(plan, study).run("planned")
+    assert run.branch == Branch("trunk", 200)
+    assert run.schedule.steps == 300
+    with pytest.raises(StudyError, match="there is no run 'trunk' to branch off"):
+        read_plan(plan)
+
+
+def test_curves_are_joined_at_the_branch() -> None:
+    study = branching_study()
+    cooled, held = study.run("cooled"), study.run("held")
+    assert trunk_curve(study, cooled, "web").steps.tolist() == list(range(200, LEFT + 1, 200))
+    assert own_curve(study, cooled, "web").steps.tolist() == list(range(2100, 2801, 100))
+    shared = [*range(200, LEFT + 1, 200), 2100, 2200, 2300]
+    assert whole_curve(study, held, "web").steps.tolist() == [*shared, *range(2400, 2801, 100)]
+    assert not trunk_curve(study.subset(["cooled"]), cooled, "web").steps.size
+
+
+def test_what_a_run_repeats_of_its_trunk_counts_once() -> None:
+    study = branching_study()
+    again = study.with_runs([], losses=[("cooled", 1000, "web", 3.9)])
+    assert own_curve(again, study.run("cooled"), "web").steps[0] == 2100
+
+
+@pytest.mark.parametrize(
+    ("run", "fragment"),
+    [
+        (Run("b", "pt", constant(3000, PEAK), branch=Branch("trunk", LEFT)), "step 1 "),
+        (
+            Run("b", "pt", TRUNK + constant(99, 1e-4), branch=Branch("trunk", 4001)),
+            "has 4000 steps",
+        ),
+    ],
+)
+def test_a_branch_has_the_learning_rates_of_its_trunk(run: Run, fragment: str) -> None:
+    with pytest.raises(StudyError, match=fragment):
+        branching_study().with_runs([run])
+
+
+def test_a_branch_must_leave_steps_of_its_own() -> None:
+    with pytest.raises(StudyError, match="the schedule of the steps after the branch"):
+        Run("b", "pt", COOLED, branch=Branch("trunk", COOLED.steps))
+    with pytest.raises(StudyError, match="key branch"):
+        Branch("trunk", 0)
