@@ -119,6 +119,10 @@ def _show(output: Output, content: dict[str, Any]) -> None:
         output.table(_bases(content))
     output.heading("Runs")
     output.table(_runs(content))
+    for run in content["runs"]:
+        if branch := run["branch"]:
+            shared = f"{run['name']} is {branch['run']} up to step {branch['step']:,}"
+            output.text(f"{shared}: what they share counts once.", "dim")
     output.heading("Ranges")
     output.table(_ranges(content["ranges"]))
 

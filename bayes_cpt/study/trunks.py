@@ -1,12 +1,20 @@
 """What a run that branches off another one shares with it: the trunk's curve up to the branch."""
 
+import warnings
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.errors import StudyWarning
 from bayes_cpt.study.runs import Branch, Run
 from bayes_cpt.study.study import Study
+
+# Learning rates that differ by less than this share are the same.
+SAME_RATE = 1e-6
+# So many equal losses past the warm-up are no coincidence.
+FEWEST_EQUAL = 2
 
 
 class Measured(NamedTuple):
@@ -74,3 +82,49 @@ def whole_curve(study: Study, run: Run, domain: str) -> Measured:
     """
     parts = (trunk_curve(study, run, domain), own_curve(study, run, domain))
     return Measured(*(np.concatenate(own) for own in zip(*parts, strict=True)))
+
+
+def with_found_branches(study: Study) -> Study:
+    """Return the study with branches where runs show the very same losses before they part.
+
+    Such runs are one run up to there: taken for two, they would tell everything twice.
+
+    Parameters
+    ----------
+    study : Study
+    """
+    runs: list[Run] = []
+    for run in study.runs:
+        found = [own for trunk in runs if (own := _branch_off(study, trunk, run))]
+        best = max(found, key=lambda own: own.step, default=None)
+        runs.append(run if run.branch or best is None else replace(run, branch=best))
+    if runs == list(study.runs):
+        return study
+    with warnings.catch_warnings():
+        # What is suspicious was said when the study was read.
+        warnings.simplefilter("ignore", StudyWarning)
+        return replace(study, runs=tuple(runs))
+
+
+def _branch_off(study: Study, trunk: Run, run: Run) -> Branch | None:
+    """Return where a run leaves another one by their losses; None where they have nothing in common."""
+    kinds = [
+        replace(own, name="any", schedule=run.schedule, branch=None) for own in (trunk, run)
+    ]
+    if kinds[0] != kinds[1]:
+        return None
+    rates = [own.schedule.learning_rates() for own in (trunk, run)]
+    length = min(map(len, rates))
+    apart = ~np.isclose(rates[0][:length], rates[1][:length], rtol=SAME_RATE, atol=0.0)
+    last = int(np.argmax(apart)) if apart.any() else length
+    last = min(last, run.schedule.steps - 1)
+    equal: list[int] = []
+    for domain in study.domains:
+        curves = [study.curve(own.name, domain) for own in (trunk, run)]
+        steps, here, there = np.intersect1d(curves[0][0], curves[1][0], return_indices=True)
+        same = curves[0][1][here] == curves[1][1][there]
+        if not same.all():
+            last = min(last, int(steps[np.argmin(same)]) - 1)
+        equal += steps[same].tolist()
+    shared = [step for step in equal if run.schedule.warmup_steps < step <= last]
+    return Branch(trunk.name, max(shared)) if len(shared) >= FEWEST_EQUAL else None

@@ -1,5 +1,6 @@
 """Where runs branch off one another: what they share, and how a study says so."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from bayes_cpt.study.readers.folder import read_plan, read_study
 from bayes_cpt.study.runs import Branch, Run
 from bayes_cpt.study.schedules import constant, linear
 from bayes_cpt.study.study import Study
-from bayes_cpt.study.trunks import own_curve, trunk_curve, whole_curve
+from bayes_cpt.study.trunks import own_curve, trunk_curve, whole_curve, with_found_branches
 from bayes_cpt.study.writer import write_study
 
 SETTINGS = """
@@ -124,3 +125,33 @@ def test_a_branch_must_leave_steps_of_its_own() -> None:
         Run("b", "pt", COOLED, branch=Branch("trunk", COOLED.steps))
     with pytest.raises(StudyError, match="key branch"):
         Branch("trunk", 0)
+
+
+def test_runs_with_the_same_first_losses_are_one_run_up_to_there() -> None:
+    study = branching_study(branches=False)
+    trunk = study.curve("trunk", "web")
+    shared = [
+        (run, int(step), "web", float(loss))
+        for run in ("cooled", "held")
+        for step, loss in zip(*trunk, strict=True)
+        if step <= LEFT
+    ]
+    repeated = study.with_runs([], losses=shared)
+    found = with_found_branches(repeated)
+    assert found.run("cooled").branch == Branch("trunk", LEFT)
+    # From the cool-down the last run parts later, but no loss of theirs after the trunk is the same.
+    assert found.run("held").branch == Branch("trunk", LEFT)
+    assert with_found_branches(study) is study
+
+
+@pytest.mark.parametrize("changed", ["losses", "rates", "size"])
+def test_runs_that_only_look_alike_are_two(changed: str) -> None:
+    steps = range(200, 2001, 200)
+    other = [("other", t, "web", 3.0 + 8.0 * t**-0.3 + 0.004 * math.sin(t)) for t in steps]
+    if changed == "losses":
+        other = [(run, t, domain, loss + 1e-4 * (t > 200)) for run, t, domain, loss in other]
+    rates = linear(100, 0.0, PEAK) + constant(1900, PEAK * (1.01 if changed == "rates" else 1.0))
+    size = 124.0 if changed == "size" else None
+    study = branching_study().subset(["trunk"])
+    study = study.with_runs([Run("other", "pt", rates, model_size=size)], losses=other)
+    assert study.run("other") == with_found_branches(study).run("other")
