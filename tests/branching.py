@@ -54,13 +54,9 @@ def branching_study(*, branches: bool = True) -> Study:
     )
 
 
-def trunk_posterior(last_step: int | None = None) -> Posterior:
-    """Return a stand-in for a fit of the trunk alone, seen up to a step."""
-    study = branching_study().subset(["trunk"])
-    posterior = prior_as_posterior(study, "pretrain")
-    if last_step is None:
-        return posterior
-    return Posterior(posterior.tree, study.truncated({"trunk": last_step}), posterior.frame)
+def trunk_posterior() -> Posterior:
+    """Return a stand-in for a fit of the trunk alone."""
+    return prior_as_posterior(branching_study().subset(["trunk"]), "pretrain")
 
 
 def plan_of(schedule: Schedule, branch: Branch | None) -> Study:

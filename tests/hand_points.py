@@ -44,6 +44,7 @@ def hand_points(
     batch_member: ArrayLike = 0,
     loss: ArrayLike = np.nan,
     base_known: ArrayLike = 0.0,
+    branched: ArrayLike = 0.0,
 ) -> Points:
     """Return points; every argument is broadcast to the longest. S2 are those at `MOMENTUM`."""
     given: dict[str, Any] = {
@@ -63,6 +64,7 @@ def hand_points(
         "batch_member": batch_member,
         "loss": loss,
         "base_known": base_known,
+        "branched": branched,
     }
     size = max(np.size(value) for value in given.values())
     whole = {name: np.broadcast_to(value, size).astype(np.float64) for name, value in given.items()}

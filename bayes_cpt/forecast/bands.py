@@ -30,7 +30,6 @@ from bayes_cpt.forecast.third_sets.curves import (
     third_curves,
 )
 from bayes_cpt.forecast.third_sets.weights import ThirdSet, check_names, third_sets
-from bayes_cpt.forecast.trunks import goes_on, measured_curves
 from bayes_cpt.inference.new_groups import covering
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.points import Curves
@@ -127,14 +126,9 @@ def prepared_bands(
         marginals.prepare()
     third = [third_sets(law.posterior, sets, law.parameters, seed) if sets else () for law in laws]
 
-    def table_of(runs: list[Run]) -> "pd.DataFrame":
+    def summarised(runs: list[Run]) -> "pd.DataFrame":
         curves = [prepared.curves(law.posterior.frame, runs, law.form) for law in laws]
-        seen = [
-            measured_curves(law.posterior, prepared.study, own, kind)
-            for law, own in zip(laws, curves, strict=True)
-        ]
-        summarised = summary(laws, curves, seen)
-        law_bands = _table(posterior, prepared.study, curves[0], summarised, kind)
+        law_bands = _table(posterior, prepared.study, curves[0], summary(laws, curves), kind)
         if prepared.asked is not prepared.steps:
             asked = zip(law_bands["run"], law_bands["domain"], law_bands["step"], strict=True)
             law_bands = law_bands[
@@ -144,7 +138,7 @@ def prepared_bands(
 
     # The threads of a matrix product would wait for those of the chunks.
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cores or cpu_count()) as pool:
-        tables = pool.map(table_of, _chunks(posterior, prepared))
+        tables = pool.map(summarised, _chunks(posterior, prepared))
         table = pd.concat(tables, ignore_index=True)
     table.attrs["interval"] = interval
     return table
@@ -168,9 +162,7 @@ def _with_third(
         for law, sets in zip(laws, third, strict=True):
             generator, frame = np.random.default_rng(seed), law.posterior.frame
             curves = prepared.curves(frame, [run])
-            losses = draw_curves(
-                law.posterior, law.parameters, prepared.study, curves, law.kind, generator
-            )
+            losses = draw_curves(law.posterior, law.parameters, curves, law.kind, generator)
             drawn.append(third_curves(sets, prepared, frame, curves, losses, law.kind, generator))
         thirds += joined(drawn)
     notes = {
@@ -185,15 +177,13 @@ def _with_third(
 
 
 def _chunks(posterior: Posterior, prepared: Prepared) -> Iterator[list[Run]]:
-    """Yield runs with wanted steps, some at a time; those that go on from a trunk by themselves."""
+    """Yield runs with wanted steps, some at a time."""
     domains = posterior.frame.domains
-    wanted: dict[bool, list[Run]] = {False: [], True: []}
-    for run in prepared.runs:
-        if any(prepared.steps[run.name, domain] for domain in domains):
-            wanted[goes_on(posterior, run)].append(run)
-    for runs in wanted.values():
-        for start in range(0, len(runs), RUNS_AT_ONCE):
-            yield runs[start : start + RUNS_AT_ONCE]
+    wanted = [
+        run for run in prepared.runs if any(prepared.steps[run.name, domain] for domain in domains)
+    ]
+    for start in range(0, len(wanted), RUNS_AT_ONCE):
+        yield wanted[start : start + RUNS_AT_ONCE]
 
 
 def _table(

@@ -4,11 +4,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.forecast.error_correlation import error_correlation
-from bayes_cpt.forecast.trunks import measured_curves
+from bayes_cpt.forecast.plans import observed_curves
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.simulate import CurveDraws, expected_loss, simulate
-from bayes_cpt.study.study import Study
 
 type Floats = NDArray[np.float64]
 
@@ -16,7 +15,6 @@ type Floats = NDArray[np.float64]
 def draw_curves(
     law: Posterior,
     parameters: dict[str, Floats],
-    plan: Study,
     curves: Curves,
     kind: str,
     generator: np.random.Generator,
@@ -28,8 +26,6 @@ def draw_curves(
     law : Posterior
         Of one law (see `Posterior.shares`).
     parameters : dict of str to ndarray, shape (draws, ...)
-    plan : Study
-        Has the runs of the curves.
     curves : Curves
         Where losses are wanted.
     kind : {"expected", "new_run", "known_run"}
@@ -43,6 +39,6 @@ def draw_curves(
     if kind == "expected":
         expected = expected_loss(law.frame, parameters, curves)
         return CurveDraws(expected, expected, expected)
-    observed = measured_curves(law, plan, curves, kind)
-    alike = None if kind == "known_run" else error_correlation(law)
+    observed = observed_curves(law, curves) if kind == "known_run" else None
+    alike = error_correlation(law) if observed is None else None
     return simulate(law.frame, parameters, curves, observed, generator, alike)

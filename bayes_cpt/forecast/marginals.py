@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.forecast.columns import Bases, Columns
+from bayes_cpt.forecast.plans import observed_curves
 from bayes_cpt.forecast.skeleton import Skeleton, sample_of
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.areas import AreaForm
@@ -106,7 +107,10 @@ class LawDraws:
         offset: Any = 0.0
         if bases.base_known[curve]:
             offset = bases.loss[curve] - law.loss(base, coefficients, np)
-        loss = at.losses(law, coefficients, offset)
+        if bases.branched[curve]:
+            loss = law.loss(at, coefficients, np) + offset
+        else:
+            loss = at.losses(law, coefficients, offset)
         return np.broadcast_to(loss, (rows.size, self.draws))
 
     def noise(self, curves: Curves, curve: int, rows: Any, design: ResidualDesign) -> Floats:
@@ -133,9 +137,9 @@ class LawDraws:
             )
             kept = kept_level(self.frame, at, self.coefficients)
             scales = replace(scales, offset=level * kept)
-        floating, beyond = (column[rows][:, None] for column in (design.floating, design.beyond))
+        columns = (design.floating, design.anchored, design.beyond)
         misfit = (design.ramps[rows] ** 2).sum(axis=1)[:, None]
-        placed = Placed(scales, curves.points.steps[rows][:, None], floating, beyond)
+        placed = Placed(scales, *(own[rows][:, None] for own in (curves.elapsed, *columns)))
         variance = predictive_variance(placed, misfit, np)
         return np.broadcast_to(np.sqrt(variance), (rows.size, self.draws))
 
@@ -217,22 +221,21 @@ class Marginals:
         """Compute what all curves share: threads need not wait for each other then."""
         _ = self.blocks, self.sample, self.normals
 
-    def at(self, curves: Curves, observed: Curves | None = None) -> list[PointLosses]:
+    def at(self, curves: Curves) -> list[PointLosses]:
         """Return the losses at the points of some curves, in parts that together are all of them.
 
         Parameters
         ----------
         curves : Curves
             With areas for `form`.
-        observed : Curves, optional
-            Measured points of the same curves, in the same order, where there are any.
         """
-        if observed is not None:
-            return [self._of_known(curves, observed)]
+        if self.kind == "known_run":
+            return [self._of_known(curves)]
         design = self.posterior.frame.residual_design(curves)
         return [self._of_new(curves, curve, design) for curve in range(len(curves.curves))]
 
-    def _of_known(self, curves: Curves, observed: Curves) -> PointLosses:
+    def _of_known(self, curves: Curves) -> PointLosses:
+        observed = observed_curves(self.posterior, curves)
         mean, variance = known_moments(self.posterior.frame, self.parameters, curves, observed)
         loss = (mean + np.sqrt(variance) * self.normals[:, None]).T
         between = mean.var(axis=0, ddof=1) + variance.mean(axis=0)
@@ -261,9 +264,7 @@ class Marginals:
         return PointLosses(mean_loss, variance, self.draws, lambda chosen: weights[chosen] @ values)
 
 
-def summary(
-    laws: Sequence[Marginals], curves: Sequence[Curves], observed: Sequence[Curves | None]
-) -> Floats:
+def summary(laws: Sequence[Marginals], curves: Sequence[Curves]) -> Floats:
     """Return `SUMMARY` at every point of some curves over the draws of all laws, shape (points, 5).
 
     Parameters
@@ -271,11 +272,10 @@ def summary(
     laws : sequence of Marginals
     curves : sequence of Curves
         The same points, as each law takes them.
-    observed : sequence of Curves or None
-        What was measured of them, as each law takes it.
     """
-    each = zip(laws, curves, observed, strict=True)
-    parts = zip(*(law.at(asked, seen) for law, asked, seen in each), strict=True)
+    parts = zip(
+        *(law.at(law_curves) for law, law_curves in zip(laws, curves, strict=True)), strict=True
+    )
     half = laws[0].interval / 2
     fractions = np.array([0.5, 0.5 - half, 0.5 + half])
     return np.concatenate([_summary(part, fractions) for part in parts])

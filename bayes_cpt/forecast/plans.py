@@ -85,6 +85,8 @@ class Prepared:
     ----------
     study : Study
         The plan, with the losses of its bases filled in.
+    fitted : Study
+        What was fitted: the plan's runs may branch off its runs.
     runs : tuple of Run
     steps : mapping of (str, str) to collection of int
         Where the law is evaluated, by run and validation set.
@@ -93,6 +95,7 @@ class Prepared:
     """
 
     study: Study
+    fitted: Study
     runs: tuple[Run, ...]
     steps: Mapping[tuple[str, str], Collection[int]]
     asked: Mapping[tuple[str, str], Collection[int]]
@@ -109,9 +112,11 @@ class Prepared:
         form : AreaForm, optional
             What the areas of the points must serve; that of the frame unless given.
         """
-        return frame.curves(
-            self.study, lambda run, domain: self.steps[run.name, domain], runs, form
-        )
+
+        def steps_of(run: Run, domain: str) -> Collection[int]:
+            return self.steps[run.name, domain]
+
+        return frame.curves(self.study, steps_of, runs, form, self.fitted)
 
 
 def prepare(
@@ -156,7 +161,7 @@ def prepare(
         check_same_data(posterior.study, target)
     asked = _wanted_steps(domains, sets, chosen, at)
     steps = _law_steps(target, posterior.frame.domains, sets, asked) if sets else asked
-    return Prepared(target, tuple(chosen), steps, asked)
+    return Prepared(target, posterior.study, tuple(chosen), steps, asked)
 
 
 def planned_curves(

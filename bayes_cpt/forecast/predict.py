@@ -122,7 +122,7 @@ def predict(
     for law, count in known.shares(draws):
         parameters = law.parameters(count)
         curves = prepared.curves(law.frame, prepared.runs)
-        drawn = draw_curves(law, parameters, prepared.study, curves, kind, generator)
+        drawn = draw_curves(law, parameters, curves, kind, generator)
         of_law.append(law_curves(curves, drawn))
         named = third_sets(law, thirds, parameters, seed)
         of_sets.append(third_curves(named, prepared, law.frame, curves, drawn, kind, generator))

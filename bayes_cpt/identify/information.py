@@ -150,10 +150,6 @@ def information(free: FreeParameters, curves: Curves, place: Floats) -> dict[str
         count = min(POINTS_PER_CURVE, last - first)
         rows = np.unique(np.linspace(first, last - 1, count).astype(np.int64))
         told = _told(slopes[rows], _covariance(rows, curves, design, scales))
-        shared = rows[rows < first + curve.given]
-        if shared.size:
-            # The trunk's own curve tells this already.
-            told = told - _told(slopes[shared], _covariance(shared, curves, design, scales))
         by_run[curve.run] = by_run.get(curve.run, 0.0) + told
     return by_run
 
@@ -223,8 +219,9 @@ def _covariance(
     def placed(along: tuple[slice | None, ...]) -> Placed:
         return Placed(
             Scales(*(np.broadcast_to(size, (1, count))[0, rows][along] for size in sizes)),
-            curves.points.steps[rows][along],
+            curves.elapsed[rows][along],
             design.floating[rows][along],
+            design.anchored[rows][along],
             # Points that are measured leave nothing to extrapolate.
             0.0,
         )

@@ -250,7 +250,8 @@ class _Seen:
 
         def placed(along: tuple[slice | None, ...]) -> Placed:
             scales = Scales(**{name: size[:, rows][:, *along] for name, size in sizes.items()})
-            columns = (self.points.steps, self.design.floating, self.design.beyond)
+            own = self.design
+            columns = (self.points.steps, own.floating, own.anchored, own.beyond)
             return Placed(scales, *(values[rows][along] for values in columns))
 
         first, second = placed((slice(None), None)), placed((None, slice(None)))

@@ -386,6 +386,7 @@ class LawSample:
                 "batch_member": np.zeros(ones.size, dtype=np.int64),
                 "loss": (0.0 if loss is None else loss) * ones,
                 "base_known": float(loss is not None) * ones,
+                "branched": 0.0 * ones,
             }
 
     def _joined(self, columns: list[dict[str, Any]]) -> Points:

@@ -111,40 +111,41 @@ class Law:
         return total
 
     def curve_loss(self, points: Any, bases: Any, coefficients: Values, xp: Any) -> Any:
-        """Return the law's loss moved by what is kept of each measured base's offset.
+        """Return the law's loss moved by what is kept of the offset of each measured start of a curve.
 
         Parameters
         ----------
         points : Points
             Where the loss is wanted.
         bases : Points
-            One row per curve: its base, at step 0. Rows of PT curves and of unmeasured bases have
-            ``base_known`` 0 and are not used.
+            One row per curve: its base, at step 0, or where a PT curve leaves its trunk. Rows of other PT
+            curves and of unmeasured bases have ``base_known`` 0 and are not used.
         coefficients : mapping
             As from `coefficients`.
         xp : module
             `numpy` or `pytensor.tensor`.
         """
         loss = self.loss(points, gather(points, coefficients, xp), xp)
-        if self.base_offset is None:
-            return loss
         return loss + self.offset_loss(points, bases, coefficients, xp)
 
     def offset_loss(self, points: Any, bases: Any, coefficients: Values, xp: Any) -> Any:
-        """Return what is kept of each measured base's offset, shape (..., points), nats/token.
+        """Return what is kept of the offset of each measured start, shape (..., points), nats/token.
 
-        Parameters are those of `curve_loss`; without a base offset it is 0.
+        A PT run that branches off another one keeps all of it; a CPT run, without a base offset, nothing.
 
         Parameters
         ----------
         points, bases, coefficients, xp
             As for `curve_loss`.
         """
-        if self.base_offset is None:
+        if self.base_offset is None and not points.branched.any():
             return xp.zeros_like(points.steps)
         law_at_base = self.loss(bases, gather(bases, coefficients, xp), xp)
         offset = (bases.loss - law_at_base) * bases.base_known
-        kept = self.base_offset.kept(points, gather(points, coefficients, xp), xp)
+        kept = points.branched
+        if self.base_offset is not None:
+            of_base = self.base_offset.kept(points, gather(points, coefficients, xp), xp)
+            kept = xp.where(points.branched > 0.0, 1.0, of_base)
         return offset[..., points.curve_index] * kept
 
 

@@ -8,9 +8,8 @@ import numpy as np
 from bayes_cpt.errors import Problem, StudyWarning
 from bayes_cpt.model.law_table import ResidualTable
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.study.study import Run, Study
-from bayes_cpt.study.trunks import branch_of, own_curve
+from bayes_cpt.study.trunks import own_curve
 
 # Points of one curve that enter a fit: see `thinned`.
 MOST_POINTS = 500
@@ -52,50 +51,6 @@ def observed_steps(study: Study, run: Run, domain: str, residuals: ResidualTable
     steps, _ = own_curve(study, run, domain)
     first = first_step(study, run, residuals) if run.phase == "pt" else 0.0
     return [int(step) for step in steps[steps > first]]
-
-
-def fitted_steps(
-    study: Study, run: Run, domain: str, residuals: ResidualTable, reference_steps: float
-) -> list[int]:
-    """Return the steps of a curve that enter a fit, long logs thinned (see `observed_steps`, `thinned`).
-
-    Before those of a run that branches off another one come the trunk's, which its own are given.
-    Independent errors are not thinned.
-
-    Parameters
-    ----------
-    study : Study
-    run : Run
-    domain : str
-    residuals : ResidualTable
-    reference_steps : float
-        Typical length of a CPT run.
-    """
-    steps = observed_steps(study, run, domain, residuals)
-    if steps and residuals.kind != "independent":
-        steps = thinned(steps, ONSET_SHARE * reference_steps)
-    before = trunk_steps(study, run, domain, residuals, reference_steps) if steps else []
-    return [*before, *steps]
-
-
-def trunk_steps(
-    study: Study, run: Run, domain: str, residuals: ResidualTable, reference_steps: float
-) -> list[int]:
-    """Return the steps of a run's trunk up to the branch that enter a fit; none without a trunk.
-
-    Parameters
-    ----------
-    study : Study
-        Has the trunk; the run itself need not be in it.
-    run, domain, residuals, reference_steps
-        As for `fitted_steps`.
-    """
-    branch = branch_of(study, run)
-    if branch is None:
-        return []
-    trunk = study.run(branch.run)
-    fitted = fitted_steps(study, trunk, domain, residuals, reference_steps)
-    return [step for step in fitted if step <= branch.step]
 
 
 def thinned(steps: Sequence[int], onset: float, most: int = MOST_POINTS) -> list[int]:

@@ -25,7 +25,6 @@ def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
     ``loss`` (points,) is what was measured. The others say where: ``curve_...`` and ``base_...`` hold a row
     per curve, ``point_...`` a row per point, ``knot_...`` one per knot of the misfit (see
     `ResidualDesign`); ``curve_member`` has the places among the values of what is of the curve's groups;
-    ``curve_given`` says how many of its points the others are given;
     ``reference`` holds the reference learning rate, forward areas, steps and unique steps, and middle
     and half-width of the intervals of the momenta and of the forward powers.
 
@@ -78,7 +77,6 @@ def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
         "point_floating": design.floating,
         "curve_first": design.first,
         "curve_last": design.last,
-        "curve_given": np.array([curve.given for curve in setup.curves.curves], dtype=np.int64),
         "knot_first": design.knot_first,
         "knot_carried": design.knot_carried,
         "knot_innovation": design.knot_innovation,

@@ -142,7 +142,7 @@ def residual_squares(
     squares, determinants = np.empty((2, len(residual), len(curves.curves)))
     for curve in range(len(curves.curves)):
         rows = slice(int(design.first[curve]), int(design.last[curve]))
-        part, steps = CurveResidual.of(design, scales, rows), curves.points.steps[rows]
+        part, steps = CurveResidual.of(design, scales, rows), curves.elapsed[rows]
         beyond = scales.extrapolation[:, rows] * design.beyond[rows]
         whole = replace(part, columns=np.concatenate([part.columns, beyond[..., None]], axis=2))
         products, determinants[:, curve] = precision_products(whole, steps, residual[:, rows, None])

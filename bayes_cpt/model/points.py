@@ -5,6 +5,7 @@ A *curve* is one run on one validation set. Points are ordered by curve and rise
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -28,7 +29,7 @@ from bayes_cpt.model.law_table import LawTable
 from bayes_cpt.study.resources.batch import Batch
 from bayes_cpt.study.resources.repeats import unique_steps
 from bayes_cpt.study.study import Run, Study
-from bayes_cpt.study.trunks import branch_of, whole_curve
+from bayes_cpt.study.trunks import start_loss
 
 type Floats = NDArray[np.float64]
 type IntArray = NDArray[np.int64]
@@ -53,8 +54,7 @@ class Points:
     target_share : ndarray, shape (points,)
         r_cpt = 1 - replay ratio; 0 in PT runs.
     other_share : ndarray, shape (points,)
-        The part of r_cpt that is data of other targets than the validation set's own; 0 for the general
-        set, and where there is one target.
+        The part of r_cpt that is data of other targets than the validation set's; 0 for the general set.
     mixture : ndarray, shape (points, domains)
         By which shares the validation sets' factors of forgetting count: those of the run's targets for the
         general set; for a target the general set's, which is 1.
@@ -65,8 +65,8 @@ class Points:
         (`bayes_cpt.model.groups.grouping`); 0 where the law does not compare them, and of batches in PT.
     loss : ndarray, shape (points,)
         Measured loss, nats/token; NaN where there is none.
-    base_known : ndarray, shape (points,)
-        1 in CPT curves whose base's loss was measured, else 0.
+    base_known, branched : ndarray, shape (points,)
+        1 in curves that start at a measured loss, and in those of them that leave a PT run there; else 0.
     form : AreaForm
         How the areas are reckoned, and where their series hold.
     """
@@ -92,6 +92,7 @@ class Points:
     batch_member: Any
     loss: Any
     base_known: Any
+    branched: Any
     form: AreaForm
 
     def learning_rate_levels(self, coefficients: Mapping[str, Any], xp: Any) -> tuple[Any, Any]:
@@ -164,9 +165,9 @@ class Points:
 class Curve:
     """One run on one validation set: its name and what belongs to the whole curve.
 
-    `base_steps` and `base_rate` are the steps of the base's PT and its last learning rate; 0 without one.
-    `given` points come first that are those of the run `trunk`, which this one branches off: the others
-    are given them.
+    `base_known` says whether it starts at a measured loss: a CPT curve at its base's, a PT curve that
+    branches off another one at its trunk's, after the step `start`. `base_steps` and `base_rate` are the
+    steps of the base's PT and its last learning rate; 0 without one.
     """
 
     run: str
@@ -175,8 +176,7 @@ class Curve:
     base_known: bool
     base_steps: int = 0
     base_rate: float = 0.0
-    trunk: str = ""
-    given: int = 0
+    start: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,12 +191,18 @@ class Curves:
         Where losses are modelled or wanted. Step 0 of a CPT run is not among the points of a fit:
         it is given, not modelled.
     bases : Points
-        One row per curve, at step 0 of its CPT run.
+        One row per curve, at step 0 of its CPT run, or where a PT run leaves its trunk.
     """
 
     curves: tuple[Curve, ...]
     points: Points
     bases: Points
+
+    @cached_property
+    def elapsed(self) -> Floats:
+        """Steps of each point since its curve started, shape (points,)."""
+        starts = np.array([curve.start for curve in self.curves], dtype=np.float64)
+        return np.asarray(self.points.steps - starts[self.points.curve_index])
 
 
 def reference_of(study: Study, law: LawTable | None = None) -> Reference:
@@ -255,6 +261,7 @@ def build_curves(
     runs: Iterable[Run] | None = None,
     sizes: Sequence[float] = (),
     batches: Sequence[Batch] = (),
+    trunks: Study | None = None,
 ) -> Curves:
     """Return the curves of a study or plan at chosen steps.
 
@@ -269,30 +276,30 @@ def build_curves(
     reference : Reference
         Of the fitted study.
     form : AreaForm
-        How areas are reckoned, and for which momenta and forward powers.
+        How areas are reckoned, for which momenta and forward powers.
     runs : iterable of Run, optional
         All of the study's unless given.
-    sizes : sequence of float
-        Model sizes that the law knows; none where it has no size.
-    batches : sequence of Batch
-        Batches that the law knows; none where it does not compare them.
+    sizes, batches : sequence of float, and of Batch
+        Model sizes and batches that the law knows; none where it does not compare them.
+    trunks : Study, optional
+        Has the runs that PT runs branch off; these start there then.
     """
     curves: list[Curve] = []
     columns: list[dict[str, Any]] = []
     rows: list[dict[str, Any]] = []
     for run in study.runs if runs is None else runs:
         wanted = {domain: _rising(steps_of(run, domain)) for domain in domains}
-        union = np.unique(np.concatenate([[0], *wanted.values()]))
+        left = run.branch.step if run.branch else 0
+        union = np.unique(np.concatenate([[0, left], *wanted.values()]))
         areas = _areas(study, run, union, form)
         for domain_index, domain in enumerate(domains):
             if not wanted[domain].size:
                 continue
-            base_loss = _base_loss(study, run, domain)
+            base_loss = _start_loss(study, trunks, run, domain)
+            continual = run.phase == "cpt"
+            start = left if base_loss is not None and not continual else 0
             end = _base_end(study, run)
-            shared_steps = _shared_steps(study, run, wanted[domain])
-            curve = Curve(
-                run.name, domain, run.phase == "cpt", base_loss is not None, *end, *shared_steps
-            )
+            curve = Curve(run.name, domain, continual, base_loss is not None, *end, start)
             size = study.model_size(run) if sizes else None
             batch = run_batch(study, run, batches)
             grouped = (
@@ -302,8 +309,10 @@ def build_curves(
             shared = (len(curves), domain_index, run, curve, reference, grouped, mixed)
             losses = _measured(study, run, domain, wanted[domain])
             columns.append(_columns(areas, np.searchsorted(union, wanted[domain]), losses, *shared))
-            start = np.array([0]) if curve.continual else np.array([union.size - 1])
-            rows.append(_columns(areas, start, np.array([base_loss or 0.0]), *shared))
+            # Where no loss starts a PT curve any step will do.
+            anchored = continual or start > 0
+            at_start = np.searchsorted(union, [start] if anchored else union[-1:])
+            rows.append(_columns(areas, at_start, np.array([base_loss or 0.0]), *shared))
             curves.append(curve)
     return Curves(tuple(curves), _points(columns, form), _points(rows, form))
 
@@ -324,21 +333,18 @@ def _base_end(study: Study, run: Run) -> tuple[int, float]:
     return (0, 0.0) if schedule is None else (schedule.steps, schedule.final)
 
 
-def _base_loss(study: Study, run: Run, domain: str) -> float | None:
-    return study.base_loss(str(run.base), domain) if run.phase == "cpt" else None
-
-
-def _shared_steps(study: Study, run: Run, wanted: IntArray) -> tuple[str, int]:
-    """Return the name of a run's trunk, and how many of the steps wanted are the trunk's."""
-    branch = branch_of(study, run)
-    return (branch.run, int(np.count_nonzero(wanted <= branch.step))) if branch else ("", 0)
+def _start_loss(study: Study, trunks: Study | None, run: Run, domain: str) -> float | None:
+    """Return the measured loss that a curve starts at: its base's, or its trunk's."""
+    if run.phase == "cpt":
+        return study.base_loss(str(run.base), domain)
+    return start_loss(trunks, run, domain) if trunks is not None else None
 
 
 def _measured(study: Study, run: Run, domain: str, wanted: IntArray) -> Floats:
     """Return the losses of a curve at rising steps, NaN where there is none."""
     found = np.full(wanted.size, np.nan)
     if run.name in study:
-        steps, losses = whole_curve(study, run, domain)
+        steps, losses = study.curve(run.name, domain)
         _, here, there = np.intersect1d(wanted, steps, assume_unique=True, return_indices=True)
         found[here] = losses[there]
     return found
@@ -373,6 +379,7 @@ def _columns(
         "batch_member": np.full(rows.size, grouped[2]),
         "loss": losses,
         "base_known": float(curve.base_known) * ones,
+        "branched": float(curve.base_known and not curve.continual) * ones,
     }
 
 
@@ -388,7 +395,6 @@ def _points(columns: list[dict[str, Any]], form: AreaForm) -> Points:
             ]
         )
     # The parts go as the whole grows: the areas of long logs are large.
-    arrays: dict[str, Any] = {
-        name: np.concatenate([column.pop(name) for column in columns]) for name in list(columns[0])
-    }
+    names = list(columns[0])
+    arrays: Any = {name: np.concatenate([own.pop(name) for own in columns]) for name in names}
     return Points(**arrays, form=form)

@@ -12,7 +12,8 @@ Along each curve the measured loss is the law's curve plus
   Its size is learnt from all runs and is larger where the shift is larger.
 - *extrapolation*: beyond the last PT step that was measured the law's slope is off by a share of itself,
   drawn anew for each curve. Nothing that was measured tells of it.
-- *offset*: the unknown level of a curve that does not start at a measured loss (PT runs).
+- *offset*: the unknown level of a curve that does not start at a measured loss (PT runs). A PT run that
+  leaves a measured one starts at its loss and takes on a level of its own, `sqrt(1 - exp(-2x))` of it.
 
 Misfit and offset are linear in Gaussian weights, which the likelihood integrates out (Woodbury).
 """
@@ -23,15 +24,21 @@ from typing import Any, Self
 
 import numpy as np
 
+from bayes_cpt.model.misfit.knots import (
+    KNOTS_CPT,
+    KNOTS_PT,
+    knot_count,
+    knots_beside,
+    misfit_height,
+    misfit_position,
+    misfit_ramps,
+    misfit_walk,
+)
 from bayes_cpt.model.points import Curves
 
 # Misfit is counted from this share of the reference CPT steps: the law is worst in the first per cents of
 # a run, so its walk must have taken several steps by then.
 ONSET_SHARE = 0.002
-# Knots of the misfit per e-fold of steps. Between knots it is straight: with few, the bends of a PT curve,
-# which is smooth to a thousandth of a nat, would be the law's alone to explain, and would fix its
-# coefficients more firmly than the law deserves. CPT curves fluctuate more than they bend.
-KNOTS_PT, KNOTS_CPT = 8, 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +53,10 @@ class ResidualDesign:
     position : ndarray, shape (points,)
         Where a point lies among the knots of the misfit; 0 at the start, 1 at the first knot.
     floating : ndarray, shape (points,)
-        1 in curves with an unknown level.
+        Share of the unknown level that a point has: 1 in curves that start at no measured loss, 0 in CPT
+        curves that do, and rising from 0 to 1 in PT curves that branch off another one.
+    anchored : ndarray, shape (points,)
+        1 in curves that start at a measured loss.
     pretraining : ndarray, shape (points,)
         1 in PT curves.
     beyond : ndarray, shape (points,)
@@ -73,6 +83,7 @@ class ResidualDesign:
     gap: Any
     position: Any
     floating: Any
+    anchored: Any
     pretraining: Any
     beyond: Any
     first: Any
@@ -119,115 +130,6 @@ class ResidualDesign:
         return replace(self, **changed)
 
 
-def misfit_position(steps: Any, onset: float, per_fold: Any) -> Any:
-    """Return where steps lie among the knots of the misfit, so many of them per e-fold."""
-    return per_fold * np.log1p(np.asarray(steps, dtype=np.float64) / onset)
-
-
-def misfit_walk(memory: float, per_fold: int) -> tuple[float, float]:
-    """Return `carried` and `innovation` of `ResidualDesign`.
-
-    Parameters
-    ----------
-    memory : float
-        Share of the misfit that is carried over an e-fold of steps; 1 is a random walk. Over an e-fold the
-        innovations of a misfit of size 1 add up to the variance 1.
-    per_fold : int
-        Knots per e-fold.
-    """
-    carried = memory ** (1.0 / per_fold)
-    lags = carried ** (2.0 * np.arange(per_fold))
-    return carried, float(1.0 / np.sqrt(lags.sum()))
-
-
-def misfit_ramps(position: Any, knots: int, carried: Any) -> Any:
-    """Return what unit innovations add at positions among the knots, shape (points, knots).
-
-    Hats, which interpolate between the knots, of the autoregression's response: `carried` for each knot
-    between, shape (points,) or ().
-    """
-    lags = np.floor(position)[:, None] - np.arange(1, knots + 1)
-    kept = np.asarray(carried, dtype=np.float64)[..., None]
-    below = np.where(lags >= 0, kept ** np.maximum(lags, 0), 0.0)
-    above = np.where(lags >= -1, kept ** np.maximum(lags + 1, 0), 0.0)
-    share = (position - np.floor(position))[:, None]
-    return (1.0 - share) * below + share * above
-
-
-def misfit_height(position: Any, carried: Any) -> Any:
-    """Return what interpolation between knots is stretched by, so that no variance is lost between them.
-
-    A straight line between two knots varies less than what it joins. With the stretch the misfit has the
-    variance of an Ornstein-Uhlenbeck process everywhere, as it has at the knots.
-
-    Parameters
-    ----------
-    position : ndarray, shape (points,)
-        From `misfit_position`.
-    carried : ndarray, shape (points,) or ()
-        From one knot to the next, 0 to 1.
-
-    Returns
-    -------
-    ndarray, shape (points,)
-        1 at the knots, and at the start.
-    """
-    position = np.asarray(position, dtype=np.float64)
-    below, share = np.floor(position), position - np.floor(position)
-    line = (1.0 - share + share * carried) ** 2 * _walked(below, carried) + share**2
-    inside = share > 0
-    ratio = _walked(position, carried) / np.where(inside, line, 1.0)
-    return np.where(inside, np.sqrt(ratio), 1.0)
-
-
-def _walked(position: Any, carried: Any) -> Any:
-    """Return the variance after so many knots, or parts of them, where each adds the variance 1."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        fall = 2.0 * np.log(np.asarray(carried, dtype=np.float64))
-        adding = np.expm1(position * fall) / np.expm1(fall)
-    # A knot that keeps all adds up to a random walk; at the start there is nothing, whatever is kept.
-    adding = np.where(fall == 0.0, position, adding)
-    return np.where(position > 0, adding, 0.0)
-
-
-def unit_ramps(steps: Any, onset: float, memory: float, per_fold: int = KNOTS_CPT) -> Any:
-    """Return what innovations of a misfit of size 1 add after some steps, shape (points, knots).
-
-    The sum of squares of a row is the variance there.
-
-    Parameters
-    ----------
-    steps : ndarray, shape (points,)
-    onset : float
-        Where the logarithm sets in, steps.
-    memory : float
-        Share of the misfit that is carried over an e-fold of steps.
-    per_fold : int
-        Knots per e-fold.
-    """
-    carried, innovation = misfit_walk(memory, per_fold)
-    position = misfit_position(steps, onset, per_fold)
-    size = innovation * misfit_height(position, carried)
-    return size[:, None] * misfit_ramps(position, knot_count(position), carried)
-
-
-def knots_beside(position: Any, carried: float, innovation: float) -> tuple[Any, Any, Any]:
-    """Return `place`, `knot_carried` and `knot_innovation` of `ResidualDesign` for one curve."""
-    below = np.floor(position).astype(np.int64)
-    beside = np.unique(np.r_[below, below + 1])
-    beside = beside[beside > 0]
-    apart = np.diff(beside, prepend=0)
-    added = np.cumsum(carried ** (2.0 * np.arange(apart.max())))
-    size = innovation * np.sqrt(added[apart - 1])
-    link = carried**apart * np.r_[0.0, size[:-1]] / size
-    return np.searchsorted(beside, below, side="right") + (position - below), link, size
-
-
-def knot_count(position: Any) -> int:
-    """Return how many knots lie below the last position, or at it."""
-    return int(np.ceil(np.max(position)))
-
-
 def residual_design(
     curves: Curves,
     reference_steps: float,
@@ -255,17 +157,20 @@ def residual_design(
     points = curves.points
     onset = ONSET_SHARE * reference_steps
     follows = np.r_[False, np.diff(points.curve_index) == 0]
-    before = np.where(follows, np.r_[0.0, points.steps[:-1]], 0.0)
-    anchored = np.array([curve.continual and curve.base_known for curve in curves.curves])
-    gap = np.where(follows | anchored[points.curve_index], points.steps - before, np.inf)
+    steps = curves.elapsed
+    before = np.where(follows, np.r_[0.0, steps[:-1]], 0.0)
+    anchored = np.array([curve.base_known for curve in curves.curves])[points.curve_index]
+    gap = np.where(follows | anchored, steps - before, np.inf)
     count = len(curves.curves)
     pretraining = np.array([not curve.continual for curve in curves.curves])
     per_fold = np.where(pretraining, KNOTS_PT, KNOTS_CPT)
     in_cpt = misfit_walk(misfit_memory, KNOTS_CPT)
     in_pt = misfit_walk(misfit_memory if misfit_memory_pt is None else misfit_memory_pt, KNOTS_PT)
     walks = np.where(pretraining[:, None], in_pt, in_cpt)
-    reach = float(points.steps.max()) if last_step is None else last_step
-    position = misfit_position(points.steps, onset, per_fold[points.curve_index])
+    reach = float(steps.max()) if last_step is None else last_step
+    position = misfit_position(steps, onset, per_fold[points.curve_index])
+    # With exp(-x) = onset/(onset + steps) this is sqrt(1 - exp(-2x)).
+    risen = np.sqrt(1.0 - (onset / (onset + steps)) ** 2)
     first, last = (
         np.searchsorted(points.curve_index, np.arange(count), side=side)
         for side in ("left", "right")
@@ -278,7 +183,8 @@ def residual_design(
     return ResidualDesign(
         gap=gap,
         position=position,
-        floating=(~anchored)[points.curve_index].astype(np.float64),
+        floating=np.where(anchored, risen * points.branched, 1.0),
+        anchored=anchored.astype(np.float64),
         pretraining=pretraining[points.curve_index].astype(np.float64),
         beyond=pretraining[points.curve_index] * np.log(np.maximum(points.steps / studied_pt, 1.0)),
         first=first,
@@ -327,9 +233,11 @@ class Placed:
     ----------
     scales : Scales
     steps : array
-        Step inside the run's phase.
+        Since the curve started (`Curves.elapsed`).
     floating : array
-        1 where the level of the curve is not known.
+        Share of the curve's unknown level.
+    anchored : array
+        1 where the curve starts at a measured loss.
     beyond : array
         E-folds of steps beyond the last PT step that was measured; 0 where nothing extrapolates.
     """
@@ -337,6 +245,7 @@ class Placed:
     scales: Scales
     steps: Any
     floating: Any
+    anchored: Any
     beyond: Any
 
 
@@ -375,12 +284,12 @@ def predictive_parts(first: Placed, second: Placed, misfit: Any, xp: Any) -> tup
     """
     one, two, memory = first.scales, second.scales, first.scales.memory
     apart = xp.exp(-xp.abs(first.steps - second.steps) / memory)
-    # A curve starts at its base's measured loss, where it does not fluctuate yet.
-    started = (1.0 - first.floating) * xp.exp(-(first.steps + second.steps) / memory)
+    # Where a curve starts at a measured loss it does not fluctuate yet.
+    started = first.anchored * xp.exp(-(first.steps + second.steps) / memory)
     fluctuation = one.fluctuation * two.fluctuation * (apart - started)
     law = (
         one.misfit * two.misfit * misfit
-        + one.offset * two.offset * first.floating
+        + one.offset * two.offset * first.floating * second.floating
         + one.extrapolation * two.extrapolation * first.beyond * second.beyond
     )
     return fluctuation, law

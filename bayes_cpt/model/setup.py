@@ -16,18 +16,17 @@ from bayes_cpt.laws.transfer import OF_BATCH
 from bayes_cpt.model.bases.lone_bases import with_lone_bases
 from bayes_cpt.model.bases.unknown_base import check_kind, for_base
 from bayes_cpt.model.fit_checks import check_fits, check_size, note_batches
-from bayes_cpt.model.fitted_points import fitted_steps, note_thinned
+from bayes_cpt.model.fitted_points import note_thinned, observed_steps, thinned
 from bayes_cpt.model.groups.batches import for_batches, known_batches
 from bayes_cpt.model.groups.grouping import BATCHES, GROUPED, SIZES, Group, label
 from bayes_cpt.model.groups.sizes import check_sizes, known_sizes
 from bayes_cpt.model.groups.targets import for_targets, roles_of
 from bayes_cpt.model.points import Curves, Points, build_curves, last_pretraining_step, reference_of
 from bayes_cpt.model.priors.tables import prior_ends
-from bayes_cpt.model.residuals import ResidualDesign, Scales, residual_design
+from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales, residual_design
 from bayes_cpt.model.spec import MEMORIES, ModelSpec
 from bayes_cpt.study.resources.batch import Batch
 from bayes_cpt.study.study import Run, Study
-from bayes_cpt.study.trunks import with_found_branches
 
 # Correlation time, in steps, that makes errors independent.
 NO_MEMORY = 1e-6
@@ -218,11 +217,13 @@ class Frame:
         steps_of: Any,
         runs: Iterable[Run] | None = None,
         form: AreaForm | None = None,
+        trunks: Study | None = None,
     ) -> Curves:
         """Return curves of a study or plan on these validation sets (see `build_curves`).
 
         Momenta and forward powers are those that the priors allow unless a form is given: a narrower one
-        costs less.
+        costs less. Runs of a plan branch off those of the study `trunks`, the fitted one. With
+        independent errors a single loss of a trunk anchors nothing.
 
         Raises
         ------
@@ -242,11 +243,20 @@ class Frame:
             runs=runs,
             sizes=self.sizes,
             batches=self.batches,
+            trunks=None if self.spec.residuals.kind == "independent" else trunks or study,
         )
 
     def fitted_steps(self, study: Study, run: Run, domain: str) -> list[int]:
-        """Return the steps of a curve that enter a fit (see `bayes_cpt.model.fitted_points`)."""
-        return fitted_steps(study, run, domain, self.spec.residuals, self.reference.steps)
+        """Return the measured steps of a curve that enter a fit (see `observed_steps`), long logs thinned.
+
+        Neighbouring points tell the same wherever residuals are correlated (see `thinned`); independent
+        errors are not thinned.
+        """
+        residuals = self.spec.residuals
+        steps = observed_steps(study, run, domain, residuals)
+        if residuals.kind == "independent":
+            return steps
+        return thinned(steps, ONSET_SHARE * self.reference.steps)
 
     def residual_scales(
         self, points: Points, pretraining: Any, parameters: Any, coefficients: Any, xp: Any
@@ -375,7 +385,6 @@ def fitted_setup(frame: Frame, study: Study) -> Setup:
         The one that was, or will be, fitted.
     """
     continual = frame.spec.law.continual
-    study = with_found_branches(study)
     fitted = with_lone_bases(study, frame.domains) if continual else study
     curves = frame.curves(
         fitted,

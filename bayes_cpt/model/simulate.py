@@ -7,7 +7,6 @@ NumPy only. Everything is vectorised over posterior draws; curves are taken one 
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,8 +80,7 @@ def simulate(
     curves : Curves
         Where losses are wanted.
     observed : Curves or None
-        Measured points of some of the curves, to condition on; the others are new runs. A new run that
-        branches off another one of the curves goes on from what is drawn for that one.
+        Measured points of the same curves, in the same order, to condition on; None for new runs.
     generator : numpy.random.Generator
         Source of the draws.
     correlation : ErrorCorrelation, optional
@@ -92,64 +90,44 @@ def simulate(
         number of knots; None where they are to be drawn.
     """
     expected = expected_loss(frame, parameters, curves)
-    steps, points = curves.points.steps, curves.points
+    steps = curves.elapsed
     if observed is not None:
-        steps = np.concatenate([steps, observed.points.steps])
+        steps = np.concatenate([steps, observed.elapsed])
     last_step = float(steps.max())
     design = frame.residual_design(curves, last_step)
     scales = scales_of(frame, parameters, curves, design)
-    seen = {} if observed is None else _seen(frame, parameters, observed, last_step)
-    residuals, slow = np.empty_like(expected), np.empty_like(expected)
+    given = None
+    if observed is not None:
+        seen = frame.residual_design(observed, last_step)
+        residual = observed.points.loss - expected_loss(frame, parameters, observed)
+        given = (residual, seen, scales_of(frame, parameters, observed, seen))
+    loss, slow = np.empty_like(expected), np.empty_like(expected)
     chance = _Chance(generator, correlation)
-    places = {(curve.run, curve.domain): place for place, curve in enumerate(curves.curves)}
     for curve, named in enumerate(curves.curves):
         rows = slice(int(design.first[curve]), int(design.last[curve]))
         part = CurveResidual.of(design, scales, rows)
-        given = seen.get((named.run, named.domain))
-        trunk = places.get((named.trunk, named.domain), curve) if named.given else curve
-        if given is None and trunk < curve:
-            there = slice(int(design.first[trunk]), int(design.last[trunk]))
-            shared, own_places, trunk_places = np.intersect1d(
-                points.steps[rows][: named.given], points.steps[there], return_indices=True
-            )
-            drawn = residuals[:, there][:, trunk_places]
-            given = _Seen(part.at(own_places), drawn, shared) if shared.size else None
         if given is None:
             own = innovations(named, design.knots) if innovations else None
-            residual, lasting = chance.new_residual(named.run, part, points.steps[rows], own)
+            residual, lasting = chance.new_residual(named.run, part, curves.elapsed[rows], own)
         else:
-            residual, lasting = known_residual(part, points.steps[rows], *given, generator)
-        residuals[:, rows], slow[:, rows] = residual, expected[:, rows] + lasting
+            seen_rows = slice(int(given[1].first[curve]), int(given[1].last[curve]))
+            residual, lasting = known_residual(
+                part,
+                curves.elapsed[rows],
+                CurveResidual.of(given[1], given[2], seen_rows),
+                given[0][:, seen_rows],
+                observed.elapsed[seen_rows],  # type: ignore[union-attr]
+                generator,
+            )
+        loss[:, rows] = expected[:, rows] + residual
+        slow[:, rows] = expected[:, rows] + lasting
         if design.beyond[rows].any():
             # No point of a curve lies beyond the last that was measured, so none tells of this.
-            share = generator.standard_normal((len(residual), 1))
+            share = generator.standard_normal((len(loss), 1))
             beyond = share * scales.extrapolation[:, rows] * design.beyond[rows]
-            residuals[:, rows] += beyond
+            loss[:, rows] += beyond
             slow[:, rows] += beyond
-    return CurveDraws(expected, expected + residuals, slow)
-
-
-class _Seen(NamedTuple):
-    """What is known of a curve: its residual's design and sizes, the residuals, and their steps."""
-
-    part: CurveResidual
-    residual: Floats
-    steps: Floats
-
-
-def _seen(
-    frame: Frame, parameters: dict[str, Floats], observed: Curves, last_step: float
-) -> dict[tuple[str, str], _Seen]:
-    """Return what is known of each measured curve, by run and validation set."""
-    design = frame.residual_design(observed, last_step)
-    scales = scales_of(frame, parameters, observed, design)
-    residual = observed.points.loss - expected_loss(frame, parameters, observed)
-    found = {}
-    for curve, first, last in zip(observed.curves, design.first, design.last, strict=True):
-        rows = slice(int(first), int(last))
-        part = CurveResidual.of(design, scales, rows)
-        found[curve.run, curve.domain] = _Seen(part, residual[:, rows], observed.points.steps[rows])
-    return found
+    return CurveDraws(expected, loss, slow)
 
 
 def scales_of(
@@ -229,8 +207,7 @@ def residual_products(
     """Return inner products of residuals and directions along each curve, in its precision.
 
     With r what the law's curve leaves of the measured losses, X the directions and Sigma the covariance of
-    r given the parameters, ``(r, X)' Sigma^-1 (r, X)``: what generalised least squares is made of. Those of
-    the points that a run shares with its trunk are taken off again.
+    r given the parameters, ``(r, X)' Sigma^-1 (r, X)``: what generalised least squares is made of.
 
     Parameters
     ----------
@@ -248,18 +225,12 @@ def residual_products(
     design = frame.residual_design(curves)
     scales = scales_of(frame, parameters, curves, design)
     products = []
-
-    def of_points(rows: slice) -> Floats:
+    for first, last in zip(design.first, design.last, strict=True):
+        rows = slice(int(first), int(last))
         part = CurveResidual.of(design, scales, rows)
         own = np.broadcast_to(directions[rows], (len(residual), *directions[rows].shape))
         asked = np.concatenate([residual[:, rows, None], own], axis=2)
-        return precision_products(part, curves.points.steps[rows], asked)[0]
-
-    for curve, first, last in zip(curves.curves, design.first, design.last, strict=True):
-        product = of_points(slice(int(first), int(last)))
-        if curve.given:
-            product = product - of_points(slice(int(first), int(first) + curve.given))
-        products.append(product)
+        products.append(precision_products(part, curves.elapsed[rows], asked)[0])
     return np.stack(products)
 
 
@@ -280,7 +251,7 @@ def known_moments(
     observed : Curves
         Measured points of the same runs.
     """
-    last_step = float(max(curves.points.steps.max(), observed.points.steps.max()))
+    last_step = float(max(curves.elapsed.max(), observed.elapsed.max()))
     design, seen_design = (frame.residual_design(own, last_step) for own in (curves, observed))
     scales = scales_of(frame, parameters, curves, design)
     seen_scales = scales_of(frame, parameters, observed, seen_design)
@@ -292,10 +263,10 @@ def known_moments(
         own = slice(int(seen_design.first[curve]), int(seen_design.last[curve]))
         added, spread = known_residual_moments(
             CurveResidual.of(design, scales, rows),
-            curves.points.steps[rows],
+            curves.elapsed[rows],
             CurveResidual.of(seen_design, seen_scales, own),
             residual[:, own],
-            observed.points.steps[own],
+            observed.elapsed[own],
         )
         mean[:, rows] += added
         variance[:, rows] += spread

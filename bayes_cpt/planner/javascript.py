@@ -156,10 +156,12 @@ def _variances(named: Mapping[str, Any]) -> tuple[Any, Any]:
     """Return the variances of a new run's fluctuation and of the law's errors."""
     sizes = {own: named[own] for own in ("fluctuation", "memory", "misfit", "offset")}
     # Only PT is extrapolated beyond the last step that was measured.
+    floating = sympy.Symbol("floating", real=True)
     at = Placed(
         Scales(**sizes, extrapolation=sympy.Integer(0)),
         sympy.Symbol("cpt_steps", real=True),
-        sympy.Symbol("floating", real=True),
+        floating,
+        1 - floating,
         sympy.Integer(0),
     )
     misfit = sympy.Symbol("misfit_variance", real=True)

@@ -6,7 +6,6 @@ from typing import Any
 
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
-from bayes_cpt.study.trunks import with_found_branches
 
 
 def describe(study: Study) -> dict[str, Any]:
@@ -24,10 +23,10 @@ def describe(study: Study) -> dict[str, Any]:
         ``name``, ``description``, ``general``, ``target``, ``domains``, ``digest``, ``bases`` and
         ``runs`` (a list of dictionaries each), ``ranges`` (lowest and highest replay ratio, peak
         learning rate and steps of the CPT and of the PT runs, None where there is none) and
-        ``warnings``. Runs have ``branch``, the run that they leave and the last step that they share, and ``general_epochs``, ``target_epochs``, ``gpu_hours`` and ``money`` where the
+        ``warnings``. Runs have ``branch``, the run that they leave and the last step that they share, and
+        ``general_epochs``, ``target_epochs``, ``gpu_hours`` and ``money`` where the
         study says what it takes.
     """
-    branching = with_found_branches(study)
     return {
         "name": study.name,
         "description": study.description,
@@ -36,7 +35,7 @@ def describe(study: Study) -> dict[str, Any]:
         "domains": list(study.domains),
         "digest": study.digest(),
         "bases": [_describe_base(study, base) for base in study.bases],
-        "runs": [_describe_run(study, run) for run in branching.runs],
+        "runs": [_describe_run(study, run) for run in study.runs],
         "ranges": {"cpt": _ranges(study.continual_runs), "pt": _ranges(study.pretraining_runs)},
         "warnings": [str(caution) for caution in study.warnings],
     }

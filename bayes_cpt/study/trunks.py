@@ -35,8 +35,10 @@ def branch_of(study: Study, run: Run) -> Branch | None:
     return run.branch if run.branch is not None and run.branch.run in study else None
 
 
-def trunk_curve(study: Study, run: Run, domain: str) -> Measured:
-    """Return what a run's trunk shows up to the branch: nothing where there is none.
+def start_loss(study: Study, run: Run, domain: str) -> float | None:
+    """Return the loss (nats/token) of a run's trunk where the run leaves it, None if it is not known.
+
+    Between two measured steps of the trunk it is on the line that joins them.
 
     Parameters
     ----------
@@ -48,10 +50,18 @@ def trunk_curve(study: Study, run: Run, domain: str) -> Measured:
     """
     branch = branch_of(study, run)
     if branch is None:
-        return Measured(np.empty(0, dtype=np.int64), np.empty(0))
-    steps, losses = whole_curve(study, study.run(branch.run), domain)
-    shared = steps <= branch.step
-    return Measured(steps[shared], losses[shared])
+        return None
+    trunk = study.run(branch.run)
+    earlier = branch_of(study, trunk)
+    if earlier is not None and branch.step < earlier.step:
+        return start_loss(study, replace(run, branch=Branch(earlier.run, branch.step)), domain)
+    steps, losses = own_curve(study, trunk, domain)
+    before = start_loss(study, trunk, domain)
+    if earlier is not None and before is not None:
+        steps, losses = np.r_[earlier.step, steps], np.r_[before, losses]
+    if not steps.size or not steps[0] <= branch.step <= steps[-1]:
+        return None
+    return float(np.interp(branch.step, steps, losses))
 
 
 def own_curve(study: Study, run: Run, domain: str) -> Measured:
@@ -68,20 +78,6 @@ def own_curve(study: Study, run: Run, domain: str) -> Measured:
     branch = branch_of(study, run)
     own = steps > branch.step if branch else np.ones(steps.size, dtype=bool)
     return Measured(steps[own], losses[own])
-
-
-def whole_curve(study: Study, run: Run, domain: str) -> Measured:
-    """Return the trunk's curve up to the branch, and the run's own from there on.
-
-    Parameters
-    ----------
-    study : Study
-    run : Run
-    domain : str
-        A validation set.
-    """
-    parts = (trunk_curve(study, run, domain), own_curve(study, run, domain))
-    return Measured(*(np.concatenate(own) for own in zip(*parts, strict=True)))
 
 
 def with_found_branches(study: Study) -> Study:
@@ -108,9 +104,7 @@ def with_found_branches(study: Study) -> Study:
 
 def _branch_off(study: Study, trunk: Run, run: Run) -> Branch | None:
     """Return where a run leaves another one by their losses; None where they have nothing in common."""
-    kinds = [
-        replace(own, name="any", schedule=run.schedule, branch=None) for own in (trunk, run)
-    ]
+    kinds = [replace(own, name="any", schedule=run.schedule, branch=None) for own in (trunk, run)]
     if kinds[0] != kinds[1]:
         return None
     rates = [own.schedule.learning_rates() for own in (trunk, run)]
@@ -127,4 +121,4 @@ def _branch_off(study: Study, trunk: Run, run: Run) -> Branch | None:
             last = min(last, int(steps[np.argmin(same)]) - 1)
         equal += steps[same].tolist()
     shared = [step for step in equal if run.schedule.warmup_steps < step <= last]
-    return Branch(trunk.name, max(shared)) if len(shared) >= FEWEST_EQUAL else None
+    return Branch(trunk.name, max(shared), found=True) if len(shared) >= FEWEST_EQUAL else None

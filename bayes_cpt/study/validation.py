@@ -226,6 +226,16 @@ def _check_branches(check: Check, runs: "dict[str, Run]") -> None:
         if run.branch is None or trunk is None:
             continue
         place, step = f"run {run.name}, key branch", run.branch.step
+        above = trunk
+        for _ in runs:
+            above = runs.get(above.branch.run, above) if above.branch else above
+        if above.branch is not None and above.branch.run in runs:
+            check.add(
+                place,
+                "the runs branch off each other in a ring",
+                "give the run that was trained first no branch",
+            )
+            continue
         if (trunk.phase, trunk.base) != (run.phase, run.base):
             check.add(
                 place,

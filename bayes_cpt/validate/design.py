@@ -60,7 +60,8 @@ def design_study(study: Study, spec: ModelSpec, points: int = POINTS) -> Study:
     """
     import pandas as pd
 
-    runs = _fitted_runs(study, spec)
+    # A design is simulated run by run: those that branch off another one have a level of their own.
+    runs = tuple(replace(run, branch=None) for run in _fitted_runs(study, spec))
     domains = study.trained_domains if spec.law.continual else (study.general,)
     rows = [
         {"run": run.name, "step": step, "domain": domain, "loss": PLACEHOLDER}

@@ -108,7 +108,8 @@ def test_many_draws_are_summarised_as_if_the_law_were_evaluated_at_every_point(
         scales = frame.residual_scales(
             curves.points, design.pretraining, parameters, coefficients, np
         )
-        placed = Placed(scales, curves.points.steps, design.floating, design.beyond)
+        columns = (design.floating, design.anchored, design.beyond)
+        placed = Placed(scales, curves.elapsed, *columns)
         noise = predictive_variance(placed, (design.ramps**2).sum(axis=1), np)
         variance = variance + noise.mean(axis=0)
         loss = loss + np.sqrt(noise) * paired_normals(600, 0)[:, None]

@@ -27,7 +27,7 @@ from bayes_cpt.forecast.third_sets.regression import (
 from bayes_cpt.forecast.third_sets.weights import third_names, third_sets, weight_table
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.misfit.curve_residuals import precision_products
-from bayes_cpt.model.residuals import unit_ramps
+from bayes_cpt.model.misfit.knots import unit_ramps
 from bayes_cpt.study.study import Study
 
 PLAN = bundled_study() / "plan-example.toml"

@@ -1,18 +1,26 @@
-"""Runs that branch off another one are given what it showed up to there."""
+"""PT runs that branch off another one start at its loss."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from branching import LEFT, branching_study
+from branching import LEFT, LEFT_AGAIN, branching_study
 from dense_residuals import curve_covariance, walk
 from interpreted import generated_likelihoods
+from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
+from synthetic import lab
 
 from bayes_cpt.model.elements import elements
+from bayes_cpt.model.log_densities import log_densities
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import Setup, build_setup
-from bayes_cpt.model.simulate import expected_loss, residual_products, simulate
+from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import read_spec
+from bayes_cpt.study.runs import Branch
+
+type Floats = NDArray[np.float64]
 
 SPEC = read_spec("pretrain")
 
@@ -23,67 +31,70 @@ def setup() -> Setup:
 
 
 @pytest.fixture(scope="module")
-def parameters(setup: Setup) -> dict[str, np.ndarray]:
+def parameters(setup: Setup) -> dict[str, Floats]:
     return draw_priors(setup.frame, 3, seed=1)
 
 
-def normal_of(setup: Setup, parameters: dict[str, np.ndarray], draw: int, curve: int):  # type: ignore[no-untyped-def]
-    """Return residuals and their dense covariance along a curve, trunk and all."""
+def normal_of(
+    setup: Setup, parameters: dict[str, Floats], draw: int, curve: int
+) -> tuple[Floats, Floats]:
+    """Return residuals and their covariance along a curve, both by hand."""
     own = {name: value[draw : draw + 1] for name, value in parameters.items()}
-    frame, curves = setup.frame, setup.curves
+    frame, curves, points = setup.frame, setup.curves, setup.curves.points
     coefficients = frame.law.coefficients(own, np)
-    scales = frame.residual_scales(curves.points, setup.design.pretraining, own, coefficients, np)
-    rows = curves.points.curve_index == curve
-    residual = (curves.points.loss - expected_loss(frame, own, curves))[0, rows]
+    gathered = {name: np.ravel(value)[0] for name, value in coefficients.items()}
+    law = np.ravel(frame.law.loss(points, gathered, np))
+    at_branch = np.ravel(frame.law.loss(curves.bases, gathered, np))[curve]
+    scales = frame.residual_scales(points, setup.design.pretraining, own, coefficients, np)
+    sizes = {
+        name: np.broadcast_to(getattr(scales, name), (1, points.steps.size))[0]
+        for name in ("fluctuation", "memory", "misfit", "offset")
+    }
+    rows = points.curve_index == curve
+    named = curves.curves[curve]
+    residual = (points.loss - law)[rows]
+    level = sizes["offset"][rows]
+    if named.start:
+        onset = ONSET_SHARE * frame.reference.steps
+        since = points.steps[rows] - named.start
+        residual = residual - (curves.bases.loss[curve] - at_branch)
+        level = level * np.sqrt(1.0 - np.exp(-2.0 * np.log1p(since / onset)))
     covariance = curve_covariance(
-        curves.points.steps[rows],
-        anchored=False,
-        fluctuation=np.broadcast_to(scales.fluctuation, (1, rows.size))[0, rows],
-        memory=float(np.ravel(scales.memory)[0]),
-        misfit=np.broadcast_to(scales.misfit, (1, rows.size))[0, rows],
-        level=np.broadcast_to(scales.offset, (1, rows.size))[0, rows],
+        points.steps[rows] - named.start,
+        anchored=named.start > 0,
+        fluctuation=sizes["fluctuation"][rows],
+        memory=float(sizes["memory"][0]),
+        misfit=sizes["misfit"][rows],
+        level=0.0 * level if named.start else level,
         onset=ONSET_SHARE * frame.reference.steps,
         **walk(frame.spec, continual=False),
     )
-    return residual, covariance
+    return residual, covariance + np.outer(level, level) * (named.start > 0)
 
 
-def conditional(residual, covariance, given):  # type: ignore[no-untyped-def]
-    """Return a normal's last entries about their mean given the first, and their covariance."""
-    kept = np.linalg.solve(covariance[:given, :given], covariance[:given, given:])
-    return (
-        residual[given:] - kept.T @ residual[:given],
-        covariance[given:, given:] - kept.T @ covariance[:given, given:],
-    )
+def test_a_branch_starts_at_its_trunk(setup: Setup) -> None:
+    study = branching_study()
+    curves, bases = setup.curves.curves, setup.curves.bases
+    assert [curve.start for curve in curves] == [0, LEFT, LEFT_AGAIN]
+    assert [curve.base_known for curve in curves] == [False, True, True]
+    trunk = dict(zip(*study.curve("trunk", "web"), strict=True))
+    cooled = dict(zip(*study.curve("cooled", "web"), strict=True))
+    assert bases.loss[1] == trunk[LEFT]
+    assert bases.loss[2] == cooled[LEFT_AGAIN]
+    first = setup.curves.points.curve_index.searchsorted([1, 2])
+    assert setup.curves.elapsed[first].tolist() == [100.0, 100.0]
 
 
-def test_a_curve_has_its_trunks_points_first(setup: Setup) -> None:
-    by_run = {
-        curve.run: (curve.trunk, curve.given, setup.curves.points.steps[rows].tolist())
-        for place, curve in enumerate(setup.curves.curves)
-        for rows in [setup.curves.points.curve_index == place]
-    }
-    skipped = by_run["trunk"][2][0]
-    before = [float(t) for t in range(200, LEFT + 1, 200) if t >= skipped]
-    cooled = [float(t) for t in range(2100, 2801, 100)]
-    assert by_run["cooled"] == ("trunk", len(before), before + cooled)
-    shared = [*before, 2100.0, 2200.0, 2300.0]
-    assert by_run["held"] == (
-        "cooled",
-        len(shared),
-        [*shared, 2400.0, 2500.0, 2600.0, 2700.0, 2800.0],
-    )
-
-
-def test_likelihood_is_the_dense_normal_given_the_trunk(
-    setup: Setup, parameters: dict[str, np.ndarray]
-) -> None:
+def test_likelihood_is_the_dense_normal(setup: Setup, parameters: dict[str, Floats]) -> None:
     values, _ = generated_likelihoods(setup, parameters)
     for draw in range(3):
-        for place, curve in enumerate(setup.curves.curves):
-            about, spread = conditional(*normal_of(setup, parameters, draw, place), curve.given)
-            expected = multivariate_normal.logpdf(about, cov=spread)
-            assert values[draw, place] == pytest.approx(expected, rel=1e-8)
+        for curve in range(3):
+            residual, covariance = normal_of(setup, parameters, draw, curve)
+            expected = multivariate_normal.logpdf(residual, cov=covariance)
+            assert values[draw, curve] == pytest.approx(expected, rel=1e-8)
+    np.testing.assert_allclose(
+        log_densities(setup.frame, parameters, setup.curves), values, rtol=1e-8
+    )
 
 
 def test_slopes_are_those_of_differences(setup: Setup) -> None:
@@ -102,34 +113,44 @@ def test_slopes_are_those_of_differences(setup: Setup) -> None:
         np.testing.assert_allclose(slopes[0][:, place], expected, rtol=1e-5, atol=1e-3)
 
 
-def test_generalised_least_squares_takes_the_trunk_off(
-    setup: Setup, parameters: dict[str, np.ndarray]
-) -> None:
-    directions = np.ones((setup.curves.points.steps.size, 1))
-    products = residual_products(setup.frame, parameters, setup.curves, directions)
-    for place, curve in enumerate(setup.curves.curves):
-        residual, covariance = normal_of(setup, parameters, 0, place)
-        columns = np.stack([residual, np.ones(residual.size)], axis=1)
-        about, spread = conditional(columns, covariance, curve.given)
-        expected = about.T @ np.linalg.solve(spread, about)
-        np.testing.assert_allclose(products[place, 0], expected, rtol=1e-6)
-
-
-def test_simulated_branches_go_on_from_the_simulated_trunk(
-    setup: Setup, parameters: dict[str, np.ndarray]
-) -> None:
-    drawn = simulate(setup.frame, parameters, setup.curves, None, np.random.default_rng(3)).loss
-    curves, points = setup.curves.curves, setup.curves.points
-    of_run = {own.run: points.curve_index == place for place, own in enumerate(curves)}
-    for place, curve in enumerate(curves):
-        if curve.given:
-            branch = np.flatnonzero(points.curve_index == place)[: curve.given]
-            trunk = np.flatnonzero(of_run[curve.trunk])
-            same = trunk[np.isin(points.steps[trunk], points.steps[branch])]
-            np.testing.assert_allclose(drawn[:, branch], drawn[:, same], rtol=1e-12)
+def test_draws_have_the_covariance_of_the_likelihood(setup: Setup) -> None:
+    draws = draw_priors(setup.frame, 1, seed=1)
+    many = {name: np.repeat(value, 4000, axis=0) for name, value in draws.items()}
+    drawn = simulate(setup.frame, many, setup.curves, None, np.random.default_rng(3))
+    for curve in range(3):
+        _, covariance = normal_of(setup, draws, 0, curve)
+        rows = setup.curves.points.curve_index == curve
+        found = np.cov((drawn.loss - drawn.expected)[:, rows].T)
+        sd = np.sqrt(np.diag(covariance))
+        np.testing.assert_allclose(
+            found / np.outer(sd, sd), covariance / np.outer(sd, sd), atol=0.1
+        )
 
 
 def test_without_its_trunk_a_run_stands_alone() -> None:
-    study = branching_study().subset(["cooled"])
-    (curve,) = build_setup(SPEC, study).curves.curves
-    assert (curve.trunk, curve.given) == ("", 0)
+    (curve,) = build_setup(SPEC, branching_study().subset(["cooled"])).curves.curves
+    assert (curve.start, curve.base_known) == (0, False)
+
+
+def test_independent_errors_anchor_nothing() -> None:
+    residuals = SPEC.residuals.model_copy(update={"kind": "independent"})
+    spec = SPEC.model_copy(update={"residuals": residuals})
+    curves = build_setup(spec, branching_study()).curves
+    assert not any(curve.base_known for curve in curves.curves)
+
+
+def test_a_branch_of_a_cpt_run_starts_at_its_base_and_counts_once() -> None:
+    study = lab()
+    trunk = study.run("r25_cos")
+    branch = replace(trunk, name="branch", branch=Branch("r25_cos", 1000))
+    again = [
+        ("branch", int(step), domain, float(loss))
+        for domain in study.trained_domains
+        for step, loss in zip(*study.curve("r25_cos", domain), strict=True)
+    ]
+    setup = build_setup(read_spec("cpt-replay"), study.with_runs([branch], losses=again))
+    points = setup.curves.points
+    for place, curve in enumerate(setup.curves.curves):
+        if curve.run == "branch":
+            assert curve.start == 0
+            assert points.steps[points.curve_index == place].min() > 1000

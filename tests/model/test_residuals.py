@@ -6,16 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayes_cpt.laws import Reference
-from bayes_cpt.model.residuals import (
+from bayes_cpt.model.misfit.knots import (
     knot_count,
     knots_beside,
     misfit_height,
     misfit_position,
     misfit_ramps,
     misfit_walk,
-    residual_design,
     unit_ramps,
 )
+from bayes_cpt.model.residuals import residual_design
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.spec import read_spec
 

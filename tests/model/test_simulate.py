@@ -186,10 +186,8 @@ def test_the_predictive_covariance_is_the_dense_one(curve: int) -> None:
             ][along]
             for field in fields(scales)
         }
-        steps, floating, beyond = (
-            own[rows][along] for own in (WANTED.points.steps, design.floating, design.beyond)
-        )
-        return Placed(Scales(**shaped), steps, floating, beyond)
+        columns = (WANTED.elapsed, design.floating, design.anchored, design.beyond)
+        return Placed(Scales(**shaped), *(own[rows][along] for own in columns))
 
     ramps = design.ramps[rows]
     first, second = placed((slice(None), None)), placed((None, slice(None)))

@@ -12,7 +12,7 @@ from bayes_cpt.study.readers.folder import read_plan, read_study
 from bayes_cpt.study.runs import Branch, Run
 from bayes_cpt.study.schedules import constant, linear
 from bayes_cpt.study.study import Study
-from bayes_cpt.study.trunks import own_curve, trunk_curve, whole_curve, with_found_branches
+from bayes_cpt.study.trunks import own_curve, start_loss, with_found_branches
 from bayes_cpt.study.writer import write_study
 
 SETTINGS = """
@@ -89,14 +89,29 @@ def test_a_plan_branches_off_a_run_of_the_fitted_study(tmp_path: Path) -> None:
         read_plan(plan)
 
 
-def test_curves_are_joined_at_the_branch() -> None:
+def test_a_branch_starts_at_its_trunks_loss() -> None:
     study = branching_study()
     cooled, held = study.run("cooled"), study.run("held")
-    assert trunk_curve(study, cooled, "web").steps.tolist() == list(range(200, LEFT + 1, 200))
-    assert own_curve(study, cooled, "web").steps.tolist() == list(range(2100, 2801, 100))
-    shared = [*range(200, LEFT + 1, 200), 2100, 2200, 2300]
-    assert whole_curve(study, held, "web").steps.tolist() == [*shared, *range(2400, 2801, 100)]
-    assert not trunk_curve(study.subset(["cooled"]), cooled, "web").steps.size
+    trunk = dict(zip(*study.curve("trunk", "web"), strict=True))
+    assert start_loss(study, cooled, "web") == trunk[LEFT]
+    between = replace(cooled, branch=Branch("trunk", LEFT + 50))
+    expected = 0.75 * trunk[LEFT] + 0.25 * trunk[LEFT + 200]
+    assert start_loss(study, between, "web") == pytest.approx(expected, rel=1e-12)
+    # Left before the cool-down left the trunk, or between its branch and its first loss.
+    early = replace(held, branch=Branch("cooled", 1000))
+    assert start_loss(study, early, "web") == trunk[1000]
+    soon = replace(held, branch=Branch("cooled", LEFT + 50))
+    first = dict(zip(*study.curve("cooled", "web"), strict=True))[LEFT + 100]
+    assert start_loss(study, soon, "web") == pytest.approx(0.5 * (trunk[LEFT] + first), rel=1e-12)
+
+
+def test_where_the_trunk_was_not_measured_nothing_starts() -> None:
+    study = branching_study()
+    cooled = study.run("cooled")
+    assert start_loss(study.truncated({"trunk": LEFT - 200}), cooled, "web") is None
+    assert start_loss(study, cooled, "other") is None
+    assert start_loss(study.subset(["cooled"]), cooled, "web") is None
+    assert start_loss(study, study.run("trunk"), "web") is None
 
 
 def test_what_a_run_repeats_of_its_trunk_counts_once() -> None:
@@ -138,10 +153,18 @@ def test_runs_with_the_same_first_losses_are_one_run_up_to_there() -> None:
     ]
     repeated = study.with_runs([], losses=shared)
     found = with_found_branches(repeated)
-    assert found.run("cooled").branch == Branch("trunk", LEFT)
+    assert found.run("cooled").branch == Branch("trunk", LEFT, found=True)
     # From the cool-down the last run parts later, but no loss of theirs after the trunk is the same.
-    assert found.run("held").branch == Branch("trunk", LEFT)
+    assert found.run("held").branch == Branch("trunk", LEFT, found=True)
+    # What nobody said changes no digest.
+    assert found.digest() == repeated.digest()
     assert with_found_branches(study) is study
+
+
+def test_a_ring_of_branches_is_refused() -> None:
+    runs = [Run(one, "pt", TRUNK, branch=Branch(two, LEFT)) for one, two in ("ab", "ba")]
+    with pytest.raises(StudyError, match="in a ring"):
+        Study("ring", "web", None, (), tuple(runs), rows([("a", 4000, "web", 3.5)]))
 
 
 @pytest.mark.parametrize("changed", ["losses", "rates", "size"])

@@ -14,7 +14,8 @@ from bayes_cpt.decisions.search.layout import Spread
 from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.third_sets.curves import unmeasured_base
 from bayes_cpt.forecast.third_sets.weights import ThirdSet
-from bayes_cpt.model.residuals import ONSET_SHARE, unit_ramps
+from bayes_cpt.model.misfit.knots import unit_ramps
+from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.runs import Base
 

@@ -29,7 +29,8 @@ from bayes_cpt.model.misfit.discrepancy import (
     correlated,
     variance_of_sum,
 )
-from bayes_cpt.model.residuals import ONSET_SHARE, Placed, Scales, predictive_parts, unit_ramps
+from bayes_cpt.model.misfit.knots import unit_ramps
+from bayes_cpt.model.residuals import ONSET_SHARE, Placed, Scales, predictive_parts
 
 type Floats = NDArray[np.floating]
 type Ints = NDArray[np.int64]
@@ -350,7 +351,7 @@ class Layout:
             scales = replace(self._scales(end, dtype), offset=dtype(0.0))
             if not known.all():
                 level[end.domain_index] = self._levels(end, rows, dtype) * floating
-            placed = Placed(scales, end.steps, floating, dtype(0.0))
+            placed = Placed(scales, end.steps, floating, dtype(1.0) - floating, dtype(0.0))
             parts = predictive_parts(placed, placed, dtype(1.0 - OWN_SHARE) * misfit, np)
             for whole, part in zip((fluctuation, law), parts, strict=True):
                 whole[end.domain_index] = np.sqrt(part)

@@ -154,7 +154,7 @@ PACE_PLACES = np.zeros(4, dtype=np.int64)
 
 def law_log_likelihoods(  # type: ignore[no-untyped-def]
     loss, values, numbers, domain, member, shared, known, base_loss, columns, base_columns, own_level,
-    base_level, own_forward, base_forward, gap, place, height, floating, first, last, given, knot_first,
+    base_level, own_forward, base_forward, gap, place, height, floating, first, last, knot_first,
     knot_carried, knot_innovation,
 ):  # fmt: skip
     """Return the log likelihood of each curve, and its slopes by the values, shape (curves, values).
@@ -173,16 +173,15 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
     domain, member, shared : ndarray, a row per curve
         ``curve_domain``, ``curve_member`` and ``curve_shared``.
     known, base_loss : ndarray, shape (curves,)
-        Whether the base was measured, and its loss.
+        Whether the curve starts at a measured loss, and which.
     columns, own_level, own_forward : ndarray, a row per point
         ``point_columns``, ``point_level`` and ``point_forward``.
     base_columns, base_level, base_forward : ndarray, a row per curve
         The same at the base.
     gap, place, height, floating : ndarray, shape (points,)
         ``point_gap``, ``point_place``, ``point_height`` and ``point_floating``.
-    first, last, given : ndarray of int, shape (curves,)
-        Which points a curve has, and how many of them the others are given: of those the likelihood is
-        taken off again.
+    first, last : ndarray of int, shape (curves,)
+        Which points a curve has.
     knot_first : ndarray of int, shape (curves + 1,)
         Which knots of the misfit it has.
     knot_carried, knot_innovation : ndarray, shape (knots,)
@@ -206,7 +205,6 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
     # Views with strides as `results` and `slopes` below: the law is compiled once for both.
     base_value, base_slope = np.empty((6, 2))[:, :1], np.empty((slope_count, 2))[:, :1]
     every_back, every_residual = np.empty((6, longest)), np.empty(longest)
-    every_given = np.empty((6, longest))
     parameters = np.empty(PARAMETER_PLACES.shape[1])
     own = np.empty(PARAMETER_PLACES.shape[1], dtype=np.int64)
     totals, gradients = np.empty(count), np.zeros((count, values.size))
@@ -243,32 +241,18 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
             distance = base_loss[c] - base_value[0, 0]
         for i in range(size):
             residual[i] = loss[start + i] - results[0, i] - distance * results[1, i]
-        totals[c] = 0.0
-        # All points first; then those that the others are given, if there are any.
-        for part in range(2):
-            if part == 1 and given[c] == 0:
-                continue
-            length = size if part == 0 else np.int64(given[c])
-            slope = back if part == 0 else every_given[:, :length]
-            stop = start + length
-            log_likelihood = curve_log_likelihood(
-                residual[:length], results[2, :length], results[3, :length], results[4, :length],
-                results[5, :length], gap[start:stop], place[start:stop], height[start:stop],
-                floating[start], knot_carried[knots], knot_innovation[knots], room,
-                slope[1], slope[2], slope[3], slope[4], slope[5],
-            )  # fmt: skip
-            if part == 0:
-                totals[c] = log_likelihood
-                continue
-            totals[c] -= log_likelihood
-            for row in range(1, 6):
-                for i in range(length):
-                    back[row, i] -= slope[row, i]
+            results[5, i] *= floating[start + i]
+        totals[c] = curve_log_likelihood(
+            residual, results[2], results[3], results[4], results[5], gap[start:stop], place[start:stop],
+            height[start:stop], floating[start], knot_carried[knots], knot_innovation[knots], room,
+            back[1], back[2], back[3], back[4], back[5],
+        )  # fmt: skip
         through_base = 0.0
         for i in range(size):
             back[0, i] = -back[1, i]
             through_base += back[1, i] * results[1, i]
             back[1, i] = back[0, i] * distance
+            back[5, i] *= floating[start + i]
         for s in range(slope_count):
             output = SLOPE_OUTPUTS[phase, s]
             if output >= 0:

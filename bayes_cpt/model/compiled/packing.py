@@ -29,7 +29,6 @@ FORMS = {
     "point_floating": VECTOR,
     "curve_first": PLACES,
     "curve_last": PLACES,
-    "curve_given": PLACES,
     "knot_first": PLACES,
     "knot_carried": VECTOR,
     "knot_innovation": VECTOR,

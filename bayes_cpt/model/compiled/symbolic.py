@@ -210,7 +210,7 @@ def _outputs(frame: Frame, symbols: dict[str, Any], *, pretraining: bool = False
     scales = frame.residual_scales(points, phase, values, coefficients, Symbols)  # type: ignore[arg-type]
     found = [
         frame.law.loss(points, gathered, Symbols),
-        offset.kept(points, gathered, Symbols) if offset else 0,
+        offset.kept(points, gathered, Symbols) if offset and not pretraining else int(pretraining),
         scales.fluctuation,
         scales.memory,
         scales.misfit,

@@ -17,7 +17,7 @@ class CurveResidual:
     Parameters
     ----------
     anchored : bool
-        Whether the curve starts at a measured loss.
+        Whether the curve starts at a measured loss. Steps are then counted from there.
     columns : ndarray, shape (draws, points, columns)
         What standard normal weights of its level and of the misfit's innovations add, nats/token.
     fluctuation, memory : ndarray, shape (draws, points)
@@ -50,17 +50,6 @@ class CurveResidual:
             fluctuation=scales.fluctuation[:, rows],
             memory=scales.memory[:, rows],
         )
-
-    def at(self, places: NDArray[np.intp]) -> "CurveResidual":
-        """Return that of some of the curve's points.
-
-        Parameters
-        ----------
-        places : ndarray of int
-            Among the curve's points, rising.
-        """
-        sizes = (own[:, places] for own in (self.columns, self.fluctuation, self.memory))
-        return CurveResidual(self.anchored, *sizes)
 
 
 def known_residual(

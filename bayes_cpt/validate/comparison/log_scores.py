@@ -12,14 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.forecast.plans import Prepared, prepare
-from bayes_cpt.forecast.trunks import shared_steps
 from bayes_cpt.inference.new_groups import covering
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.fitted_points import thinned
 from bayes_cpt.model.log_densities import log_densities
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.residuals import ONSET_SHARE
-from bayes_cpt.study.trunks import trunk_curve, whole_curve
 from bayes_cpt.validate.folds import Question
 
 if TYPE_CHECKING:
@@ -80,22 +78,16 @@ def _of_law(
     prepared = prepare(law, question.plan, at=question.points, known=question.known)
     points = measured[["run", "domain", "step"]].itertuples(index=False, name=None)
     losses = dict(zip(points, measured["loss"], strict=True))
-    head: dict[tuple[str, str], list[int]] = {}
-    for name, domain in tail:
-        run = prepared.study.run(name)
-        if question.known:
-            head[name, domain] = law.frame.fitted_steps(law.study, run, domain)
-            shown = whole_curve(law.study, run, domain)
-        else:
-            head[name, domain] = shared_steps(law, run, domain)
-            shown = trunk_curve(law.study, run, domain)
-        losses |= {(name, domain, int(step)): loss for step, loss in zip(*shown, strict=True)}
+    if not question.known:
+        return _density(law, parameters, _curves(law, prepared, tail, losses))
+    head = {
+        key: law.frame.fitted_steps(prepared.study, prepared.study.run(key[0]), key[1])
+        for key in tail
+    }
     whole = _curves(law, prepared, {key: head[key] + tail[key] for key in tail}, losses)
+    seen = _curves(law, prepared, head, losses)
     last = float(whole.points.steps.max())
-    density = _density(law, parameters, whole, last)
-    if not any(head.values()):
-        return density
-    return density - _density(law, parameters, _curves(law, prepared, head, losses), last)
+    return _density(law, parameters, whole, last) - _density(law, parameters, seen, last)
 
 
 def _curves(
@@ -103,7 +95,10 @@ def _curves(
 ) -> Curves:
     """Return curves with their losses: those of the study, and what was held out of it."""
     curves = law.frame.curves(
-        prepared.study, lambda run, domain: steps.get((run.name, domain), []), prepared.runs
+        prepared.study,
+        lambda run, domain: steps.get((run.name, domain), []),
+        prepared.runs,
+        trunks=law.study,
     )
     names = [(curve.run, curve.domain) for curve in curves.curves]
     points = curves.points

@@ -23,7 +23,8 @@ from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.predict import planned_curves
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws import Law
-from bayes_cpt.model.residuals import KNOTS_PT, ONSET_SHARE
+from bayes_cpt.model.misfit.knots import KNOTS_PT
+from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import parse_spec, read_spec

@@ -12,8 +12,8 @@ from bayes_cpt.model.misfit.discrepancy import (
     likeness,
     variance_of_sum,
 )
+from bayes_cpt.model.misfit.knots import unit_ramps
 from bayes_cpt.model.points import reference_of
-from bayes_cpt.model.residuals import unit_ramps
 
 PLACES = np.random.default_rng(1).normal(size=(30, 6)) * 0.4
 
