@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from bayes_cpt.study.readers.folder import read_plan, read_study
     from bayes_cpt.study.runs import Base, Run
     from bayes_cpt.study.study import Study
-    from bayes_cpt.study.writer import write_study
+    from bayes_cpt.study.writers.folder import write_study
     from bayes_cpt.validate.comparison.comparison import compare
 
 # Names are looked up when they are first used: importing the package imports nothing else. A function here
@@ -79,7 +79,7 @@ _HOMES = {
     "read_spec": "bayes_cpt.model.spec",
     "read_study": "bayes_cpt.study.readers.folder",
     "table": "bayes_cpt.forecast.predict",
-    "write_study": "bayes_cpt.study.writer",
+    "write_study": "bayes_cpt.study.writers.folder",
 }
 _ROOMS = ("landmarks", "plots")
 

@@ -318,7 +318,7 @@ def _write(
     answer: Answer, folder: Path, decision: "Decision", tables: "dict[str, pd.DataFrame]"
 ) -> dict[str, str]:
     """Write tables, figure, words and plan, and return what was written."""
-    from bayes_cpt.study.writer import settings_text
+    from bayes_cpt.study.writers.folder import settings_text
 
     results = Results(folder)
     results.tables(tables)

@@ -109,7 +109,7 @@ def _run(plan: Path, name: str, fit: Path | None) -> "Run":
 
 
 def _text(kind: Trainer, run: "Run") -> str:
-    from bayes_cpt.study.exports import (
+    from bayes_cpt.study.writers.exports import (
         megatron_arguments,
         nemo_arguments,
         torch_source,

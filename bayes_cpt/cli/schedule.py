@@ -200,7 +200,7 @@ def _write(
     answer: Answer, folder: Path, choice: "ScheduleChoice", table: "pd.DataFrame"
 ) -> dict[str, str]:
     """Write plan, gains, figure and words, and return what was written."""
-    from bayes_cpt.study.writer import runs_text
+    from bayes_cpt.study.writers.folder import runs_text
 
     results = Results(folder)
     results.tables({"lr": choice.rates(), "gains": table})

@@ -17,6 +17,7 @@ from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.readers.tables import check_separator
 from bayes_cpt.study.resources.repeats import check_same_data
 from bayes_cpt.study.study import Run, Study
+from bayes_cpt.study.trunks import branch_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -159,7 +160,7 @@ def prepare(
     check_base(posterior.study, target, chosen)
     if posterior.frame.spec.law.repeated_tokens:
         check_same_data(posterior.study, target)
-    asked = _wanted_steps(domains, sets, chosen, at)
+    asked = _wanted_steps(posterior.study, domains, sets, chosen, at)
     steps = _law_steps(target, posterior.frame.domains, sets, asked) if sets else asked
     return Prepared(target, posterior.study, tuple(chosen), steps, asked)
 
@@ -319,6 +320,7 @@ def _law_steps(
 
 
 def _wanted_steps(
+    fitted: Study,
     domains: Sequence[str],
     sets: Sequence[str],
     runs: list[Run],
@@ -330,6 +332,7 @@ def _wanted_steps(
         return {(run.name, domain): grids[run.name] for run, domain in pairs}
     points = _points_table(at)
     lengths = {run.name: run.schedule.steps for run in runs}
+    left = {run.name: branch_of(fitted, run) for run in runs if run.phase == "pt"}
     steps: dict[tuple[str, str], set[int]] = {(run.name, domain): set() for run, domain in pairs}
     problems = []
     for run, domain, step in points[["run", "domain", "step"]].itertuples(index=False):
@@ -353,6 +356,14 @@ def _wanted_steps(
                     f"run {run}, step {step}",
                     f"the run has steps 1 to {lengths[run]}",
                     "ask inside it, or lengthen its schedule",
+                )
+            )
+        elif (branch := left.get(run)) and step <= branch.step:
+            problems.append(
+                Problem(
+                    f"run {run}, step {step}",
+                    f"up to step {branch.step} the run is {branch.run}, which it branches off",
+                    f"ask for {branch.run} there, or for later steps",
                 )
             )
         else:

@@ -24,7 +24,7 @@ from bayes_cpt.model.priors.tables import Prior
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.spec import ROLES, ModelSpec
 from bayes_cpt.study.study import Study
-from bayes_cpt.study.writer import toml_value
+from bayes_cpt.study.writers.folder import toml_value
 
 if TYPE_CHECKING:
     import pandas as pd

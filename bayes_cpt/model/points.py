@@ -272,7 +272,7 @@ def build_curves(
     domains : sequence of str
         Validation sets, in the order of the coefficients.
     steps_of : callable
-        Steps wanted of a run on a domain; a curve without any is left out.
+        Steps wanted of a run on a domain, of a branch after its start; without any the curve is left out.
     reference : Reference
         Of the fitted study.
     form : AreaForm
@@ -293,11 +293,11 @@ def build_curves(
         union = np.unique(np.concatenate([[0, left], *wanted.values()]))
         areas = _areas(study, run, union, form)
         for domain_index, domain in enumerate(domains):
-            if not wanted[domain].size:
-                continue
-            base_loss = _start_loss(study, trunks, run, domain)
-            continual = run.phase == "cpt"
+            base_loss, continual = _start_loss(study, trunks, run, domain), run.phase == "cpt"
             start = left if base_loss is not None and not continual else 0
+            own = wanted[domain][wanted[domain] > start] if start else wanted[domain]
+            if not own.size:
+                continue
             end = _base_end(study, run)
             curve = Curve(run.name, domain, continual, base_loss is not None, *end, start)
             size = study.model_size(run) if sizes else None
@@ -307,8 +307,8 @@ def build_curves(
             )  # fmt: skip
             mixed = mixture_columns(study.mixture(run), domains, domain_index, run.replay)
             shared = (len(curves), domain_index, run, curve, reference, grouped, mixed)
-            losses = _measured(study, run, domain, wanted[domain])
-            columns.append(_columns(areas, np.searchsorted(union, wanted[domain]), losses, *shared))
+            losses = _measured(study, run, domain, own)
+            columns.append(_columns(areas, np.searchsorted(union, own), losses, *shared))
             # Where no loss starts a PT curve any step will do.
             anchored = continual or start > 0
             at_start = np.searchsorted(union, [start] if anchored else union[-1:])

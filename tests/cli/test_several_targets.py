@@ -20,7 +20,7 @@ from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study
-from bayes_cpt.study.writer import write_study
+from bayes_cpt.study.writers.folder import write_study
 from bayes_cpt.watch import predictive
 from bayes_cpt.watch.curve_sizes import Sizes
 

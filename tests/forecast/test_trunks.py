@@ -8,6 +8,7 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 from bayes_cpt.forecast.bands import bands
+from bayes_cpt.forecast.plans import PlanError
 from bayes_cpt.forecast.predict import predict
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.runs import Branch
@@ -34,13 +35,13 @@ def test_a_branch_goes_on_where_the_trunk_was(posterior: Posterior) -> None:
 
 
 def test_the_laws_curve_starts_at_the_trunks_loss(posterior: Posterior) -> None:
-    steps = AT.assign(step=[LEFT, LEFT + 1, 2300, 2500, 2800])
     plan = plan_of(TRUNK, Branch("trunk", LEFT))
-    expected = predict(posterior, plan, kind="expected", at=steps)["expected"]
-    law = predict(posterior, plan_of(TRUNK, None), kind="expected", at=steps)["expected"]
-    moved = (expected - law).to_numpy()
-    np.testing.assert_allclose(moved, np.broadcast_to(moved[..., :1], moved.shape), atol=1e-9)
-    np.testing.assert_allclose(expected.sel(step=LEFT), MEASURED, atol=1e-9)
+    expected = predict(posterior, plan, kind="expected", at=AT)["expected"]
+    alone = AT.assign(step=[LEFT, *STEPS[1:]])
+    law = predict(posterior, plan_of(TRUNK, None), kind="expected", at=alone)["expected"]
+    moved = expected.sel(step=STEPS[1:]) - law.sel(step=STEPS[1:])
+    np.testing.assert_allclose(moved, moved.isel(step=[0] * 4).to_numpy(), atol=1e-9)
+    np.testing.assert_allclose(moved.isel(step=0) + law.sel(step=LEFT), MEASURED, atol=1e-9)
 
 
 def test_draws_are_those_of_the_bands(posterior: Posterior) -> None:
@@ -70,3 +71,10 @@ def test_the_log_score_is_that_of_the_draws(posterior: Posterior) -> None:
     losses = measured["loss"].to_numpy()
     each = [multivariate_normal.logpdf(losses, own, spread) for own in law.to_numpy().T]
     assert found.value == pytest.approx(logsumexp(each) - np.log(len(each)), abs=1.0)
+
+
+def test_before_the_branch_the_trunk_is_to_be_asked(posterior: Posterior) -> None:
+    plan = plan_of(COOLED, Branch("trunk", LEFT))
+    assert bands(posterior, plan)["step"].min() > LEFT
+    with pytest.raises(PlanError, match="up to step 2000 the run is trunk"):
+        bands(posterior, plan, at=AT.assign(step=[LEFT, *STEPS[1:]]))

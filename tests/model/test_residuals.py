@@ -184,6 +184,7 @@ def test_the_design_can_be_mapped_name_by_name() -> None:
     assert sorted(seen) == sorted(
         [
             *(
+                "anchored",
                 "beyond",
                 "carried",
                 "first",

@@ -13,7 +13,7 @@ from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import warmup_stable_decay
 from bayes_cpt.study.study import Study
-from bayes_cpt.study.writer import write_study
+from bayes_cpt.study.writers.folder import write_study
 
 PRETRAINING = tuple(run for run in RUNS if run.phase == "pt")
 

@@ -11,7 +11,7 @@ from testbench.simulation import NOISE, RUNS, simulated
 
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.study import Study
-from bayes_cpt.study.writer import write_study
+from bayes_cpt.study.writers.folder import write_study
 from bayes_cpt.validate.folds import Question
 from bayes_cpt.validate.held_out import Answer, Method
 

@@ -24,7 +24,7 @@ from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.validation import Origin
-from bayes_cpt.study.writer import write_study
+from bayes_cpt.study.writers.folder import write_study
 
 HERE = Path(__file__).parents[1]
 PUBLISHED = HERE.parents[1] / "shared" / "data"

@@ -26,7 +26,7 @@ def study_group(study: Study) -> "xr.Dataset":
     """
     import xarray as xr
 
-    from bayes_cpt.study.writer import write_study
+    from bayes_cpt.study.writers.folder import write_study
 
     with tempfile.TemporaryDirectory() as folder:
         write_study(study, Path(folder) / "study")

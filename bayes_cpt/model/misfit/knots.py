@@ -11,7 +11,15 @@ KNOTS_PT, KNOTS_CPT = 8, 1
 
 
 def misfit_position(steps: Any, onset: float, per_fold: Any) -> Any:
-    """Return where steps lie among the knots of the misfit, so many of them per e-fold."""
+    """Return where steps lie among the knots of the misfit, so many of them per e-fold.
+
+    Parameters
+    ----------
+    steps : ndarray, shape (points,)
+    onset : float
+        Where the logarithm sets in, steps.
+    per_fold : int, or ndarray of int, shape (points,)
+    """
     return per_fold * np.log1p(np.asarray(steps, dtype=np.float64) / onset)
 
 
@@ -34,8 +42,15 @@ def misfit_walk(memory: float, per_fold: int) -> tuple[float, float]:
 def misfit_ramps(position: Any, knots: int, carried: Any) -> Any:
     """Return what unit innovations add at positions among the knots, shape (points, knots).
 
-    Hats, which interpolate between the knots, of the autoregression's response: `carried` for each knot
-    between, shape (points,) or ().
+    Hats, which interpolate between the knots, of the autoregression's response.
+
+    Parameters
+    ----------
+    position : ndarray, shape (points,)
+        From `misfit_position`.
+    knots : int
+    carried : ndarray, shape (points,) or ()
+        From one knot to the next.
     """
     lags = np.floor(position)[:, None] - np.arange(1, knots + 1)
     kept = np.asarray(carried, dtype=np.float64)[..., None]
@@ -103,7 +118,15 @@ def unit_ramps(steps: Any, onset: float, memory: float, per_fold: int = KNOTS_CP
 
 
 def knots_beside(position: Any, carried: float, innovation: float) -> tuple[Any, Any, Any]:
-    """Return `place`, `knot_carried` and `knot_innovation` of `ResidualDesign` for one curve."""
+    """Return `place`, `knot_carried` and `knot_innovation` of `ResidualDesign` for one curve.
+
+    Parameters
+    ----------
+    position : ndarray, shape (points,)
+        From `misfit_position`.
+    carried, innovation : float
+        From `misfit_walk`.
+    """
     below = np.floor(position).astype(np.int64)
     beside = np.unique(np.r_[below, below + 1])
     beside = beside[beside > 0]
@@ -115,5 +138,10 @@ def knots_beside(position: Any, carried: float, innovation: float) -> tuple[Any,
 
 
 def knot_count(position: Any) -> int:
-    """Return how many knots lie below the last position, or at it."""
+    """Return how many knots lie below the last position, or at it.
+
+    Parameters
+    ----------
+    position : ndarray, shape (points,)
+    """
     return int(np.ceil(np.max(position)))

@@ -20,7 +20,7 @@ from bayes_cpt.study.readers.tables import find_table, read_table
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.tables import LOSS_COLUMNS, RATE_COLUMNS
-from bayes_cpt.study.writer import logged_rates, runs_text
+from bayes_cpt.study.writers.folder import logged_rates, runs_text
 from bayes_cpt.toml_files import read_toml
 
 if TYPE_CHECKING:

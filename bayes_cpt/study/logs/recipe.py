@@ -14,7 +14,7 @@ from bayes_cpt.study.logs.clean import Choices, Log, clean
 from bayes_cpt.study.logs.raw import LogError
 from bayes_cpt.study.readers.columns import Layout
 from bayes_cpt.study.readers.logs import read_logs
-from bayes_cpt.study.writer import toml_key, toml_value
+from bayes_cpt.study.writers.folder import toml_key, toml_value
 from bayes_cpt.toml_files import read_toml
 
 IMPORTS = "imports.toml"

@@ -19,7 +19,7 @@ from bayes_cpt.study.readers.folder import read_study
 from bayes_cpt.study.readers.huggingface import STATE
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.tables import LOSS_COLUMNS
-from bayes_cpt.study.writer import runs_text, write_rates
+from bayes_cpt.study.writers.folder import runs_text, write_rates
 
 BASE = "base"
 GENERAL, TARGET = "general", "target"

@@ -20,7 +20,7 @@ from bayes_cpt.errors import SpecError
 from bayes_cpt.report.schedule_words import course
 from bayes_cpt.study.readers.folder import read_plan
 from bayes_cpt.study.schedules import constant, cosine, linear
-from bayes_cpt.study.writer import runs_text
+from bayes_cpt.study.writers.folder import runs_text
 
 type Floats = NDArray[np.float64]
 

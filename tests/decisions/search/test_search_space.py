@@ -15,7 +15,7 @@ from bayes_cpt.errors import SpecError
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant, linear
 from bayes_cpt.study.study import Study
-from bayes_cpt.study.writer import settings_text
+from bayes_cpt.study.writers.folder import settings_text
 
 
 def resolved(**table: Any) -> SearchSpace:

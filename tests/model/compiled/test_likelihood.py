@@ -156,7 +156,7 @@ def test_design_fields_are_those_the_likelihood_takes() -> None:
     """A field added to the design without its use here would be silently ignored."""
     design = residual_design(CURVES, REFERENCE_STEPS, 0.5)
     # These make up `ramps` and the scales, and what no measured point tells of.
-    others = {"knots", "pretraining", "position", "carried", "innovation", "beyond"}
+    others = {"knots", "pretraining", "position", "carried", "innovation", "beyond", "anchored"}
     names = [field.name for field in fields(design) if field.name not in others]
     assert len(names) == len(design.for_likelihood())
     values = drawn(CURVES, 9)

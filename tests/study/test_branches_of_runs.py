@@ -13,7 +13,7 @@ from bayes_cpt.study.runs import Branch, Run
 from bayes_cpt.study.schedules import constant, linear
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.trunks import own_curve, start_loss, with_found_branches
-from bayes_cpt.study.writer import write_study
+from bayes_cpt.study.writers.folder import write_study
 
 SETTINGS = """
 [study]

@@ -1,0 +1,1 @@
+"""From studies and plans to files."""
