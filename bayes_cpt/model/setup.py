@@ -27,6 +27,7 @@ from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales, resid
 from bayes_cpt.model.spec import MEMORIES, ModelSpec
 from bayes_cpt.study.resources.batch import Batch
 from bayes_cpt.study.study import Run, Study
+from bayes_cpt.study.trunks import with_found_branches
 
 # Correlation time, in steps, that makes errors independent.
 NO_MEMORY = 1e-6
@@ -385,6 +386,7 @@ def fitted_setup(frame: Frame, study: Study) -> Setup:
         The one that was, or will be, fitted.
     """
     continual = frame.spec.law.continual
+    study = with_found_branches(study)
     fitted = with_lone_bases(study, frame.domains) if continual else study
     curves = frame.curves(
         fitted,

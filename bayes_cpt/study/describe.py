@@ -6,6 +6,7 @@ from typing import Any
 
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
+from bayes_cpt.study.trunks import with_found_branches
 
 
 def describe(study: Study) -> dict[str, Any]:
@@ -27,6 +28,7 @@ def describe(study: Study) -> dict[str, Any]:
         ``general_epochs``, ``target_epochs``, ``gpu_hours`` and ``money`` where the
         study says what it takes.
     """
+    branching = with_found_branches(study)
     return {
         "name": study.name,
         "description": study.description,
@@ -35,7 +37,7 @@ def describe(study: Study) -> dict[str, Any]:
         "domains": list(study.domains),
         "digest": study.digest(),
         "bases": [_describe_base(study, base) for base in study.bases],
-        "runs": [_describe_run(study, run) for run in study.runs],
+        "runs": [_describe_run(study, run) for run in branching.runs],
         "ranges": {"cpt": _ranges(study.continual_runs), "pt": _ranges(study.pretraining_runs)},
         "warnings": [str(caution) for caution in study.warnings],
     }

@@ -135,8 +135,6 @@ class Branch:
         Name of the trunk.
     step : int
         The last step that they share, of their phase.
-    found : bool
-        Whether nobody said so and their losses show it (`bayes_cpt.study.trunks.with_found_branches`).
 
     Raises
     ------
@@ -146,7 +144,6 @@ class Branch:
 
     run: str
     step: int
-    found: bool = False
 
     def __post_init__(self) -> None:
         check = Check()

@@ -388,8 +388,7 @@ class Study:
         }
         if mixtures := sorted((run.name, run.targets) for run in self.runs if run.targets):
             content["targets"] = mixtures
-        own = ((run.name, run.branch) for run in self.runs)
-        if branches := sorted((name, at.run, at.step) for name, at in own if at and not at.found):
+        if branches := sorted((run.name, repr(run.branch)) for run in self.runs if run.branch):
             content["branches"] = branches
         digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
         digest.update(losses["step"].to_numpy(dtype="<i8").tobytes())

@@ -81,9 +81,10 @@ def own_curve(study: Study, run: Run, domain: str) -> Measured:
 
 
 def with_found_branches(study: Study) -> Study:
-    """Return the study with branches where runs show the very same losses before they part.
+    """Return a study to be fitted with branches where runs show the very same losses before they part.
 
-    Such runs are one run up to there: taken for two, they would tell everything twice.
+    Such runs are one run up to there: taken for two, they would tell everything twice. A forecast knows
+    only of branches that somebody names: where a run will part cannot be seen from its losses.
 
     Parameters
     ----------
@@ -112,13 +113,14 @@ def _branch_off(study: Study, trunk: Run, run: Run) -> Branch | None:
     apart = ~np.isclose(rates[0][:length], rates[1][:length], rtol=SAME_RATE, atol=0.0)
     last = int(np.argmax(apart)) if apart.any() else length
     last = min(last, run.schedule.steps - 1)
-    equal: list[int] = []
+    equal: dict[float, int] = {}
     for domain in study.domains:
         curves = [study.curve(own.name, domain) for own in (trunk, run)]
         steps, here, there = np.intersect1d(curves[0][0], curves[1][0], return_indices=True)
         same = curves[0][1][here] == curves[1][1][there]
         if not same.all():
             last = min(last, int(steps[np.argmin(same)]) - 1)
-        equal += steps[same].tolist()
-    shared = [step for step in equal if run.schedule.warmup_steps < step <= last]
-    return Branch(trunk.name, max(shared), found=True) if len(shared) >= FEWEST_EQUAL else None
+        # Losses that do not change tell nothing.
+        equal |= dict(zip(curves[0][1][here][same], steps[same].tolist(), strict=True))
+    shared = [step for step in equal.values() if run.schedule.warmup_steps < step <= last]
+    return Branch(trunk.name, max(shared)) if len(shared) >= FEWEST_EQUAL else None

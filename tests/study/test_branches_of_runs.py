@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from branching import COOLED, LEFT, PEAK, TRUNK, branching_study, rows
 
-from bayes_cpt.errors import StudyError
+from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.study.readers.folder import read_plan, read_study
 from bayes_cpt.study.runs import Branch, Run
 from bayes_cpt.study.schedules import constant, linear
@@ -153,11 +153,13 @@ def test_runs_with_the_same_first_losses_are_one_run_up_to_there() -> None:
     ]
     repeated = study.with_runs([], losses=shared)
     found = with_found_branches(repeated)
-    assert found.run("cooled").branch == Branch("trunk", LEFT, found=True)
+    assert found.run("cooled").branch == Branch("trunk", LEFT)
     # From the cool-down the last run parts later, but no loss of theirs after the trunk is the same.
-    assert found.run("held").branch == Branch("trunk", LEFT, found=True)
-    # What nobody said changes no digest.
-    assert found.digest() == repeated.digest()
+    assert found.run("held").branch == Branch("trunk", LEFT)
+    constant_losses = repeated.losses.assign(loss=3.0)
+    with pytest.warns(StudyWarning, match="all 20 losses of this curve are 3"):
+        alike = replace(repeated, losses=constant_losses)
+    assert with_found_branches(alike) is alike
     assert with_found_branches(study) is study
 
 

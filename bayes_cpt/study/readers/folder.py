@@ -14,7 +14,6 @@ from bayes_cpt.study.runs import Base
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.tables import LOSS_COLUMNS, RATE_COLUMNS, TableCheck
-from bayes_cpt.study.trunks import with_found_branches
 from bayes_cpt.study.validation import Origin, examine
 from bayes_cpt.toml_files import read_toml
 
@@ -24,8 +23,6 @@ RESOURCE_KEYS = ("tokens_per_step", "unique_tokens", "compute")
 
 def read_study(path: str | Path) -> Study:
     """Read a study folder (docs/study.md).
-
-    Runs with the very same first losses are taken for branches of one run.
 
     Parameters
     ----------
@@ -46,7 +43,7 @@ def read_study(path: str | Path) -> Study:
     folder = Path(path)
     if folder.is_file():
         raise _path_error(folder, "this is a file", "give the folder that holds study.toml")
-    return with_found_branches(_read(folder, is_plan=False, fitted=None))
+    return _read(folder, is_plan=False, fitted=None)
 
 
 def read_plan(

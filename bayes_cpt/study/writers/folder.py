@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from bayes_cpt.errors import Problem, StudyError
-from bayes_cpt.study.runs import Base, Branch, Run
+from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.segments import LoggedSegment
 from bayes_cpt.study.study import Study
@@ -143,23 +143,17 @@ def _run_lines(run: Run) -> list[str]:
         "sequence_length": run.sequence_length,
         "optimizer_state": run.optimizer_state,
         "targets": run.mixture or None,
-        "branch": (at := _said(run)) and {"run": at.run, "step": at.step},
+        "branch": run.branch and asdict(run.branch),
         "lr_log": logged or None,
     }
     return _table_lines(["runs", run.name], keys, own)
-
-
-def _said(run: Run) -> Branch | None:
-    """Return where a run branches off if somebody said so."""
-    return None if run.branch is None or run.branch.found else run.branch
 
 
 def _written(run: Run) -> tuple[bool, Schedule | None]:
     """Return whether a run's learning rates are written as a log, and else its own segments."""
     segments = run.schedule.segments
     ends = np.cumsum([segment.steps for segment in segments])
-    at = _said(run)
-    start = at.step if at else 0
+    start = run.branch.step if run.branch else 0
     if run.schedule.is_logged or start not in (0, *ends):
         # A trunk that is left in the middle of a segment has no segments up to there.
         return True, None
