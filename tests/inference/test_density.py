@@ -81,9 +81,10 @@ def dense_likelihood(setup: Setup, parameters: dict[str, Any]) -> float:
     scales = frame.residual_scales(curves.points, pretraining, parameters, coefficients, np)
     for i, curve in enumerate(curves.curves):
         rows = curves.points.curve_index == i
+        since = curves.points.steps[rows] - curve.start
         covariance = curve_covariance(
-            curves.points.steps[rows],
-            anchored=curve.continual and curve.base_known,
+            since,
+            anchored=curve.base_known,
             fluctuation=scales.fluctuation[rows],
             memory=float(scales.memory[rows][0]),
             misfit=scales.misfit[rows],
@@ -91,6 +92,10 @@ def dense_likelihood(setup: Setup, parameters: dict[str, Any]) -> float:
             onset=ONSET_SHARE * frame.reference.steps,
             **walk(frame.spec, continual=curve.continual),
         )
+        if curve.start:
+            folds = np.log1p(since / (ONSET_SHARE * frame.reference.steps))
+            level = scales.offset[rows] * np.sqrt(1.0 - np.exp(-2.0 * folds))
+            covariance = covariance + np.outer(level, level)
         total += float(multivariate_normal.logpdf((curves.points.loss - law)[rows], cov=covariance))
     return total
 
