@@ -15,6 +15,9 @@ from bayes_cpt.study.study import Study
 SAME_RATE = 1e-6
 # So many equal losses past the warm-up are no coincidence.
 FEWEST_EQUAL = 2
+# A log begins just after a step if it does within so many gaps of the trunk's log.
+MOST_GAPS = 2.0
+FEWEST_BEFORE = 5
 
 
 class Measured(NamedTuple):
@@ -81,10 +84,12 @@ def own_curve(study: Study, run: Run, domain: str) -> Measured:
 
 
 def with_found_branches(study: Study) -> Study:
-    """Return a study to be fitted with branches where runs show the very same losses before they part.
+    """Return a study to be fitted with the branches that its losses show.
 
-    Such runs are one run up to there: taken for two, they would tell everything twice. A forecast knows
-    only of branches that somebody names: where a run will part cannot be seen from its losses.
+    Runs that show the very same losses before they part are one run up to there: taken for two, they would
+    tell everything twice. And a PT run whose log begins just where its learning rates leave those of
+    another one was started from there. A forecast knows only of branches that somebody names: where a run
+    will part cannot be seen from its losses.
 
     Parameters
     ----------
@@ -92,7 +97,11 @@ def with_found_branches(study: Study) -> Study:
     """
     runs: list[Run] = []
     for run in study.runs:
-        found = [own for trunk in runs if (own := _branch_off(study, trunk, run))]
+        found = [
+            own
+            for trunk in study.runs
+            if trunk is not run and (own := _branch_off(study, trunk, run, earlier=trunk in runs))
+        ]
         best = max(found, key=lambda own: own.step, default=None)
         runs.append(run if run.branch or best is None else replace(run, branch=best))
     if runs == list(study.runs):
@@ -103,16 +112,44 @@ def with_found_branches(study: Study) -> Study:
         return replace(study, runs=tuple(runs))
 
 
-def _branch_off(study: Study, trunk: Run, run: Run) -> Branch | None:
+def _branch_off(study: Study, trunk: Run, run: Run, *, earlier: bool) -> Branch | None:
     """Return where a run leaves another one by their losses; None where they have nothing in common."""
     kinds = [replace(own, name="any", schedule=run.schedule, branch=None) for own in (trunk, run)]
     if kinds[0] != kinds[1]:
         return None
+    last = _last_shared(trunk, run)
+    if last <= run.schedule.warmup_steps:
+        return None
+    if run.phase == "pt" and _begins_after(study, trunk, run, last):
+        return Branch(trunk.name, last)
+    # Of two runs with the same losses the later one of the study is the branch.
+    return _repeated(study, trunk, run, last) if earlier else None
+
+
+def _last_shared(trunk: Run, run: Run) -> int:
+    """Return the last step up to which two runs have the same learning rates, before the last of one."""
     rates = [own.schedule.learning_rates() for own in (trunk, run)]
     length = min(map(len, rates))
     apart = ~np.isclose(rates[0][:length], rates[1][:length], rtol=SAME_RATE, atol=0.0)
-    last = int(np.argmax(apart)) if apart.any() else length
-    last = min(last, run.schedule.steps - 1)
+    return min(int(np.argmax(apart)) if apart.any() else length, run.schedule.steps - 1)
+
+
+def _begins_after(study: Study, trunk: Run, run: Run, last: int) -> bool:
+    """Return whether the log of a run begins just after a step, and that of its trunk goes past it."""
+    for domain in study.domains:
+        own, before = (study.curve(name, domain)[0] for name in (run.name, trunk.name))
+        if not own.size:
+            continue
+        # Where the trunk's log begins there too, neither shows what was before.
+        if np.count_nonzero(before <= last) < FEWEST_BEFORE or before[-1] < last:
+            return False
+        if not last < own[0] <= last + MOST_GAPS * np.median(np.diff(before)):
+            return False
+    return any(study.curve(run.name, domain)[0].size for domain in study.domains)
+
+
+def _repeated(study: Study, trunk: Run, run: Run, last: int) -> Branch | None:
+    """Return a branch where the losses of two runs are the very same up to a step."""
     equal: dict[float, int] = {}
     for domain in study.domains:
         curves = [study.curve(own.name, domain) for own in (trunk, run)]

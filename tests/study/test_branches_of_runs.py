@@ -160,13 +160,22 @@ def test_runs_with_the_same_first_losses_are_one_run_up_to_there() -> None:
     with pytest.warns(StudyWarning, match="all 20 losses of this curve are 3"):
         alike = replace(repeated, losses=constant_losses)
     assert with_found_branches(alike) is alike
-    assert with_found_branches(study) is study
 
 
 def test_a_ring_of_branches_is_refused() -> None:
     runs = [Run(one, "pt", TRUNK, branch=Branch(two, LEFT)) for one, two in ("ab", "ba")]
     with pytest.raises(StudyError, match="in a ring"):
         Study("ring", "web", None, (), tuple(runs), rows([("a", 4000, "web", 3.5)]))
+
+
+def test_a_log_that_begins_where_the_rates_part_is_a_branch() -> None:
+    study = branching_study(branches=False)
+    found = with_found_branches(study).runs
+    assert [run.branch for run in found] == [None, Branch("trunk", LEFT), Branch("cooled", 2300)]
+    # A log that begins much later may be of any run; where no log shows what was before, all begin there.
+    for few in ("run != 'cooled' or step > 2500", "step > 1800"):
+        other = replace(study, losses=study.losses.query(few))
+        assert with_found_branches(other).run("cooled").branch is None
 
 
 @pytest.mark.parametrize("changed", ["losses", "rates", "size"])
