@@ -18,6 +18,10 @@ from synthetic import lab, prior_as_posterior
 from bayes_cpt.errors import BayesCPTError
 from bayes_cpt.inference.posterior import load
 from bayes_cpt.inference.saved.fit_files import FitFileError
+from bayes_cpt.inference.saved.reading import read_tree
+
+# Fits of earlier versions.
+OLD = Path(__file__).parents[2] / "data" / "fits"
 
 
 @pytest.fixture(scope="module")
@@ -173,6 +177,20 @@ def test_a_command_refuses_a_forged_fit_in_words(
     err = capsys.readouterr().err
     assert said in err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("old", ["", *(path.name for path in OLD.glob("*.nc"))])
+def test_what_is_read_is_what_xarray_reads(old: str, fit_file: Path) -> None:
+    path = OLD / old if old else fit_file
+    with xr.open_datatree(path, engine="h5netcdf") as opened:
+        expected = opened.load()
+    found = read_tree(path)
+    assert list(found.children) == list(expected.children)
+    xr.testing.assert_identical(found, expected)
+    for node in expected.subtree:
+        read = found[node.path].to_dataset()
+        for name, variable in node.to_dataset().variables.items():
+            assert read[name].dtype == variable.dtype
 
 
 def test_a_file_that_claims_to_be_huge_is_refused(fit_file: Path, tmp_path: Path) -> None:
