@@ -36,6 +36,7 @@ from bayes_cpt.model.points import Curves
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
+from bayes_cpt.threads import one_thread
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,7 +116,6 @@ def prepared_bands(
     """
     import pandas as pd
     from joblib import cpu_count
-    from threadpoolctl import threadpool_limits
 
     known = covering(posterior, prepared.study, prepared.runs)
     laws = [
@@ -137,7 +137,7 @@ def prepared_bands(
         return _with_third(law_bands, prepared, laws, third, runs) if sets else law_bands
 
     # The threads of a matrix product would wait for those of the chunks.
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cores or cpu_count()) as pool:
+    with one_thread("blas"), ThreadPoolExecutor(cores or cpu_count()) as pool:
         tables = pool.map(summarised, _chunks(posterior, prepared))
         table = pd.concat(tables, ignore_index=True)
     table.attrs["interval"] = interval

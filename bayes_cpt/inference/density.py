@@ -71,7 +71,7 @@ class Density:
     paces : ndarray of int, shape (3,)
         Where those of `PACES` stand among the sampled numbers, -1 where they are not sampled.
     likelihood : int
-        Address of the model's compiled likelihood (`bayes_cpt.model.compiled.native`).
+        Address of the record of the model's law (`bayes_cpt.model.compiled.native`).
     pools : ndarray of int, shape (populations, members + 1)
         Where what several targets, or batches, have of a parameter stands among the sampled numbers, their
         spread last.
@@ -215,7 +215,7 @@ def density_of(model: "pm.Model") -> Density:
         places=places,
         template=template,
         paces=np.array([where.get(name, -1) for name in PACES], dtype=np.int64),
-        likelihood=operation.address,
+        likelihood=operation.law.address,
         pools=_pools(model, where),
         arrays=tuple(array.get_value(borrow=True) for array in (loss, *data)),
     )
@@ -223,6 +223,8 @@ def density_of(model: "pm.Model") -> Density:
 
 def _likelihood(model: "pm.Model") -> Any:
     """Return the likelihood of each curve as the model computes it."""
+    from bayes_cpt.model.compiled.operation import LawLogLikelihood
+
     others = [potential.name for potential in model.potentials if potential.name != ALIKE]
     if others or len(model.observed_RVs) != 1:
         raise ModelError(
@@ -230,7 +232,7 @@ def _likelihood(model: "pm.Model") -> Any:
             "Sample it with pm.sample."
         )
     factors = model.logp(vars=model.observed_RVs, sum=False, jacobian=False)
-    if not hasattr(factors[0].owner.op, "function"):
+    if not isinstance(factors[0].owner.op, LawLogLikelihood):
         raise ModelError("The model's likelihood is not that of build_model. Use pm.sample.")
     return factors[0]
 

@@ -23,7 +23,7 @@ from bayes_cpt.inference import coordinates
 from bayes_cpt.inference.alikeness import add_alikeness
 from bayes_cpt.inference.coordinates import join_slopes, separate_paces
 from bayes_cpt.model.compiled.compilation import code_key, generated_module
-from bayes_cpt.model.compiled.native import NUMBERS, SIZE, call_law
+from bayes_cpt.model.compiled.native import KERNEL, NUMBERS, SIZE, call_law
 
 type Floats = NDArray[np.float64]
 
@@ -48,7 +48,7 @@ from numba.np.numpy_support import carray
 from bayes_cpt.inference.native import (
     BOUNDED, COUNTS, DENSITY_SIGNATURE, DONE, DRAW_SIGNATURE, LOG_NORMAL, NORMAL, NOT_FINITE,
 )
-from bayes_cpt.model.compiled.native import SIZE, call_law
+from bayes_cpt.model.compiled.native import KERNEL, SIZE, call_law
 
 
 '''
@@ -263,7 +263,7 @@ def evaluate(white, gradient, block):  # type: ignore[no-untyped-def]
     kind, at = block[at : at + size].view(np.int64), at + size
     among, at = block[at : at + size].view(np.int64), at + size
     paces, at = block[at : at + 3].view(np.int64), at + 3
-    address, at = block[at : at + 1].view(np.int64)[0], at + 1
+    law, at = block[at : at + 1].view(np.int64)[0], at + 1
     pools, at = block[at : at + pooled * width].view(np.int64), at + pooled * width
     narrow = block[at : at + (places + 1) // 2].view(np.int32)
     prior, values, position, slope, prior_gradient = prior_density(
@@ -273,10 +273,8 @@ def evaluate(white, gradient, block):  # type: ignore[no-untyped-def]
     likelihoods, slopes = np.empty(curves), np.empty((curves, count))
     sizes = np.empty(SIZE, dtype=np.int64)
     sizes[0], sizes[1], sizes[2], sizes[3], sizes[4] = points, count, numbers, places, curves
-    call_law(  # type: ignore[call-arg]
-        address, loss.ctypes, values.ctypes, given.ctypes, narrow.ctypes, sizes.ctypes,
-        likelihoods.ctypes, slopes.ctypes,
-    )  # fmt: skip
+    arguments = (law, loss, values, given, narrow, sizes, likelihoods, slopes)
+    call_law(law, KERNEL, arguments)  # type: ignore[call-arg]
     gradient[:] = white_gradient(
         slopes, among, position, slope, prior_gradient, factor, paces, offset
     )

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from bayes_cpt.errors import BayesCPTError, Problem
+from bayes_cpt.threads import one_thread
 
 CONNECTION_SECONDS = 10
 # Of a process: a Dask worker may have several threads, and limits and compiled code are shared by them.
@@ -126,9 +127,7 @@ class Pool:
 
 
 def _in_one_thread[T, R](function: Callable[[T], R], task: T) -> R:
-    from threadpoolctl import threadpool_limits
-
-    with _ONE_AT_A_TIME, threadpool_limits(limits=1):
+    with _ONE_AT_A_TIME, one_thread():
         return function(task)
 
 

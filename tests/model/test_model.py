@@ -1,5 +1,6 @@
 """The PyMC model as a PyMC user has it: names, data, predictive draws, log likelihood, nutpie."""
 
+import pickle
 import time
 from functools import cache
 
@@ -78,6 +79,17 @@ def test_every_parameter_is_a_variable_of_its_own_name_and_dims() -> None:
 def test_fixed_parameters_are_constants() -> None:
     model = bundled_model("cpt-replay-printed")
     assert "memory" not in {variable.name for variable in model.free_RVs}
+
+
+def test_a_model_is_looked_at_without_compilation_and_made_anew_in_another_process() -> None:
+    """What a law's code is known by is an address, which holds in one process only."""
+    model = build_model(read_study(bundled_study()), read_spec("cpt-replay"))
+    likelihood = model.logp(vars=model.observed_RVs, sum=False, jacobian=False)[0].owner.op
+    assert "law" not in vars(likelihood)
+    assert likelihood.law.address
+    again = pickle.loads(pickle.dumps(likelihood))
+    assert again == likelihood
+    assert "law" not in vars(again)
 
 
 def test_independent_errors_are_normal_densities() -> None:

@@ -20,6 +20,7 @@ from bayes_cpt.landmarks.trials import LawSample, base_losses
 from bayes_cpt.model.misfit.discrepancy import Configuration, ErrorCorrelation, SharedMisfit
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
+from bayes_cpt.threads import one_thread
 
 type Floats = NDArray[np.floating]
 type Ints = NDArray[np.int64]
@@ -200,7 +201,6 @@ class FinalLosses:
             One entry per block.
         """
         from joblib import cpu_count
-        from threadpoolctl import threadpool_limits
 
         layout = self.layout(candidates)
         layout.prepare()
@@ -209,7 +209,7 @@ class FinalLosses:
         blocks = [rows[start : start + size] for start in range(0, rows.size, size)]
         # The threads of a matrix product would wait for those of the blocks.
         with (
-            threadpool_limits(1, user_api="blas"),
+            one_thread("blas"),
             ThreadPoolExecutor(cores or cpu_count()) as pool,
         ):
             return list(pool.map(lambda block: function(layout.block(block)), blocks))

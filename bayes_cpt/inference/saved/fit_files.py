@@ -2,11 +2,8 @@
 
 import json
 import math
-import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,8 +34,6 @@ STUDY_FILES = ("study.toml", "losses.csv", "lr.csv")
 WEIGHTS, LAW = "weights", "law_"
 # Weights are written with all their digits.
 ROUNDING = 1e-9
-# A fit is megabytes; a file that claims more is made to fill the memory.
-LARGEST = 4 * 2**30
 
 
 class FitFileError(BayesCPTError, ValueError):
@@ -133,8 +128,7 @@ def _tree(source: Path) -> "xr.DataTree":
         raise FitFileError(
             f"{source}: there is no such fit. Write one with bayes-cpt fit STUDY -o {source}."
         )
-    with _quiet_ends():
-        opened = _opened(source)
+    opened = _opened(source)
     if isinstance(opened, FitFileError):
         raise opened
     format_number = int(opened.attrs["bayes_cpt_format"])
@@ -149,32 +143,14 @@ def _tree(source: Path) -> "xr.DataTree":
 
 def _opened(source: Path) -> "xr.DataTree | FitFileError":
     """Return what is in a file, or what is wrong with it; either way the file is done with."""
-    import xarray as xr
+    from bayes_cpt.inference.saved.reading import read_tree
 
     try:
-        with xr.open_datatree(source, engine="h5netcdf", phony_dims="access") as tree:
-            int(tree.attrs["bayes_cpt_format"])
-            if sum(node.dataset.nbytes for node in tree.subtree) > LARGEST:
-                raise ValueError("it claims to hold more than any fit")
-            return tree.load()
+        tree = read_tree(source)
+        int(tree.attrs["bayes_cpt_format"])
+        return tree
     except Exception as error:
         return _damaged(source, error)
-
-
-@contextmanager
-def _quiet_ends() -> Iterator[None]:
-    """Keep h5netcdf from complaining at the end of a file object that it could not open to the full."""
-    usual = sys.unraisablehook
-
-    def quiet(unraisable: Any) -> None:
-        if not isinstance(unraisable.exc_value, AttributeError):
-            usual(unraisable)
-
-    sys.unraisablehook = quiet
-    try:
-        yield
-    finally:
-        sys.unraisablehook = usual
 
 
 def _damaged(source: Path, error: Exception) -> FitFileError:

@@ -1,18 +1,18 @@
 """The log likelihood of curves under a law, and its slopes, in loops that Numba compiles.
 
-`law_log_likelihoods` is compiled together with the law of a specification, `evaluate`, which
+`law_log_likelihoods` is compiled once for all laws, and calls the equations of one by their address, which
 `bayes_cpt.model.compiled.symbolic` writes (see `bayes_cpt.model.compiled.compilation`). Everything about a
-study arrives in arrays.
+law and a study arrives in arrays.
 """
 
 import math
-from typing import Any
 
 import numba
 import numpy as np
 
 from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.model.compiled.likelihood import COMPILED, curve_log_likelihood, workspace
+from bayes_cpt.model.compiled.native import EQUATIONS, call_law
 from bayes_cpt.model.likelihood_data import GIVEN, WIDTH
 
 # Parameters that levels depend on, then the one of the forward areas.
@@ -114,23 +114,23 @@ def log_forward_areas(power, middle, half_width, coefficients, areas):  # type: 
         areas[0, i], areas[1, i] = area, slope
 
 
-def evaluate(
-    kind: Any, parameters: Any, reference: Any, curve: Any, columns: Any, values: Any, slopes: Any
-) -> None:
-    """Stand for the law of a specification, which the generated module defines under this name.
+@numba.njit(inline="always", **COMPILED)
+def evaluate(law, kind, parameters, reference, curve, columns, values, slopes):  # type: ignore[no-untyped-def]
+    """Fill in what the equations of a law give at the points of one curve.
 
-    It fills in `bayes_cpt.model.compiled.symbolic.OUTPUTS` at the points of one curve, shape (6, points),
-    and their slopes by the parameters of the curve's validation set. A kind of curves is twice the
-    validation set, and one more in PT.
+    They give `bayes_cpt.model.compiled.symbolic.OUTPUTS`, and the slopes of these by the parameters of the
+    curve's validation set.
 
     Parameters
     ----------
+    law : int
+        Address of its record.
     kind : int
-        Of the curve.
+        Of the curve: twice the validation set, and one more in PT.
     parameters : ndarray, shape (parameters,)
         Of the curve's validation set.
-    reference : ndarray, shape (4,)
-        Learning rate, forward areas of PT and of CPT, steps.
+    reference : ndarray, shape (5,)
+        Learning rate, forward areas of PT and of CPT, steps, unique steps.
     curve : ndarray
         What all points of the curve share.
     columns : ndarray, shape (points, columns)
@@ -138,32 +138,31 @@ def evaluate(
     values : ndarray, shape (6, points)
         Filled in.
     slopes : ndarray, shape (slopes, points)
-        Filled in.
+        Filled in; from row to row as far as `values`.
     """
-    raise NotImplementedError(
-        "law_log_likelihoods runs in the modules that bayes_cpt.model.compiled.compilation writes"
-    )
-
-
-# Constants of the generated module: which values each validation set's law takes (below 0:
-# the first, second ... of those of the curve's groups), which output and which of
-# these values each slope belongs to, and where the values of `PACES` stand.
-PARAMETER_PLACES = SLOPE_OUTPUTS = SLOPE_INPUTS = np.zeros((2, 1), dtype=np.int64)
-PACE_PLACES = np.zeros(4, dtype=np.int64)
+    row = values.strides[0] // values.itemsize
+    given = (kind, parameters, reference, curve, columns, values, slopes, columns.shape[0], row)
+    call_law(law, EQUATIONS, given)  # type: ignore[call-arg]
 
 
 def law_log_likelihoods(  # type: ignore[no-untyped-def]
-    loss, values, numbers, domain, member, shared, known, base_loss, columns, base_columns, own_level,
-    base_level, own_forward, base_forward, gap, place, height, floating, first, last, knot_first,
-    knot_carried, knot_innovation,
+    law, tables, loss, values, numbers, domain, member, shared, known, base_loss, columns, base_columns,
+    own_level, base_level, own_forward, base_forward, gap, place, height, floating, first, last,
+    knot_first, knot_carried, knot_innovation, totals, gradients,
 ):  # fmt: skip
-    """Return the log likelihood of each curve, and its slopes by the values, shape (curves, values).
+    """Fill in the log likelihood of each curve, and its slopes by the values.
 
     The arrays are those of `bayes_cpt.model.likelihood_data.likelihood_data`. Loops in place of array
     expressions compile several times faster.
 
     Parameters
     ----------
+    law : int
+        Address of its record.
+    tables : tuple of ndarray of int
+        Which values the law of each validation set takes (below 0 the first, second ... of those of the
+        curve's groups); which output, and which of these values, each slope of a kind of curves belongs to
+        (-1 where there is none); where the values of `PACES` and `POWER` stand (-1 where the law has none).
     loss : ndarray, shape (points,)
         Measured, nats/token.
     values : ndarray, shape (values,)
@@ -185,15 +184,20 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
     knot_first : ndarray of int, shape (curves + 1,)
         Which knots of the misfit it has.
     knot_carried, knot_innovation : ndarray, shape (knots,)
+    totals : ndarray, shape (curves,)
+        Filled in.
+    gradients : ndarray, shape (curves, values)
+        Filled in.
     """
-    points, count, slope_count = loss.size, first.size, SLOPE_OUTPUTS.shape[1]
+    parameter_places, slope_outputs, slope_inputs, pace_places = tables
+    points, count, slope_count = loss.size, first.size, slope_outputs.shape[1]
     reference, middle, half_width = numbers[:5], numbers[5], numbers[6]
     level, before = np.empty((4, points)), np.empty((4, count))
     area, area_before = np.empty((2, points)), np.empty((2, count))
-    memory = values[PACE_PLACES[0]]
-    slow = values[PACE_PLACES[1]] if PACE_PLACES[1] >= 0 else 0.0
-    share = values[PACE_PLACES[2]] if PACE_PLACES[2] >= 0 else 0.0
-    power = values[PACE_PLACES[3]] if PACE_PLACES[3] >= 0 else 1.0
+    memory = values[pace_places[0]]
+    slow = values[pace_places[1]] if pace_places[1] >= 0 else 0.0
+    share = values[pace_places[2]] if pace_places[2] >= 0 else 0.0
+    power = values[pace_places[3]] if pace_places[3] >= 0 else 1.0
     learning_rate_levels(memory, slow, share, middle, half_width, own_level, level)
     learning_rate_levels(memory, slow, share, middle, half_width, base_level, before)
     log_forward_areas(power, numbers[7], numbers[8], own_forward, area)
@@ -202,19 +206,19 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
     longest = room[0].shape[0]
     every_row, base_row = np.zeros((longest, WIDTH)), np.zeros((1, WIDTH))
     every_value, every_slope = np.empty((6, longest)), np.empty((slope_count, longest))
-    # Views with strides as `results` and `slopes` below: the law is compiled once for both.
+    # Views with strides as `results` and `slopes` below: what takes either is compiled once.
     base_value, base_slope = np.empty((6, 2))[:, :1], np.empty((slope_count, 2))[:, :1]
     every_back, every_residual = np.empty((6, longest)), np.empty(longest)
-    parameters = np.empty(PARAMETER_PLACES.shape[1])
-    own = np.empty(PARAMETER_PLACES.shape[1], dtype=np.int64)
-    totals, gradients = np.empty(count), np.zeros((count, values.size))
+    parameters = np.empty(parameter_places.shape[1])
+    own = np.empty(parameter_places.shape[1], dtype=np.int64)
+    gradients[:] = 0.0
     for c in range(count):
         start, stop, d = first[c], last[c], domain[c]
         size, knots = stop - start, slice(knot_first[c], knot_first[c + 1])
         rows, results, slopes = every_row[:size], every_value[:, :size], every_slope[:, :size]
         back, residual = every_back[:, :size], every_residual[:size]
-        for k in range(PARAMETER_PLACES.shape[1]):
-            own[k] = PARAMETER_PLACES[d, k]
+        for k in range(parameter_places.shape[1]):
+            own[k] = parameter_places[d, k]
             if own[k] < 0:
                 own[k] = np.int64(member[c, -1 - own[k]])
             parameters[k] = values[own[k]]
@@ -229,7 +233,7 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
                 rows[i, GIVEN + 2 * row] = before[row, c] if continual else here
                 rows[i, GIVEN + 1 + 2 * row] = here
             rows[i, GIVEN + 8], rows[i, GIVEN + 9] = area[0, start + i], area[1, start + i]
-        evaluate(phase, parameters, reference, shared[c], rows, results, slopes)
+        evaluate(law, phase, parameters, reference, shared[c], rows, results, slopes)
         distance = 0.0
         if known[c] > 0.0:
             for k in range(GIVEN):
@@ -237,7 +241,9 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
             for row in range(4):
                 base_row[0, GIVEN + 2 * row] = before[row, c]
             base_row[0, GIVEN + 8], base_row[0, GIVEN + 9] = area_before[0, c], area_before[1, c]
-            evaluate(pretrained, parameters, reference, shared[c], base_row, base_value, base_slope)
+            evaluate(
+                law, pretrained, parameters, reference, shared[c], base_row, base_value, base_slope
+            )
             distance = base_loss[c] - base_value[0, 0]
         for i in range(size):
             residual[i] = loss[start + i] - results[0, i] - distance * results[1, i]
@@ -254,12 +260,11 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
             back[1, i] = back[0, i] * distance
             back[5, i] *= floating[start + i]
         for s in range(slope_count):
-            output = SLOPE_OUTPUTS[phase, s]
+            output = slope_outputs[phase, s]
             if output >= 0:
                 along = 0.0
                 for i in range(size):
                     along += back[output, i] * slopes[s, i]
-                gradients[c, own[SLOPE_INPUTS[phase, s]]] += along
-            if known[c] > 0.0 and SLOPE_OUTPUTS[pretrained, s] == 0:
-                gradients[c, own[SLOPE_INPUTS[pretrained, s]]] += through_base * base_slope[s, 0]
-    return totals, gradients
+                gradients[c, own[slope_inputs[phase, s]]] += along
+            if known[c] > 0.0 and slope_outputs[pretrained, s] == 0:
+                gradients[c, own[slope_inputs[pretrained, s]]] += through_base * base_slope[s, 0]

@@ -4,6 +4,7 @@ As a graph of elementary operations law and likelihood compile for minutes; as o
 generated from the law's terms and compiled once per machine, the model compiles in seconds.
 """
 
+from functools import cached_property
 from typing import Any
 
 import pytensor.tensor as pt
@@ -12,7 +13,7 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
 
-from bayes_cpt.model.compiled.compilation import compiled_law
+from bayes_cpt.model.compiled.compilation import CompiledLaw, compiled_law, law_key
 from bayes_cpt.model.spec import ModelSpec
 
 # Place of the values among the inputs: what the likelihood is differentiated by.
@@ -36,8 +37,17 @@ class LawLogLikelihood(Op):  # type: ignore[misc]
     __props__ = ("key",)
 
     def __init__(self, spec: ModelSpec, roles: tuple[str, ...]) -> None:
-        law = compiled_law(spec, roles)
-        self.key, self.function, self.address = law.key, law.log_likelihoods, law.address
+        self.spec, self.roles = spec, roles
+        self.key = law_key(spec, roles)
+
+    @cached_property
+    def law(self) -> CompiledLaw:
+        """The law, compiled when it is first evaluated: a model may be looked at without."""
+        return compiled_law(self.spec, self.roles)
+
+    def __reduce__(self) -> Any:
+        """Be made anew in another process, where the law lies elsewhere."""
+        return LawLogLikelihood, (self.spec, self.roles)
 
     def make_node(self, *inputs: Any) -> Apply:
         """Return the node of some inputs.
@@ -60,7 +70,7 @@ class LawLogLikelihood(Op):  # type: ignore[misc]
         output_storage : list of lists
             What takes the outputs.
         """
-        for storage, output in zip(output_storage, self.function(*inputs), strict=True):
+        for storage, output in zip(output_storage, self.law.log_likelihoods(*inputs), strict=True):
             storage[0] = output
 
     def connection_pattern(self, node: Apply) -> list[list[bool]]:
@@ -89,4 +99,4 @@ class LawLogLikelihood(Op):  # type: ignore[misc]
 
 @register_funcify_default_op_cache_key(LawLogLikelihood)  # type: ignore[untyped-decorator]
 def _numba_law_log_likelihood(op: Any, node: Any, **kwargs: Any) -> Any:
-    return op.function, int(op.key, 16)
+    return op.law.function, int(op.key, 16)

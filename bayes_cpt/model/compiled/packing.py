@@ -35,6 +35,8 @@ FORMS = {
 }
 # Numbers by which the places say of each array where it starts, how long it is, and how wide its rows are.
 KEYS = 3
+# The array that has a member for each curve.
+COUNTED = tuple(FORMS).index("curve_first")
 # PyMC hands over its data as arrays that may not be written to, and as 32-bit integers. Compiled for these
 # alone, the code takes others as well, and is compiled once.
 NUMBERS = types.Array(types.float64, 1, "C", readonly=True)
@@ -128,8 +130,8 @@ def unpacking() -> str:
         # As a number of this type the index is no constant that the code is compiled for anew.
         arguments.append(f"{MATRIX if form == MATRIX else VECTOR}({holder}, places, np.int64({k}))")
     return (
-        "def packed_log_likelihoods(loss, values, numbers, places):\n"
-        "    return law_log_likelihoods(\n        loss,\n        values,\n"
+        "def packed_log_likelihoods(law, tables, loss, values, numbers, places, totals, slopes):\n"
+        "    law_log_likelihoods(\n        law,\n        tables,\n        loss,\n        values,\n"
         + "".join(f"        {argument},\n" for argument in arguments)
-        + "    )\n"
+        + "        totals,\n        slopes,\n    )\n"
     )

@@ -18,7 +18,7 @@ from bayes_cpt.laws.law import gather
 from bayes_cpt.model.compiled.kernels import PACES, POWER
 from bayes_cpt.model.compiled.symbols import Printer, Symbols
 from bayes_cpt.model.likelihood_data import COLUMNS
-from bayes_cpt.model.priors.families import Distribution, Fixed, Normal
+from bayes_cpt.model.priors.families import Distribution, is_positive
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.spec import ModelSpec
 
@@ -144,16 +144,6 @@ def role_expressions(
 def _parameter_symbol(name: str, prior: Distribution) -> Any:
     # A known sign settles which branch the law takes.
     return sympy.Symbol(f"p_{name}", **{"positive" if is_positive(prior) else "real": True})
-
-
-def is_positive(prior: Distribution) -> bool:
-    """Return whether a prior allows nothing but values above 0.
-
-    Parameters
-    ----------
-    prior : Distribution
-    """
-    return prior.value > 0.0 if isinstance(prior, Fixed) else not isinstance(prior, Normal)
 
 
 def curve_names(spec: ModelSpec) -> tuple[str, ...]:

@@ -266,3 +266,13 @@ class Fixed(Family):
 type Distribution = Annotated[
     Normal | LogNormal | LogitNormal | Fixed, Field(discriminator="distribution")
 ]
+
+
+def is_positive(prior: Distribution) -> bool:
+    """Return whether a prior allows nothing but values above 0.
+
+    Parameters
+    ----------
+    prior : Distribution
+    """
+    return prior.value > 0.0 if isinstance(prior, Fixed) else not isinstance(prior, Normal)

@@ -2,11 +2,13 @@
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import fault_workers
+import h5py
 import numpy as np
 import pytest
 import xarray as xr
@@ -16,6 +18,10 @@ from synthetic import lab, prior_as_posterior
 from bayes_cpt.errors import BayesCPTError
 from bayes_cpt.inference.posterior import load
 from bayes_cpt.inference.saved.fit_files import FitFileError
+from bayes_cpt.inference.saved.reading import read_tree
+
+# Fits of earlier versions.
+OLD = Path(__file__).parents[2] / "data" / "fits"
 
 
 @pytest.fixture(scope="module")
@@ -27,54 +33,62 @@ def fit_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def whole(fit_file: Path) -> xr.DataTree:
-    """Return what the file of that fit holds."""
-    return load(fit_file).tree
-
-
-type Edit = Callable[[xr.DataTree], None]
+# Changes a fit's file in place: to write all of it anew takes a hundred times as long.
+type Edit = Callable[[h5py.File], None]
 
 
 def attribute(name: str, value: Any) -> Edit:
-    def edit(tree: xr.DataTree) -> None:
-        tree.attrs[name] = value
+    def edit(file: h5py.File) -> None:
+        file.attrs[name] = value
 
     return edit
 
 
 def spec(change: Callable[[dict[str, Any]], None]) -> Edit:
-    def edit(tree: xr.DataTree) -> None:
-        table = json.loads(tree.attrs["spec"])
+    def edit(file: h5py.File) -> None:
+        table = json.loads(file.attrs["spec"])
         change(table)
-        tree.attrs["spec"] = json.dumps(table)
+        file.attrs["spec"] = json.dumps(table)
 
     return edit
 
 
 def study_text(name: str, text: str) -> Edit:
-    def edit(tree: xr.DataTree) -> None:
-        found = tree["study"].to_dataset()
-        tree["study"] = xr.DataTree(found.assign({name: ((), text)}))
+    def edit(file: h5py.File) -> None:
+        file["study"][name][()] = text
 
     return edit
 
 
 def draws(change: Callable[[xr.Dataset], xr.Dataset]) -> Edit:
-    def edit(tree: xr.DataTree) -> None:
+    """Write the draws anew: they are many variables that belong together."""
+
+    def edit(file: h5py.File) -> None:
+        path = file.filename
+        file.close()
+        tree = load(path).tree
         tree["posterior"] = xr.DataTree(change(tree["posterior"].to_dataset()))
+        Path(path).write_bytes(bytes(tree.to_netcdf(engine="h5netcdf")))
 
     return edit
 
 
 def without(name: str) -> Edit:
-    def edit(tree: xr.DataTree) -> None:
-        if name in tree.children:
-            del tree[name]
+    def edit(file: h5py.File) -> None:
+        if name in file:
+            del file[name]
         else:
-            del tree.attrs[name]
+            del file.attrs[name]
 
     return edit
+
+
+def forged(edit: Edit, fit_file: Path, target: Path) -> Path:
+    """Return the file of a fit after an edit."""
+    shutil.copy(fit_file, target)
+    with h5py.File(target, "a") as file:
+        edit(file)
+    return target
 
 
 NESTED = "[" * 100_000 + "]" * 100_000
@@ -142,12 +156,9 @@ FORGERIES: dict[str, tuple[Edit, str]] = {
 
 
 @pytest.mark.parametrize("name", FORGERIES)
-def test_a_forged_fit_is_refused_in_words(name: str, whole: xr.DataTree, tmp_path: Path) -> None:
+def test_a_forged_fit_is_refused_in_words(name: str, fit_file: Path, tmp_path: Path) -> None:
     edit, said = FORGERIES[name]
-    tree = whole.copy()
-    edit(tree)
-    target = tmp_path / "forged.nc"
-    target.write_bytes(bytes(tree.to_netcdf(engine="h5netcdf")))
+    target = forged(edit, fit_file, tmp_path / "forged.nc")
     with pytest.raises(BayesCPTError) as refused:
         load(target)
     assert str(refused.value).startswith(str(target))
@@ -156,24 +167,33 @@ def test_a_forged_fit_is_refused_in_words(name: str, whole: xr.DataTree, tmp_pat
 
 
 def test_a_command_refuses_a_forged_fit_in_words(
-    whole: xr.DataTree, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    fit_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from bayes_cpt.cli import run
 
     edit, said = FORGERIES["no draws"]
-    tree = whole.copy()
-    edit(tree)
-    target = tmp_path / "forged.nc"
-    target.write_bytes(bytes(tree.to_netcdf(engine="h5netcdf")))
+    target = forged(edit, fit_file, tmp_path / "forged.nc")
     assert run(["summary", str(target)]) == 2
     err = capsys.readouterr().err
     assert said in err
     assert "Traceback" not in err
 
 
-def test_a_file_that_claims_to_be_huge_is_refused(fit_file: Path, tmp_path: Path) -> None:
-    import h5py
+@pytest.mark.parametrize("old", ["", *(path.name for path in OLD.glob("*.nc"))])
+def test_what_is_read_is_what_xarray_reads(old: str, fit_file: Path) -> None:
+    path = OLD / old if old else fit_file
+    with xr.open_datatree(path, engine="h5netcdf") as opened:
+        expected = opened.load()
+    found = read_tree(path)
+    assert list(found.children) == list(expected.children)
+    xr.testing.assert_identical(found, expected)
+    for node in expected.subtree:
+        read = found[node.path].to_dataset()
+        for name, variable in node.to_dataset().variables.items():
+            assert read[name].dtype == variable.dtype
 
+
+def test_a_file_that_claims_to_be_huge_is_refused(fit_file: Path, tmp_path: Path) -> None:
     target = tmp_path / "huge.nc"
     target.write_bytes(fit_file.read_bytes())
     with h5py.File(target, "a") as file:
@@ -197,9 +217,9 @@ def test_loading_executes_nothing(fit_file: Path, tmp_path: Path) -> None:
         "problems": json.dumps(["__import__('os').system('true')"]),
     }
     posterior.tree.attrs.update(attributes)
-    forged = tmp_path / "forged.nc"
-    posterior.save(forged)
-    assert told(fault_workers.load_under_watch, [fit_file, forged]) == []
+    target = tmp_path / "forged.nc"
+    posterior.save(target)
+    assert told(fault_workers.load_under_watch, [fit_file, target]) == []
 
 
 def test_damaged_bytes_are_refused_or_harmless(fit_file: Path, tmp_path: Path) -> None:
