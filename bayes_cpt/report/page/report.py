@@ -68,9 +68,7 @@ class Report:
         if self.plan is None:
             return None
         draws = DRAWS if self.decision is None else self.decision.valuation.model.draws
-        return bands(
-            self.posterior, self.plan, draws=draws, seed=self.seed, interval=self.interval
-        )
+        return bands(self.posterior, self.plan, draws=draws, seed=self.seed, interval=self.interval)
 
     @cached_property
     def curves(self) -> "xr.Dataset | None":
