@@ -82,7 +82,7 @@ def load_under_watch(paths: list[Path], tell: Connection) -> None:
     """Load files, and tell what the interpreter did besides."""
     from bayes_cpt.errors import BayesCPTError
 
-    load(paths[0])
+    load(paths[0], whole=False)
     seen: list[str] = []
     watching = [True]
 
@@ -94,6 +94,7 @@ def load_under_watch(paths: list[Path], tell: Connection) -> None:
     for path in paths:
         try:
             load(path)
+            load(path, whole=False)
         except BayesCPTError:
             seen.append(f"refused {path.name}")
     watching[0] = False
@@ -109,7 +110,7 @@ def load_damaged(source: Path, folder: Path, seed: int, count: int, tell: Connec
 
     content, generator = source.read_bytes(), random.Random(seed)
     target = folder / f"damaged-{seed}.nc"
-    for _ in range(count):
+    for turn in range(count):
         damaged = bytearray(content)
         way = generator.randrange(3)
         if way == 0:
@@ -124,7 +125,8 @@ def load_damaged(source: Path, folder: Path, seed: int, count: int, tell: Connec
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                load(target)
+                # As a command does, and whole, in turn.
+                load(target, whole=bool(turn % 2))
         except BayesCPTError as error:
             tell.send("refused" if str(target) in str(error) else f"does not say where: {error}")
         except BaseException as error:

@@ -171,7 +171,7 @@ def decide(
         check_target(output, SUFFIXES, inputs=(fit,))
     else:
         check_new_folder(output)
-    posterior = load(fit)
+    posterior = load(fit, whole=False)
     with written.cautions():
         decision = choose(
             posterior,

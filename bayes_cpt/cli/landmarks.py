@@ -94,7 +94,7 @@ def landmarks(
 
     written = Output(quiet, json)
     check_new_folder(output)
-    posterior = load(fit)
+    posterior = load(fit, whole=False)
     with written.cautions():
         landmarks = survey(posterior, plan, run, balance=balance, draws=draws)
     tables = landmarks.tables(interval)

@@ -118,7 +118,7 @@ def next_run(
 
     written = Output(quiet, json)
     check_new_folder(output)
-    posterior = load(fit)
+    posterior = load(fit, whole=False)
     with written.cautions():
         values = value(
             posterior,

@@ -62,7 +62,7 @@ def planner(
     written = Output(quiet, json)
     check_target(output, (".html",), inputs=(fit,))
     goal = read_objective(objective)
-    posterior = load(fit)
+    posterior = load(fit, whole=False)
     with written.cautions():
         page = Planner.of(
             posterior,

@@ -120,7 +120,7 @@ def predict(
 
     written = Output(quiet, json)
     check_target(output, SUFFIXES, inputs=tuple(path for path in (fit, plan, at) if path))
-    posterior = load(fit)
+    posterior = load(fit, whole=False)
     chosen: Any = (kind or (Kind.new_run if plan else Kind.known_run)).value
     with written.cautions():
         options: Any = {

@@ -94,7 +94,7 @@ def report(
         inputs = tuple(path for path in (fit, plan, space) if path)
         check_target(output, (".html",), inputs=inputs)
     check_new_folder(paper)
-    posterior = load(fit)
+    posterior = load(fit, whole=False)
     options = {"--plan": plan, "--space": space, "--validation": validation}
     given = "".join(f" {name} {path}" for name, path in options.items() if path)
     with written.cautions():

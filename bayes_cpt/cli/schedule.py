@@ -110,7 +110,7 @@ def schedule(
 
     written = Output(quiet, json)
     check_new_folder(output)
-    posterior = load(fit)
+    posterior = load(fit, whole=False)
     criterion = next(key for key, name in NAMES.items() if name == term.value)
     with written.cautions():
         choice = choose_schedule(

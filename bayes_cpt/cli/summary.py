@@ -96,7 +96,7 @@ def summary(
     written = Output(quiet, json)
     if output is not None:
         check_target(output, SUFFIXES, inputs=(fit,))
-    posterior = load(fit)
+    posterior = load(fit, whole=False)
     leaning = _sensitivity(written, posterior, plan) if sensitivity else None
     table = posterior.summary(interval)
     chosen = [

@@ -377,19 +377,21 @@ class StackedPosterior(Posterior):
         return [law.frame.spec.name for law in self.laws]
 
 
-def load(path: str | Path) -> Posterior:
+def load(path: str | Path, *, whole: bool = True) -> Posterior:
     """Read a fit that `Posterior.save` wrote, of one law or a stack. Nothing in the file is executed.
 
     Parameters
     ----------
     path : str or Path
         A netCDF file.
+    whole : bool
+        Whether groups that only ArviZ and `save` need come along.
 
     Raises
     ------
     FitFileError
         If there is no such file, or it is not a fit.
     """
-    tree, laws = read_fit(path)
+    tree, laws = read_fit(path, whole=whole)
     posteriors = [Posterior(*law) for law in laws]
     return StackedPosterior.of_tree(tree, posteriors) if is_stack(tree) else posteriors[0]

@@ -140,10 +140,11 @@ def test_what_one_law_alone_has_is_refused() -> None:
         assert f"({OURS}, {PRINTED})" in str(error.value)
 
 
-def test_a_stack_is_one_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("all_groups", [True, False])
+def test_a_stack_is_one_file(all_groups: bool, tmp_path: Path) -> None:
     whole = mixture()
     whole.save(tmp_path / "stack.nc")
-    found = load(tmp_path / "stack.nc")
+    found = load(tmp_path / "stack.nc", whole=all_groups)
     assert isinstance(found, StackedPosterior)
     assert (found.weights, found.seed, found.trustworthy) == ((0.7, 0.3), 3, True)
     assert found.frame.spec.name == f"a stack of 70 % {OURS} and 30 % {PRINTED}"
@@ -179,5 +180,6 @@ def test_forged_weights_are_refused(tmp_path: Path) -> None:
     for weights, words in forged:
         with h5py.File(path, "r+") as file:
             file.attrs["weights"] = json.dumps(weights)
-        with pytest.raises(FitFileError, match=words):
-            load(path)
+        for whole in (True, False):
+            with pytest.raises(FitFileError, match=words):
+                load(path, whole=whole)

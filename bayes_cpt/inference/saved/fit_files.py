@@ -6,7 +6,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ FORMAT = 1
 # A file that holds fits of several laws; versions that know no stacks must refuse it.
 STACK_FORMAT = 2
 GROUPS = ("posterior", "sample_stats", "study")
+READER: dict[str, Any] = {"engine": "h5netcdf", "phony_dims": "access"}
 STUDY_FILES = ("study.toml", "losses.csv", "lr.csv")
 # Attribute of a stack, and how its children are called, which hold a fit each.
 WEIGHTS, LAW = "weights", "law_"
@@ -48,13 +49,15 @@ class FitFileError(BayesCPTError, ValueError):
 type Law = "tuple[xr.DataTree, Study, Frame]"
 
 
-def read_fit(path: str | Path) -> "tuple[xr.DataTree, list[Law]]":
+def read_fit(path: str | Path, *, whole: bool = True) -> "tuple[xr.DataTree, list[Law]]":
     """Return what a fit's file holds: draws, study and frame of each law in it; one, unless it is a stack.
 
     Parameters
     ----------
     path : str or Path
         A netCDF file.
+    whole : bool
+        Whether the groups come along that only ArviZ and a comparison read.
 
     Raises
     ------
@@ -62,7 +65,7 @@ def read_fit(path: str | Path) -> "tuple[xr.DataTree, list[Law]]":
         If there is no such file, or it is not a fit.
     """
     source = Path(path)
-    tree = _tree(source)
+    tree = _tree(source, whole)
     try:
         laws = [_law(part, source) for part in _parts(tree)]
     # The study's files are written to a temporary folder, which may be full.
@@ -124,7 +127,7 @@ def _law(tree: "xr.DataTree", source: Path) -> Law:
     return tree, study, frame
 
 
-def _tree(source: Path) -> "xr.DataTree":
+def _tree(source: Path, whole: bool) -> "xr.DataTree":
     if (source / "study.toml").is_file():
         raise FitFileError(
             f"{source}: this is a study, not a fit. Fit it first: bayes-cpt fit {source} -o fit.nc."
@@ -134,7 +137,7 @@ def _tree(source: Path) -> "xr.DataTree":
             f"{source}: there is no such fit. Write one with bayes-cpt fit STUDY -o {source}."
         )
     with _quiet_ends():
-        opened = _opened(source)
+        opened = _opened(source, whole)
     if isinstance(opened, FitFileError):
         raise opened
     format_number = int(opened.attrs["bayes_cpt_format"])
@@ -147,18 +150,36 @@ def _tree(source: Path) -> "xr.DataTree":
     return opened
 
 
-def _opened(source: Path) -> "xr.DataTree | FitFileError":
+def _opened(source: Path, whole: bool) -> "xr.DataTree | FitFileError":
     """Return what is in a file, or what is wrong with it; either way the file is done with."""
     import xarray as xr
 
     try:
-        with xr.open_datatree(source, engine="h5netcdf", phony_dims="access") as tree:
+        with xr.open_datatree(source, **READER) if whole else _own_groups(source) as tree:
             int(tree.attrs["bayes_cpt_format"])
             if sum(node.dataset.nbytes for node in tree.subtree) > LARGEST:
                 raise ValueError("it claims to hold more than any fit")
             return tree.load()
     except Exception as error:
         return _damaged(source, error)
+
+
+@contextmanager
+def _own_groups(source: Path) -> "Iterator[xr.DataTree]":
+    """Open what forecasts and decisions read of a file: to open a group costs more than to read it."""
+    import h5py
+    import xarray as xr
+
+    with h5py.File(source) as file:
+        laws = [f"/{name}" for name in file if name.startswith(LAW)]
+        inner = [f"{law}/{own}" for law in laws or [""] for own in GROUPS]
+        there = ["/", *laws, *(name for name in inner if name in file)]
+    with ExitStack() as opened:
+        parts = {
+            name: opened.enter_context(xr.open_dataset(source, group=name, **READER))
+            for name in there
+        }
+        yield xr.DataTree.from_dict(parts)
 
 
 @contextmanager

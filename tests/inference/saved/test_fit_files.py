@@ -148,11 +148,20 @@ def test_a_forged_fit_is_refused_in_words(name: str, whole: xr.DataTree, tmp_pat
     edit(tree)
     target = tmp_path / "forged.nc"
     target.write_bytes(bytes(tree.to_netcdf(engine="h5netcdf")))
-    with pytest.raises(BayesCPTError) as refused:
-        load(target)
-    assert str(refused.value).startswith(str(target))
-    assert said in str(refused.value)
-    assert "/tmp/tmp" not in str(refused.value)
+    for all_groups in (True, False):
+        with pytest.raises(BayesCPTError) as refused:
+            load(target, whole=all_groups)
+        assert str(refused.value).startswith(str(target))
+        assert said in str(refused.value)
+        assert "/tmp/tmp" not in str(refused.value)
+
+
+def test_what_commands_read_of_a_fit_is_what_they_use(fit_file: Path, whole: xr.DataTree) -> None:
+    found = load(fit_file, whole=False).tree
+    assert set(found.children) == {"posterior", "sample_stats", "study"}
+    assert found.attrs == whole.attrs
+    for name, group in found.children.items():
+        xr.testing.assert_identical(group.to_dataset(), whole[name].to_dataset())
 
 
 def test_a_command_refuses_a_forged_fit_in_words(
@@ -178,8 +187,9 @@ def test_a_file_that_claims_to_be_huge_is_refused(fit_file: Path, tmp_path: Path
     target.write_bytes(fit_file.read_bytes())
     with h5py.File(target, "a") as file:
         file.create_dataset("posterior/bomb", shape=(10**12,), chunks=(1000,), dtype="f8")
-    with pytest.raises(FitFileError, match="more than any fit"):
-        load(target)
+    for all_groups in (True, False):
+        with pytest.raises(FitFileError, match="more than any fit"):
+            load(target, whole=all_groups)
 
 
 def test_loading_executes_nothing(fit_file: Path, tmp_path: Path) -> None:
