@@ -14,15 +14,15 @@ from bayes_cpt.inference.saved.fit_files import _opened
 
 
 @pytest.fixture(scope="session")
-def opened() -> Callable[[Path], Any]:
+def opened() -> Callable[[Path, bool], Any]:
     """Return what reads a file once for all commands: most of a short command's time is HDF5."""
-    known: dict[tuple[str, int], Any] = {}
+    known: dict[tuple[str, int, bool], Any] = {}
 
-    def copied(source: Path) -> Any:
+    def copied(source: Path, whole: bool) -> Any:
         # A file that was written anew is another one.
-        key = (str(source.resolve()), source.stat().st_mtime_ns)
+        key = (str(source.resolve()), source.stat().st_mtime_ns, whole)
         if key not in known:
-            known[key] = _opened(source)
+            known[key] = _opened(source, whole)
         found = known[key]
         return found if isinstance(found, Exception) else found.copy()
 
@@ -33,7 +33,7 @@ def opened() -> Callable[[Path], Any]:
 def call(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-    opened: Callable[[Path], Any],
+    opened: Callable[[Path, bool], Any],
 ) -> Call:
     """Return what runs a command line in this process."""
     monkeypatch.delenv("COLUMNS", raising=False)
