@@ -103,6 +103,7 @@ def prior(
     from bayes_cpt.identify.prior_predictive import expected_ends, read_prior_plan
     from bayes_cpt.model.priors.draws import prior_table
     from bayes_cpt.model.spec import read_spec
+    from bayes_cpt.report.prior_words import verdict
 
     written = Output(quiet, json)
     suffixes = FIGURES if elicit is None else (MODEL_SUFFIX,)
@@ -118,13 +119,16 @@ def prior(
         return _elicit(written, frame, runs, model, elicit, output)
     priors = prior_table(frame, interval)
     ends = expected_ends(frame, runs, interval, seed=seed)
+    lines = verdict(spec.name, ends, interval)
     if not quiet and not json:
+        written.verdict(lines)
         _show_priors(written, spec.name, priors, interval)
         _show_ends(written, runs, ends)
     if output is not None:
         _draw(frame, runs, seed, output).say(written)
     written.result(
         {
+            "verdict": lines,
             "model": spec.name,
             "plan": runs.name,
             "interval": interval,
@@ -138,13 +142,13 @@ def prior(
 
 
 def _show_priors(written: Output, name: str, priors: "pd.DataFrame", interval: float) -> None:
-    written.text(f"Priors of {name}, with central {100 * interval:g} % intervals", "bold")
+    written.heading(f"Priors of {name}, with central {100 * interval:g} % intervals")
     table = columns("parameter", "on", "distribution", "lower", "upper", numbers=2)
     for parameter, rows in priors.groupby("parameter", sort=False):
         alike = rows["distribution"].nunique() == 1
         shown = rows.head(1).assign(domain="all") if alike and len(rows) > 1 else rows
         for index, row in enumerate(shown.to_dict("records")):
-            ends = (number(row["lower"]), number(row["upper"]))
+            ends = (number(row["lower"], 2), number(row["upper"], 2))
             first = "" if index else str(parameter)
             table.add_row(first, row["domain"], row["distribution"], *ends)
     written.table(table)
@@ -164,7 +168,7 @@ def _show_ends(written: Output, plan: "Study", ends: "pd.DataFrame") -> None:
     table = columns("run", "on", "step", "lower", "median", "upper", numbers=4)
     last = None
     for row in ends.to_dict("records"):
-        signed = "+.3f" if row["quantity"] == "change" else ".3f"
+        signed = "+.2f" if row["quantity"] == "change" else ".2f"
         values = [format(row[name], signed) for name in ("lower", "median", "upper")]
         table.add_row(
             "" if row["run"] == last else row["run"], row["domain"], str(row["step"]), *values

@@ -109,7 +109,10 @@ def forecast(
     1  done, but a refit falls short of its diagnostics
     2  bad input: what is wrong, where, and the fix are on stderr
     """
+    from bayes_cpt.report.page.calibration import pooled
+    from bayes_cpt.report.validation_words import verdict
     from bayes_cpt.study.readers.folder import read_study
+    from bayes_cpt.validate.held_out import score_table
     from bayes_cpt.validate.parallel import Pool
 
     written = Output(quiet, json)
@@ -140,10 +143,14 @@ def forecast(
         "refits": refits.to_dict("records"),
     }
     name = described["model"] if len(specs) == 1 else f"a stack of {described['model']}"
-    written.text(f"Forecasts of what the fit never saw: {name} on {found.name}", "bold")
+    scores = score_table(points) if len(points) else points
+    if len(points):
+        content["verdict"] = verdict(pooled(scores), points, refits)
+        written.verdict(content["verdict"])
+    written.heading(f"Forecasts of what the fit never saw: {name} on {found.name}")
     _show_refits(written, refits)
     if len(points):
-        content |= _show_and_write(written, points, output)
+        content |= _show_and_write(written, points, scores, output)
     written.result(content)
     return 0 if content["trustworthy"] else 1
 
@@ -239,12 +246,14 @@ def _show_refits(written: Output, refits: "pd.DataFrame") -> None:
         written.error(f"Not trustworthy: {row['method']}, {row['fold']}: {row['problems']}")
 
 
-def _show_and_write(written: Output, points: "pd.DataFrame", output: Path | None) -> dict[str, Any]:
+def _show_and_write(
+    written: Output, points: "pd.DataFrame", scores: "pd.DataFrame", output: Path | None
+) -> dict[str, Any]:
     """Show the scores, write them, and return what machines are told of them."""
-    from bayes_cpt.validate.held_out import horizon_table, score_table
+    from bayes_cpt.validate.held_out import horizon_table
     from bayes_cpt.validate.scores import ALL_DOMAINS, ALL_RUNS, EQUAL_RUNS
 
-    scores, horizons = score_table(points), horizon_table(points)
+    horizons = horizon_table(points)
     pooled = scores["run"].isin([ALL_RUNS, EQUAL_RUNS])
     written.heading("All points")
     alone = points["domain"].nunique() == 1

@@ -60,8 +60,8 @@ class Contenders:
     Parameters
     ----------
     candidates : Candidates
-    losses, starts : ndarray, shape (domains, candidates, draws)
-        Expected losses: the law's, and what it misses; what changes are counted from.
+    law, losses, starts : ndarray, shape (domains, candidates, draws)
+        The law's losses; expected losses, with what the law misses; what changes are counted from.
     spread : Spread
         What moves losses about the law's.
     values : ndarray, shape (candidates, draws)
@@ -77,6 +77,7 @@ class Contenders:
     """
 
     candidates: Candidates
+    law: Floats
     losses: Floats
     starts: Floats
     spread: Spread
@@ -118,7 +119,9 @@ class Contenders:
             sizes = third.sizes(candidates, spread, single_run=True)
             thirds[name] = ThirdLosses(expected, changes, sizes)
         links = valuation.links
-        return cls(candidates, losses, starts, spread, values, regrets, breaches, thirds, links)
+        return cls(
+            candidates, law, losses, starts, spread, values, regrets, breaches, thirds, links
+        )
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -147,6 +150,18 @@ class Contenders:
     def changes(self) -> Floats:
         """Return expected changes from what they are counted from, shape of `losses`."""
         return self.losses - self.starts
+
+    def last_losses(self, normals: Floats) -> Floats:
+        """Return the last loss of a new run in each draw, shape of `losses`: as a forecast draws it.
+
+        Each validation set by itself: `new_runs` draws them as they move together.
+
+        Parameters
+        ----------
+        normals : ndarray, shape (draws,)
+            Of `FinalLosses.normals`.
+        """
+        return np.asarray(self.law + self.spread.single_run() * normals)
 
     def new_runs(self, seed: int, repeats: int = 8) -> Floats:
         """Return losses that single runs may show, shape (domains, candidates, repeats * draws).

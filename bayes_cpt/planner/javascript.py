@@ -33,10 +33,11 @@ INPUTS = {
     "learning_rate": POINT,
     "forward_cpt": POINT,
     "misfit_variance": POINT,
-    "level_cpt": BOTH,
+    "log_level_cpt": BOTH,
     "log_forward": BOTH,
 }
-OUTPUTS = ("mean", "sd", "fluctuation")
+# What the law fills in, and where: of the fluctuation the last point, written last, stays.
+OUTPUTS = {"mean": "k", "sd": "k", "fluctuation": "j"}
 FUNCTIONS = {
     Exp: "exp",
     Log: "log",
@@ -105,7 +106,7 @@ class LawCode:
     ----------
     source : str
         Of a function ``name(setting, points, draws, both, found)`` that fills in mean and sd of a new
-        run's loss and the sd of its fluctuation alone, of every draw at every point.
+        run's loss, of every draw at every point, and the sd of its fluctuation alone at the last.
     parameters : tuple of str
         What of the sampled parameters it reads from `draws`, by the names of the fit.
     """
@@ -133,7 +134,8 @@ def law_code(spec: ModelSpec, role: str, name: str) -> LawCode:
     try:
         symbols, named = role_expressions(spec, role, pretraining=False)
         fluctuation, law = _variances(named)
-        outputs = [_mean(named), Sqrt(fluctuation + law), Sqrt(fluctuation)]
+        values = [_mean(named), Sqrt(fluctuation + law), Sqrt(fluctuation)]
+        outputs = [_in_log_level(own) for own in values]
         known = INPUTS | {str(own): DRAW for own in symbols.values()}
         known |= {f"reference_{own}": SETTING for own in REFERENCE}
         free = {str(own) for output in outputs for own in output.free_symbols}
@@ -145,6 +147,14 @@ def law_code(spec: ModelSpec, role: str, name: str) -> LawCode:
         raise UnknownToThePageError(spec.name, role, str(error)) from error
     used = tuple(own for own, symbol in symbols.items() if str(symbol) in loops.used)
     return LawCode(source, used)
+
+
+def _in_log_level(expression: Any) -> Any:
+    """Return an expression in the log of the level, which is computed once for all validation sets."""
+    logarithm = sympy.Symbol("log_level_cpt", real=True)
+    for level in [own for own in expression.free_symbols if str(own) == "level_cpt"]:
+        expression = expression.xreplace({Log(level): logarithm}).xreplace({level: Exp(logarithm)})
+    return expression
 
 
 def _mean(named: Mapping[str, Any]) -> Any:
@@ -245,8 +255,8 @@ class _Loops:
         yield from self._read(POINT, inner, "      const {} = {}s[i];")
         yield from self._read(BOTH, inner, "      const {} = {}s[k];")
         yield from _statements(both, "      ")
-        for own, result in zip(OUTPUTS, results, strict=True):
-            yield f"      {own}[k] = {shown(result)};"
+        for (own, place), result in zip(OUTPUTS.items(), results, strict=True):
+            yield f"      {own}[{place}] = {shown(result)};"
         yield "    }"
         yield "  }"
         yield "}"

@@ -15,7 +15,6 @@ from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.space import Space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import Problem, SpecError
-from bayes_cpt.forecast.marginals import paired_normals
 from bayes_cpt.inference.new_groups import in_batch
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.groups.targets import check_one_target
@@ -95,7 +94,7 @@ class Planner:
         controls = Controls.of(posterior.study)
         space = SearchSpace.of(Space(), posterior.study)
         valuation = Valuation.of(model, objective, space)
-        normals = paired_normals(model.draws, seed)
+        normals = model.normals(seed)
         data = {
             "about": _about(posterior, fit, interval, seed),
             "domains": list(frame.domains),

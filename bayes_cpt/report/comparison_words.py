@@ -79,11 +79,13 @@ def _first_answer(comparison: "Comparison") -> dict[str, Any]:
         return {"loo": None, "reason": loo, "doubtful": []}
     gaps = {law: gap for law, gap in loo.differences().items() if law != loo.best}
     told = [f"{law} by {_size(gap)} nats per run" for law, gap in gaps.items()]
+    nearest = min(gaps, key=lambda law: abs(gaps[law].mean))
     return {
         "loo": told,
         "loo_best": loo.best,
         "best": loo.best,
         "told": told,
+        "nearest": f"it leads {nearest}, the nearest, by {_size(gaps[nearest])} nats per run",
         "level": [law for law, gap in gaps.items() if not _is_told(gap)],
         "doubtful": [f"{n} curves of {law}" for law, n in loo.doubtful.items() if n],
     }
@@ -98,6 +100,7 @@ def _of_scores(scores: "LawScores") -> dict[str, Any]:
     whole = table[table["seen"] == 0].set_index("method")
     shares = sorted(scores.weights.items(), key=lambda pair: -pair[1])
     stack = scores.against_best(STACK, LOG_SCORE)
+    nearest = max(gaps, key=lambda law: gaps[law].mean)
     few = scores.effective_draws < FEW_DRAWS
     return {
         "best": scores.best,
@@ -105,6 +108,7 @@ def _of_scores(scores: "LawScores") -> dict[str, Any]:
         "alone": scores.best if scores.weights[scores.best] >= ALONE else "",
         "level": [law for law, gap in gaps.items() if not _is_told(gap)],
         "told": [_told(scores, law, 0.0) for law in others],
+        "nearest": f"it leads {nearest}, the nearest, by {_size(gaps[nearest])} nats per run in log score",
         "runs": int(whole["runs"].iloc[0]),
         "shares": [f"{percent(weight)} {law}" for law, weight in shares if weight >= NAMED],
         "gain": _told(scores, STACK, 0.0),

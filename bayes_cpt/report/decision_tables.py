@@ -50,10 +50,10 @@ def contender_table(decision: "Decision", interval: float = 0.9) -> "pd.DataFram
     columns: dict[str, Any] = {"option": decision.names}
     columns |= configuration(contenders.candidates)
     columns |= valuation.told(contenders.candidates)
-    new_runs = contenders.new_runs(decision.trait.seed)
+    last = contenders.last_losses(valuation.model.normals(decision.trait.seed))
     changes, rises = contenders.changes(), contenders.probability_above(contenders.starts)
     for index, domain in enumerate(valuation.model.domains):
-        columns |= _banded(domain, new_runs[index], interval)
+        columns |= _banded(domain, last[index], interval)
         columns[f"{domain}_change"] = np.median(changes[index], axis=1)
         columns[f"{domain}_rises"] = rises[index]
     for name, own in contenders.thirds.items():

@@ -36,7 +36,8 @@ def verdict(bands: "pd.DataFrame") -> list[str]:
         ends = " and ".join(f"{fixed(row['median'], row['sd'])} on {row['domain']}" for row in told)
         medians.append(f"{run} ends at {ends}")
         between = " and ".join(
-            f"{fixed(row['lower'], row['sd'])} to {fixed(row['upper'], row['sd'])}" for row in told
+            f"{fixed(row['lower'], row['sd'])} to {fixed(row['upper'], row['sd'])} on {row['domain']}"
+            for row in told
         )
         ranges.append(f"{between} ({run})" if final["run"].nunique() > 1 else between)
     mass = f"{100 * float(bands.attrs['interval']):g} %"
@@ -47,9 +48,9 @@ def verdict(bands: "pd.DataFrame") -> list[str]:
         if row["outside"]
     ]
     change = (
-        f"measured runs nearer to it. It leaves what was fitted ({listed(outside, NAMED)})"
+        f"runs nearer to what is asked, which leaves what was fitted ({listed(outside, NAMED)})"
         if outside
-        else "more runs like it; all of it lies within what was fitted"
+        else "more runs of this kind; what is asked lies within what was fitted"
     )
     return [
         f"{listed(medians, NAMED)} (nats/token).",

@@ -1,3 +1,4 @@
+import gc
 import os
 import subprocess
 import sys
@@ -89,3 +90,18 @@ def test_help_names_every_verb_and_no_arguments_ask_for_it(call: Call) -> None:
 
 def test_version(call: Call) -> None:
     assert call("--version") == (0, "0.1.0\n", "")
+
+
+@pytest.mark.parametrize(("verb", "collects"), [("report", False), ("fit", True)])
+def test_verbs_of_seconds_do_not_look_for_garbage(
+    verb: str, collects: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["bayes-cpt", verb])
+    try:
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert gc.isenabled() is collects
+    finally:
+        gc.enable()
+    assert ended.value.code == 2
+    assert "Missing argument" in capsys.readouterr().err

@@ -128,7 +128,7 @@ def test_axe_finds_nothing_serious(planner: Planner, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(os.cpu_count() == 1, reason="the browser draws on a core of its own")
 def test_a_frame_takes_less_than_a_sixtieth_of_a_second(tmp_path: Path) -> None:
-    """200 draws of the longest run: the fastest of many frames, for other work slows them."""
+    """200 draws at 200 points of the longest run: the fastest of many frames, for other work slows them."""
     posterior = prior_as_posterior(lab(), draws=50)
     page = Planner.of(posterior, read_objective("balanced"), draws=200, candidates=64)
     script = """
@@ -141,14 +141,11 @@ def test_a_frame_takes_less_than_a_sixtieth_of_a_second(tmp_path: Path) -> None:
         document.body.getBoundingClientRect();
         times.push(performance.now() - before);
       }
-      const moving = state.found.run.grid.length;
-      showAtRest();
       const { run } = state.found;
-      return [Math.min(...times), moving, run.grid.length, run.rates.length, planner.law.draws];
+      return [Math.min(...times), run.grid.length, run.rates.length, planner.law.draws];
     """
     html = page.html()
     found = in_browser(html, script, tmp_path, "--window-size=1280,900", virtual=False)
-    fastest, moving, points, steps, draws = found
-    assert (moving, steps, draws) == (100, 12_000, 200)
-    assert points >= 190
+    fastest, points, steps, draws = found
+    assert (points, steps, draws) == (200, 12_000, 200)
     assert 0 < fastest < 1000 / 60

@@ -91,27 +91,6 @@ def test_bands_and_plans_are_those_of_predict(planner: Planner, tmp_path: Path) 
         assert own["outside"] == outside_range(lab(), plan, plan.run(f"r{i}"))
 
 
-def test_while_a_control_moves_only_curves_have_fewer_points(planner: Planner) -> None:
-    settings = [own for own in random_settings(planner, COUNT, seed=6) if own["steps"] > 200]
-    expression = """(() => {
-      const planner = opened(given.data);
-      return given.settings.map((own) =>
-        [MOVING, POINTS].map((points) => {
-          const found = outcome(planner, own, {}, points);
-          return { ...found, run: undefined, grid: found.run.grid };
-        }),
-      );
-    })()"""
-    for moving, resting in in_engine(
-        planner.script(), expression, {"data": planner.data, "settings": settings}
-    ):
-        assert len(moving["grid"]) <= 100 < len(resting["grid"])
-        ends = [[own[-1] for band in found["bands"] for own in band] for found in (moving, resting)]
-        np.testing.assert_allclose(ends[0], ends[1], rtol=0, atol=1e-12)
-        for key in ("means", "regret", "breaches", "unavoidable"):
-            np.testing.assert_allclose(moving[key], resting[key], rtol=0, atol=1e-12)
-
-
 def candidates_of(planner: Planner, settings: list[dict[str, Any]]) -> Candidates:
     """Return settings as the search of `decide` has them, whose areas are in closed form."""
     bases = Controls.of(lab()).bases

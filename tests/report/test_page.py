@@ -99,6 +99,17 @@ def test_the_page_is_whole_and_needs_nothing_else() -> None:
     assert not re.search(r"url\(|@import", html)
 
 
+def test_choices_and_forecast_say_the_same_of_the_recommended_run() -> None:
+    found, _ = made()
+    assert found.bands is not None
+    choice = found.tables["choices"].values.iloc[0]
+    last = found.bands.groupby("domain").tail(1).set_index("domain")
+    for domain in ("general", "kernel"):
+        chosen = choice[[domain, f"{domain}_lower", f"{domain}_upper"]].to_numpy(float)
+        forecast = last.loc[domain, ["median", "lower", "upper"]].to_numpy(float)
+        np.testing.assert_allclose(chosen, forecast, rtol=0, atol=2e-5)
+
+
 def test_the_verdict_comes_first() -> None:
     found, html = made()
     texts = [text.strip() for text in outline(html).text if text.strip()]

@@ -41,8 +41,7 @@ def result(verb: str) -> Worded:
 def test_a_verdict_is_what_to_do_how_sure_and_what_would_change_it(verb: str) -> None:
     verdict = result(verb).verdict()
     assert len(verdict) == 3
-    if verb != "landmarks":
-        assert verdict[1].startswith("How sure: ")
+    assert verdict[1].startswith("How sure: ")
     assert verdict[2].startswith("What would change it: ")
     for line in verdict:
         assert len(line) <= LINE, line
@@ -83,6 +82,7 @@ def test_a_forecast_opens_with_where_it_ends_and_how_sure_that_is() -> None:
     shown = float(first.split("long_r25 ends at ")[1].split(" on general")[0])
     assert abs(shown - last["median"]) <= 0.5 * last["sd"]
     assert sure.startswith("How sure: 80 % of such runs end within ")
+    assert re.search(r"within \S+ to \S+ on general and \S+ to \S+ on kernel \(long_r25\)", sure)
     assert "4.0x the longest run" in change
     inside = table.assign(outside="")
     inside.attrs |= table.attrs

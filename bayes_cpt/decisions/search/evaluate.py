@@ -13,6 +13,7 @@ from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.layout import Block, Layout
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.forecast.error_correlation import error_correlation
+from bayes_cpt.forecast.marginals import paired_normals
 from bayes_cpt.forecast.third_sets.weights import ThirdSet, third_sets
 from bayes_cpt.inference.new_groups import as_fitted
 from bayes_cpt.inference.posterior import Posterior
@@ -117,6 +118,16 @@ class FinalLosses:
     def draws(self) -> int:
         """Number of posterior draws."""
         return self.sample.draws
+
+    def normals(self, seed: int) -> NDArray[np.float64]:
+        """Return what each draw's new run lies off the law by, in sds: as forecasts pair them.
+
+        Parameters
+        ----------
+        seed : int
+            As of `bayes_cpt.forecast.bands.bands`.
+        """
+        return paired_normals(self.draws, seed)
 
     @property
     def domains(self) -> tuple[str, ...]:

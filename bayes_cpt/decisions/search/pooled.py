@@ -61,6 +61,15 @@ class PooledLosses(FinalLosses):
         """Number of posterior draws, of all laws together."""
         return sum(law.draws for law in self.laws)
 
+    def normals(self, seed: int) -> NDArray[np.float64]:
+        """Return those of each law, one law after the other.
+
+        Parameters
+        ----------
+        seed : int
+        """
+        return np.concatenate([law.normals(seed) for law in self.laws])
+
     def bases(self, bases: tuple[Base, ...]) -> BaseTable:
         """Return losses and offsets of bases under all laws; what else a table holds is of the first.
 

@@ -1,9 +1,13 @@
 // Areas of a CPT run (docs/law.md, "Areas"). Tested against bayes_cpt.laws.areas, step by step.
 
-/** Learning rates to a power. */
-function powered(rates, power) {
-  if (power === 1) return rates;
-  return rates.map((rate) => (power === 0 ? 1 : Math.exp(power * Math.log(rate))));
+/** Learning rates in a unit, to a power. */
+function powered(rates, unit, power) {
+  const found = new Float64Array(rates.length);
+  for (let step = 0; step < rates.length; step++) {
+    const rate = rates[step] / unit;
+    found[step] = power === 1 ? rate : power === 0 ? 1 : Math.exp(power * Math.log(rate));
+  }
+  return found;
 }
 
 /** The sum of some values up to each step of `grid`. */
@@ -57,13 +61,13 @@ function logForwardAtNodes(rates, areas, before, grid) {
 
 /** How far the memory's clock moves in each step. */
 function pacesOf(rates, areas) {
-  return powered(rates.map((rate) => rate / areas.reference_rate), areas.memory_clock);
+  return powered(rates, areas.reference_rate, areas.memory_clock);
 }
 
 /** The forward area that the shift sees, after each step of `grid`. */
 function shiftAreas(rates, areas, grid) {
   if (areas.shift_power === 1) return summed(rates, grid);
-  const relative = powered(rates.map((rate) => rate / areas.reference_rate), areas.shift_power);
+  const relative = powered(rates, areas.reference_rate, areas.shift_power);
   return summed(relative, grid).map((sum) => areas.reference_rate * sum);
 }
 

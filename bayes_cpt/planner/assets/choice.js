@@ -125,15 +125,14 @@ function bestMean(front, weight) {
 
 /**
  * All that the page shows of a setting. `memory` keeps what did not change since the last one: a move of the
- * balance needs no law, a move of the replay ratio no areas. Curves have `points` points; all that is about the
- * last step does not depend on how many.
+ * balance needs no law, a move of the replay ratio no areas.
  */
-function outcome(planner, setting, memory, points = POINTS) {
+function outcome(planner, setting, memory) {
   const { law, about } = planner;
   const schedule = ["base", "peak", "warmup", "decay", "final", "shape", "steps"];
-  const key = [points, ...schedule.map((name) => setting[name])].join();
+  const key = schedule.map((name) => setting[name]).join();
   if (memory.key !== key) {
-    Object.assign(memory, { key, run: pointsOf(planner, setting, gridOf(setting.steps, points)), replay: null });
+    Object.assign(memory, { key, run: pointsOf(planner, setting, gridOf(setting.steps)), replay: null });
   }
   if (memory.replay !== setting.replay) {
     memory.losses = lossesOf(planner, setting, memory.run);

@@ -54,13 +54,13 @@ function pointsOf(planner, setting, grid) {
       misfit_variance: grid.map((step) => misfitVariance(law.misfit, step)),
     },
     both: {
-      level_cpt: level.map((own) => Math.max(own, areas.smallest)),
+      log_level_cpt: level.map((own) => Math.log(Math.max(own, areas.smallest))),
       log_forward: weighted(areas.forward.weights, logs, draws, grid.length),
     },
   };
 }
 
-/** What `LAWS` fill in, in every draw at every point, draw by draw, per validation set. */
+/** What `LAWS` fill in, per validation set: in every draw at every point, draw by draw; the fluctuation at the last. */
 function lossesOf(planner, setting, run) {
   const { law } = planner;
   const base = planner.bases[setting.base];
@@ -71,7 +71,7 @@ function lossesOf(planner, setting, run) {
       points: run.grid.length,
       mean: new Float64Array(size),
       sd: new Float64Array(size),
-      fluctuation: new Float64Array(size),
+      fluctuation: new Float64Array(law.draws),
     };
     const all = {
       ...law.reference,
@@ -124,7 +124,7 @@ function endOf(losses) {
   const { draws, points } = losses;
   const at = (values) =>
     Float64Array.from({ length: draws }, (_, draw) => values[(draw + 1) * points - 1]);
-  return { mean: at(losses.mean), sd: at(losses.sd), fluctuation: at(losses.fluctuation) };
+  return { mean: at(losses.mean), sd: at(losses.sd), fluctuation: losses.fluctuation };
 }
 
 /** Median, ends of the central interval, mean and sd of what a loss may be. */

@@ -133,11 +133,9 @@ function showNumbers(setting, found) {
   });
 }
 
-/** Whole curves, table, plan and what is read aloud: they can wait for the end of a move. */
+/** Table, plan and what is read aloud: they can wait for the end of a move. */
 function showAtRest() {
-  const { setting } = state;
-  const found = (state.found = outcome(planner, setting, memory));
-  draw();
+  const { setting, found } = state;
   const rows = planner.domains.map((domain, place) => {
     const { median, lower, upper, sd } = found.summaries[place];
     const start = found.starts[place];
@@ -184,11 +182,11 @@ function draw() {
   drawFront(charts.front, planner.domains, found, held);
 }
 
-/** Compute and show what the controls say: curves of fewer points, until the hand rests. */
+/** Compute and show what the controls say. */
 function update() {
   state.frame = 0;
   state.setting = readSetting();
-  state.found = outcome(planner, state.setting, memory, MOVING);
+  state.found = outcome(planner, state.setting, memory);
   const { setting, found } = state;
   showValues(setting);
   showNumbers(setting, found);

@@ -36,12 +36,12 @@ function ratesOf(segments) {
   return rates;
 }
 
-// Points of a curve at rest, and while a control moves.
-const POINTS = 200, MOVING = 100;
+// Points of a curve.
+const POINTS = 200;
 
 /** About as many steps of a run, denser early, the last one always: bayes_cpt.forecast.plans.default_grid. */
-function gridOf(steps, points = POINTS) {
-  const count = Math.min(points, steps);
+function gridOf(steps) {
+  const count = Math.min(POINTS, steps);
   const grid = [];
   for (let i = 1; i <= count; i++) {
     const share = i === count ? 1 : i * (1 / count);

@@ -92,9 +92,7 @@ class Calibration:
 
     @property
     def _pooled(self) -> "pd.DataFrame":
-        pooled = self.summary[self.summary["run"] == ALL_RUNS]
-        together = pooled[pooled["domain"] == ALL_DOMAINS]
-        return together if len(together) else pooled
+        return pooled(self.summary)
 
     def scores(self) -> list[dict[str, Any]]:
         """Return coverage and number of points of this package's forecasts, per share that was seen."""
@@ -139,6 +137,19 @@ class Calibration:
             "the median in nats/token; lower CRPS is better",
             label="calibration",
         )
+
+
+def pooled(scores: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the rows of a table of scores that are over all runs and validation sets.
+
+    Parameters
+    ----------
+    scores : DataFrame
+        Of `bayes_cpt.validate.held_out.score_table`.
+    """
+    of_all = scores[scores["run"] == ALL_RUNS]
+    together = of_all[of_all["domain"] == ALL_DOMAINS]
+    return together if len(together) else of_all
 
 
 def left_out(seen: float) -> str:

@@ -62,12 +62,13 @@ class Report:
 
     @cached_property
     def bands(self) -> "pd.DataFrame | None":
-        """The bands of the forecast."""
+        """The bands of the forecast, in the draws of the decision: its table says the same of a run."""
         from bayes_cpt.forecast.bands import bands
 
         if self.plan is None:
             return None
-        return bands(self.posterior, self.plan, seed=self.seed, interval=self.interval)
+        draws = DRAWS if self.decision is None else self.decision.valuation.model.draws
+        return bands(self.posterior, self.plan, draws=draws, seed=self.seed, interval=self.interval)
 
     @cached_property
     def curves(self) -> "xr.Dataset | None":
