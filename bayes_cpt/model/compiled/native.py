@@ -174,7 +174,7 @@ def native_likelihood(law, loss, values, numbers, places, sizes, totals, slopes)
     first = HEAD + domains * width
     second = first + kinds * outputs
     third = second + kinds * outputs
-    record = carray(pointer_to(law), (third + PACES,))  # type: ignore[call-arg]
+    record = carray(pointer_to(law), (third + PACES,))
     tables = (
         record[HEAD:first].reshape((domains, width)),
         record[first:second].reshape((kinds, outputs)),
