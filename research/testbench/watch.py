@@ -22,7 +22,8 @@ from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch.curve_sizes import Sizes
-from bayes_cpt.watch.predictive import Predictive, drawn_parts, factors_by_row, in_time
+from bayes_cpt.watch.drawn import drawn_parts, factors_by_row, in_time
+from bayes_cpt.watch.predictive import Predictive
 from bayes_cpt.watch.watcher import Watcher
 
 type Floats = NDArray[np.float64]
@@ -73,7 +74,7 @@ class Watched:
         parts = drawn_parts(self.posterior, self.plan, truth, self.steps, count, generator)
         of_row = np.array([domains.index(row.domain) for row in rows])
         factors = factors_by_row(self.sizes, count, len(domains), generator, of_row)
-        return parts.at(order).curves(*factors)
+        return parts.at(order).curves(factors)
 
     def expected(self) -> Predictive:
         """Return what the watcher expects."""
