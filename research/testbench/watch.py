@@ -4,7 +4,8 @@
 
 Runs on track are drawn from the posterior predictive distribution, each from another draw of the fit and
 with sizes of its residuals of its own, as the watcher takes runs to be; faulty ones are drawn with a fault
-planted, while the watcher expects the run as planned. One planted half-way sets in at half the steps.
+planted, while the watcher expects the run as planned. One planted half-way sets in at half the steps. Of
+several targets, runs on track are also drawn with validation sets that err independently, and alike.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from bayes_cpt import load, read_study
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study
@@ -31,6 +33,10 @@ type Floats = NDArray[np.float64]
 EVALUATIONS = 40
 # What corrupted data add to the loss of the target, nats, from half-way on.
 CORRUPTION = 0.05
+LIKENESSES = {
+    "independently": ErrorCorrelation(0.0, 0.0),
+    "alike": ErrorCorrelation(0.95, 0.9),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,12 +72,19 @@ class Watched:
         steps = sorted({max(1, round(run.schedule.steps * share)) for share in shares})
         return cls(posterior, run, plan, steps, Sizes.of(posterior, continual=True))
 
-    def drawn(self, truth: Run, count: int, seed: int) -> Floats:
-        """Return drawn losses of what is trained in truth, shape (count, rows), in time."""
+    def drawn(
+        self, truth: Run, count: int, seed: int, alike: ErrorCorrelation | None = None
+    ) -> Floats:
+        """Return drawn losses of what is trained in truth, shape (count, rows), in time.
+
+        Its validation sets err alike as the fit tells, unless that is given.
+        """
         domains = self.posterior.frame.domains
         generator = np.random.default_rng(seed)
         order, rows = in_time(domains, self.steps)
-        parts = drawn_parts(self.posterior, self.plan, truth, self.steps, count, generator)
+        parts = drawn_parts(
+            self.posterior, self.plan, truth, self.steps, count, generator, (alike,)
+        )
         of_row = np.array([domains.index(row.domain) for row in rows])
         factors = factors_by_row(self.sizes, count, len(domains), generator, of_row)
         return parts.at(order).curves(factors)
@@ -115,6 +128,11 @@ def report(
     watched = Watched.of(posterior, name)
     expected = watched.expected()
     cases = {"on track": watched.drawn(watched.run, count, seed)}
+    if len(posterior.frame.domains) > 2:
+        for name, alike in LIKENESSES.items():
+            cases[f"on track, sets that err {name}"] = watched.drawn(
+                watched.run, count, seed, alike
+            )
     for number, (fault, wrong) in enumerate(planted(watched.run).items(), start=1):
         cases[fault] = watched.drawn(wrong, count, seed + number)
     corrupted = watched.drawn(watched.run, count, seed + len(cases))

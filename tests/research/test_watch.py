@@ -4,13 +4,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from synthetic import as_posterior, lab, prior_as_posterior
+from target_family import several
 from testbench import watch
-from testbench.watch import Watched, first_alarms, planted
+from testbench.watch import LIKENESSES, Watched, first_alarms, planted
 
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation
 from bayes_cpt.model.setup import fitted_setup
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.watch import Watcher
+from bayes_cpt.watch.curve_sizes import Sizes
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +66,24 @@ def test_the_alarms_are_those_of_a_watcher_that_is_told_point_by_point(
         if row.domain == posterior.frame.domains[-1] and not watcher.status().on_track:
             break
     assert first_alarms(expected, losses, watcher.level) == [watcher.off_since]
+
+
+@pytest.mark.parametrize("alike", LIKENESSES.values(), ids=list(LIKENESSES))
+def test_alarms_are_no_oftener_false_however_alike_several_sets_err(
+    alike: ErrorCorrelation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taken to err alike by .75, as other studies do, independent sets cry wolf in a quarter of runs."""
+    monkeypatch.setattr(watch, "EVALUATIONS", 10)
+    monkeypatch.setattr(Sizes, "of", lambda posterior, *, continual: Sizes.same())
+    watched = Watched.of(prior_as_posterior(several(), draws=250, spread=0.05), "mixed")
+    expected, count = watched.expected(), 200
+    alarms = first_alarms(expected, watched.drawn(watched.run, count, 11, alike), 0.05)
+    share = sum(alarm is not None for alarm in alarms) / count
+    # Binomial, two standard errors.
+    assert share <= 0.05 + 2.0 * (0.05 * 0.95 / count) ** 0.5
+    wrong = planted(watched.run)["replay ratio 0"]
+    found = first_alarms(expected, watched.drawn(wrong, 20, 12, alike), 0.05)
+    assert None not in found
 
 
 def test_real_runs_are_watched_to_their_end(posterior: Posterior) -> None:
