@@ -1,4 +1,6 @@
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -6,13 +8,16 @@ import pytest
 from synthetic import as_posterior, lab, prior_as_posterior
 from target_family import several
 from testbench import watch
+from testbench.alike_errors import Fold
 from testbench.watch import LIKENESSES, Watched, first_alarms, planted
 
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation
 from bayes_cpt.model.setup import fitted_setup
 from bayes_cpt.model.simulate import simulate
-from bayes_cpt.watch import Watcher
+from bayes_cpt.model.spec import ModelSpec
+from bayes_cpt.study.study import Study
+from bayes_cpt.watch import Watcher, predictive
 from bayes_cpt.watch.curve_sizes import Sizes
 
 
@@ -90,3 +95,31 @@ def test_real_runs_are_watched_to_their_end(posterior: Posterior) -> None:
     table = watch.measured(posterior, lab().subset(["r25_lin05"]))
     assert table["run"].tolist() == ["r25_lin05"]
     assert 0.0 < float(table["lowest"].iloc[0]) <= 1.0
+
+
+def test_runs_that_no_fit_saw_are_watched_once_each(
+    posterior: Posterior, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fits are stood in for; what was done is not done again."""
+    asked: list[Study] = []
+
+    def stand_in(study: Study, spec: ModelSpec, seed: int) -> tuple[Posterior, SimpleNamespace]:
+        asked.append(study)
+        return posterior, SimpleNamespace(trustworthy=True)
+
+    names = ["r25_lin05", "r00_cos"]
+    few = [
+        Fold("lab", lab().subset([n for n in names if n != run.name]), lab(), (run,))
+        for run in map(lab().run, names)
+    ]
+    monkeypatch.setattr(predictive, "CURVES", 300)
+    monkeypatch.setattr(predictive, "USUAL_CURVES", 100)
+    monkeypatch.setattr(Sizes, "of", lambda posterior, *, continual: Sizes.same())
+    monkeypatch.setattr(watch, "fitted", stand_in)
+    monkeypatch.setattr(watch, "folds", lambda: few[: 1 + len(asked)])
+    target = tmp_path / "watched.csv"
+    assert watch.unseen(target)["run"].tolist() == names[:1]
+    table = watch.unseen(target)
+    assert table["run"].tolist() == names
+    assert len(asked) == 2
+    assert table["lowest"].between(0.0, 1.0).all()
