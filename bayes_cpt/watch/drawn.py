@@ -179,7 +179,7 @@ def factors_by_row(
     domains: int,
     generator: np.random.Generator,
     of_row: NDArray[np.int64],
-) -> tuple[Floats, Floats]:
+) -> tuple[Floats, ...]:
     """Return factors of misfit and fluctuation for the rows of curves, shape (count, rows) each.
 
     Parameters
