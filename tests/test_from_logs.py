@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from journey import forecast, study_of, watched
 from synthetic import prior_as_posterior
@@ -47,10 +48,19 @@ def test_three_logs_to_a_decision(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert (tmp_path / "arguments.json").is_file()
 
 
+# The last evaluation of each kept log.
+LAST = {"r25": 300, "tensorboard": 200, "wandb": 200, "mlflow": 200}
+
+
+def states(folder: Path) -> dict[str, Any]:
+    """Return what the watch of each run has learnt."""
+    return {name: json.loads((folder / f"{name}.json").read_text())["watcher"] for name in LAST}
+
+
 def test_kept_logs_of_four_libraries_go_to_a_watch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All but the sampling is real; tests/test_live_libraries.py does it with fresh logs and a fit."""
+    """All but the sampling is real; the slow test below fits."""
     # Few curves are enough to see that each log is followed to its end.
     monkeypatch.setattr(predictive, "CURVES", 300)
     monkeypatch.setattr(predictive, "USUAL_CURVES", 100)
@@ -60,9 +70,26 @@ def test_kept_logs_of_four_libraries_go_to_a_watch(
     prior_as_posterior(read_study(tmp_path / "study"), draws=25).save(fit)
     assert forecast(fit, tmp_path) == 0
     codes = watched(fit, LOGS.parent, tmp_path)
-    assert set(codes) == {"r25", "tensorboard", "wandb", "mlflow"}
+    assert set(codes) == set(LAST)
     assert set(codes.values()) <= {0, 3}
-    for name, last in (("r25", 300), ("tensorboard", 200), ("wandb", 200), ("mlflow", 200)):
-        state = json.loads((tmp_path / f"{name}.json").read_text())["watcher"]
-        assert state["latest"] == last
-        assert set(state["losses"]) == {"general", "target"}
+    for name, told in states(tmp_path).items():
+        assert told["latest"] == LAST[name]
+        assert set(told["losses"]) == {"general", "target"}
+
+
+@pytest.mark.slow
+def test_kept_logs_of_four_libraries_are_fitted_and_watched(tmp_path: Path) -> None:
+    """The whole way by the commands: nothing stands in for the sampler."""
+    study_of(LOGS.parent, tmp_path / "study")
+    fit = tmp_path / "fit.nc"
+    words = ["fit", str(tmp_path / "study"), "--seed", "1", "--draws", "250", "-o", str(fit)]
+    assert run(words) in (0, 1)
+    assert forecast(fit, tmp_path) in (0, 1)
+    bands = pd.read_csv(tmp_path / "forecast.csv")
+    assert set(bands["run"]) >= set(LAST)
+    # The fit saw all four runs: off track, code 3, would be a false alarm.
+    assert set(watched(fit, LOGS.parent, tmp_path).values()) <= {0, 1}
+    for name, told in states(tmp_path).items():
+        assert told["latest"] == LAST[name]
+        assert set(told["losses"]) == {"general", "target"}
+        assert told["off_since"] is None

@@ -18,7 +18,7 @@ from bayes_cpt.cli.options import (
     Seed,
     Verbose,
 )
-from bayes_cpt.cli.targets import Results, check_new_folder, check_target
+from bayes_cpt.cli.targets import NUMBERS, Results, check_new_folder, check_target, write_numbers
 from bayes_cpt.report.paper.tables import SUFFIXES, WRITERS
 
 if TYPE_CHECKING:
@@ -43,6 +43,9 @@ SHOWN = {
     "steps": ("steps", "steps"),
     "tokens": ("steps", "steps"),
 }
+
+# Of the table of choices: as a paper shows it, and all its numbers.
+TABLES = (*SUFFIXES, *NUMBERS)
 
 
 class Kind(StrEnum):
@@ -85,7 +88,8 @@ def decide(
             "-o",
             metavar="OUT",
             help="Folder to write tables (CSV), the figure (PNG), the words and the plan (TOML) into; or a "
-            "file for the table of choices: .csv, .md, or .tex for a paper (booktabs).",
+            "file for the table of choices: .csv, .md, or .tex for a paper (booktabs), .parquet or "
+            ".json for programs.",
             show_default=False,
         ),
     ] = None,
@@ -166,9 +170,9 @@ def decide(
     from bayes_cpt.inference.posterior import load
 
     written = Output(quiet, json)
-    is_table = output is not None and output.suffix in SUFFIXES
+    is_table = output is not None and output.suffix in TABLES
     if output is not None and is_table:
-        check_target(output, SUFFIXES, inputs=(fit,))
+        check_target(output, TABLES, inputs=(fit,))
     else:
         check_new_folder(output)
     posterior = load(fit)
@@ -331,13 +335,16 @@ def _write(
 def _write_table(
     answer: Answer, target: Path, decision: "Decision", tables: "dict[str, pd.DataFrame]"
 ) -> dict[str, str]:
-    """Write the table of choices for a paper, and return what was written."""
+    """Write the table of choices, for a paper or for programs, and return what was written."""
     from bayes_cpt.report.paper.result_tables import choices_table
 
     file = OutputFile(target)
     with file.partial() as partial:
-        text = WRITERS[target.suffix](choices_table(decision, answer.interval))
-        partial.write_text(text, encoding="utf-8")
+        if target.suffix in NUMBERS:
+            write_numbers(tables["contenders"], partial)
+        else:
+            text = WRITERS[target.suffix](choices_table(decision, answer.interval))
+            partial.write_text(text, encoding="utf-8")
     file.say(answer.written)
     return {"contenders": str(target)}
 

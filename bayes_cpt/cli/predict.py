@@ -9,7 +9,7 @@ import typer
 from bayes_cpt.cli.console import TAKEN, Output, columns, number
 from bayes_cpt.cli.frame import OutputFile, about_fit, finish, warn
 from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet, ScoresFile, Seed
-from bayes_cpt.cli.targets import check_target
+from bayes_cpt.cli.targets import NUMBERS, check_target, write_numbers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bayes_cpt.inference.posterior import Posterior
     from bayes_cpt.study.study import Study
 
-SUFFIXES = (".csv", ".parquet", ".nc")
+SUFFIXES = (".csv", *NUMBERS, ".nc")
 
 
 class Kind(StrEnum):
@@ -37,7 +37,7 @@ def predict(
             "--output",
             "-o",
             metavar="OUT",
-            help="File to write: .csv or .parquet for the bands, .nc for draws and bands.",
+            help="File to write: .csv, .parquet or .json for the bands, .nc for draws and bands.",
             show_default=False,
         ),
     ],
@@ -295,15 +295,7 @@ def _write(dataset: "xr.Dataset | None", bands: "pd.DataFrame", path: Path) -> N
     if dataset is None and path.suffix == ".csv":
         bands.to_csv(path, index=False)
     elif dataset is None:
-        import pyarrow
-        import pyarrow.parquet
-
-        found = pyarrow.Table.from_pandas(bands, preserve_index=False)
-        metadata = {
-            **(found.schema.metadata or {}),
-            b"interval": str(bands["interval"].iloc[0]).encode(),
-        }
-        pyarrow.parquet.write_table(found.replace_schema_metadata(metadata), path)
+        write_numbers(bands, path, interval=str(bands["interval"].iloc[0]))
     else:
         packed = {"zlib": True, "shuffle": True, "complevel": 4}
         encoding = dict.fromkeys(("loss", "expected"), packed)

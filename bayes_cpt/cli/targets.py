@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from bayes_cpt.cli.console import Output
 
 
+# Endings of files that `write_numbers` writes.
+NUMBERS = (".parquet", ".json")
+
+
 class OutputError(BayesCPTError):
     """An output file that cannot be written, and why."""
 
@@ -188,3 +192,26 @@ def writing(path: Path) -> Iterator[None]:
 
 def _fail(path: Path, problem: str, fix: str) -> None:
     raise OutputError(Problem(str(path), problem, fix)) from None
+
+
+def write_numbers(table: "pd.DataFrame", path: Path, **metadata: str) -> None:
+    """Write a table with all its digits, as Parquet or as a JSON list of rows.
+
+    Parameters
+    ----------
+    table : DataFrame
+    path : Path
+        Ends in one of `NUMBERS`.
+    **metadata
+        Of the whole table; JSON has none.
+    """
+    if path.suffix == ".json":
+        table.to_json(path, orient="records", double_precision=15, indent=1)
+        return
+    import pyarrow
+    import pyarrow.parquet
+
+    found = pyarrow.Table.from_pandas(table, preserve_index=False)
+    added = {key.encode(): value.encode() for key, value in metadata.items()}
+    schema = {**(found.schema.metadata or {}), **added}
+    pyarrow.parquet.write_table(found.replace_schema_metadata(schema), path)

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 OFF_TRACK = 3
 # The posterior given the run is made anew when its points have grown by this factor.
 GROWN = 1.5
-# Where a loss lies in its band, for the plot of the live view.
-PLOT_WIDTH = 60
+# Columns of the plot of where a loss lies in its band, at most and at least; the rest is for the numbers.
+PLOT_WIDTH, LEAST_PLOT, NUMBERS_WIDTH = 60, 12, 51
+PLOT_KEY = "In the plot: - planned end, = forecast end, o its middle, x last loss."
 
 
 @reads_logs("loss", "step", "step_unit", "per_step", "unit")
@@ -278,6 +279,8 @@ def _show(written: Output, status: "Status", limits: list[str], notes: list[str]
     for line in limits:
         written.text(line, "bold")
     table = columns("on", "now", "end", "lower", "upper", "still to gain", "", numbers=0)
+    left = written.out.width - NUMBERS_WIDTH - max(len(domain) for domain in status.forecast)
+    width = min(max(left, LEAST_PLOT), PLOT_WIDTH)
     for domain, own in status.forecast.items():
         now = status.losses.get(domain)
         gain = status.gain_left.get(domain)
@@ -287,22 +290,23 @@ def _show(written: Output, status: "Status", limits: list[str], notes: list[str]
             "-" if now is None else fixed(now, spread),
             *(fixed(own[name], spread) for name in ("mean", "lower", "upper")),
             "-" if gain is None else fixed(gain["mean"], spread),
-            _bar(own, now),
+            _bar(own, now, width),
         )
     written.table(table)
+    written.text(PLOT_KEY, "dim")
     for note in [*status.notes, *notes]:
         written.note(f"Note: {note}")
 
 
-def _bar(own: dict[str, float], now: float | None) -> str:
-    """Return a line of text: the planned band, the band now (=), its middle (o) and the last loss (x)."""
+def _bar(own: dict[str, float], now: float | None, width: int) -> str:
+    """Return the planned band, the band now, its middle and the last loss, as `PLOT_KEY` says."""
     values = [value for value in (*own.values(), now) if value is not None]
     low, high = min(values), max(values)
 
     def place(value: float) -> int:
-        return round((PLOT_WIDTH - 1) * (value - low) / max(high - low, 1e-12))
+        return round((width - 1) * (value - low) / max(high - low, 1e-12))
 
-    line = [" "] * PLOT_WIDTH
+    line = [" "] * width
     for first, last, sign in (("planned_lower", "planned_upper", "-"), ("lower", "upper", "=")):
         for i in range(place(own[first]), place(own[last]) + 1):
             line[i] = sign

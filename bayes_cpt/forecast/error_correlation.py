@@ -1,12 +1,14 @@
-"""How alike the errors of the two losses of a run are, from what a fit leaves of its own runs.
+"""How alike the errors of the losses of a run are, from what a fit leaves of its own runs.
 
-The fit takes the curves of a run on its two validation sets as independent given the law. Bands of either
+The fit takes the curves of a run on its validation sets as independent given the law. Bands of either
 loss do not hang on that; whatever combines the two does. So the correlations are estimated once from the
 residuals of the fitted CPT runs, drawn to what other studies show, and used wherever losses are combined.
+Of several targets all pairs of sets are taken to be as alike.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -39,15 +41,17 @@ _KNOWN: "WeakKeyDictionary[Posterior, ErrorCorrelation]" = WeakKeyDictionary()
 
 @dataclass(frozen=True, eq=False)
 class _Pair:
-    """Residuals of a run on both validation sets over their size, shape (domains, points)."""
+    """Residuals of a run on two validation sets over their size, shape (domains, points)."""
 
     steps: Floats
     misfit: Floats
     fluctuation: Floats
+    # How many independent pairs it stands for.
+    weight: float
 
 
 def error_correlation(posterior: Posterior) -> ErrorCorrelation:
-    """Return how alike the errors of the two losses of a run are.
+    """Return how alike the errors of any two losses of a run are.
 
     Of the misfit: the correlation, about 0, of the mean residuals of the CPT runs over their last quarter;
     of the fluctuation: that of the changes of the residual from one late step to the next. Both are
@@ -60,7 +64,7 @@ def error_correlation(posterior: Posterior) -> ErrorCorrelation:
     Returns
     -------
     ErrorCorrelation
-        That of other studies where no CPT run was measured on both validation sets.
+        That of other studies where no CPT run was measured on two validation sets.
     """
     posterior = as_fitted(posterior)
     if posterior not in _KNOWN:
@@ -70,18 +74,22 @@ def error_correlation(posterior: Posterior) -> ErrorCorrelation:
 
 def _estimated(posterior: Posterior) -> ErrorCorrelation:
     pairs = list(_pairs(posterior))
-    means = [pair.misfit[:, pair.steps >= LATE * pair.steps[-1]].mean(axis=1) for pair in pairs]
+    means = [
+        pair.misfit[:, pair.steps >= LATE * pair.steps[-1]].mean(axis=1, keepdims=True)
+        for pair in pairs
+    ]
     changes = [np.diff(pair.fluctuation[:, pair.steps >= CALM * pair.steps[-1]]) for pair in pairs]
+    weights = [pair.weight for pair in pairs]
+    # Correlated alike, so many sets cannot be more unlike.
+    least = -MOST / max(len(posterior.frame.domains) - 1, 1)
     return ErrorCorrelation(
-        misfit=_shrunk(np.array(means).reshape(-1, 2).T, MISFIT, MISFIT_RUNS),
-        fluctuation=_shrunk(
-            np.concatenate([np.zeros((2, 0)), *changes], axis=1), FLUCTUATION, FLUCTUATION_PAIRS
-        ),
+        misfit=max(_shrunk(means, weights, MISFIT, MISFIT_RUNS), least),
+        fluctuation=max(_shrunk(changes, weights, FLUCTUATION, FLUCTUATION_PAIRS), least),
     )
 
 
 def _pairs(posterior: Posterior) -> Iterator[_Pair]:
-    """Yield each CPT run that was measured on both validation sets, at the steps they share."""
+    """Yield each two validation sets that a CPT run was measured on, at the steps they share."""
     frame = posterior.frame
     setup = fitted_setup(frame, posterior.study)
     parameters = posterior.parameters(DRAWS)
@@ -99,23 +107,28 @@ def _pairs(posterior: Posterior) -> Iterator[_Pair]:
             rows = np.flatnonzero(points.curve_index == index)
             runs.setdefault(curve.run, []).append(rows)
     for curves in runs.values():
-        if len(curves) != 2:
-            continue
-        both = np.intersect1d(*(points.steps[rows] for rows in curves))
-        if both.size:
-            rows = np.stack(
-                [of_curve[np.isin(points.steps[of_curve], both)] for of_curve in curves]
-            )
-            sizes = (np.maximum(size[rows], 1e-12) for size in (misfit, fluctuation))
-            yield _Pair(both, *(residual[rows] / size for size in sizes))
+        for two in combinations(curves, 2):
+            both = np.intersect1d(*(points.steps[rows] for rows in two))
+            if both.size:
+                rows = np.stack([own[np.isin(points.steps[own], both)] for own in two])
+                own_misfit, own_fluctuation = (
+                    residual[rows] / np.maximum(size[rows], 1e-12) for size in (misfit, fluctuation)
+                )
+                # n sets that are nearly the same tell as much as 2(n - 1)/n independent pairs, the least.
+                weight = 4.0 / len(curves) ** 2
+                yield _Pair(both, own_misfit, own_fluctuation, weight)
 
 
-def _shrunk(pairs: Floats, centre: float, weight: float) -> float:
-    """Return the correlation of pairs of mean 0, shape (2, pairs), averaged with another one."""
-    count = pairs.shape[1]
-    sizes = (pairs**2).sum(axis=1)
+def _shrunk(
+    pairs: Sequence[Floats], weights: Sequence[float], centre: float, weight: float
+) -> float:
+    """Return the correlation of pairs of mean 0, shape (2, pairs) each, averaged with another one."""
+    found = np.concatenate([np.zeros((2, 0)), *pairs], axis=1)
+    each = np.repeat(weights, [own.shape[1] for own in pairs])
+    count = each.sum()
+    sizes = (each * found**2).sum(axis=1)
     if not count or not sizes.all():
         return centre
-    estimate = np.clip((pairs[0] * pairs[1]).sum() / np.sqrt(sizes.prod()), -MOST, MOST)
+    estimate = np.clip((each * found[0] * found[1]).sum() / np.sqrt(sizes.prod()), -MOST, MOST)
     total = count * np.arctanh(estimate) + weight * np.arctanh(centre)
     return float(np.clip(np.tanh(total / (count + weight)), -MOST, MOST))

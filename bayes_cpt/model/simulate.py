@@ -7,6 +7,7 @@ NumPy only. Everything is vectorised over posterior draws; curves are taken one 
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from bayes_cpt.model.misfit.curve_residuals import (
     known_residual_moments,
     precision_products,
 )
-from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation
+from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation, alike
 from bayes_cpt.model.points import Curve, Curves
 from bayes_cpt.model.residuals import ResidualDesign, Scales
 from bayes_cpt.model.setup import Frame
@@ -149,6 +150,21 @@ def scales_of(
 
 
 @dataclass
+class _Sum:
+    """What the curves of one run have drawn so far of numbers that correlate alike."""
+
+    total: Any = 0.0
+    count: int = 0
+
+    def joined(self, new: Floats, correlation: float) -> Floats:
+        """Return numbers of the next curve, from independent ones, and note them."""
+        if self.count:
+            new = np.asarray(alike(new, self.total, self.count, correlation), dtype=np.float64)
+        self.total, self.count = self.total + new, self.count + 1
+        return new
+
+
+@dataclass
 class _Chance:
     """Residuals of new curves, those of one run alike.
 
@@ -162,8 +178,8 @@ class _Chance:
     generator: np.random.Generator
     correlation: ErrorCorrelation | None
     _run: str | None = None
-    _weights: Floats | None = None
-    _normals: dict[float, Floats] = field(default_factory=dict)
+    _weights: _Sum = field(default_factory=_Sum)
+    _normals: dict[float, _Sum] = field(default_factory=dict)
 
     def new_residual(
         self, run: str, part: CurveResidual, steps: Floats, innovations: Floats | None
@@ -182,23 +198,19 @@ class _Chance:
         draws, _, columns = part.columns.shape
         weights = self.generator.standard_normal((draws, columns))
         normals = self.generator.standard_normal((steps.size, draws))
-        if self.correlation is not None and run == self._run and self._weights is not None:
-            weights = _alike(weights, self._weights, self.correlation.misfit)
-            for step, own in zip(steps, normals, strict=True):
-                if step in self._normals:
-                    own[:] = _alike(own, self._normals[step], self.correlation.fluctuation)
-        self._run, self._weights = run, weights
-        self._normals = dict(zip(steps.tolist(), normals, strict=True))
+        if run != self._run:
+            self._run, self._weights, self._normals = run, _Sum(), {}
+        if self.correlation is not None:
+            weights = self._weights.joined(weights, self.correlation.misfit)
+            for step, own in zip(steps.tolist(), normals, strict=True):
+                shared = self._normals.setdefault(step, _Sum())
+                own[:] = shared.joined(own, self.correlation.fluctuation)
         if innovations is not None:
             weights = np.concatenate([weights[:, :1], innovations], axis=1)
         slow = np.einsum("dpk,dk->dp", part.columns, weights)
         nothing = np.empty((draws, 0))
         fast = bridge(steps, part, np.empty(0), nothing, normals)
         return np.asarray(slow + part.fluctuation * fast), np.asarray(slow)
-
-
-def _alike(new: Floats, other: Floats, correlation: float) -> Floats:
-    return np.asarray(correlation * other + np.sqrt(1.0 - correlation**2) * new)
 
 
 def residual_products(

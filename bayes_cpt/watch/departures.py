@@ -33,7 +33,8 @@ class Usual:
     ----------
     whole : tuple of int
         Rows: those measured and those still to come.
-    white : ndarray, shape (curves, rows)
+    white : ndarray, shape (likenesses, curves, rows)
+        For each likeness of the validation sets.
     patterns : mapping of str to ndarray, shape (rows,)
     rows : tuple of Row
     """
@@ -58,50 +59,50 @@ class Usual:
         }
 
     def scores(self, white: Floats, ends: Sequence[int]) -> dict[str, Floats]:
-        """Return sums of departures after each evaluation, by name, shape (curves, evaluations).
+        """Return sums of departures after each evaluation, by name, shape (..., evaluations).
 
         Parameters
         ----------
-        white : ndarray, shape (curves, rows)
+        white : ndarray, shape (..., rows)
             Departures that are independent of one another.
         ends : sequence of int
             How many rows each evaluation had before it was over.
         """
-        zero = np.zeros((len(white), 1))
-        squares = np.concatenate([zero, np.cumsum(white**2, axis=1)], axis=1)
+        zero = np.zeros((*white.shape[:-1], 1))
+        squares = np.concatenate([zero, np.cumsum(white**2, axis=-1)], axis=-1)
         found: dict[str, Floats] = {}
         places, starts = np.asarray(ends), np.array([0, *ends])
         for window in WINDOWS:
             back = len(ends) if window is None else window
             first = starts[np.maximum(np.arange(1, len(ends) + 1) - back, 0)]
-            found[f"size, {window}"] = np.sqrt(squares[:, places] - squares[:, first])
+            found[f"size, {window}"] = np.sqrt(squares[..., places] - squares[..., first])
             # Validation sets each by themselves: what is wrong may show in one alone.
             for domain, mine in self._domains.items():
-                own = mine[: white.shape[1]]
-                sums = np.concatenate([zero, np.cumsum(white * own, axis=1)], axis=1)
+                own = mine[: white.shape[-1]]
+                sums = np.concatenate([zero, np.cumsum(white * own, axis=-1)], axis=-1)
                 counts = np.r_[0.0, np.cumsum(own)]
                 count = np.maximum(counts[places] - counts[first], 1.0)
-                shift = np.abs(sums[:, places] - sums[:, first]) / np.sqrt(count)
+                shift = np.abs(sums[..., places] - sums[..., first]) / np.sqrt(count)
                 found[f"shift of {domain}, {window}"] = shift
         for name, pattern in self.patterns.items():
-            own = pattern[: white.shape[1]]
+            own = pattern[: white.shape[-1]]
             strength = np.sqrt(np.cumsum(own**2))[places - 1] + SMALLEST
-            found[name] = np.cumsum(white * own, axis=1)[:, places - 1] / strength
+            found[name] = np.cumsum(white * own, axis=-1)[..., places - 1] / strength
         return found
 
     @cached_property
     def standard(self) -> dict[str, tuple[Floats, Floats]]:
         """Mean and standard deviation of each score after each evaluation."""
         return {
-            name: (own.mean(axis=0), own.std(axis=0) + SMALLEST)
+            name: (own.mean(axis=(0, 1)), own.std(axis=(0, 1)) + SMALLEST)
             for name, own in self.scores(self.white, self.ends).items()
         }
 
     @cached_property
     def peaks(self) -> Floats:
-        """Largest standardised score of each run over its whole length, shape (curves,)."""
+        """Largest standardised score of each run over its whole length, shape (likenesses, curves)."""
         standard = [
-            ((own - self.standard[name][0]) / self.standard[name][1]).max(axis=1)
+            ((own - self.standard[name][0]) / self.standard[name][1]).max(axis=-1)
             for name, own in self.scores(self.white, self.ends).items()
         ]
         return np.asarray(np.max(standard, axis=0))
@@ -136,7 +137,8 @@ class Departures:
     def probability(self) -> float:
         """Return the share of runs on track that depart as far at any time of theirs.
 
-        An alarm whenever this falls below a level is false in that share of runs.
+        Of several targets the largest such share for any likeness of the validation sets. An alarm
+        whenever this falls below a level is false in that share of runs.
         """
         course = self.course()
         return float(course[-1]) if course.size else 1.0
@@ -146,9 +148,11 @@ class Departures:
         if not self.scores:
             return np.empty(0)
         largest = np.maximum.accumulate(np.max(list(self.scores.values()), axis=0))
-        peaks = np.sort(self.usual.peaks)
-        reached = peaks.size - np.searchsorted(peaks, largest)
-        return np.asarray((1 + reached) / (1 + peaks.size))
+        # Of the likeness for which so large a departure is most usual.
+        reached = [
+            peaks.size - np.searchsorted(peaks, largest) for peaks in np.sort(self.usual.peaks)
+        ]
+        return np.asarray((1 + np.max(reached, axis=0)) / (1 + self.usual.peaks.shape[1]))
 
     def likeliest_fault(self) -> str | None:
         """Return the fault whose pattern the departures have most of, None where none stands out."""

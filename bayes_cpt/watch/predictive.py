@@ -8,22 +8,20 @@ that were not used for the covariances say how large departures are in runs on t
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.forecast.error_correlation import error_correlation
-from bayes_cpt.forecast.plans import planned_curves
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.points import Curves
-from bayes_cpt.model.simulate import expected_loss, simulate
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch.curve_sizes import Sizes
 from bayes_cpt.watch.departures import Departures, Row, Usual
+from bayes_cpt.watch.drawn import drawn_parts, factors_by_row, in_time, law_curve
 from bayes_cpt.watch.faults import faulty
+from bayes_cpt.watch.likeness import APART, TOGETHER, Likeness
 from bayes_cpt.watch.mixture import Mixture
 
 type Floats = NDArray[np.float64]
@@ -32,9 +30,6 @@ type Floats = NDArray[np.float64]
 CURVES, USUAL_CURVES = 3000, 2000
 # Sizes of residuals that are told apart.
 MEMBERS = 80
-# A jitter for the covariance, nats: no loss is measured more finely.
-FINEST_LOSS = 1e-5
-FAULT_DRAWS = 40
 
 
 @dataclass(frozen=True)
@@ -72,8 +67,9 @@ class Predictive:
         In the order in which they are measured; the last step of the run is among them.
     mixture : Mixture
         Their distribution.
-    usual : ndarray, shape (curves, rows)
-        Drawn curves, of which departures are computed as of the run itself.
+    usual : ndarray, shape (likenesses, curves, rows)
+        Drawn curves, of which departures are computed as of the run itself; of several targets for two
+        likenesses of the validation sets (`bayes_cpt.watch.likeness`).
     faults : mapping of str to ndarray, shape (rows,)
         By how much the loss would be off if the run was not as planned, by what is wrong.
     """
@@ -112,22 +108,28 @@ class Predictive:
         """
         generator = np.random.default_rng(seed)
         sizes = sizes or Sizes.of(posterior, continual=run.phase == "cpt")
-        order, rows = in_time(posterior.frame.domains, steps)
-        drawn = drawn_parts(posterior, plan, run, steps, CURVES + USUAL_CURVES, generator).at(order)
-        domains = np.array([posterior.frame.domains.index(row.domain) for row in rows])
-        count = len(posterior.frame.domains)
-        covariances = drawn.first(CURVES).covariances(
-            *factors_by_row(sizes, MEMBERS, count, generator, domains)
-        )
-        usual = drawn.last(USUAL_CURVES)
-        factors = factors_by_row(sizes, USUAL_CURVES, count, generator, domains)
-        planned = _law(posterior, plan, run, steps)
+        domains = posterior.frame.domains
+        order, rows = in_time(domains, steps)
+        of_row = np.array([domains.index(row.domain) for row in rows])
+        several = len(domains) > 2
+        kinds = (APART, TOGETHER) if several else (None,)
+        count = CURVES + USUAL_CURVES
+        drawn = drawn_parts(posterior, plan, run, steps, count, generator, kinds).at(order)
+        members = factors_by_row(sizes, MEMBERS, len(domains), generator, of_row)
+        curves = USUAL_CURVES // len(kinds)
+        usual = [factors_by_row(sizes, curves, len(domains), generator, of_row)]
+        if several:
+            members = Likeness.any(MEMBERS, of_row, generator).factors(members)
+            likenesses = Likeness.none(curves, of_row), Likeness.any(curves, of_row, generator)
+            usual = [likeness.factors(usual[0]) for likeness in likenesses]
+        planned = law_curve(posterior, plan, run, steps)
         faults = {
-            name: (_law(posterior, plan, other, steps) - planned)[order]
+            name: (law_curve(posterior, plan, other, steps) - planned)[order]
             for name, other in faulty(run).items()
         }
-        mixture = Mixture(drawn.first(CURVES).expected.mean(axis=0), covariances)
-        return cls(rows, mixture, usual.curves(*factors), faults)
+        fitted, rest = drawn.first(CURVES), drawn.last(curves)
+        mixture = Mixture(fitted.expected.mean(axis=0), fitted.covariances(members))
+        return cls(rows, mixture, np.stack([rest.curves(factors) for factors in usual]), faults)
 
     @property
     def mean(self) -> Floats:
@@ -188,204 +190,5 @@ class Predictive:
         rows = list(whole)
         root = np.linalg.cholesky(self._expected.covariance)
         patterns = {name: np.linalg.solve(root, off[rows]) for name, off in self.faults.items()}
-        white = self._expected.white(self.usual[:, rows])
+        white = np.stack([self._expected.white(own[:, rows]) for own in self.usual])
         return Usual(whole, white, patterns, tuple(self.rows[row] for row in rows))
-
-
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """Drawn curves by what they are made of, shape (curves, rows) each.
-
-    Parameters
-    ----------
-    expected : ndarray
-        The law's curves.
-    misfit : ndarray
-        What the law misses, with what is not known of the level.
-    fluctuation : ndarray
-    """
-
-    expected: Floats
-    misfit: Floats
-    fluctuation: Floats
-
-    def at(self, order: NDArray[np.int64]) -> Self:
-        """Return other rows.
-
-        Parameters
-        ----------
-        order : ndarray of int
-            Which rows, in their new order.
-        """
-        return type(self)(*(part[:, order] for part in self._all))
-
-    def first(self, count: int) -> Self:
-        """Return the first curves.
-
-        Parameters
-        ----------
-        count : int
-        """
-        return type(self)(*(part[:count] for part in self._all))
-
-    def last(self, count: int) -> Self:
-        """Return the last curves.
-
-        Parameters
-        ----------
-        count : int
-        """
-        return type(self)(*(part[-count:] for part in self._all))
-
-    @property
-    def _all(self) -> tuple[Floats, Floats, Floats]:
-        return self.expected, self.misfit, self.fluctuation
-
-    def curves(self, fluctuation: Floats, misfit: Floats) -> Floats:
-        """Return whole curves whose residuals are larger by factors, shape (curves, rows) each.
-
-        Parameters
-        ----------
-        fluctuation, misfit : ndarray, shape (curves, rows)
-            Factors of their sizes.
-        """
-        return self.expected + misfit * self.misfit + fluctuation * self.fluctuation
-
-    def covariances(self, fluctuation: Floats, misfit: Floats) -> Floats:
-        """Return the covariance for factors of shape (members, rows), widened for its uncertainty.
-
-        Parameters
-        ----------
-        fluctuation, misfit : ndarray, shape (members, rows)
-            Factors of their sizes.
-        """
-        count, rows = self.expected.shape
-        expected, missed, moved = (np.cov(part, rowvar=False) for part in self._all)
-        found = (
-            expected
-            + misfit[:, :, None] * misfit[:, None] * missed
-            + fluctuation[:, :, None] * fluctuation[:, None] * moved
-        )
-        return np.asarray(found * (count - 1) / (count - rows - 2) + FINEST_LOSS**2 * np.eye(rows))
-
-
-def drawn_parts(
-    posterior: Posterior,
-    plan: Study,
-    run: Run,
-    steps: Sequence[int],
-    count: int,
-    generator: np.random.Generator,
-) -> Parts:
-    """Draw curves of a run, of all laws by their weights, in no order.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    plan : Study
-    run : Run
-    steps : sequence of int
-    count : int
-        How many curves.
-    generator : numpy.random.Generator
-        Runs of one length are drawn by the same chance if theirs are in the same state.
-
-    Returns
-    -------
-    Parts
-        Rows by validation set, then step.
-    """
-    laws = [(law, law.parameters(share)) for law, share in posterior.shares()]
-    ends = np.cumsum([len(next(iter(parameters.values()))) for _, parameters in laws])
-    chosen = generator.permutation(np.resize(generator.permutation(ends[-1]), count))
-    places, drawn = [], []
-    for (law, parameters), end in zip(laws, ends, strict=True):
-        first = end - len(next(iter(parameters.values())))
-        own = np.flatnonzero((first <= chosen) & (chosen < end))
-        taken = {name: values[chosen[own] - first] for name, values in parameters.items()}
-        drawn.append(_parts(law, taken, _points(law, plan, run, steps), run.phase, generator))
-        places.append(own)
-    order = np.argsort(np.concatenate(places))
-    return Parts(*(np.concatenate(parts)[order] for parts in zip(*drawn, strict=True)))
-
-
-def _parts(
-    law: Posterior,
-    parameters: dict[str, Floats],
-    curves: Curves,
-    phase: str,
-    generator: np.random.Generator,
-) -> tuple[Floats, Floats, Floats]:
-    """Return the parts of drawn curves: those of the same chance differ by their fluctuation alone."""
-    seed = generator.integers(2**63)
-    alike = error_correlation(law)
-
-    def drawn(values: dict[str, Floats]) -> Floats:
-        return simulate(law.frame, values, curves, None, np.random.default_rng(seed), alike).loss
-
-    calm = f"fluctuation_{phase}"
-    expected = expected_loss(law.frame, parameters, curves)
-    whole = drawn(parameters)
-    if calm not in parameters:
-        return expected, np.zeros_like(whole), whole - expected
-    still = drawn({**parameters, calm: 0.0 * parameters[calm]})
-    return expected, still - expected, whole - still
-
-
-def factors_by_row(
-    sizes: Sizes,
-    count: int,
-    domains: int,
-    generator: np.random.Generator,
-    of_row: NDArray[np.int64],
-) -> tuple[Floats, Floats]:
-    """Return factors of fluctuation and misfit for the rows of curves, shape (count, rows) each.
-
-    Parameters
-    ----------
-    sizes : Sizes
-    count : int
-    domains : int
-    generator : numpy.random.Generator
-    of_row : ndarray of int, shape (rows,)
-        Place of each row's validation set.
-    """
-    fluctuation, misfit = sizes.draw(count, domains, generator)
-    return fluctuation[:, of_row], misfit[:, of_row]
-
-
-def in_time(
-    domains: Sequence[str], steps: Sequence[int]
-) -> tuple[NDArray[np.int64], tuple[Row, ...]]:
-    """Return the order that puts curves one after the other into time, and its rows.
-
-    Parameters
-    ----------
-    domains : sequence of str
-    steps : sequence of int
-    """
-    rows = [Row(int(step), domain) for domain in domains for step in steps]
-    order = np.array(sorted(range(len(rows)), key=lambda i: (rows[i].step, i)), dtype=np.int64)
-    return order, tuple(rows[i] for i in order)
-
-
-def _points(posterior: Posterior, plan: Study, run: Run, steps: Sequence[int]) -> Curves:
-    import pandas as pd
-
-    at = pd.MultiIndex.from_product(
-        [[run.name], posterior.frame.domains, [int(step) for step in steps]],
-        names=["run", "domain", "step"],
-    ).to_frame(index=False)
-    changed = replace(
-        plan, runs=(run,), is_plan=True, losses=plan.losses[plan.losses["run"] == run.name]
-    )
-    return planned_curves(posterior, changed, at=at, runs=[run.name])[1]
-
-
-def _law(posterior: Posterior, plan: Study, run: Run, steps: Sequence[int]) -> Floats:
-    """Return the law's curve, the mean over some draws."""
-    expected = [
-        expected_loss(law.frame, law.parameters(share), _points(law, plan, run, steps))
-        for law, share in posterior.shares(FAULT_DRAWS)
-    ]
-    return np.asarray(np.concatenate(expected).mean(axis=0))

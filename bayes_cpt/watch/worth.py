@@ -18,7 +18,7 @@ from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule, constant, linear
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch.curve_sizes import Sizes
-from bayes_cpt.watch.predictive import drawn_parts, factors_by_row, in_time
+from bayes_cpt.watch.drawn import drawn_parts, factors_by_row, in_time
 
 type Floats = NDArray[np.float64]
 
@@ -139,7 +139,7 @@ def worth(
 
     def drawn(other: Run) -> Floats:
         chance = np.random.default_rng(seed + 1)
-        return drawn_parts(posterior, plan, other, steps, DRAWS, chance).at(order).curves(*scales)
+        return drawn_parts(posterior, plan, other, steps, DRAWS, chance).at(order).curves(scales)
 
     def combined(losses: Floats, step: int) -> Floats:
         own = [i for i, row in enumerate(rows) if row.step == step]

@@ -1,14 +1,22 @@
 """How often `watch` cries wolf, and how soon it sees what is wrong: simulated runs of known truth.
 
     python -m testbench.watch FIT [--runs 200] [--run r25_lin05] [--measured STUDY...]
+    python -m testbench.watch --unseen watched.csv
 
 Runs on track are drawn from the posterior predictive distribution, each from another draw of the fit and
 with sizes of its residuals of its own, as the watcher takes runs to be; faulty ones are drawn with a fault
-planted, while the watcher expects the run as planned. One planted half-way sets in at half the steps.
+planted, while the watcher expects the run as planned. One planted half-way sets in at half the steps. Of
+several targets, runs on track are also drawn with validation sets that err independently, and alike.
+
+``--unseen`` watches every real CPT run by a fit that did not see it: each of ``data/cpt-lab`` and of
+``tests/data/cpt-lab-strong`` left out of its own study, and ``tests/data/cpt-lab-practice`` by a fit of the
+first. A fit takes minutes of a core; runs are kept as they come, and it goes on where it ended.
 """
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Self
 
 import numpy as np
@@ -18,18 +26,27 @@ from numpy.typing import NDArray
 from bayes_cpt import load, read_study
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation
+from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch.curve_sizes import Sizes
-from bayes_cpt.watch.predictive import Predictive, drawn_parts, factors_by_row, in_time
+from bayes_cpt.watch.drawn import drawn_parts, factors_by_row, in_time
+from bayes_cpt.watch.predictive import Predictive
 from bayes_cpt.watch.watcher import Watcher
+from testbench.alike_errors import MODEL, folds
+from testbench.one_decision import fitted
 
 type Floats = NDArray[np.float64]
 
 EVALUATIONS = 40
 # What corrupted data add to the loss of the target, nats, from half-way on.
 CORRUPTION = 0.05
+LIKENESSES = {
+    "independently": ErrorCorrelation(0.0, 0.0),
+    "alike": ErrorCorrelation(0.95, 0.9),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,15 +82,22 @@ class Watched:
         steps = sorted({max(1, round(run.schedule.steps * share)) for share in shares})
         return cls(posterior, run, plan, steps, Sizes.of(posterior, continual=True))
 
-    def drawn(self, truth: Run, count: int, seed: int) -> Floats:
-        """Return drawn losses of what is trained in truth, shape (count, rows), in time."""
+    def drawn(
+        self, truth: Run, count: int, seed: int, alike: ErrorCorrelation | None = None
+    ) -> Floats:
+        """Return drawn losses of what is trained in truth, shape (count, rows), in time.
+
+        Its validation sets err alike as the fit tells, unless that is given.
+        """
         domains = self.posterior.frame.domains
         generator = np.random.default_rng(seed)
         order, rows = in_time(domains, self.steps)
-        parts = drawn_parts(self.posterior, self.plan, truth, self.steps, count, generator)
+        parts = drawn_parts(
+            self.posterior, self.plan, truth, self.steps, count, generator, (alike,)
+        )
         of_row = np.array([domains.index(row.domain) for row in rows])
         factors = factors_by_row(self.sizes, count, len(domains), generator, of_row)
-        return parts.at(order).curves(*factors)
+        return parts.at(order).curves(factors)
 
     def expected(self) -> Predictive:
         """Return what the watcher expects."""
@@ -114,6 +138,11 @@ def report(
     watched = Watched.of(posterior, name)
     expected = watched.expected()
     cases = {"on track": watched.drawn(watched.run, count, seed)}
+    if len(posterior.frame.domains) > 2:
+        for name, alike in LIKENESSES.items():
+            cases[f"on track, sets that err {name}"] = watched.drawn(
+                watched.run, count, seed, alike
+            )
     for number, (fault, wrong) in enumerate(planted(watched.run).items(), start=1):
         cases[fault] = watched.drawn(wrong, count, seed + number)
     corrupted = watched.drawn(watched.run, count, seed + len(cases))
@@ -161,13 +190,46 @@ def measured(posterior: Posterior, study: Study, level: float = 0.05) -> pd.Data
     return pd.DataFrame(rows)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("fit")
+def unseen(target: Path, level: float = 0.05, seed: int = 0) -> pd.DataFrame:
+    """Return `measured` of all lab runs, each by a fit that did not see it.
+
+    Parameters
+    ----------
+    target : Path
+        CSV, continued if it exists.
+    level : float
+        Share of runs on track for which an alarm is given.
+    seed : int
+        Of the fits.
+    """
+    tables = [pd.read_csv(target)] if target.exists() else []
+    for fold in folds():
+        names = [run.name for run in fold.runs]
+        if any(((own["study"] == fold.name) & own["run"].isin(names)).any() for own in tables):
+            continue
+        posterior, diagnostics = fitted(fold.study, read_spec(MODEL), seed)
+        found = measured(posterior, fold.whole.subset(names), level)
+        found.insert(0, "study", fold.name)
+        tables.append(found.assign(trustworthy=diagnostics.trustworthy))
+        pd.concat(tables).to_csv(target, index=False)
+    return pd.concat(tables, ignore_index=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(prog="python -m testbench.watch", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("fit", nargs="?", help="file of a fit: of it runs are simulated")
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--run", default="r25_lin05")
     parser.add_argument("--measured", nargs="*", default=[], help="studies of real runs to watch")
-    given = parser.parse_args()
+    parser.add_argument("--unseen", type=Path, metavar="CSV", help="watch all lab runs, left out")
+    given = parser.parse_args(arguments)
+    if (given.fit is None) == (given.unseen is None):
+        parser.error("name a fit, or a file with --unseen")
+    if given.unseen is not None:
+        print(unseen(given.unseen).to_string(index=False))  # noqa: T201
+        return
     posterior = load(given.fit)
     print(report(posterior, given.run, given.runs).to_string(index=False))  # noqa: T201
     for folder in given.measured:

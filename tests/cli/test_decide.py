@@ -102,6 +102,19 @@ def test_everything_is_written_into_a_folder(call: Call, fit_file: Path, tmp_pat
     assert runs[0].replay == row["replay"]
 
 
+@pytest.mark.parametrize("suffix", [".parquet", ".json"])
+def test_choices_are_written_for_programs(
+    call: Call, fit_file: Path, tmp_path: Path, suffix: str
+) -> None:
+    target = tmp_path / f"choices{suffix}"
+    answer = call("decide", fit_file, "-o", target, *FEW, "--json")
+    wanted = pd.DataFrame(answer.json()["contenders"])
+    read = pd.read_parquet(target) if suffix == ".parquet" else pd.read_json(target)
+    assert read["option"].tolist() == wanted["option"].tolist()
+    for name in ("replay", "peak", "regret", "p_best"):
+        np.testing.assert_allclose(read[name].astype(float), wanted[name].astype(float))
+
+
 def test_a_seed_repeats_a_decision(call: Call, fit_file: Path) -> None:
     one, same, other = (
         call("decide", fit_file, *FEW, "--seed", seed, "--json").json()["contenders"]

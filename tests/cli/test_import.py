@@ -60,6 +60,16 @@ def test_a_run_is_added_and_the_rest_stays_as_it_was_written(study: Path, call: 
     assert call("check", study, "--quiet").code == 0
 
 
+def test_what_is_odd_is_said_of_the_study_itself(study: Path, call: Call, tmp_path: Path) -> None:
+    """All is checked in a copy, which nobody finds afterwards."""
+    log = tmp_path / "log.csv"
+    log.write_text(rows())
+    answer = call("import", "csv", log, "--study", study, "--run", "other", "--replay", 0.5)
+    assert answer.code == 0
+    odd = next(line for line in answer.err.splitlines() if "the loss 2.5 of the base" in line)
+    assert f"{study / 'losses.csv'}, line " in odd
+
+
 def test_a_grown_log_updates_its_run_without_options(
     study: Path, call: Call, tmp_path: Path
 ) -> None:
@@ -120,6 +130,21 @@ def test_steps_in_tokens_and_losses_in_bits(study: Path, call: Call, tmp_path: P
     steps, losses = read_study(study).curve("bits", "target")
     assert steps.tolist() == [10, 20]
     assert losses.tolist() == pytest.approx([4.2 * math.log(2), 4.0 * math.log(2)])
+
+
+def test_a_log_read_in_the_wrong_unit_is_read_again(
+    study: Path, call: Call, tmp_path: Path
+) -> None:
+    """What the first reading made of it does not stay beside the second."""
+    log = tmp_path / "log.csv"
+    log.write_text("step,eval_target_loss,lr\n160,4.2,0.001\n320,4.0,0.001\n")
+    line = ("import", "csv", log, "--study", study, "--run", "read", "--replay", 0.5)
+    assert call(*line).code == 0
+    answer = call(*line, "--step-unit", "samples", "--per-step", 16)
+    assert answer.code == 0
+    assert "2 losses that were read otherwise left" in answer.out + answer.err
+    assert read_study(study).curve("read", "target")[0].tolist() == [10, 20]
+    assert read_study(study).run("read").schedule.steps == 20
 
 
 def test_a_branch_need_not_repeat_its_trunk(tmp_path: Path, study: Path) -> None:
@@ -198,6 +223,8 @@ DAMAGED = [
     Damaged("log-likelihoods", text(rows(-1.0)), ("-2.5", "sign")),
     Damaged("tokens as steps", text(rows(steps=[0, 20_000_000, 40_000_000])),
             ("20000000 is more than any run has", "--step-unit tokens")),
+    Damaged("samples as steps", text(rows().replace("step", "consumed_samples")),
+            ("it counts samples", "--step-unit samples", "--per-step N")),
     Damaged("epochs as steps", text(rows().replace("\n10,", "\n0.25,")), ("0.25 is no whole number", "--step COLUMN")),
     Damaged("training losses only", text("step,loss,lr\n10,2.5,0.001\n"), ("no series is called a validation loss", "--loss")),
     Damaged("no learning rate", text(rows().replace("lr", "speed")), ("no learning rate is in", "--rate", "--schedule")),

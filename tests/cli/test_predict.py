@@ -98,9 +98,10 @@ def test_expected_bands_are_those_of_the_law_coded_a_second_time(
             np.testing.assert_allclose(bands[column], values, rtol=1e-6)
 
 
-def test_parquet_and_netcdf(call: Call, fit_file: Path, tmp_path: Path) -> None:
+def test_parquet_json_and_netcdf(call: Call, fit_file: Path, tmp_path: Path) -> None:
     rows, draws = tmp_path / "forecast.parquet", tmp_path / "forecast.nc"
-    for target in (rows, draws):
+    listed = tmp_path / "forecast.json"
+    for target in (rows, listed, draws):
         arguments = ("predict", fit_file, "--plan", PLAN, "--interval", 0.8, "-o", target, "-q")
         assert call(*arguments).code == 0
     read = pyarrow.parquet.read_table(rows)
@@ -110,6 +111,9 @@ def test_parquet_and_netcdf(call: Call, fit_file: Path, tmp_path: Path) -> None:
         drawn = table(stored.load(), 0.8)
     found = read.to_pandas()[COLUMNS]
     pd.testing.assert_frame_equal(found, drawn, check_dtype=False)
+    # Fifteen digits.
+    told = pd.DataFrame(json.loads(listed.read_text()))[COLUMNS]
+    pd.testing.assert_frame_equal(told, found, check_dtype=False, rtol=1e-13)
 
 
 def test_without_a_plan_the_fitted_runs_are_predicted_given_their_points(

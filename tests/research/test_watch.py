@@ -1,16 +1,24 @@
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from synthetic import as_posterior, lab, prior_as_posterior
+from target_family import several
 from testbench import watch
-from testbench.watch import Watched, first_alarms, planted
+from testbench.alike_errors import Fold
+from testbench.watch import LIKENESSES, Watched, first_alarms, planted
 
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation
 from bayes_cpt.model.setup import fitted_setup
 from bayes_cpt.model.simulate import simulate
-from bayes_cpt.watch import Watcher
+from bayes_cpt.model.spec import ModelSpec
+from bayes_cpt.study.study import Study
+from bayes_cpt.watch import Watcher, predictive
+from bayes_cpt.watch.curve_sizes import Sizes
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +73,53 @@ def test_the_alarms_are_those_of_a_watcher_that_is_told_point_by_point(
     assert first_alarms(expected, losses, watcher.level) == [watcher.off_since]
 
 
+@pytest.mark.parametrize("alike", LIKENESSES.values(), ids=list(LIKENESSES))
+def test_alarms_are_no_oftener_false_however_alike_several_sets_err(
+    alike: ErrorCorrelation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taken to err alike by .75, as other studies do, independent sets cry wolf in a quarter of runs."""
+    monkeypatch.setattr(watch, "EVALUATIONS", 10)
+    monkeypatch.setattr(Sizes, "of", lambda posterior, *, continual: Sizes.same())
+    watched = Watched.of(prior_as_posterior(several(), draws=250, spread=0.05), "mixed")
+    expected, count = watched.expected(), 200
+    alarms = first_alarms(expected, watched.drawn(watched.run, count, 11, alike), 0.05)
+    share = sum(alarm is not None for alarm in alarms) / count
+    # Binomial, two standard errors.
+    assert share <= 0.05 + 2.0 * (0.05 * 0.95 / count) ** 0.5
+    wrong = planted(watched.run)["replay ratio 0"]
+    found = first_alarms(expected, watched.drawn(wrong, 20, 12, alike), 0.05)
+    assert None not in found
+
+
 def test_real_runs_are_watched_to_their_end(posterior: Posterior) -> None:
     table = watch.measured(posterior, lab().subset(["r25_lin05"]))
     assert table["run"].tolist() == ["r25_lin05"]
     assert 0.0 < float(table["lowest"].iloc[0]) <= 1.0
+
+
+def test_runs_that_no_fit_saw_are_watched_once_each(
+    posterior: Posterior, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fits are stood in for; what was done is not done again."""
+    asked: list[Study] = []
+
+    def stand_in(study: Study, spec: ModelSpec, seed: int) -> tuple[Posterior, SimpleNamespace]:
+        asked.append(study)
+        return posterior, SimpleNamespace(trustworthy=True)
+
+    names = ["r25_lin05", "r00_cos"]
+    few = [
+        Fold("lab", lab().subset([n for n in names if n != run.name]), lab(), (run,))
+        for run in map(lab().run, names)
+    ]
+    monkeypatch.setattr(predictive, "CURVES", 300)
+    monkeypatch.setattr(predictive, "USUAL_CURVES", 100)
+    monkeypatch.setattr(Sizes, "of", lambda posterior, *, continual: Sizes.same())
+    monkeypatch.setattr(watch, "fitted", stand_in)
+    monkeypatch.setattr(watch, "folds", lambda: few[: 1 + len(asked)])
+    target = tmp_path / "watched.csv"
+    assert watch.unseen(target)["run"].tolist() == names[:1]
+    table = watch.unseen(target)
+    assert table["run"].tolist() == names
+    assert len(asked) == 2
+    assert table["lowest"].between(0.0, 1.0).all()

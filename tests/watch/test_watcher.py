@@ -56,7 +56,7 @@ def test_conditioning_agrees_with_the_draws_of_a_known_run(
     Which takes the two losses of a known run for independent.
     """
     independent = ErrorCorrelation(misfit=0.0, fluctuation=0.0)
-    monkeypatch.setattr(f"{Predictive.__module__}.error_correlation", lambda law: independent)
+    monkeypatch.setattr("bayes_cpt.watch.drawn.error_correlation", lambda law: independent)
     values = posterior.parameters(4)
     one = {name: np.repeat(own[:1], 4000, axis=0) for name, own in values.items()}
     single = replace_parameters(posterior, one)
@@ -65,7 +65,7 @@ def test_conditioning_agrees_with_the_draws_of_a_known_run(
     predictive = Predictive.of(single, run, study.without_losses(), STEPS, sizes=Sizes.same())
     domains = posterior.frame.domains
     seen = [i for i, row in enumerate(predictive.rows) if row.step in STEPS[:5]]
-    losses = predictive.usual[7, seen]
+    losses = predictive.usual[0, 7, seen]
     mean, spread = predictive.given(seen, losses)
     rows = [
         (RUN, predictive.rows[i].step, predictive.rows[i].domain, loss)
@@ -116,7 +116,7 @@ def test_a_wrong_learning_rate_is_found_and_named(posterior: Posterior) -> None:
     watcher = Watcher(posterior, RUN, sizes=Sizes.same())
     watcher.expect(STEPS)
     for i, row in enumerate(drawn.rows):
-        watcher.tell(row.step, {row.domain: float(drawn.usual[0, i])})
+        watcher.tell(row.step, {row.domain: float(drawn.usual[0, 0, i])})
     status = watcher.status()
     assert not status.on_track
     assert status.looks_like == "a peak learning rate twice as high"

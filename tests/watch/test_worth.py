@@ -13,7 +13,7 @@ from bayes_cpt.study.schedules import constant
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch import Watcher
 from bayes_cpt.watch.curve_sizes import Sizes
-from bayes_cpt.watch.predictive import drawn_parts, in_time
+from bayes_cpt.watch.drawn import drawn_parts, in_time
 from bayes_cpt.watch.worth import STOP, Worth, rests_of, worth
 
 NOW = 1200
@@ -41,7 +41,7 @@ def seen(posterior: Posterior, run: Run, plan: Study) -> dict[int, dict[str, flo
     drawn = drawn_parts(posterior, plan, run, steps, 1, np.random.default_rng(2)).at(order)
     ones = np.ones((1, len(rows)))
     points: dict[int, dict[str, float]] = {}
-    for row, loss in zip(rows, drawn.curves(ones, ones)[0], strict=True):
+    for row, loss in zip(rows, drawn.curves((ones, ones))[0], strict=True):
         points.setdefault(row.step, {})[row.domain] = float(loss)
     return points
 

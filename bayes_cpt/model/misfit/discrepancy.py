@@ -9,12 +9,13 @@ and variance 1, so that every single curve keeps the misfit that it has in the r
   another one, so that no choice can gain by it;
 - the rest has a Matérn 5/2 correlation between two configurations, of length `LENGTH` in the units of
   `Configuration.features`;
-- between the two losses of one run it has the correlation of `ErrorCorrelation`.
+- between any two losses of one run it has the correlation of `ErrorCorrelation`.
 
 A process is drawn as random Fourier features (Rahimi and Recht 2007): a draw is a smooth function, and
 costs as much per configuration as it has waves.
 """
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
@@ -40,7 +41,7 @@ FEATURES = 6
 
 @dataclass(frozen=True)
 class ErrorCorrelation:
-    """How alike the errors of the two losses of one run are.
+    """How alike the errors of any two losses of one run are.
 
     Parameters
     ----------
@@ -54,8 +55,28 @@ class ErrorCorrelation:
     fluctuation: float
 
 
+def alike(new: Floats, total: Floats, others: int, correlation: float) -> Floats:
+    """Return standard normal numbers that correlate alike with each of some others.
+
+    Parameters
+    ----------
+    new : ndarray
+        Standard normal numbers, independent of the others.
+    total : ndarray
+        Sum of the others, which correlate alike among themselves.
+    others : int
+        How many these are, at least 1.
+    correlation : float
+        Above ``-1/others``, to 1.
+    """
+    # Numbers of Python, which leave the precision of arrays as it is.
+    share = float(correlation / (1.0 + (others - 1) * correlation))
+    own = math.sqrt(max(1.0 - others * share * correlation, 0.0))
+    return np.asarray(share * total + own * new)
+
+
 def correlated(normals: Floats, correlation: float) -> Floats:
-    """Return standard normal numbers of each validation set that correlate with those of the first.
+    """Return standard normal numbers of each validation set that correlate alike with every other.
 
     Parameters
     ----------
@@ -63,8 +84,10 @@ def correlated(normals: Floats, correlation: float) -> Floats:
         Independent ones.
     correlation : float
     """
-    share, own = (np.asarray(x, normals.dtype) for x in (correlation, np.sqrt(1 - correlation**2)))
-    return np.concatenate([normals[:1], share * normals[:1] + own * normals[1:]])
+    found = normals.copy()
+    for place in range(1, len(found)):
+        found[place] = alike(normals[place], found[:place].sum(axis=0), place, correlation)
+    return found
 
 
 def variance_of_sum(sizes: Floats, correlation: float, weights: Floats) -> Floats:

@@ -124,6 +124,13 @@ def clean(raw: RawLog, choices: Choices | None = None) -> Log:
         With every problem, each naming the place in the log and the fix.
     """
     choices = choices or Choices()
+    if choices.step_unit == "steps" and raw.counts != "steps":
+        raise fail(
+            raw.source,
+            f"it counts {raw.counts}, and a study has steps",
+            f"give --step-unit {raw.counts} and --per-step N, those of an optimiser step, or name the "
+            "column of the steps with --step COLUMN",
+        )
     notes = list(raw.notes)
     chosen = _loss_series(raw, choices, notes)
     rate = _rate_series(raw, choices, notes)

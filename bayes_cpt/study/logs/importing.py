@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SETTINGS = "study.toml"
+# Keys of a recipe that say which step and loss a row of the log is of.
+READING = ("losses", "step", "row_run", "step_unit", "per_step", "loss_unit", "start")
 
 
 @dataclass(frozen=True)
@@ -92,15 +94,18 @@ def import_run(folder: Path, name: str, given: Mapping[str, Any]) -> Imported:
         list(tables.get("bases", {})),
         stated,
     )
-    losses, added, kept, notes = _merged_losses(folder, found, recipe)
+    otherwise = name in recipes and any(
+        getattr(recipe, key) != getattr(recipes[name], key) for key in READING
+    )
+    losses, added, kept, notes = _merged_losses(folder, found, recipe, otherwise)
     with tempfile.TemporaryDirectory() as place:
         copy = Path(place) / "study"
         shutil.copytree(folder, copy, ignore=lambda at, names: _aside(Path(at), names))
         _write(copy, tables, found, losses, stated is None)
         (copy / IMPORTS).write_text(recipes_text({**recipes, name: recipe}), encoding="utf-8")
-        study = _checked(copy, folder)
+        _check(copy, folder)
         _put_in_place(copy, folder)
-    return Imported(study, found.run, added, kept, (*found.notes, *notes))
+    return Imported(read_study(folder), found.run, added, kept, (*found.notes, *notes))
 
 
 def _aside(at: Path, names: list[str]) -> set[str]:
@@ -120,9 +125,12 @@ def _stated(folder: Path, name: str) -> "Any":
 
 
 def _merged_losses(
-    folder: Path, found: LoggedRun, recipe: Recipe
+    folder: Path, found: LoggedRun, recipe: Recipe, otherwise: bool
 ) -> "tuple[pd.DataFrame, int, int, list[str]]":
-    """Return the study's losses with those of the run; a log that was rotated keeps its older part."""
+    """Return the study's losses with those of the run; a log that was rotated keeps its older part.
+
+    What was read otherwise before, in another unit say, is replaced.
+    """
     import pandas as pd
 
     path = find_table(folder, "losses")
@@ -133,6 +141,10 @@ def _merged_losses(
         for step, domain, loss in table.loc[own, ["step", "domain", "loss"]].itertuples(index=False)
     }
     now = {(step, domain): loss for step, domain, loss in found.losses}
+    notes = []
+    if otherwise and before:
+        notes.append(f"run {found.run.name}: {len(before)} losses that were read otherwise left")
+        before = {}
     differ = [
         key for key in now if key in before and abs(now[key] - before[key]) > SAME_VALUE * now[key]
     ]
@@ -148,7 +160,6 @@ def _merged_losses(
                 )
             ]
         )
-    notes = []
     if gone := [key for key in before if key not in now]:
         notes.append(f"run {found.run.name}: {len(gone)} losses that the log has no more were kept")
     if differ:
@@ -243,16 +254,18 @@ def _names(line: str, run: str) -> bool:
         return False
 
 
-def _checked(copy: Path, folder: Path) -> Study:
-    """Return the study that would come of it; its problems name the folder that it is for."""
-    try:
-        return read_study(copy)
-    except StudyError as error:
-        named = [
-            Problem(p.place.replace(str(copy), str(folder)), p.problem, p.fix)
-            for p in error.problems
-        ]
-        raise StudyError(named) from None
+def _check(copy: Path, folder: Path) -> None:
+    """Refuse a study that is not sound; its problems name the folder that it is for."""
+    with warnings.catch_warnings():
+        # They would name the copy; the study is read once more when it is in place.
+        warnings.simplefilter("ignore", StudyWarning)
+        try:
+            read_study(copy)
+        except StudyError as error:
+            raise StudyError(
+                Problem(p.place.replace(str(copy), str(folder)), p.problem, p.fix)
+                for p in error.problems
+            ) from None
 
 
 def _put_in_place(copy: Path, folder: Path) -> None:

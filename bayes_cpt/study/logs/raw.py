@@ -49,12 +49,15 @@ class RawLog:
         What else the log says: `TOTAL_STEPS` and the like.
     notes : list of str
         What was assumed or left out while reading.
+    counts : str
+        What its own names say that it counts: steps, tokens or samples.
     """
 
     source: str
     entries: list[Entry] = field(default_factory=list)
     facts: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    counts: str = "steps"
 
     def series(self) -> list[str]:
         """Return the names of its series, in order of appearance."""

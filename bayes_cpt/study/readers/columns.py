@@ -70,8 +70,10 @@ def read_columns(path: Path, layout: Layout | None = None) -> RawLog:
         raise fail(str(path), "there is no row", "log at least one evaluation before importing")
     columns = list(dict.fromkeys(name for _, row in rows for name in row))
     step = _step_column(path, columns, layout)
-    if step in TOKEN_NAMES or step in SAMPLE_NAMES:
-        log.notes.append(f"{path}: steps are counted by the column {step!r}")
+    for counts, names in (("tokens", TOKEN_NAMES), ("samples", SAMPLE_NAMES)):
+        if step in names and layout.step is None:
+            log.counts = counts
+            log.notes.append(f"{path}: steps are counted by the column {step!r}")
     rows = _of_run(path, rows, columns, layout)
     long = {"domain", "loss"} <= set(columns)
     for place, row in rows:

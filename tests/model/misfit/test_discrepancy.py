@@ -9,6 +9,7 @@ from bayes_cpt.model.misfit.discrepancy import (
     LENGTH,
     Configuration,
     SharedMisfit,
+    correlated,
     likeness,
     variance_of_sum,
 )
@@ -41,6 +42,13 @@ def test_draws_have_the_kernel_and_the_correlation_of_the_losses() -> None:
     np.testing.assert_allclose(alike, 0.7, atol=0.05)
     knots = [np.corrcoef(drawn[0, row].T)[0, 1] for row in range(30)]
     np.testing.assert_allclose(knots, 0.0, atol=0.08)
+
+
+@pytest.mark.parametrize("correlation", [-0.3, 0.0, 0.7, 1.0])
+def test_any_two_of_several_sets_are_as_alike(correlation: float) -> None:
+    plain = np.random.default_rng(2).standard_normal((4, 20_000))
+    wanted = np.full((4, 4), correlation) + (1.0 - correlation) * np.eye(4)
+    np.testing.assert_allclose(np.corrcoef(correlated(plain, correlation)), wanted, atol=0.03)
 
 
 def test_what_adds_up_at_some_steps_is_what_innovations_add_up_to() -> None:
