@@ -56,7 +56,7 @@ def simulated() -> tuple[dict[str, np.ndarray], list[ScorePairs]]:
 
 @cache
 def fitted() -> ScoreFit:
-    return fit_scores(simulated()[1], seed=1, cores=1, draws=500)
+    return fit_scores(simulated()[1], seed=1, cores=1)
 
 
 @pytest.mark.slow
