@@ -53,7 +53,7 @@ def best_tried(
     replays = sorted({run.replay or 0.0 for run in runs})
     peaks = sorted({run.schedule.peak for run in runs})
     mixtures = [dict(own) for own in dict.fromkeys(tuple(run.mixture.items()) for run in runs)]
-    space = {
+    space: dict[str, Any] = {
         "bases": bases if base is None else base,
         "replay": replays if replay is None else replay,
         "peak": peaks,
