@@ -1,10 +1,23 @@
 """Models of which all but a few parameters are known, so that a fit takes seconds."""
 
+import warnings
 from collections.abc import Collection
 
+import numpy as np
+from numpy.typing import NDArray
+from synthetic import as_posterior
+
+from bayes_cpt.errors import StudyWarning
+from bayes_cpt.inference.density import density_of
+from bayes_cpt.inference.fitting import _all_values
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.inference.sampling import EFFORTS, sample
+from bayes_cpt.model.build import model_of
 from bayes_cpt.model.priors.families import Fixed
 from bayes_cpt.model.priors.tables import Prior
+from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.study.study import Study
 
 NOISE = ("fluctuation_cpt", "fluctuation_pt", "misfit_cpt", "misfit_pt", "offset_pt")
 # Of all of these, nats.
@@ -26,3 +39,18 @@ def with_few_free(model: str, free: Collection[str]) -> ModelSpec:
         }
         priors[name] = Prior(reason=prior.reason, **sides)
     return whole.model_copy(update={"priors": priors})
+
+
+def short_fit(study: Study, spec: ModelSpec, seed: int, draws: int = 150) -> Posterior:
+    """Return a posterior of one short attempt, without what a kept fit is given beside its draws."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StudyWarning)
+        setup = build_setup(spec, study)
+        found = sample(density_of(model_of(setup)), seed, draws=draws, efforts=EFFORTS[:1])
+    return as_posterior(setup.frame, study, _all_values(setup.frame, found))
+
+
+def is_held(draws: NDArray[np.float64], value: float) -> bool:
+    """Return whether the central interval of 90 % of some draws holds a value."""
+    low, high = np.quantile(draws, [0.05, 0.95])
+    return bool(low <= value <= high)

@@ -7,7 +7,7 @@ import typer
 
 from bayes_cpt.cli.console import Output, columns
 from bayes_cpt.cli.frame import SAME, Answer, Section, footnote, marked, share
-from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet, Verbose
+from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet, Target, Verbose
 from bayes_cpt.cli.targets import Results, check_new_folder
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def landmarks(
             show_default=False,
         ),
     ] = None,
+    target: Target = None,
     balance: Annotated[
         float,
         typer.Option(
@@ -76,6 +77,8 @@ def landmarks(
     peak learning rate  last losses at different peaks
     bases               last losses from each base of known history
 
+    Of several targets name one: what is told is of runs on it alone.
+
     A fit of a base of unknown history has the first and the fourth alone. Printed is what they come to;
     --verbose prints all of them, and -o writes them.
 
@@ -89,12 +92,13 @@ def landmarks(
     1  done, but the fit falls short of its diagnostics
     2  bad input: nothing is written
     """
+    from bayes_cpt.inference.one_target import in_target
     from bayes_cpt.inference.posterior import load
     from bayes_cpt.landmarks import survey
 
     written = Output(quiet, json)
     check_new_folder(output)
-    posterior = load(fit)
+    posterior = in_target(load(fit), target, "a survey of landmarks")
     with written.cautions():
         landmarks = survey(posterior, plan, run, balance=balance, draws=draws)
     tables = landmarks.tables(interval)

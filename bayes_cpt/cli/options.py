@@ -64,6 +64,15 @@ StudyFolder = Annotated[
 FitFile = Annotated[
     Path, typer.Argument(metavar="FIT", help="File that bayes-cpt fit wrote.", show_default=False)
 ]
+Target = Annotated[
+    str | None,
+    typer.Option(
+        "--target",
+        metavar="NAME",
+        help="Of several targets the one that is asked about, of runs on it alone.",
+        show_default=False,
+    ),
+]
 ScoresFile = Annotated[
     Path | None,
     typer.Option(

@@ -7,7 +7,7 @@ import typer
 
 from bayes_cpt.cli.console import Output
 from bayes_cpt.cli.frame import OutputFile, about_fit, finish, warn
-from bayes_cpt.cli.options import FitFile, Interval, Json, Objective, Quiet, Seed
+from bayes_cpt.cli.options import FitFile, Interval, Json, Objective, Quiet, Seed, Target
 from bayes_cpt.cli.targets import check_target
 
 
@@ -20,6 +20,7 @@ def planner(
         ),
     ],
     objective: Objective = "balanced",
+    target: Target = None,
     interval: Interval = 0.9,
     draws: Annotated[
         int,
@@ -43,6 +44,8 @@ def planner(
     The objective says where the balance of the two losses starts, and which constraints are watched (see
     decide --help); without one, that the general loss rises by at most 0.05 nats.
 
+    Of several targets name one: the page is about runs on it alone.
+
     \b
     Example:
     bayes-cpt planner fit.nc -o planner.html
@@ -55,6 +58,7 @@ def planner(
     2  bad input, or a law that the page does not compute: nothing is written
     """
     from bayes_cpt.decisions.objective import read_objective
+    from bayes_cpt.inference.one_target import in_target
     from bayes_cpt.inference.posterior import load
     from bayes_cpt.planner.page import Planner
     from bayes_cpt.report.fit_words import checks_passed
@@ -62,7 +66,7 @@ def planner(
     written = Output(quiet, json)
     check_target(output, (".html",), inputs=(fit,))
     goal = read_objective(objective)
-    posterior = load(fit)
+    posterior = in_target(load(fit), target, "the planner's page")
     with written.cautions():
         page = Planner.of(
             posterior,

@@ -243,7 +243,7 @@ def _show_weights(
     import warnings
 
     from bayes_cpt.errors import StudyWarning
-    from bayes_cpt.forecast.third_sets.weights import weight_table
+    from bayes_cpt.forecast.third_sets.weights import cause_names, weight_table
 
     with warnings.catch_warnings():
         # Those were shown with the forecast.
@@ -251,11 +251,13 @@ def _show_weights(
         found = weight_table(posterior, sets, draws, seed, interval)
     percent = f"{100 * interval:g} %"
     written.heading(f"Weights of Eq. 6, with {percent} intervals")
-    table = columns("on", "of general", "of target", "runs", "explained", numbers=4)
+    causes = cause_names(posterior.study)
+    headers = [f"of {name}" for name in causes]
+    table = columns("on", *headers, "runs", "explained", numbers=len(headers) + 2)
     for row in found.to_dict("records"):
         cells = [
             f"{row[name]:.2f} ({row[f'{name}_lower']:.2f} to {row[f'{name}_upper']:.2f})"
-            for name in ("general", "target")
+            for name in causes
         ]
         explained = f"{100 * max(row['explained'], 0.0):.0f} %"
         style = "yellow" if row["caution"] else ""

@@ -46,6 +46,15 @@ def schedule(
             show_default=False,
         ),
     ] = None,
+    targets: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MIXTURE",
+            help=r"Of several targets one, or shares as in code=0.7,law=0.3 \[default: the best of the "
+            "study's].",
+            show_default=False,
+        ),
+    ] = None,
     objective: Objective = "balanced",
     cap: Annotated[
         float | None,
@@ -119,6 +128,7 @@ def schedule(
             replay,
             steps,
             objective,
+            targets=_mixture(targets),
             cap=cap,
             criterion=criterion,  # type: ignore[arg-type]
             draws=draws,
@@ -142,6 +152,7 @@ def schedule(
         {
             "base": choice.end.base.name,
             "replay": choice.end.replay,
+            "targets": dict(choice.end.mixture),
             "not_given": list(choice.taken),
             "steps": steps,
             "cap": choice.cap,
@@ -157,6 +168,21 @@ def schedule(
         }
     )
     return 0 if posterior.trustworthy else 1
+
+
+def _mixture(words: str | None) -> str | dict[str, float] | None:
+    """Return the mixture that ``code=0.7,law=0.3`` stands for; the name of a single target as it is."""
+    if words is None or "=" not in words:
+        return words
+    shares = {}
+    for part in words.split(","):
+        name, _, share = part.partition("=")
+        try:
+            shares[name.strip()] = float(share)
+        except ValueError:
+            hint = "write NAME=SHARE with commas between, as in code=0.7,law=0.3."
+            raise typer.BadParameter(f"--targets {words}: {part!r} is no share: {hint}") from None
+    return shares
 
 
 def _main(choice: "ScheduleChoice", interval: float) -> Any:

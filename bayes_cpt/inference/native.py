@@ -20,7 +20,6 @@ from numba.np.numpy_support import carray
 from numpy.typing import NDArray
 
 from bayes_cpt.inference import coordinates
-from bayes_cpt.inference.alikeness import add_alikeness
 from bayes_cpt.inference.coordinates import join_slopes, separate_paces
 from bayes_cpt.model.compiled.compilation import code_key, generated_module
 from bayes_cpt.model.compiled.native import KERNEL, NUMBERS, SIZE, call_law
@@ -118,6 +117,35 @@ def packed(
     parts += [np.array(part, dtype=np.int64).ravel().view(np.float64) for part in integers]
     parts.append(narrow.view(np.float64))
     return np.concatenate([[1 + len(head) + sum(part.size for part in parts), *head], *parts])
+
+
+@numba.njit(cache=True, error_model="numpy")
+def add_alikeness(standard, spread, slopes):  # type: ignore[no-untyped-def]
+    """Return `log_alikeness` of one parameter and its slope by the spread; fill in those by the targets.
+
+    Parameters
+    ----------
+    standard, slopes : ndarray, shape (targets,)
+    spread : float
+    """
+    count, separate = standard.size, spread * spread
+    shared = separate + count * (1.0 - separate)
+    total, square = 0.0, 0.0
+    for k in range(count):
+        total += standard[k]
+        square += standard[k] ** 2
+    pull = (1.0 - separate) / (separate * shared)
+    value = -0.5 * ((count - 1) * np.log(separate) + np.log(shared))
+    value -= 0.5 * (square / separate - pull * total**2 - square)
+    for k in range(count):
+        slopes[k] = standard[k] - standard[k] / separate + pull * total
+    pull_by_separate = (
+        -(separate * shared + (1.0 - separate) * (shared - (count - 1) * separate))
+        / (separate * shared) ** 2
+    )
+    by_separate = -0.5 * (count - 1) * (1.0 / separate - 1.0 / shared)
+    by_separate += 0.5 * (square / separate**2 + pull_by_separate * total**2)
+    return value, 2.0 * spread * by_separate
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)

@@ -171,8 +171,7 @@ class Posterior:
         domain : str
             A validation set, or ``"all"`` where they share the quantity.
         """
-        members = self.members(quantity)
-        return self._prior_quantities[quantity][:, members.index(domain)]
+        return self._prior_quantities[quantity][:, self.members(quantity).index(domain)]
 
     def draws(self, quantity: str, domain: str) -> Floats:
         """Return posterior draws of a quantity of `summary`, shape (chains, draws).
@@ -184,8 +183,7 @@ class Posterior:
         domain : str
             A validation set, or ``"all"`` where they share the quantity.
         """
-        values = self.tree["posterior"][quantity].to_numpy()
-        members = self.members(quantity)
+        values, members = self.tree["posterior"][quantity].to_numpy(), self.members(quantity)
         return np.asarray(values if values.ndim == 2 else values[..., members.index(domain)])
 
     def members(self, quantity: str) -> tuple[str, ...]:
@@ -201,14 +199,12 @@ class Posterior:
         return tuple(str(name) for name in posterior[along[0]].to_numpy()) if along else ("all",)
 
     def _quantities(self) -> list[tuple[str, tuple[str, ...], Floats]]:
-        quantities = []
-        for name, variable in self.tree["posterior"].data_vars.items():
-            values = variable.to_numpy()
-            members = self.members(str(name))
-            quantities.append(
-                (str(name), members, values if values.ndim == 3 else values[..., None])
-            )
-        return quantities
+        posterior = self.tree["posterior"]
+        every = {str(name): own.to_numpy() for name, own in posterior.data_vars.items()}
+        return [
+            (name, self.members(name), own if own.ndim == 3 else own[..., None])
+            for name, own in every.items()
+        ]
 
     def predict(self, plan: "Study | str | Path | None" = None, **options: Any) -> "xr.Dataset":
         """Return predictive curves of a plan (see `bayes_cpt.forecast.predict.predict`).
@@ -221,6 +217,16 @@ class Posterior:
             As `bayes_cpt.forecast.predict.predict` takes them.
         """
         return cast("xr.Dataset", view(self, "predict", plan, **options))
+
+    def of_target(self, name: str) -> "Posterior":
+        """Return the posterior of runs on one of several targets alone.
+
+        Parameters
+        ----------
+        name : str
+            A target of the study.
+        """
+        return cast("Posterior", view(self, "of_target", name))
 
     def report(self, path: "str | Path | None" = None, **options: Any) -> Any:
         """Return the report of the fit, and write its page (see `bayes_cpt.report.page.report.report`).
@@ -267,8 +273,7 @@ class StackedPosterior(Posterior):
 
     Notes
     -----
-    `frame` is that of the law with the largest weight: validation sets, reference and phase, which all
-    share. Its name is that of the whole stack.
+    `frame` is that of the heaviest law, under the stack's name: sets, reference and phase are those of all.
     """
 
     laws: tuple[Posterior, ...]

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bayes_cpt.study.runs import mixture_words
+
 if TYPE_CHECKING:
     from bayes_cpt.decisions.search.candidates import Candidates
     from bayes_cpt.study.runs import Run
@@ -93,9 +95,9 @@ def short_run(run: "Run") -> str:
         if rates.final >= HELD * rates.peak
         else f"from {rates.peak:.3g} down to {rates.final:.2g}"
     )
-    origin = (
-        f" from {run.base} with {100 * (run.replay or 0.0):.3g} % general data" if run.base else ""
-    )
+    share = f"{100 * (run.replay or 0.0):.3g} % general data"
+    rest = f" (the rest {mixture_words(run.mixture)})" if run.mixture else ""
+    origin = f" from {run.base} with {share}{rest}" if run.base else ""
     return f"{rates.steps} steps{origin}, {course}"
 
 

@@ -8,6 +8,7 @@ from bayes_cpt.decisions.schedule.schedule_choice import COSINE, FREE, WSD
 from bayes_cpt.decisions.schedule.schedule_end import TERMS, Term
 from bayes_cpt.report.numbers import SURE, Estimate, fixed
 from bayes_cpt.report.rendering import Words, render
+from bayes_cpt.study.runs import mixture_words
 from bayes_cpt.study.schedules import Schedule
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def words(choice: "ScheduleChoice", interval: float = 0.9) -> Words:
             "base": end.base.name,
             "replay": f"{100 * end.replay:.3g}",
             "steps": end.steps,
+            "mixture": mixture_words(end.mixture),
             "taken": " and ".join(choice.taken),
             "objective": choice.objective.name,
             "goal": " + ".join(f"{weight:.3g} {name}" for weight, name in weights),

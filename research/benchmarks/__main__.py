@@ -22,6 +22,7 @@ BENCHMARKS = (
     "commands",
     "latency",
     "updates",
+    "family",
     "efficiency",
     "growth",
 )

@@ -15,10 +15,12 @@ from target_family import RUNS, several, simulated
 from bayes_cpt.forecast.error_correlation import error_correlation
 from bayes_cpt.forecast.plans import planned_curves
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.landmarks import survey
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.study.readers.folder import read_plan
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.writers.folder import write_study
 from bayes_cpt.watch import predictive
@@ -119,3 +121,36 @@ def test_a_run_on_a_mixture_is_watched_on_every_set(
         # Twice the 90 % interval.
         width = own["upper"] - own["lower"]
         assert own["lower"] - width / 2 < whole.loc[1000, name] < own["upper"] + width / 2
+
+
+def test_commands_ask_for_a_target_and_take_it(call: Call, tmp_path: Path) -> None:
+    fit = tmp_path / "fit.nc"
+    posterior = knowing(study(), read_spec(MODELS[0]))
+    posterior.save(fit)
+    answer = call("landmarks", fit, "--draws", 8)
+    assert answer.code == 2
+    assert "--target code" in answer.err
+    answer = call("landmarks", fit, "--draws", 8, "--target", "law", "--json")
+    assert answer.json()["run"] == "law_0"
+    wanted = survey(posterior.of_target("law"), draws=8)
+    assert answer.json()["sentences"] == wanted.sentences()
+    page = tmp_path / "planner.html"
+    few = ("--draws", 8, "--candidates", 64)
+    assert call("planner", fit, "-o", page, *few).code == 2
+    answer = call("planner", fit, "-o", page, *few, "--target", "law")
+    assert answer.code in (0, 1)
+    assert page.is_file()
+
+
+def test_a_schedule_is_asked_for_with_a_mixture(call: Call, tmp_path: Path) -> None:
+    fit, folder = tmp_path / "fit.nc", tmp_path / "schedule"
+    knowing(study(), read_spec(MODELS[0])).save(fit)
+    asked = ("schedule", fit, "--steps", 400, "--base", "base", "--replay", 0.2, "--draws", 8)
+    answer = call(*asked, "--targets", "code=0.7,law=0.3", "-o", folder, "--json")
+    assert answer.code == 0, answer.err
+    assert answer.json()["targets"] == {"code": 0.7, "law": 0.3}
+    plan = read_plan(folder, study())
+    assert all(run.mixture == {"code": 0.7, "law": 0.3} for run in plan.runs)
+    answer = call(*asked, "--targets", "code=much")
+    assert answer.code == 2
+    assert "'code=much' is no share: write NAME=SHARE" in " ".join(answer.err.split())

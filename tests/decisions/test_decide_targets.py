@@ -4,21 +4,26 @@ from functools import cache
 
 import numpy as np
 import pytest
-from synthetic import prior_as_posterior
-from target_family import BASE, TARGETS, continued, several
+from synthetic import as_posterior, prior_as_posterior
+from target_family import BASE, MIXED, TARGETS, continued, several
 
 from bayes_cpt.decisions.decision import decide
+from bayes_cpt.decisions.next_run.affordable import Affordable
 from bayes_cpt.decisions.next_run.next_run import next_run
 from bayes_cpt.decisions.objective import Objective
+from bayes_cpt.decisions.schedule.schedule_choice import choose_schedule
+from bayes_cpt.decisions.schedule.tried import best_tried
 from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.errors import SpecError, StudyError, StudyWarning
 from bayes_cpt.forecast.bands import bands
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.landmarks.survey import survey
+from bayes_cpt.report.configurations import short_run
+from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 
+WEIGHTS = {"general": 0.3, "code": 0.5, "law": 0.2}
 MIXTURES = ["code", {"code": 0.5, "law": 0.5}, {"law": 0.25, "news": 0.75}]
 SPACE = {"replay": 0.2, "peak": 2e-3, "final": 0, "steps": 1000, "targets": MIXTURES}
 
@@ -38,7 +43,10 @@ def _unseen_is_warned_of() -> object:
 
 
 def planned(targets: object) -> Study:
-    run = continued("asked", targets, 0.2)  # type: ignore[arg-type]
+    return planned_run(continued("asked", targets, 0.2))  # type: ignore[arg-type]
+
+
+def planned_run(run: Run) -> Study:
     blank = several().losses[:0]
     return Study("plan", "web", (*TARGETS, "unseen"), (BASE,), (run,), blank, is_plan=True)
 
@@ -62,8 +70,7 @@ def test_candidates_have_the_losses_that_predict_gives_their_mixture() -> None:
 
 
 def test_a_decision_names_its_mixture() -> None:
-    weights = {"general": 0.3, "code": 0.5, "law": 0.2}
-    choice = decide(posterior(), {"weights": weights}, SPACE, draws=100, seed=0)
+    choice = decide(posterior(), {"weights": WEIGHTS}, SPACE, draws=100, seed=0)
     assert "targets" in choice.space.searched
     run = choice.contenders.candidates.run(0, "chosen")
     assert run.mixture in ({"code": 1.0}, {"code": 0.5, "law": 0.5}, {"law": 0.25, "news": 0.75})
@@ -98,7 +105,64 @@ def test_an_unknown_target_in_a_space_is_answered_with_the_names() -> None:
         read_space({"targets": [{"code": 0.5}]})
 
 
-@pytest.mark.parametrize("ask", [survey, next_run])
-def test_what_knows_one_target_says_so(ask: object) -> None:
-    with pytest.raises(StudyError, match=r"it has 4 targets, and .* is for one only"):
-        ask(posterior(), "balanced") if ask is next_run else ask(posterior(), run="mixed")  # type: ignore[operator]
+def test_a_schedule_has_the_losses_of_its_mixture() -> None:
+    """The objective at the end of a schedule is that of the same run among the candidates of a decision."""
+    mixture = {"code": 0.5, "law": 0.5}
+    choice = choose_schedule(
+        posterior(), "base", 0.2, 1000, {"weights": WEIGHTS}, targets=mixture, draws=40
+    )
+    run = choice.plan.run("cosine")
+    assert run.mixture == mixture
+    table = bands(posterior(), planned_run(run), "expected", draws=40)
+    last = table[table["step"] == 1000].set_index("domain")["mean"]
+    wanted = sum(
+        share * last[{"general": "web"}.get(name, name)] for name, share in WEIGHTS.items()
+    )
+    found = choice.values.sel(criterion="both", family="cosine", term="annealing").mean()
+    assert float(found) == pytest.approx(wanted, abs=1e-9)
+    assert "(the rest 50 % code, 50 % law)" in choice.verdict()[0]
+    assert choice.taken == ()
+
+
+def test_a_schedule_takes_the_best_mixture_of_the_runs() -> None:
+    taken = best_tried(posterior(), "base", 0.2, None, 1000, {"weights": WEIGHTS}, 40)
+    peaks = sorted({run.schedule.peak for run in posterior().study.continual_runs})
+    tried = ["code", "law", "news", MIXED]
+    space = {"bases": ["base"], "replay": 0.2, "peak": peaks, "steps": 1000, "targets": tried}
+    choice = decide(posterior(), {"weights": WEIGHTS}, space, draws=40)
+    assert taken == ("base", 0.2, choice.contenders.candidates.run(0, "best").mixture)
+
+
+def test_a_schedule_of_an_unknown_target_is_answered_with_the_names() -> None:
+    with pytest.raises(StudyError, match=r"'cod' is no target .*Name one of code, law, news"):
+        choose_schedule(posterior(), "base", 0.2, 1000, targets="cod", draws=8)
+
+
+def only_forgetting_unknown() -> Posterior:
+    """Return a posterior in which only how much each target makes a model forget is not known."""
+    wide = prior_as_posterior(posterior().study, "cpt-replay", draws=100, spread=1.0)
+    values = {}
+    for name in wide.frame.parameters():
+        own = wide.tree["posterior"][name].to_numpy()
+        known = np.broadcast_to(np.median(own, axis=(0, 1)), own.shape)
+        values[name] = own if name == "forgetting_factor" else known
+    return as_posterior(wide.frame, wide.study, values)
+
+
+def test_the_next_run_may_be_on_any_target() -> None:
+    """A run tells how much its own target makes a model forget, and nothing of another's."""
+    affordable = Affordable.default(posterior().frame, posterior().study)
+    assert len(affordable.plan.runs) == 4 * 8
+    named = {tuple(run.mixture) for run in affordable.plan.runs}
+    assert named == {(name,) for name in posterior().study.targets}
+    chosen = [run for run in affordable.plan.runs if run.replay == 0.25 and run.schedule.final == 0]
+    few = Affordable(replace(affordable.plan, runs=tuple(chosen)))
+    goal = {"weights": WEIGHTS}
+    found = next_run(only_forgetting_unknown(), goal, SPACE, few, draws=400, candidates=16)
+    table = found.information_table()
+    forgotten = table[table["quantity"] == "phi"].set_index(["run", "domain"])["variance"]
+    for name in posterior().study.targets:
+        for run in chosen:
+            told = forgotten[run.name, name]
+            assert told > 0.5 if run.mixture == {name: 1.0} else told < 0.1
+    assert "(the rest 100 % code)" in short_run(affordable.plan.runs[0])

@@ -1,5 +1,6 @@
 """Third validation sets: weights against simulated ones, forecasts against the sets they are sums of."""
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -7,7 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import multivariate_normal
-from synthetic import lab, prior_as_posterior
+from synthetic import as_posterior, lab, prior_as_posterior
+from target_family import MIXED, RUNS, TARGETS, continued, several
+from target_family import simulated as simulated_family
 
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.errors import StudyError, StudyWarning
@@ -23,11 +26,15 @@ from bayes_cpt.forecast.third_sets.regression import (
     drawn_residual,
     pattern_probability,
     set_residual,
+    weight_means,
 )
 from bayes_cpt.forecast.third_sets.weights import third_names, third_sets, weight_table
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.misfit.curve_residuals import precision_products
 from bayes_cpt.model.misfit.knots import unit_ramps
+from bayes_cpt.model.priors.draws import draw_priors
+from bayes_cpt.model.setup import build_setup
+from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.study import Study
 
 PLAN = bundled_study() / "plan-example.toml"
@@ -133,6 +140,41 @@ def test_weights_of_a_sum_of_the_two_losses_are_found(posterior: Posterior) -> N
     assert found.loc["mix", "explained"] > 0.99
     assert not found.loc["mix", "caution"]
     assert found.loc["pycode", "explained"] < 0.8
+
+
+def test_a_set_has_a_weight_for_every_target() -> None:
+    """A set made of the losses on three targets is told apart, and forecast as their sum."""
+    family = several(runs=tuple(run for run in RUNS if run.name != "annealed"))
+    frame = build_setup(read_spec("cpt-replay"), family).frame
+    medians = {name: np.median(own, axis=0) for name, own in draw_priors(frame, 200, 1).items()}
+    medians["shift_share"][1:] = [0.1, 0.2, 0.3]
+    truth = {name: own[None] for name, own in medians.items()}
+    made = simulated_family(family, truth, "cpt-replay", 4)
+    wide = made.losses.pivot(index=["run", "step"], columns="domain", values="loss")
+    weights = {"web": 0.4, "code": 0.8, "law": 0.0, "news": -0.3}
+    mix = sum(weight * wide[name] for name, weight in weights.items()) + 1.0
+    rows = mix.rename("loss").reset_index().assign(domain="mix")
+    whole = replace(made, losses=pd.concat([made.losses, rows], ignore_index=True))
+    shape = {name: np.tile(own, (4, 10) + (1,) * own.ndim) for name, own in medians.items()}
+    posterior = as_posterior(frame, whole, shape)
+    found = weight_table(posterior, ("mix",), 40).iloc[0]
+    for name, weight in zip(("general", *TARGETS), weights.values(), strict=True):
+        assert found[name] == pytest.approx(weight, abs=0.1)
+        assert found[f"{name}_lower"] < weight < found[f"{name}_upper"]
+    plan = replace(
+        family, runs=(continued("new", MIXED, 0.1, 2000),), losses=family.losses[:0], is_plan=True
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StudyWarning)
+        table = bands(posterior, plan, "expected", draws=40, sets=("mix",))
+    last = table[table["step"] == 2000].set_index("domain")["mean"]
+    wanted = sum(weight * last[name] for name, weight in weights.items()) + 1.0
+    assert last["mix"] == pytest.approx(wanted, abs=0.02)
+
+
+def test_weights_of_several_targets_have_the_prior_mean_of_one_together() -> None:
+    assert weight_means(2).tolist() == [WEIGHT_MEAN, WEIGHT_MEAN]
+    assert weight_means(4)[1:].sum() == pytest.approx(WEIGHT_MEAN)
 
 
 def test_a_forecast_of_the_sum_is_the_sum_of_the_forecasts(

@@ -1,15 +1,13 @@
 """Batches on simulated studies: whether intervals hold the truth, and forecasts of one that never ran."""
 
-import warnings
 from functools import cache
 
 import numpy as np
 import pytest
 from batch_family import MODEL, NEW, continued, family, simulated
-from few_free import with_few_free
+from few_free import is_held, short_fit, with_few_free
 
-from bayes_cpt.errors import StudyError, StudyWarning
-from bayes_cpt.inference.fitting import fit
+from bayes_cpt.errors import StudyError
 from bayes_cpt.inference.new_groups import covering_batches
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.groups.grouping import GROUPED
@@ -56,12 +54,6 @@ def _of(frame: Frame, name: str, values: np.ndarray, batches: tuple[Batch, ...])
     return values.reshape(1, 2, -1)[:, :, kept].reshape(1, -1)
 
 
-def fitted(study: Study, model: str, seed: int) -> Posterior:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StudyWarning)
-        return fit(study, spec(model), seed, draws=150, attempts=1)
-
-
 def ends(posterior: Posterior, study: Study) -> np.ndarray:
     """Return the law's last losses of the planned run, shape (draws, domains)."""
     plan = study.with_runs([PLANNED])
@@ -81,15 +73,10 @@ def crps(draws: np.ndarray, value: float) -> float:
     return float(np.abs(draws - value).mean() - 0.5 * spread)
 
 
-def held(draws: np.ndarray, value: float) -> bool:
-    low, high = np.quantile(draws, [0.05, 0.95])
-    return bool(low <= value <= high)
-
-
 def outcome(seed: int) -> dict[str, list[float]]:
     """Return what is asked of one study: intervals that hold, and the forecasts of a new batch."""
     study, truth, frame = measurable(seed)
-    posterior = fitted(study, MODEL, seed)
+    posterior = short_fit(study, spec(MODEL), seed)
     found: dict[str, list[float]] = {}
     for name, values in posterior.parameters().items():
         one = _of(frame, name, truth[name], posterior.frame.batches)
@@ -97,14 +84,14 @@ def outcome(seed: int) -> dict[str, list[float]]:
             free = [
                 place for place in range(one.size) if np.ptp(np.atleast_2d(values.T)[place]) > 0
             ]
-            found[name] = [held(values[:, place], one[0, place]) for place in free]
+            found[name] = [is_held(values[:, place], one[0, place]) for place in free]
     value = _ends(frame, truth, study.with_runs([PLANNED]))[0]
     models = {"batches": posterior}
     if seed % 2 == 0:
-        models["one shift"] = fitted(study, "cpt-replay", seed)
+        models["one shift"] = short_fit(study, spec("cpt-replay"), seed)
     for label, each in models.items():
         draws = ends(each, study)
-        found[f"new batch held, {label}"] = [held(draws[:, k], value[k]) for k in range(2)]
+        found[f"new batch held, {label}"] = [is_held(draws[:, k], value[k]) for k in range(2)]
         found[f"new batch CRPS, {label}"] = [crps(draws[:, k], value[k]) for k in range(2)]
     return found
 

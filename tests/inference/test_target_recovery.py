@@ -1,15 +1,13 @@
 """Several targets on simulated studies: whether intervals hold the truth, and what pooling is worth."""
 
-import warnings
 from functools import cache
 
 import numpy as np
 import pytest
-from few_free import with_few_free
+from few_free import is_held, short_fit, with_few_free
 from target_family import RUNS, continued, several, simulated
 
-from bayes_cpt.errors import StudyError, StudyWarning
-from bayes_cpt.inference.fitting import fit
+from bayes_cpt.errors import StudyError
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame, build_setup
 from bayes_cpt.model.simulate import expected_loss
@@ -76,24 +74,19 @@ def outcomes() -> tuple[list[bool], list[float], list[float]]:
     inside, pooled, single = [], [], []
     for seed in range(STUDIES):
         study, one = measurable(seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", StudyWarning)
-            posterior = fit(study, spec(), seed, draws=150, attempts=1)
+        posterior = short_fit(study, spec(), seed)
         values = posterior.parameters()
         for name in (*FREE[1:], "target_spread"):
             for place in range(values[name].shape[1]):
                 draws = values[name][:, place]
                 if np.ptp(draws) > 0:
-                    low, high = np.quantile(draws, [0.05, 0.95])
-                    inside.append(bool(low <= one[name][0, place] <= high))
+                    inside.append(is_held(draws, one[name][0, place]))
         if seed % 2:
             continue
         value = float(ends(posterior.frame, one, study, "news")[0])
         pooled.append(crps(ends(posterior.frame, values, study, "news"), value))
         own = alone(study)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", StudyWarning)
-            other = fit(own, spec(), seed, draws=150, attempts=1)
+        other = short_fit(own, spec(), seed)
         single.append(crps(ends(other.frame, other.parameters(), own, "news"), value))
     return inside, pooled, single
 

@@ -86,6 +86,8 @@ class Affordable:
     ) -> Self:
         """Return runs from every base at replay 0, 1/4, 1/2 and 3/4, annealed and at a constant rate.
 
+        Of several targets each run has one.
+
         Each goes to its base's PT peak in a twentieth of its steps; half of them stay there, the others
         follow a half-cosine to 0.
 
@@ -112,9 +114,17 @@ class Affordable:
                 [Problem("steps", f"{length} steps are asked for", "ask for 1 or more")]
             )
         replays = REPLAYS if frame.spec.law.uses_replay else (typical.replay,)
+        targets = study.targets if len(study.targets) > 1 else (None,)
         runs = [
             Run(
-                name=f"{base.name}_r{100 * replay:02.0f}_{'annealed' if decays else 'constant'}",
+                name="_".join(
+                    [
+                        base.name,
+                        *([] if target is None else [target]),
+                        f"r{100 * replay:02.0f}",
+                        "annealed" if decays else "constant",
+                    ]
+                ),
                 phase="cpt",
                 schedule=_schedule(base, length, typical.peak, decays=decays),
                 base=base.name,
@@ -122,8 +132,10 @@ class Affordable:
                 model_size=base.model_size,
                 batch_tokens=own.tokens,
                 sequence_length=own.sequence_length,
+                targets=target,
             )
             for base in bases
+            for target in targets
             for replay in replays
             for decays in (True, False)
         ]

@@ -41,7 +41,7 @@ from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.inference.new_groups import check_one_batch, settled_batch
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.stacked import one_law
-from bayes_cpt.model.groups.targets import check_one_target
+from bayes_cpt.laws.law import ALONG
 from bayes_cpt.model.misfit.discrepancy import OWN_SHARE, correlated
 from bayes_cpt.model.points import Curve
 from bayes_cpt.model.simulate import Innovations, simulate
@@ -104,7 +104,6 @@ def next_run(
     >>> print(*values.verdict(), sep="\n")                      # doctest: +SKIP
     """
     one_law(posterior, "the worth of a next run")
-    check_one_target(posterior.study, "the worth of a next run")
     fitted, goal = posterior, read_objective(objective)
     posterior, limits = with_batch(posterior, read_space(space))
     model = FinalLosses.of(posterior, draws, seed)
@@ -188,7 +187,8 @@ def _quantities(
     quantities = {}
     for name in about or every:
         values = every[name]
-        members = model.domains if values.ndim == 2 else ("all",)
+        along = model.sample.frame.members(ALONG.get(name, "domain"))
+        members = tuple(own.label for own in along) if values.ndim == 2 else ("all",)
         for index, member in enumerate(members):
             draws = values[:, index] if values.ndim == 2 else values
             if np.ptp(draws) > 0:

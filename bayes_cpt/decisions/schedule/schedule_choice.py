@@ -1,5 +1,6 @@
 """The best falling schedule of a run: what it gains over cosine and WSD, and by which term."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,10 +21,10 @@ from bayes_cpt.inference.new_groups import in_batch, settled_batch
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.stacked import one_law
 from bayes_cpt.laws.numerics.schedule_batch import ScheduleBatch
-from bayes_cpt.model.groups.targets import check_one_target
+from bayes_cpt.model.groups.targets import check_target
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.resources.batch import UNSAID, Batch
-from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE, Run
+from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE, Run, checked_mixture
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study
 from bayes_cpt.views import Drawn
@@ -60,7 +61,7 @@ class ScheduleChoice(Drawn):
     values : xarray.DataArray
         Weighted loss (criterion, family, term, draw) of each under each term, nats/token.
     taken : tuple of str
-        What was not given and is the best of what the study tried: ``base``, ``replay``, both or neither.
+        What was not given and is the best of what the study tried: of ``base``, ``replay`` and ``targets``.
     batch : Batch
         That most CPT runs have, where the law compares batches.
     """
@@ -210,6 +211,7 @@ class ScheduleChoice(Drawn):
                 model_size=end.base.model_size,
                 batch_tokens=self.batch.tokens,
                 sequence_length=self.batch.sequence_length,
+                targets=dict(end.mixture) or None,
             )
             for family in FAMILIES
         )
@@ -236,7 +238,15 @@ class ScheduleChoice(Drawn):
         none, whole = np.zeros(1, dtype=np.int64), np.array([end.steps])
         # Only the last learning rate counts: a run held there stands for all that end there.
         held = ScheduleBatch(last, last, last, none, none, whole, none)
-        single = Candidates((end.base,), none, np.array([end.replay]), held, np.zeros((1, 0)), none)
+        single = Candidates(
+            (end.base,),
+            none,
+            np.array([end.replay]),
+            held,
+            np.zeros((1, 0)),
+            none,
+            (end.mixture,),
+        )
         return float(np.median(end.model.layout(single).spread(none).of_sum(end.weights)))
 
     @property
@@ -256,6 +266,7 @@ def choose_schedule(
     steps: int,
     objective: "str | Path | dict[str, Any] | Objective" = "balanced",
     *,
+    targets: str | Mapping[str, float] | None = None,
     cap: float | None = None,
     criterion: Criterion = "both",
     draws: int = DRAWS,
@@ -279,6 +290,9 @@ def choose_schedule(
     objective : str, path, dict or Objective
         Its weights are used; every schedule is as long, so that costs cancel, and constraints are not
         looked at.
+    targets : str or mapping of str to float, optional
+        Of several targets the one to train on, or the share of each in the data that are not replay. The
+        best of the mixtures of the study's runs unless given.
     cap : float, optional
         Highest learning rate; the highest that any run of the study was trained at unless given.
     criterion : {"annealing", "multi_power", "both"}
@@ -288,8 +302,8 @@ def choose_schedule(
 
     Raises
     ------
-    SpecError
-        If there is no such base, its schedule is not known, or a number is impossible.
+    SpecError, StudyError
+        If there is no such base or target, its schedule is not known, or a number is impossible.
 
     Examples
     --------
@@ -303,16 +317,17 @@ def choose_schedule(
     if criterion not in get_args(Criterion.__value__):
         raise ValueError(f"criterion is {criterion!r}: give one of {', '.join(CRITERIA)}")
     one_law(posterior, "a free schedule")
-    check_one_target(posterior.study, "a free schedule")
     goal, posterior = read_objective(objective), in_batch(posterior)
     model = FinalLosses.of(posterior, draws)
     highest = max(run.schedule.peak for run in posterior.study.runs) if cap is None else cap
     _check(replay, steps, highest)
-    taken = tuple(name for name, given in (("base", base), ("replay", replay)) if given is None)
-    if base is None or replay is None:
-        base, replay = best_tried(posterior, base, replay, steps, goal, draws)
+    mixture = _mixture(posterior.study, targets)
+    asked = (("base", base), ("replay", replay), ("targets", mixture))
+    taken = tuple(name for name, given in asked if given is None)
+    if base is None or replay is None or mixture is None:
+        base, replay, mixture = best_tried(posterior, base, replay, mixture, steps, goal, draws)
     start = named_base(posterior.study, base, "base")
-    end = ScheduleEnd.of(model, start, replay, steps, goal.combination(model.domains))
+    end = ScheduleEnd.of(model, start, replay, steps, goal.combination(model.domains), mixture)
     shapes = Shapes(end, highest)
     schedules: dict[tuple[Criterion, str], Schedule] = {}
     for under in CRITERIA:
@@ -330,6 +345,14 @@ def choose_schedule(
     )
     batch = settled_batch(posterior)
     return ScheduleChoice(end, goal, highest, criterion, schedules, named, taken, batch)
+
+
+def _mixture(study: Study, targets: str | Mapping[str, float] | None) -> Mapping[str, float] | None:
+    """Return a mixture of several targets, None where none is given; an empty one for one target."""
+    mixture = None if targets is None else checked_mixture(targets)
+    for name in mixture or ():
+        check_target(study, name)
+    return mixture if len(study.targets) > 1 else {}
 
 
 def _check(replay: float | None, steps: int, cap: float) -> None:

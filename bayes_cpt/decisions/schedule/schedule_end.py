@@ -4,7 +4,8 @@ A schedule enters the law of a run by three numbers: the forward areas of the po
 the level of the learning rate at the end, or what the multi-power term has in its place.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, Self
 
@@ -21,6 +22,7 @@ from bayes_cpt.laws.multi_power import SMALLEST as LOWEST_RATE
 from bayes_cpt.laws.multi_power import Falls, MultiPower, reduced_at_end
 from bayes_cpt.laws.numerics.ranges import momentum_parts
 from bayes_cpt.laws.phase_areas import continual_areas
+from bayes_cpt.model.groups.targets import mixture_columns
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.schedules import Schedule
 
@@ -74,6 +76,8 @@ class ScheduleEnd:
         Of the objective.
     match : MultiPowerMatch
         Of the fitted study.
+    mixture : mapping of str to float
+        Share of each of several targets in the data that are not replay; empty where there is one.
     """
 
     model: FinalLosses
@@ -82,12 +86,21 @@ class ScheduleEnd:
     steps: int
     weights: Floats
     match: MultiPowerMatch
+    mixture: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, model: FinalLosses, base: Base, replay: float, steps: int, weights: Floats) -> Self:
+    def of(
+        cls,
+        model: FinalLosses,
+        base: Base,
+        replay: float,
+        steps: int,
+        weights: Floats,
+        mixture: Mapping[str, float] | None = None,
+    ) -> Self:
         """Return the runs, the multi-power term matched on the runs of the fitted study."""
         match = MultiPowerMatch.of(model.study, model.sample.form)
-        return cls(model, base, replay, steps, weights, match)
+        return cls(model, base, replay, steps, weights, match, mixture or {})
 
     @property
     def initial(self) -> float:
@@ -200,7 +213,9 @@ class ScheduleEnd:
         one = np.ones((1, 1))
         losses = []
         drawn, offset = self._in_draws(draws)
-        for index in range(len(self.model.domains)):
+        domains = self.model.domains
+        for index in range(len(domains)):
+            other_share, mixture = mixture_columns(self.mixture, domains, index, self.replay)
             end = Columns(
                 domain_index=index,
                 levels=(table.level[:, draws], np.atleast_2d(level)),
@@ -213,8 +228,8 @@ class ScheduleEnd:
                 log_peak_pt=table.log_peak[0] * one,
                 start_cpt=max(self.initial, SMALLEST) * one,
                 target_share=(1.0 - self.replay) * one,
-                other_share=0.0 * one,
-                mixture=np.eye(len(self.model.domains))[:1],
+                other_share=other_share * one,
+                mixture=mixture[None],
                 log_size=table.log_size[0] * one,
                 learning_rate=0.0 * one,
                 size_member=table.size_member[index],

@@ -1,5 +1,6 @@
-"""Base and replay ratio of a schedule where the user names none: the best of what the study tried."""
+"""Base, replay ratio and mixture of a schedule where the user names none: the best of what was tried."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,15 @@ def best_tried(
     posterior: Posterior,
     base: str | None,
     replay: float | None,
+    mixture: Mapping[str, float] | None,
     steps: int,
     objective: "str | Path | dict[str, Any] | Objective",
     draws: int,
-) -> tuple[str, float]:
-    """Return the base and the replay ratio with the lowest expected objective among those tried.
+) -> tuple[str, float, Mapping[str, float]]:
+    """Return the base, replay ratio and mixture with the lowest expected objective among those tried.
 
-    What was tried are the bases that CPT runs of the study start from, and the replay ratios and peaks of
-    those runs: a default must not leave what was fitted.
+    What was tried are the bases that CPT runs of the study start from, and the replay ratios, mixtures of
+    several targets and peaks of those runs: a default must not leave what was fitted.
 
     Parameters
     ----------
@@ -32,6 +34,8 @@ def best_tried(
         Kept where it is given.
     replay : float or None
         Kept where it is given.
+    mixture : mapping of str to float, or None
+        Kept where it is given; an empty one is that of a study of one target.
     steps : int
         Length of the run.
     objective : str, path, dict or Objective
@@ -48,15 +52,20 @@ def best_tried(
     bases = [fitted.name for fitted in fitted_bases(posterior.study) if fitted.name in used]
     replays = sorted({run.replay or 0.0 for run in runs})
     peaks = sorted({run.schedule.peak for run in runs})
-    space = {
+    mixtures = [dict(own) for own in dict.fromkeys(tuple(run.mixture.items()) for run in runs)]
+    space: dict[str, Any] = {
         "bases": bases if base is None else base,
         "replay": replays if replay is None else replay,
         "peak": peaks,
         "steps": steps,
     }
     combinations = len(bases) * len(replays) * len(peaks)
+    if len(posterior.study.targets) > 1:
+        space["targets"] = mixtures if mixture is None else [dict(mixture)]
+        combinations *= len(mixtures)
     decision = decide(
         posterior, objective, space, draws=draws, candidates=max(CANDIDATES, combinations)
     )
     chosen = decision.contenders.candidates
-    return chosen.bases[chosen.base[0]].name, float(chosen.replay[0])
+    best = chosen.mixtures[chosen.mixture[0]]
+    return chosen.bases[chosen.base[0]].name, float(chosen.replay[0]), best

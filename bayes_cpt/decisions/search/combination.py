@@ -94,7 +94,7 @@ class Combination:
         Raises
         ------
         SpecError
-            If a base was not measured on a third set or one of the two others.
+            If a base was not measured on a third set or on one of the law's.
         """
         names = tuple(base.name for base in bases)
         if names not in self._offsets:

@@ -9,6 +9,7 @@ with c the score of who guesses, T the share of the rest that the best of losses
 checkpoints about it normal. loss* is the mean loss of the pairs: there level and slope are well determined.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -135,7 +136,10 @@ PRIOR_SDS = np.array([LEVEL_SD, SLOPE_SIGMA, TOP_SIGMA, SCATTER_SIGMA])
 class LinkDensity:
     """The log density of a link, as `bayes_cpt.inference.sampling.sample` takes it.
 
-    Positions are level, log slope, log odds of T and log scatter, in which the priors are normal.
+    Positions are what pairs determine, and one direction that they may not: the log odds of the share of
+    the room that is reached at the mean loss; how far the level lies above the log odds of T; the log of
+    the relative slope there; the log scatter. Level and T themselves lie on a hyperbola where no pair comes
+    near the top, and level and slope on a ridge where all do.
 
     Parameters
     ----------
@@ -147,7 +151,10 @@ class LinkDensity:
     @property
     def start(self) -> Floats:
         """The medians of the priors, shape (4,)."""
-        return PRIOR_MEANS
+        level, log_slope, odds, log_scatter = PRIOR_MEANS
+        reached, top = _share(level), _share(odds)
+        middle = math.log(reached * top / (1.0 - reached * top))
+        return np.array([middle, level - odds, log_slope + math.log(1.0 - reached), log_scatter])
 
     def in_metric(self, metric: Metric) -> Callable[[Floats], tuple[float, Floats]]:
         """Return the function of white coordinates: log density and gradient.
@@ -157,35 +164,53 @@ class LinkDensity:
         metric : Metric
             White coordinates; the function takes some, shape (4,).
         """
-        distance = self.pairs.losses - self.pairs.losses.mean()
-        scores, room = self.pairs.scores, 1.0 - self.pairs.chance
-        constant = -0.5 * (scores.size + 4) * np.log(2.0 * np.pi) - np.log(PRIOR_SDS).sum()
 
         def log_density(white: Floats) -> tuple[float, Floats]:
             position = metric.center + metric.factor @ white
-            level, log_slope, odds, log_scatter = position
-            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-                slope, scatter = np.exp(log_slope), np.exp(log_scatter)
-                top = 1.0 / (1.0 + np.exp(-odds))
-                reached = 1.0 / (1.0 + np.exp(slope * distance - level))
-                expected = 1.0 - room + room * top * reached
-                scaled = (scores - expected) / scatter
-                by_score = scaled / scatter
-                by_level = by_score * (room * top * reached * (1.0 - reached))
-                away = (position - PRIOR_MEANS) / PRIOR_SDS
-                squares = float(scaled @ scaled)
-                value = constant - 0.5 * (squares + float(away @ away)) - scores.size * log_scatter
-                gradient = np.array(
-                    [
-                        by_level.sum(),
-                        -slope * float(by_level @ distance),
-                        room * top * (1.0 - top) * float(by_score @ reached),
-                        squares - scores.size,
-                    ]
-                )
-            return value, (gradient - away / PRIOR_SDS) @ metric.factor
+            with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+                natural = _natural(position)
+                value, gradient = self._of_natural(natural)
+                level, odds = natural[0], natural[2]
+                reached, below = _share(level), _share(-level)
+                top, missed = _share(odds), _share(-odds)
+                both = below + missed
+                left = below + reached * missed
+                # The slopes by level and T, those of the volume of the coordinates among them; a slope at
+                # the mean loss that is kept moves with the level.
+                of_level = gradient[0] + gradient[1] * reached
+                of_level += below * (reached / both - reached * top / left)
+                of_odds = gradient[2] + missed * (top / both - reached * top / left)
+                slopes = [
+                    (of_level + of_odds) * left / both,
+                    (of_level * missed - of_odds * below) / both,
+                    gradient[1],
+                    gradient[3],
+                ]
+            return value + float(np.log(left / both)), np.array(slopes) @ metric.factor
 
         return log_density
+
+    def _of_natural(self, natural: Floats) -> tuple[float, Floats]:
+        """Return log density and gradient by level, log slope, log odds of T and log scatter."""
+        level, log_slope, odds, log_scatter = natural
+        distance = self.pairs.losses - self.pairs.losses.mean()
+        scores, room = self.pairs.scores, 1.0 - self.pairs.chance
+        slope, scatter, top = np.exp(log_slope), np.exp(log_scatter), _share(odds)
+        reached = 1.0 / (1.0 + np.exp(slope * distance - level))
+        scaled = (scores - 1.0 + room - room * top * reached) / scatter
+        by_score = scaled / scatter
+        by_level = by_score * (room * top * reached * (1.0 - reached))
+        away = (natural - PRIOR_MEANS) / PRIOR_SDS
+        squares = float(scaled @ scaled)
+        constant = -0.5 * (scores.size + 4) * np.log(2.0 * np.pi) - np.log(PRIOR_SDS).sum()
+        value = constant - 0.5 * (squares + float(away @ away)) - scores.size * log_scatter
+        gradient = [
+            by_level.sum(),
+            -slope * float(by_level @ distance),
+            room * top * (1.0 - top) * float(by_score @ reached),
+            squares - scores.size,
+        ]
+        return float(value), np.array(gradient) - away / PRIOR_SDS
 
     def values(self, positions: Floats) -> dict[str, Floats]:
         """Return level, slope, T and scatter at positions of shape (..., 4).
@@ -196,9 +221,27 @@ class LinkDensity:
         """
         from scipy.special import expit
 
-        level, slope, odds, scatter = np.moveaxis(positions, -1, 0)
+        level, slope, odds, scatter = np.moveaxis(_natural(positions), -1, 0)
         values = (level, np.exp(slope), expit(odds), np.exp(scatter))
         return dict(zip(NAMES, values, strict=True))
+
+
+def _share(odds: float) -> float:
+    return float(1.0 / (1.0 + np.exp(-odds)))
+
+
+def _natural(positions: Floats) -> Floats:
+    """Return level, log slope, log odds of T and log scatter at positions, shape (..., 4).
+
+    With ``a = exp(-level)`` and ``b = exp(-odds)`` the share reached at the mean loss is
+    ``1/((1 + a)·(1 + b))``: given it and a/b, b solves a quadratic equation.
+    """
+    middle, apart, relative, log_scatter = np.moveaxis(positions, -1, 0)
+    ratio, beyond = np.exp(-apart), np.exp(-middle)
+    one = 1.0 + ratio
+    odds = np.log(one + np.sqrt(one**2 + 4.0 * ratio * beyond)) - np.log(2.0) + middle
+    level = odds + apart
+    return np.stack([level, relative + np.logaddexp(0.0, level), odds, log_scatter], axis=-1)
 
 
 def fit_scores(

@@ -1,4 +1,4 @@
-"""Draws of the curves of third validation sets, from draws of the two losses of the same runs."""
+"""Draws of the curves of third validation sets, from draws of the law's losses of the same runs."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -45,7 +45,7 @@ class DrawnCurve:
 
 
 def law_curves(curves: Curves, drawn: CurveDraws) -> list[DrawnCurve]:
-    """Return draws of the two losses curve by curve.
+    """Return draws of the law's losses curve by curve.
 
     Parameters
     ----------
@@ -77,15 +77,15 @@ def third_curves(
     Parameters
     ----------
     sets : sequence of ThirdSet
-        In the draws that the two losses were drawn in.
+        In the draws that the law's losses were drawn in.
     prepared : Prepared
         What is wanted.
     frame : Frame
         Of the fit.
     curves : Curves
-        The two losses, at the wanted steps of the sets and of themselves.
+        The law's losses, at the wanted steps of the sets and of themselves.
     drawn : CurveDraws
-        Of the two losses.
+        Of the law's losses.
     kind : {"expected", "new_run", "known_run"}
     generator : numpy.random.Generator
 
@@ -97,16 +97,16 @@ def third_curves(
     if not sets:
         return []
     design = frame.residual_design(curves)
-    pairs: dict[str, list[int]] = {}
+    by_run: dict[str, list[int]] = {}
     for index, curve in enumerate(curves.curves):
         if curve.continual:
-            pairs.setdefault(curve.run, []).append(index)
-    starts = _base_losses(sets, prepared, frame, pairs)
+            by_run.setdefault(curve.run, []).append(index)
+    starts = _base_losses(sets, prepared, frame, by_run)
     thirds = []
-    for run, pair in pairs.items():
-        rows = [slice(int(design.first[index]), int(design.last[index])) for index in pair]
+    for run, own in by_run.items():
+        rows = [slice(int(design.first[index]), int(design.last[index])) for index in own]
         expected, slow = (
-            np.stack([values[:, points] for points in rows], axis=2) - curves.bases.loss[pair]
+            np.stack([values[:, points] for points in rows], axis=2) - curves.bases.loss[own]
             for values in (drawn.expected, drawn.slow)
         )
         steps, rate = curves.points.steps[rows[0]], curves.points.learning_rate[rows[0]]

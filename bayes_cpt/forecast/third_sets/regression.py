@@ -1,4 +1,4 @@
-"""Regression of a third set's changes on those of the two losses, errors along a curve correlated.
+"""Regression of a third set's changes on those of the law's losses, errors along a curve correlated.
 
 Sizes of the residual have a normal posterior in their logs about its mode, the weights integrated out;
 given sizes and a draw of the law the weights are normal. Everything is vectorised over draws.
@@ -16,8 +16,8 @@ from bayes_cpt.study.runs import Run
 
 type Floats = NDArray[np.float64]
 
-# Prior mean and sd of both weights. The paper's eight pairs lie between -0.6 and 1.9, and the mean of each
-# pair between 0.45 and 0.67 (docs/law.md).
+# Prior mean and sd of both weights; several targets have that mean together, and the sd each. The paper's
+# eight pairs lie between -0.6 and 1.9, and the mean of each pair between 0.45 and 0.67 (docs/law.md).
 WEIGHT_MEAN, WEIGHT_SD = 0.5, 1.0
 # Medians and sds of the logs of misfit and fluctuation, nats/token, and of the correlation time as a share
 # of the reference steps: those of the law's own losses, twice as wide.
@@ -33,15 +33,15 @@ LATE, FEWEST_RUNS = 0.75, 4
 
 @dataclass(frozen=True, eq=False)
 class Changes:
-    """Changes along a CPT run since its base: of the third set, and of the two losses.
+    """Changes along a CPT run since its base: of the third set, and of the law's losses.
 
     Parameters
     ----------
     steps : ndarray, shape (points,)
     change : ndarray, shape (points,)
         Of the third set, nats/token.
-    causes : ndarray, shape (draws, points, 2)
-        Of general and target loss without their fluctuation, nats/token.
+    causes : ndarray, shape (draws, points, sets)
+        Of general and target losses without their fluctuation, nats/token.
     floor : ndarray, shape (draws,)
     learning_rate : ndarray, shape (points,)
     ramps : ndarray, shape (points, knots)
@@ -70,7 +70,7 @@ class Changes:
         return set_residual(sizes, self.floor, self.learning_rate, self.ramps)
 
     def products(self, sizes: Sequence[Floats]) -> tuple[Floats, Floats]:
-        """Return `precision_products` of the change and its two causes.
+        """Return `precision_products` of the change and its causes.
 
         Parameters
         ----------
@@ -91,7 +91,7 @@ class Changes:
 
         Parameters
         ----------
-        weights : ndarray, shape (draws, 2)
+        weights : ndarray, shape (draws, sets)
         """
         return np.asarray(self.change - np.einsum("dpi,di->dp", self.causes, weights))
 
@@ -134,11 +134,28 @@ def set_residual(
     )
 
 
+def weight_means(sets: int) -> Floats:
+    """Return the prior means of the weights of the general loss and of the targets', shape (sets,).
+
+    Parameters
+    ----------
+    sets : int
+        Of the law, the general one first.
+
+    Examples
+    --------
+    >>> weight_means(3).tolist()
+    [0.5, 0.25, 0.25]
+    """
+    return np.array([WEIGHT_MEAN, *[WEIGHT_MEAN / (sets - 1)] * (sets - 1)])
+
+
 def _posterior_of_weights(products: Floats) -> tuple[Floats, Floats]:
     """Return precision and precision times mean of the weights, from products of all runs."""
-    prior = np.eye(2) / WEIGHT_SD**2
+    sets = products.shape[-1] - 1
+    prior = np.eye(sets) / WEIGHT_SD**2
     precision = prior + products[:, 1:, 1:]
-    return precision, products[:, 1:, 0] + prior @ np.full(2, WEIGHT_MEAN)
+    return precision, products[:, 1:, 0] + prior @ weight_means(sets)
 
 
 def _log_density(logs: Floats, data: Sequence[Changes], steps: float) -> Floats:
@@ -226,7 +243,7 @@ def _root(curvature: Floats) -> Floats:
 def draw_weights(
     data: Sequence[Changes], sizes: Sequence[Floats], generator: np.random.Generator
 ) -> Floats:
-    """Return a draw of the weights in each draw of the law and the sizes, shape (draws, 2).
+    """Return a draw of the weights in each draw of the law and the sizes, shape (draws, sets).
 
     Parameters
     ----------
@@ -269,7 +286,8 @@ def pattern_probability(
     """Return how often the model's own residuals go as closely with a quantity of the runs as these do.
 
     A posterior predictive p-value of the largest absolute correlation over runs of the late residual with
-    replay ratio, peak learning rate and the late change of either loss; NaN of too few runs.
+    replay ratio, peak learning rate, mixture of targets or the late change of a loss of the law; NaN of too
+    few runs.
 
     Parameters
     ----------
@@ -287,9 +305,12 @@ def pattern_probability(
         np.log([run.schedule.peak for run in runs]),
         *(
             np.array([changes.late(changes.causes[..., i].mean(axis=0)) for changes in data])
-            for i in (0, 1)
+            for i in range(data[0].causes.shape[-1])
         ),
     ]
+    targets = sorted({name for run in runs for name in run.mixture})
+    if len(targets) > 1:
+        columns += [np.array([run.mixture.get(name, 0.0) for run in runs]) for name in targets]
     features = np.array([column for column in columns if np.ptp(column) > 1e-9])
     measured = np.stack([changes.late(left) for changes, left in zip(data, residuals, strict=True)])
     drawn = np.stack(

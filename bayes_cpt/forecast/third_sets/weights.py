@@ -6,10 +6,11 @@ explain, and one evaluation of a base removes that. So along a CPT run, t steps 
     L_k(t) - L_k(0) = w1·(L_pt(t) - L_pt(0)) + w2·(L_cpt(t) - L_cpt(0)) + misfit + fluctuation,
 
 with misfit and fluctuation of the set's own, of the same form as those of the law
-(`bayes_cpt.model.residuals`). The two losses on the right are, in each posterior draw of the law, what
-the draw and the measured losses say of the curves without their fluctuation: fluctuations of two validation
-sets are less alike than their courses, and would draw the weights to 0. Nothing of a third set moves the
-law, so that its posterior is had from any fit of the study, whenever it was made.
+(`bayes_cpt.model.residuals`); of several targets each has its weight. The losses on the right are, in each
+posterior draw of the law, what the draw and the measured losses say of the curves without their
+fluctuation: fluctuations of two validation sets are less alike than their courses, and would draw the
+weights to 0. Nothing of a third set moves the law, so that its posterior is had from any fit of the study,
+whenever it was made.
 """
 
 import warnings
@@ -33,7 +34,6 @@ from bayes_cpt.forecast.third_sets.regression import (
     set_residual,
 )
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.groups.targets import check_one_target
 from bayes_cpt.model.misfit.curve_residuals import CurveResidual, slow_mean
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import Frame
@@ -58,21 +58,21 @@ class ThirdSet:
     Parameters
     ----------
     name : str
-    weights : ndarray, shape (draws, 2)
-        Of the changes of general and target loss.
+    weights : ndarray, shape (draws, sets)
+        Of the changes of general and target losses.
     misfit, fluctuation, memory : ndarray, shape (draws,)
         What the linear form misses and the fluctuation, as standard deviations in nats/token, and the
         correlation time of the fluctuation in steps (see `bayes_cpt.model.residuals.Scales`).
     floor : ndarray, shape (draws,)
-        Share of the fluctuation that is left at learning rate 0: the mean of the two losses'.
+        Share of the fluctuation that is left at learning rate 0: the mean of the law's losses'.
     runs : tuple of str
         CPT runs that it was learnt from.
     explained : float
         Share of the mean square change over the late part of the runs that the linear form explains; the
         median over draws.
     pattern : float
-        How often residuals of the model itself go as closely with replay ratio, peak learning rate or one
-        of the two losses as those of the runs do; NaN of fewer than four runs.
+        How often residuals of the model itself go as closely with replay ratio, peak learning rate, mixture
+        of targets or one of the law's losses as those of the runs do; NaN of fewer than four runs.
     """
 
     name: str
@@ -96,12 +96,16 @@ class ThirdSet:
         reasons = []
         if self.explained < LEAST_EXPLAINED:
             share = 100 * max(self.explained, 0.0)
-            reasons.append(f"general and target loss explain {share:.0f} % of its change")
+            reasons.append(f"{self._causes} explain {share:.0f} % of its change")
         if self.pattern < RARE:
             reasons.append("what they leave goes with how the runs were trained")
         if not reasons:
             return ""
         return f"Eq. 6 misses {self.name}: {', and '.join(reasons)}. Its bands are wide for that."
+
+    @property
+    def _causes(self) -> str:
+        return "general and target loss" + ("es" if self.weights.shape[1] > 2 else "")
 
     def residual(self, learning_rate: Floats, ramps: Floats) -> CurveResidual:
         """Return the residual of a curve of the set about the linear form.
@@ -116,19 +120,21 @@ class ThirdSet:
         sizes = (self.misfit, self.fluctuation, self.memory)
         return set_residual(sizes, self.floor, learning_rate, ramps)
 
-    def table_row(self, interval: float) -> dict[str, Any]:
+    def table_row(self, causes: Sequence[str], interval: float) -> dict[str, Any]:
         """Return weights with their intervals, and how well the linear form does.
 
         Parameters
         ----------
+        causes : sequence of str
+            From `cause_names`.
         interval : float
             Mass of the central credible intervals.
         """
         marks = [0.5, 0.5 - interval / 2, 0.5 + interval / 2]
         row: dict[str, Any] = {"domain": self.name, "runs": len(self.runs)}
-        for index, role in enumerate(("general", "target")):
+        for index, cause in enumerate(causes):
             median, lower, upper = np.quantile(self.weights[:, index], marks)
-            row |= {role: median, f"{role}_lower": lower, f"{role}_upper": upper}
+            row |= {cause: median, f"{cause}_lower": lower, f"{cause}_upper": upper}
         return row | {
             "misfit": float(np.median(self.misfit)),
             "explained": self.explained,
@@ -162,7 +168,7 @@ def check_names(posterior: Posterior, names: Sequence[str]) -> tuple[str, ...]:
     """
     study = posterior.study
     if names and not posterior.frame.spec.law.continual:
-        problem = "the law knows no CPT phase, and third validation sets follow from its two losses"
+        problem = "the law knows no CPT phase, and third validation sets follow from its losses"
         fix = "fit with --model cpt or cpt-replay"
         raise StudyError([Problem(f"model {posterior.frame.spec.name}", problem, fix)])
     known = third_names(study)
@@ -201,11 +207,9 @@ def third_sets(
     Raises
     ------
     StudyError
-        If no CPT run of the study tells of a set: measured on it and on both other sets, from a base that
+        If no CPT run of the study tells of a set: measured on it and on those of the law, from a base that
         was measured too.
     """
-    if names:
-        check_one_target(posterior.study, "a set that follows from general and target")
     known = _Known(posterior, parameters, {})
     sets = tuple(
         # A set's own seed: it does not hang on which others are asked for.
@@ -241,8 +245,9 @@ def weight_table(
     Returns
     -------
     DataFrame
-        Columns domain, runs, general and target (medians of the weights) with ``_lower`` and ``_upper``,
-        misfit (nats/token per e-fold of steps), explained, pattern and caution (see `ThirdSet`).
+        Columns domain, runs, those of `cause_names` (medians of the weights) with ``_lower`` and
+        ``_upper``, misfit (nats/token per e-fold of steps), explained, pattern and caution (see
+        `ThirdSet`).
 
     Raises
     ------
@@ -256,8 +261,19 @@ def weight_table(
         third_sets(law, wanted, law.parameters(count), seed)
         for law, count in posterior.shares(draws)
     ]
-    rows = [pooled(same).table_row(interval) for same in zip(*laws, strict=True)]
+    causes = cause_names(posterior.study)
+    rows = [pooled(same).table_row(causes, interval) for same in zip(*laws, strict=True)]
     return pd.DataFrame(rows)
+
+
+def cause_names(study: Study) -> tuple[str, ...]:
+    """Return what the losses that weights are of are called in tables: several targets by their names.
+
+    Parameters
+    ----------
+    study : Study
+    """
+    return ("general", *(study.targets if len(study.targets) > 1 else ("target",)))
 
 
 def pooled(laws: Sequence[ThirdSet]) -> ThirdSet:
@@ -282,7 +298,7 @@ def pooled(laws: Sequence[ThirdSet]) -> ThirdSet:
 
 @dataclass(frozen=True, eq=False)
 class _Known:
-    """The two losses of the study's runs in some draws; sets measured at the same steps share them."""
+    """The law's losses of the study's runs in some draws; sets measured at the same steps share them."""
 
     posterior: Posterior
     parameters: dict[str, Floats]
@@ -306,7 +322,7 @@ class _Known:
         return replace(self.kept[run.name, wanted], change=change)
 
     def _causes(self, run: Run, steps: Sequence[int]) -> Changes:
-        """Return the changes of the two losses at some steps of a run."""
+        """Return the changes of the law's losses at some steps of a run."""
         frame = self.posterior.frame
         form = frame.area_form.around(frame.law.coefficients(self.parameters, np))
         curves = frame.curves(self.posterior.study, lambda *_: steps, [run], form)
@@ -315,7 +331,7 @@ class _Known:
         return Changes(
             steps=points.steps[:count],
             change=np.full(count, np.nan),
-            causes=np.stack([slow[:, :count], slow[:, count:]], axis=2),
+            causes=np.stack(np.split(slow, len(frame.domains), axis=1), axis=2),
             floor=self.floor,
             learning_rate=points.learning_rate[:count],
             ramps=frame.residual_design(curves).ramps[:count],
@@ -351,9 +367,9 @@ def _third_set(known: _Known, name: str, generator: np.random.Generator) -> Thir
     study, frame = known.posterior.study, known.posterior.frame
     runs = [run for run in study.continual_runs if _tells(study, frame, run, name)]
     if not runs:
-        problem = "no CPT run tells how it goes with general and target loss"
+        problem = f"no CPT run tells how it goes with {' and '.join(frame.domains)}"
         fix = (
-            "measure it, beside both, along at least one CPT run and at its base (step 0), or leave "
+            "measure it, beside those, along at least one CPT run and at its base (step 0), or leave "
             "the set out"
         )
         raise StudyError([Problem(f"study {study.name}, domain {name}", problem, fix)])
@@ -376,7 +392,7 @@ def _third_set(known: _Known, name: str, generator: np.random.Generator) -> Thir
 
 
 def _tells(study: Study, frame: Frame, run: Run, name: str) -> bool:
-    """Return whether a run was measured on a set and both losses, and its base too."""
+    """Return whether a run was measured on a set and those of the law, and its base too."""
     domains = (*frame.domains, name)
     measured = all(study.curve(run.name, domain)[0][-1:].any() for domain in domains)
     return measured and all(

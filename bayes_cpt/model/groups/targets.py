@@ -1,11 +1,14 @@
 """Several target domains: what a study with them makes of a specification, and of the shares of a run."""
 
+import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.checks import suggestion
+from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.study import Study
 
@@ -68,8 +71,67 @@ def check_one_target(study: Study, what: str) -> None:
     """
     if len(study.targets) > 1:
         problem = f"it has {len(study.targets)} targets, and {what} is for one only"
-        fix = "use bayes-cpt predict, decide, check and summary, or fit the runs of one target"
+        own = study.targets[0]
+        fix = f"name one, as in --target {own}; in Python take posterior.of_target({own!r})"
         raise StudyError([Problem(f"study {study.name}", problem, fix)])
+
+
+def check_target(study: Study, name: str) -> None:
+    """Check that a name is that of a target.
+
+    Parameters
+    ----------
+    study : Study
+    name : str
+
+    Raises
+    ------
+    StudyError
+        If it is not.
+    """
+    if name not in study.targets:
+        problem = f"{name!r} is no target of the study{suggestion(name, study.targets)}"
+        fix = f"name one of {', '.join(study.targets) or 'none: the study has none'}"
+        raise StudyError([Problem(f"study {study.name}", problem, fix)])
+
+
+def study_of_target(study: Study, name: str) -> Study:
+    """Return the PT runs of a study, and its runs on one target alone, as a study of that target.
+
+    Sets of the other targets are third sets of it. What was measured of a base counts, whichever run it was
+    measured in.
+
+    Parameters
+    ----------
+    study : Study
+        Of several targets.
+    name : str
+        One of them.
+
+    Raises
+    ------
+    StudyError
+        If no run trains on that target alone.
+    """
+    runs = [run for run in study.continual_runs if study.mixture(run) == {name: 1.0}]
+    if not runs:
+        problem = f"no run trains on {name} alone, and what is asked is told of such runs"
+        fix = "name another target, or add a run on it alone and fit again"
+        raise StudyError([Problem(f"study {study.name}, target {name}", problem, fix)])
+    kept = study.subset(run.name for run in (*study.pretraining_runs, *runs))
+    later = kept.losses[
+        ~((kept.losses["step"] == 0) & kept.losses["run"].isin(run.name for run in runs))
+    ]
+    starts = [
+        (run.name, 0, domain, loss)
+        for run in runs
+        for domain in study.domains
+        if (loss := study.base_loss(str(run.base), domain)) is not None
+    ]
+    with warnings.catch_warnings():
+        # Of runs and losses that were warned of when the study was read.
+        warnings.simplefilter("ignore", StudyWarning)
+        return replace(kept, target=name, losses=later).with_runs((), starts)
 
 
 def mixture_columns(

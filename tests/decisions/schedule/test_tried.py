@@ -20,15 +20,15 @@ def expected(base: str, replay: float) -> float:
 
 def test_the_replay_ratio_that_is_taken_is_the_best_of_those_tried() -> None:
     base = "stable_12k"
-    taken = best_tried(lab_posterior(), base, None, STEPS, "domain-focus", DRAWS)
+    taken = best_tried(lab_posterior(), base, None, {}, STEPS, "domain-focus", DRAWS)
     ends = {replay: expected(base, replay) for replay in {replay or 0.0 for _, replay in TRIED}}
-    assert taken == (base, min(ends, key=lambda replay: ends[replay]))
+    assert taken == (base, min(ends, key=lambda replay: ends[replay]), {})
 
 
 def test_the_base_that_is_taken_is_the_best_that_runs_start_from() -> None:
-    taken = best_tried(lab_posterior(), None, 0.25, STEPS, "domain-focus", DRAWS)
+    taken = best_tried(lab_posterior(), None, 0.25, {}, STEPS, "domain-focus", DRAWS)
     ends = {str(base): expected(str(base), 0.25) for base in {base for base, _ in TRIED}}
-    assert taken == (min(ends, key=lambda base: ends[base]), 0.25)
+    assert taken == (min(ends, key=lambda base: ends[base]), 0.25, {})
 
 
 def test_a_law_without_cpt_is_told_apart() -> None:
