@@ -49,7 +49,7 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     ("summary {fit} -o {fit}", ("Let it end in .csv",)),
     ("predict {fit}", ("Missing option", "-o")),
     (f"predict {{text}} --plan {PLAN} -o {{dir}}/o.csv", ("not a fit of bayes_cpt",)),
-    (f"predict {{fit}} --plan {PLAN} -o {{dir}}/o.txt", (".csv or .parquet or .nc",)),
+    (f"predict {{fit}} --plan {PLAN} -o {{dir}}/o.txt", (".csv or .parquet or .json or .nc",)),
     ("predict {fit} -o {fit}", ("this is the input", "another file")),
     (f"predict {{fit}} --plan {PLAN} -o {{dir}}/o.csv --kind newrun", ("--kind", "new_run")),
     (f"predict {{fit}} --plan {PLAN} -o {{dir}}/o.csv --kind known_run", ("no such run", "long")),
