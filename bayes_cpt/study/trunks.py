@@ -13,6 +13,17 @@ from bayes_cpt.study.study import Study
 
 # Learning rates that differ by less than this share are the same.
 SAME_RATE = 1e-6
+# What runs that are one run up to a branch have in common.
+ALIKE = (
+    "phase",
+    "base",
+    "replay",
+    "model_size",
+    "batch_tokens",
+    "sequence_length",
+    "optimizer_state",
+    "targets",
+)
 # So many equal losses past the warm-up are no coincidence.
 FEWEST_EQUAL = 2
 # A log begins just after a step if it does within so many gaps of the trunk's log.
@@ -96,11 +107,11 @@ def with_found_branches(study: Study) -> Study:
     study : Study
     """
     runs: list[Run] = []
-    for run in study.runs:
+    for place, run in enumerate(study.runs):
         found = [
             own
-            for trunk in study.runs
-            if trunk is not run and (own := _branch_off(study, trunk, run, earlier=trunk in runs))
+            for other, trunk in enumerate(study.runs)
+            if trunk is not run and (own := _branch_off(study, trunk, run, earlier=other < place))
         ]
         best = max(found, key=lambda own: own.step, default=None)
         runs.append(run if run.branch or best is None else replace(run, branch=best))
@@ -114,16 +125,19 @@ def with_found_branches(study: Study) -> Study:
 
 def _branch_off(study: Study, trunk: Run, run: Run, *, earlier: bool) -> Branch | None:
     """Return where a run leaves another one by their losses; None where they have nothing in common."""
-    kinds = [replace(own, name="any", schedule=run.schedule, branch=None) for own in (trunk, run)]
-    if kinds[0] != kinds[1]:
+    if any(getattr(trunk, name) != getattr(run, name) for name in ALIKE):
         return None
-    last = _last_shared(trunk, run)
+    # Logs are looked at first: learning rates of long runs are large.
+    begins = run.phase == "pt" and _begins_late(study, trunk, run)
+    # Of two runs with the same losses the later one of the study is the branch.
+    equal, differ = _equal(study, trunk, run) if earlier else ({}, 0.0)
+    repeats = len(equal) >= FEWEST_EQUAL
+    last = _last_shared(trunk, run) if begins or repeats else 0
     if last <= run.schedule.warmup_steps:
         return None
-    if run.phase == "pt" and _begins_after(study, trunk, run, last):
+    if begins and _begins_after(study, trunk, run, last):
         return Branch(trunk.name, last)
-    # Of two runs with the same losses the later one of the study is the branch.
-    return _repeated(study, trunk, run, last) if earlier else None
+    return _repeated(equal, differ, trunk, run, last) if repeats else None
 
 
 def _last_shared(trunk: Run, run: Run) -> int:
@@ -134,10 +148,19 @@ def _last_shared(trunk: Run, run: Run) -> int:
     return min(int(np.argmax(apart)) if apart.any() else length, run.schedule.steps - 1)
 
 
+def _begins_late(study: Study, trunk: Run, run: Run) -> bool:
+    """Return whether the log of a run begins where that of another one has shown some points."""
+    begun = [_steps_of_both(study, trunk, run, domain) for domain in study.domains]
+    measured = [(before, own) for before, own in begun if own.size]
+    return bool(measured) and all(
+        np.count_nonzero(before < own[0]) >= FEWEST_BEFORE for before, own in measured
+    )
+
+
 def _begins_after(study: Study, trunk: Run, run: Run, last: int) -> bool:
     """Return whether the log of a run begins just after a step, and that of its trunk goes past it."""
     for domain in study.domains:
-        own, before = (study.curve(name, domain)[0] for name in (run.name, trunk.name))
+        before, own = _steps_of_both(study, trunk, run, domain)
         if not own.size:
             continue
         # Where the trunk's log begins there too, neither shows what was before.
@@ -145,19 +168,36 @@ def _begins_after(study: Study, trunk: Run, run: Run, last: int) -> bool:
             return False
         if not last < own[0] <= last + MOST_GAPS * np.median(np.diff(before)):
             return False
-    return any(study.curve(run.name, domain)[0].size for domain in study.domains)
+    return True
 
 
-def _repeated(study: Study, trunk: Run, run: Run, last: int) -> Branch | None:
-    """Return a branch where the losses of two runs are the very same up to a step."""
+def _steps_of_both(
+    study: Study, trunk: Run, run: Run, domain: str
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    return study.curve(trunk.name, domain)[0], study.curve(run.name, domain)[0]
+
+
+def _equal(study: Study, trunk: Run, run: Run) -> tuple[dict[float, int], float]:
+    """Return the losses that two runs share, each with its step, and the first step at which two differ."""
     equal: dict[float, int] = {}
+    differ = np.inf
     for domain in study.domains:
-        curves = [study.curve(own.name, domain) for own in (trunk, run)]
-        steps, here, there = np.intersect1d(curves[0][0], curves[1][0], return_indices=True)
-        same = curves[0][1][here] == curves[1][1][there]
+        (steps, losses), (own_steps, own_losses) = (
+            study.curve(name, domain) for name in (trunk.name, run.name)
+        )
+        both, here, there = np.intersect1d(steps, own_steps, return_indices=True)
+        same = losses[here] == own_losses[there]
+        # By loss, as losses that do not change tell nothing.
+        equal |= dict(zip(losses[here][same], both[same].tolist(), strict=True))
         if not same.all():
-            last = min(last, int(steps[np.argmin(same)]) - 1)
-        # Losses that do not change tell nothing.
-        equal |= dict(zip(curves[0][1][here][same], steps[same].tolist(), strict=True))
-    shared = [step for step in equal.values() if run.schedule.warmup_steps < step <= last]
+            differ = min(differ, float(both[np.argmin(same)]))
+    return equal, differ
+
+
+def _repeated(
+    equal: dict[float, int], differ: float, trunk: Run, run: Run, last: int
+) -> Branch | None:
+    """Return a branch where the losses of two runs are the very same up to a step."""
+    after = run.schedule.warmup_steps
+    shared = [step for step in equal.values() if after < step <= last and step < differ]
     return Branch(trunk.name, max(shared)) if len(shared) >= FEWEST_EQUAL else None
