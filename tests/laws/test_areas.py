@@ -125,8 +125,9 @@ def test_both_areas_are_linear_in_the_learning_rate(
     schedule: Schedule, momentum: float, factor: float
 ) -> None:
     rates, scaled = schedule.learning_rates(), schedule.scaled(factor).learning_rates()
-    # The annealing area is what falls of the learning rate times the memory: so is its rounding.
-    rounding = np.finfo(float).eps * max(1.0, factor) * rates.max() / (1.0 - momentum)
+    # Each step of the memory rounds the level, on both sides, and the area is as many steps of it.
+    memory = 1.0 / (1.0 - momentum)
+    rounding = 2.0 * np.finfo(float).eps * max(1.0, factor) * rates.max() * memory**2
     np.testing.assert_allclose(forward_area(scaled), factor * forward_area(rates), rtol=1e-10)
     np.testing.assert_allclose(
         annealing_area(scaled, momentum, scaled[0]),
