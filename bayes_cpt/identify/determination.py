@@ -12,6 +12,7 @@ from bayes_cpt.inference.posterior import PRIOR_DRAWS, Posterior, StackedPosteri
 from bayes_cpt.inference.saved.trees import contraction
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.priors.draws import draw_priors
+from bayes_cpt.study.trunks import with_found_branches
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -146,7 +147,7 @@ def _quantities(posterior: Posterior, parameters: dict[str, Floats]) -> dict[Lab
 
 
 def _fitted(posterior: Posterior) -> Curves:
-    frame, study = posterior.frame, posterior.study
+    frame, study = posterior.frame, with_found_branches(posterior.study)
     runs = study.runs if frame.spec.law.continual else study.pretraining_runs
     return frame.curves(study, lambda run, d: frame.fitted_steps(study, run, d), runs)
 

@@ -388,7 +388,8 @@ class Study:
         }
         if mixtures := sorted((run.name, run.targets) for run in self.runs if run.targets):
             content["targets"] = mixtures
-        if branches := sorted((run.name, repr(run.branch)) for run in self.runs if run.branch):
+        named = ((run.name, run.branch) for run in self.runs)
+        if branches := sorted((name, repr(at)) for name, at in named if at and at.run in self):
             content["branches"] = branches
         digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
         digest.update(losses["step"].to_numpy(dtype="<i8").tobytes())

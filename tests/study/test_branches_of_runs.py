@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 from branching import COOLED, LEFT, PEAK, TRUNK, branching_study, rows
+from synthetic import prior_as_posterior
 
 from bayes_cpt.errors import StudyError, StudyWarning
+from bayes_cpt.inference.posterior import load
 from bayes_cpt.study.readers.folder import read_plan, read_study
 from bayes_cpt.study.runs import Branch, Run
 from bayes_cpt.study.schedules import constant, linear
@@ -190,3 +192,23 @@ def test_runs_that_only_look_alike_are_two(changed: str) -> None:
     study = branching_study().subset(["trunk"])
     study = study.with_runs([Run("other", "pt", rates, model_size=size)], losses=other)
     assert study.run("other") == with_found_branches(study).run("other")
+
+
+def test_a_run_whose_trunk_was_left_out_is_written_whole(tmp_path: Path) -> None:
+    study = branching_study().subset(["cooled", "held"])
+    write_study(study, tmp_path / "copy")
+    copy = read_study(tmp_path / "copy")
+    assert [run.branch for run in copy.runs] == [None, Branch("cooled", 2300)]
+    for run in study.runs:
+        rates = copy.run(run.name).schedule.learning_rates()
+        assert rates == pytest.approx(run.schedule.learning_rates(), rel=1e-12)
+    # A trunk that is left at the end of a segment leaves the schedule as it was, to the letter.
+    alone = study.subset(["cooled"])
+    write_study(alone, tmp_path / "alone")
+    assert read_study(tmp_path / "alone").digest() == alone.digest()
+
+
+def test_a_fit_without_the_trunk_is_saved_and_loaded(tmp_path: Path) -> None:
+    study = branching_study().subset(["cooled"])
+    prior_as_posterior(study, "pretrain").save(tmp_path / "fit.nc")
+    assert load(tmp_path / "fit.nc").study.run("cooled").schedule.steps == COOLED.steps

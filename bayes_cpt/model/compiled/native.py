@@ -149,7 +149,7 @@ def packed_log_likelihoods(  # type: ignore[no-untyped-def]
         From `bayes_cpt.model.compiled.packing.packed`.
     """
     raise NotImplementedError(
-        "native_likelihood runs in the module that bayes_cpt.model.compiled.compilation writes"
+        "packed_log_likelihoods runs in the module that bayes_cpt.model.compiled.compilation writes"
     )
 
 

@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,6 +16,7 @@ from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.segments import LoggedSegment
 from bayes_cpt.study.study import Study
+from bayes_cpt.study.trunks import branch_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +27,8 @@ def write_study(
 ) -> None:
     """Write a study as a folder; `read_study` gives a study of the same digest.
 
-    The folder appears whole or not at all.
+    The folder appears whole or not at all. A run whose trunk is not in the study is written whole; one that
+    leaves its trunk in the middle of a segment as a log, which has the same rates and another digest.
 
     Parameters
     ----------
@@ -45,14 +47,15 @@ def write_study(
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         problem = Problem(str(folder), "there is something already", "choose a new folder")
         raise StudyError([problem])
-    text = settings_text(study)
+    runs = tuple(run if branch_of(study, run) else replace(run, branch=None) for run in study.runs)
+    text = settings_text(study, runs)
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
     partial.mkdir()
     try:
         (partial / "study.toml").write_text(text, encoding="utf-8")
         _write_table(study.losses, partial / f"losses.{table_format}")
-        write_rates(study.runs, partial / f"lr.{table_format}")
+        write_rates(runs, partial / f"lr.{table_format}")
         partial.replace(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -72,12 +75,14 @@ def write_rates(runs: Iterable[Run], path: Path) -> None:
         _write_table(logged_rates(logged), path)
 
 
-def settings_text(study: Study) -> str:
+def settings_text(study: Study, runs: Iterable[Run] | None = None) -> str:
     """Return the study.toml of a study.
 
     Parameters
     ----------
     study : Study
+    runs : iterable of Run, optional
+        Its runs as they are to be written; as they are unless given.
 
     Raises
     ------
@@ -96,7 +101,7 @@ def settings_text(study: Study) -> str:
     lines = _table_lines(["study"], top)
     for base in study.bases:
         lines += _base_lines(base, {run.name for run in study.pretraining_runs})
-    for run in study.runs:
+    for run in study.runs if runs is None else runs:
         lines += _run_lines(run)
     return "\n".join(lines)
 
