@@ -1,7 +1,7 @@
 """What a run that branches off another one shares with it: the trunk's curve up to the branch."""
 
 import warnings
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -14,16 +14,7 @@ from bayes_cpt.study.study import Study
 # Learning rates that differ by less than this share are the same.
 SAME_RATE = 1e-6
 # What runs that are one run up to a branch have in common.
-ALIKE = (
-    "phase",
-    "base",
-    "replay",
-    "model_size",
-    "batch_tokens",
-    "sequence_length",
-    "optimizer_state",
-    "targets",
-)
+ALIKE = tuple(key.name for key in fields(Run) if key.name not in ("name", "schedule", "branch"))
 # So many equal losses past the warm-up are no coincidence.
 FEWEST_EQUAL = 2
 # A log begins just after a step if it does within so many gaps of the trunk's log.
