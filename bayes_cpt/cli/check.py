@@ -2,11 +2,9 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from bayes_cpt.cli.console import TAKEN, Output, columns, number
 from bayes_cpt.cli.determined import show_effects, show_undetermined
-from bayes_cpt.cli.options import Json, Quiet, StudyFolder, Verbose
+from bayes_cpt.cli.options import Json, Quiet, StudyFolder, Verbose, option
 from bayes_cpt.report.summary_words import summarise
 
 if TYPE_CHECKING:
@@ -20,12 +18,11 @@ def check(
     study: StudyFolder,
     model: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "NAME",
+            "Law whose coefficients are asked for, by name or as a .toml file.",
             "--model",
-            metavar="NAME",
-            help="Law whose coefficients are asked for, by name or as a .toml file "
-            r"\[default: cpt-replay, or pretrain where there is no CPT run].",
-            show_default=False,
+            default="cpt-replay, or pretrain where there is no CPT run",
         ),
     ] = None,
     verbose: Verbose = False,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayes_cpt.cli.console import Output, columns
-from bayes_cpt.cli.options import Json, Quiet, RefitDraws, Seed, StudyFolder
+from bayes_cpt.cli.options import Json, Quiet, RefitDraws, Seed, StudyFolder, option, output_option
 from bayes_cpt.cli.targets import Results, make_folder, writing
 from bayes_cpt.cli.validate import Dask, Jobs
 from bayes_cpt.cli.validate_forecast import read_shares
@@ -23,10 +23,8 @@ def compare(
     study: StudyFolder,
     models: Annotated[
         str,
-        typer.Option(
-            metavar="NAMES",
-            help="Models to compare, separated by commas: names, or .toml files of your own.",
-            show_default=False,
+        option(
+            "NAMES", "Models to compare, separated by commas: names, or .toml files of your own."
         ),
     ],
     quick: Annotated[
@@ -35,10 +33,10 @@ def compare(
     ] = False,
     runs: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAMES",
-            help=r"Runs to leave out, separated by commas \[default: all that the models predict].",
-            show_default=False,
+        option(
+            "NAMES",
+            "Runs to leave out, separated by commas.",
+            default="all that the models predict",
         ),
     ] = None,
     tails: Annotated[
@@ -50,11 +48,10 @@ def compare(
     ] = "0.5",
     baselines: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAMES",
-            help="Laws of final losses to score beside them at the last loss of each run left out: d-cpt, "
-            "data-mixing, or both separated by a comma.",
-            show_default=False,
+        option(
+            "NAMES",
+            "Laws of final losses to score beside them at the last loss of each run left out: "
+            "d-cpt, data-mixing, or both separated by a comma.",
         ),
     ] = None,
     draws: RefitDraws = None,
@@ -63,13 +60,10 @@ def compare(
     seed: Seed = 0,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FOLDER",
-            help="Folder for the stack, the fits, tables, figure and words. What is done is saved there, "
-            "and a rerun goes on.",
-            show_default=False,
+        output_option(
+            "FOLDER",
+            "Folder for the stack, the fits, tables, figure and words. What is done is saved "
+            "there, and a rerun goes on.",
         ),
     ] = None,
     quiet: Quiet = False,

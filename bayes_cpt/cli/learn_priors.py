@@ -8,7 +8,7 @@ import typer
 
 from bayes_cpt.cli.console import Output, columns, number
 from bayes_cpt.cli.frame import OutputFile
-from bayes_cpt.cli.options import Json, Quiet, RefitDraws, Seed, Verbose
+from bayes_cpt.cli.options import Json, Quiet, RefitDraws, Seed, Verbose, option, output_option
 from bayes_cpt.cli.targets import check_target, extended, make_folder, writing
 from bayes_cpt.cli.validate import Dask, Jobs, Model, settings
 from bayes_cpt.files import replacing
@@ -36,12 +36,7 @@ def learn_priors(
             show_default=False,
         ),
     ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="OUT", help="Model to write: NAME.toml.", show_default=False
-        ),
-    ],
+    output: Annotated[Path, output_option("OUT", "Model to write: NAME.toml.")],
     model: Model = "cpt-replay",
     wider: Annotated[
         float,
@@ -51,11 +46,7 @@ def learn_priors(
     ] = 1.5,
     records: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Folder for what is done: stopped, the same command goes on there.",
-            show_default=False,
-        ),
+        option("FOLDER", "Folder for what is done: stopped, the same command goes on there."),
     ] = None,
     leave_one_out: Annotated[
         bool,

@@ -8,7 +8,16 @@ import typer
 
 from bayes_cpt.cli.console import TAKEN, Output, columns, number
 from bayes_cpt.cli.frame import OutputFile, about_fit, finish, warn
-from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet, ScoresFile, Seed
+from bayes_cpt.cli.options import (
+    FitFile,
+    Interval,
+    Json,
+    Quiet,
+    ScoresFile,
+    Seed,
+    option,
+    output_option,
+)
 from bayes_cpt.cli.targets import NUMBERS, check_target, write_numbers
 
 if TYPE_CHECKING:
@@ -33,45 +42,34 @@ def predict(
     fit: FitFile,
     output: Annotated[
         Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="OUT",
-            help="File to write: .csv, .parquet or .json for the bands, .nc for draws and bands.",
-            show_default=False,
+        output_option(
+            "OUT", "File to write: .csv, .parquet or .json for the bands, .nc for draws and bands."
         ),
     ],
     plan: Annotated[
         Path | None,
-        typer.Option(
-            metavar="PLAN",
-            help=r"Runs to predict: a study folder, or one TOML file \[default: the fitted runs].",
-            show_default=False,
+        option(
+            "PLAN", "Runs to predict: a study folder, or one TOML file.", default="the fitted runs"
         ),
     ] = None,
     kind: Annotated[
         Kind | None,
-        typer.Option(
-            help=r"What the bands are about \[default: new_run, or known_run without a plan].",
-            show_default=False,
-        ),
+        option(None, "What the bands are about.", default="new_run, or known_run without a plan"),
     ] = None,
     interval: Interval = 0.9,
     at: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help=r"CSV with columns run, step, domain: where \[default: about 200 steps a run].",
-            show_default=False,
+        option(
+            "FILE", "CSV with columns run, step, domain: where.", default="about 200 steps a run"
         ),
     ] = None,
     sets: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "NAMES",
+            "Other validation sets of the study to predict too (Eq. 6), separated by commas, or "
+            "all.",
             "--sets",
-            metavar="NAMES",
-            help="Other validation sets of the study to predict too (Eq. 6), separated by commas, or all.",
-            show_default=False,
         ),
     ] = None,
     scores: ScoresFile = None,

@@ -7,7 +7,7 @@ import typer
 
 from bayes_cpt.cli.console import Output, columns, number
 from bayes_cpt.cli.frame import OutputFile
-from bayes_cpt.cli.options import Interval, Json, Quiet, Seed
+from bayes_cpt.cli.options import Interval, Json, Quiet, Seed, option, output_option
 from bayes_cpt.cli.targets import check_target, extended
 
 if TYPE_CHECKING:
@@ -31,39 +31,33 @@ def prior(
     ],
     plan: Annotated[
         Path | None,
-        typer.Option(
-            metavar="PLAN",
-            help="Runs to expect something of: a study folder, or one TOML file "
-            r"\[default: the bundled study].",
-            show_default=False,
+        option(
+            "PLAN",
+            "Runs to expect something of: a study folder, or one TOML file.",
+            default="the bundled study",
         ),
     ] = None,
     study: Annotated[
         Path | None,
-        typer.Option(
-            metavar="STUDY",
-            help="Study that sets the units of the priors and supplies what a plan leaves out "
-            r"\[default: the plan itself, or the bundled study].",
-            show_default=False,
+        option(
+            "STUDY",
+            "Study that sets the units of the priors and supplies what a plan leaves out.",
+            default="the plan itself, or the bundled study",
         ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="OUT",
-            help="Figure of the curves to write: .png, .pdf or .svg; with --elicit the model: .toml.",
-            show_default=False,
+        output_option(
+            "OUT",
+            "Figure of the curves to write: .png, .pdf or .svg; with --elicit the model: .toml.",
         ),
     ] = None,
     elicit: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "STATEMENTS",
+            "TOML file of statements that a new model's priors are to say; needs -o.",
             "--elicit",
-            metavar="STATEMENTS",
-            help="TOML file of statements that a new model's priors are to say; needs -o.",
-            show_default=False,
         ),
     ] = None,
     interval: Interval = 0.9,

@@ -7,7 +7,17 @@ import typer
 
 from bayes_cpt.cli.console import Output
 from bayes_cpt.cli.frame import OutputFile, about_fit, finish, warn
-from bayes_cpt.cli.options import FitFile, Interval, Json, Objective, Quiet, Seed, SpaceFile
+from bayes_cpt.cli.options import (
+    FitFile,
+    Interval,
+    Json,
+    Objective,
+    Quiet,
+    Seed,
+    SpaceFile,
+    option,
+    output_option,
+)
 from bayes_cpt.cli.targets import Results, check_new_folder, check_target
 
 if TYPE_CHECKING:
@@ -17,40 +27,30 @@ if TYPE_CHECKING:
 def report(
     fit: FitFile,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="HTML",
-            help="The page to write: one file that needs nothing else.",
-            show_default=False,
-        ),
+        Path | None, output_option("HTML", "The page to write: one file that needs nothing else.")
     ] = None,
     paper: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Folder to write the pieces of a paper into: LaTeX, Markdown, CSV, BibTeX, PDF.",
-            show_default=False,
+        option(
+            "FOLDER",
+            "Folder to write the pieces of a paper into: LaTeX, Markdown, CSV, BibTeX, PDF.",
         ),
     ] = None,
     objective: Objective = "balanced",
     space: SpaceFile = None,
     plan: Annotated[
         Path | None,
-        typer.Option(
-            metavar="PLAN",
-            help="Runs to forecast: a study folder, or one TOML file "
-            r"\[default: the run that is recommended].",
-            show_default=False,
+        option(
+            "PLAN",
+            "Runs to forecast: a study folder, or one TOML file.",
+            default="the run that is recommended",
         ),
     ] = None,
     validation: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="What bayes-cpt validate forecast -o wrote for this study, to be shown as calibration.",
-            show_default=False,
+        option(
+            "FOLDER",
+            "What bayes-cpt validate forecast -o wrote for this study, to be shown as calibration.",
         ),
     ] = None,
     interval: Interval = 0.9,

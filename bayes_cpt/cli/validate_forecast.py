@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayes_cpt.cli.console import Output, columns
-from bayes_cpt.cli.options import Json, Quiet, Seed, StudyFolder
+from bayes_cpt.cli.options import Json, Quiet, Seed, StudyFolder, option
 from bayes_cpt.cli.targets import Results, make_folder
 from bayes_cpt.cli.validate import Dask, Folder, Jobs, Model, settings
 
@@ -42,10 +42,10 @@ def forecast(
     model: Model = "cpt-replay",
     runs: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAMES",
-            help=r"Runs to leave out, separated by commas \[default: all that the model predicts].",
-            show_default=False,
+        option(
+            "NAMES",
+            "Runs to leave out, separated by commas.",
+            default="all that the model predicts",
         ),
     ] = None,
     whole: Annotated[
@@ -59,12 +59,7 @@ def forecast(
         ),
     ] = "0.25,0.5,0.75",
     held_out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="STUDY",
-            help="Predict the runs of this other study in place of all that.",
-            show_default=False,
-        ),
+        Path | None, option("STUDY", "Predict the runs of this other study in place of all that.")
     ] = None,
     baseline: Annotated[
         bool,
@@ -75,11 +70,7 @@ def forecast(
     ] = True,
     draws: Annotated[
         int | None,
-        typer.Option(
-            min=100,
-            help=r"Draws kept in each of the four chains of a refit \[default: 1000].",
-            show_default=False,
-        ),
+        option(None, "Draws kept in each of the four chains of a refit.", default="1000", min=100),
     ] = None,
     jobs: Jobs = None,
     dask: Dask = None,

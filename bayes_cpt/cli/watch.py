@@ -12,7 +12,7 @@ import typer
 from bayes_cpt.cli.console import Output, columns
 from bayes_cpt.cli.frame import warn
 from bayes_cpt.cli.log_options import pairs, reads_logs
-from bayes_cpt.cli.options import FitFile, Interval, Objective, Quiet
+from bayes_cpt.cli.options import FitFile, Interval, Objective, Quiet, option
 from bayes_cpt.cli.targets import check_folder, check_target, writing
 
 if TYPE_CHECKING:
@@ -35,19 +35,9 @@ def watch(
     log: Annotated[
         str, typer.Argument(metavar="LOG", help="The job's log, as for import.", show_default=False)
     ],
-    run: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="The run of the plan or fitted study.", show_default=False
-        ),
-    ],
+    run: Annotated[str, option("NAME", "The run of the plan or fitted study.")],
     plan: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PLAN",
-            help=r"Where the run was planned \[default: the fitted study].",
-            show_default=False,
-        ),
+        Path | None, option("PLAN", "Where the run was planned.", default="the fitted study")
     ] = None,
     kind: Annotated[str, typer.Option(metavar="KIND", help="Kind of the log.")] = "auto",
     once: Annotated[bool, typer.Option("--once", help="Look once, print, and end.")] = False,
@@ -58,18 +48,15 @@ def watch(
     ] = 0.05,
     below: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="SET=LOSS",
-            help="Say how probably it ends below this loss on this validation set; may be repeated.",
-            show_default=False,
+        option(
+            "SET=LOSS",
+            "Say how probably it ends below this loss on this validation set; may be repeated.",
         ),
     ] = None,
     state: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help=r"Where what was learnt is kept \[default: LOG.NAME.watch.json beside the log].",
-            show_default=False,
+        option(
+            "FILE", "Where what was learnt is kept.", default="LOG.NAME.watch.json beside the log"
         ),
     ] = None,
     start: Annotated[
@@ -79,11 +66,10 @@ def watch(
     objective: Objective = "balanced",
     renew: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the fit given the run's points here, again as they grow: its draws weighed anew, "
-            "or all fitted again (minutes) where these say too little.",
-            show_default=False,
+        option(
+            "FILE",
+            "Write the fit given the run's points here, again as they grow: its draws weighed "
+            "anew, or all fitted again (minutes) where these say too little.",
         ),
     ] = None,
     *,
