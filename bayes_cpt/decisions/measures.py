@@ -4,13 +4,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import suggestion
 from bayes_cpt.decisions import mixtures, risk
 from bayes_cpt.errors import Problem, SpecError
-
-type Floats = NDArray[np.floating]
 
 # Name, default level, and what it is, for tables and --help.
 MEASURES: dict[str, tuple[float | None, str]] = {

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import suggestion
 from bayes_cpt.decisions.reading import checked
 from bayes_cpt.errors import Problem, SpecError
@@ -20,8 +21,6 @@ from bayes_cpt.strict import Strict
 from bayes_cpt.study.resources.limited import Limits, unknown_resource
 from bayes_cpt.study.resources.resources import Resources
 from bayes_cpt.toml_files import read_toml
-
-type Floats = NDArray[np.float64]
 
 MEND = "correct the value; bayes-cpt decide --help shows the form"
 PRESETS: dict[str, dict[str, Any]] = {

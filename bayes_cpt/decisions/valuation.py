@@ -5,8 +5,8 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import suggestion
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.named_base import named_base
@@ -28,8 +28,6 @@ from bayes_cpt.study.resources.limited import unknown_resource
 from bayes_cpt.study.resources.repeats import check_same_steps
 from bayes_cpt.study.resources.resources import Resources
 from bayes_cpt.study.runs import Base
-
-type Floats = NDArray[np.floating]
 
 OWN = "own"
 # Sets the draws of links and of single evaluations apart from all else that is drawn.

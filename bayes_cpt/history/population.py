@@ -15,14 +15,12 @@ from functools import cached_property
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import BayesCPTError, Problem
 from bayes_cpt.history.evidence import Evidence, Label
 from bayes_cpt.inference.sampling import Sample, sample
 from bayes_cpt.inference.whitening import Metric
-
-type Floats = NDArray[np.float64]
 
 # Scale of the half-normal prior of a spread, in sds of the model's own prior.
 SPREAD_SCALE = 1.0

@@ -12,8 +12,8 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.forecast.derived import Typical, effect_runs, last_points
 from bayes_cpt.identify.information import FreeParameters
@@ -29,7 +29,6 @@ from bayes_cpt.study.writers.folder import toml_value
 if TYPE_CHECKING:
     import pandas as pd
 
-type Floats = NDArray[np.float64]
 type Label = tuple[str, str]
 
 # In prior standard deviations (their logarithm): a prior that moves by less stays as it is.

@@ -8,8 +8,8 @@ Laplace approximation of a fit to losses nobody has seen, so it costs no samplin
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.derived import Typical, derived_quantities, effects_of, tried
 from bayes_cpt.identify.candidates import candidate_runs, with_further_sizes
 from bayes_cpt.identify.information import STEP, FreeParameters, finite, information, marginal
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from bayes_cpt.model.points import Curves
 
-type Floats = NDArray[np.float64]
 
 # A quantity of which the study takes less than half of the prior's variance rests on its prior.
 IDENTIFIED = 0.5

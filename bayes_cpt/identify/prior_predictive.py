@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.forecast.derived import last_points, start_loss
@@ -27,7 +27,6 @@ from bayes_cpt.toml_files import read_toml
 if TYPE_CHECKING:
     import pandas as pd
 
-type Floats = NDArray[np.float64]
 
 DRAWS = 4000
 # More draws than this share below 0, and priors do not look like losses.

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.inference.posterior import Posterior, StackedPosterior
 from bayes_cpt.laws.law import ALONG
@@ -21,8 +21,6 @@ from bayes_cpt.model.priors.pooling import further
 from bayes_cpt.study.ranges import ALIKE_RATIO
 from bayes_cpt.study.resources.batch import Batch
 from bayes_cpt.study.study import Run, Study
-
-type Floats = NDArray[np.float64]
 
 # Sets the draws of new groups apart from all that is drawn with the seed of the fit.
 STREAM = 7

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.inference.new_groups import covering_sizes, in_batch
 from bayes_cpt.inference.posterior import Posterior
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-type Floats = NDArray[np.float64]
 
 DRAWS = 1000
 POTENTIALS = (0.0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.areas import AreaForm
@@ -25,8 +26,6 @@ from bayes_cpt.study.resources.batch import Batch
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study
-
-type Floats = NDArray[np.float64]
 
 UNKNOWN = "the schedule of the base is not known"
 

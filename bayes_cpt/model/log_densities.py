@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.model.compiled.packing import packed
 from bayes_cpt.model.elements import elements
 from bayes_cpt.model.likelihood_data import likelihood_data
@@ -16,8 +16,6 @@ from bayes_cpt.model.priors.pooling import log_alikenesses
 from bayes_cpt.model.residuals import ResidualDesign, Scales
 from bayes_cpt.model.setup import Frame, Setup
 from bayes_cpt.model.simulate import expected_loss, scales_of
-
-type Floats = NDArray[np.float64]
 
 
 def log_priors(frame: Frame, parameters: Mapping[str, Floats]) -> dict[str, Floats]:

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.laws.areas import SMALLEST, AreaForm
 from bayes_cpt.laws.phase_areas import (
@@ -30,9 +30,6 @@ from bayes_cpt.study.resources.batch import Batch
 from bayes_cpt.study.resources.repeats import unique_steps
 from bayes_cpt.study.study import Run, Study
 from bayes_cpt.study.trunks import start_loss
-
-type Floats = NDArray[np.float64]
-type IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,11 +314,11 @@ def build_curves(
     return Curves(tuple(curves), _points(columns, form), _points(rows, form))
 
 
-def _rising(steps: Iterable[int]) -> IntArray:
+def _rising(steps: Iterable[int]) -> Ints:
     return np.unique(np.fromiter(steps, dtype=np.int64))
 
 
-def _areas(study: Study, run: Run, steps: IntArray, form: AreaForm) -> PhaseAreas:
+def _areas(study: Study, run: Run, steps: Ints, form: AreaForm) -> PhaseAreas:
     if run.phase == "pt":
         return pretraining_areas(run.schedule, steps, form)
     return continual_areas(study.base(str(run.base)).schedule, run.schedule, steps, form)
@@ -340,7 +337,7 @@ def _start_loss(study: Study, trunks: Study | None, run: Run, domain: str) -> fl
     return start_loss(trunks, run, domain) if trunks is not None else None
 
 
-def _measured(study: Study, run: Run, domain: str, wanted: IntArray) -> Floats:
+def _measured(study: Study, run: Run, domain: str, wanted: Ints) -> Floats:
     """Return the losses of a curve at rising steps, NaN where there is none."""
     found = np.full(wanted.size, np.nan)
     if run.name in study:
@@ -352,7 +349,7 @@ def _measured(study: Study, run: Run, domain: str, wanted: IntArray) -> Floats:
 
 def _columns(
     areas: PhaseAreas,
-    rows: IntArray,
+    rows: Ints,
     losses: Floats,
     curve_index: int,
     domain_index: int,

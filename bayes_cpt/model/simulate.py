@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.model.misfit.base_level import with_base_levels
 from bayes_cpt.model.misfit.curve_residuals import (
     CurveResidual,
@@ -25,7 +25,6 @@ from bayes_cpt.model.points import Curve, Curves
 from bayes_cpt.model.residuals import ResidualDesign, Scales
 from bayes_cpt.model.setup import Frame
 
-type Floats = NDArray[np.float64]
 type Innovations = Callable[[Curve, int], Floats | None]
 
 

@@ -4,8 +4,9 @@ import base64
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.laws.numerics.chebyshev import Interval
@@ -14,8 +15,6 @@ from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.planner.javascript import LawCode
 from bayes_cpt.study.runs import Base
-
-type Floats = NDArray[np.float64]
 
 
 def packed(values: ArrayLike) -> str:

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import COLUMN, PALE, SMALL, colour, dress, new_figure, styled
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-type Floats = NDArray[np.float64]
 
 # Pairs that lie on ridges (docs/law.md, "What is sampled"), and whether each is drawn in logarithms.
 PAIRS = (("A", "alpha"), ("E", "beta"), ("C2", "C1"))

@@ -13,10 +13,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import Check, is_integer
 from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.study.segments import (
-    FloatArray,
     LoggedSegment,
     Segment,
     check_length,
@@ -25,7 +25,7 @@ from bayes_cpt.study.segments import (
 )
 
 __all__ = [
-    "FloatArray",
+    "Floats",
     "LoggedSegment",
     "Schedule",
     "Segment",
@@ -174,12 +174,12 @@ class Schedule:
         )
 
     @cached_property
-    def _rates(self) -> FloatArray:
+    def _rates(self) -> Floats:
         rates = np.concatenate([segment.learning_rates() for segment in self.segments])
         rates.setflags(write=False)
         return rates
 
-    def learning_rates(self) -> FloatArray:
+    def learning_rates(self) -> Floats:
         """Return the raw learning rate of each step, shape (steps,), read-only."""
         return self._rates
 

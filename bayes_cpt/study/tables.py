@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import Check, suggestion
-from bayes_cpt.study.segments import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,7 +21,7 @@ TEXT_COLUMNS = ("run", "domain")
 # No cross-entropy, nor a perplexity that somebody forgot to take the log of, lies outside.
 LOWEST_LOSS, HIGHEST_LOSS = 1e-12, 1e7
 # What a number must be besides finite, and what to say if it is not.
-NUMBER_COLUMNS: dict[str, tuple[Callable[[FloatArray], NDArray[np.bool_]], str]] = {
+NUMBER_COLUMNS: dict[str, tuple[Callable[[Floats], NDArray[np.bool_]], str]] = {
     "step": (
         lambda step: (step >= 0) & (step == np.floor(step)),
         "give a whole number of steps, not below 0",

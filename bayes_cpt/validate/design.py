@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.model.fitted_points import first_step, observed_steps
 from bayes_cpt.model.points import Curves
@@ -22,8 +22,6 @@ from bayes_cpt.model.setup import Setup
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.study import Base, Run, Study
-
-type Floats = NDArray[np.float64]
 
 POINTS = 12
 # Stands for every loss until a simulation fills it in, nats/token.

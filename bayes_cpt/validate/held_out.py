@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.validate.folds import Fold, Question
 from bayes_cpt.validate.parallel import Pool, task_seed
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from bayes_cpt.inference.posterior import Posterior
     from bayes_cpt.validate.comparison.log_scores import LogScore
 
-type Floats = NDArray[np.float64]
 type Progress = Callable[[str, float], None]
 
 TABLES = ("points", "refits")

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import BayesCPTError
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.printed_law import Floats, Inputs, PrintedLaw, inputs_at, observations
+from bayes_cpt.validate.printed_law import Inputs, PrintedLaw, inputs_at, observations
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.study.study import Run, Study
 
 if TYPE_CHECKING:
     import pandas as pd
 
-type Floats = NDArray[np.float64]
 
 # The paper fixes it.
 MOMENTUM = 0.999

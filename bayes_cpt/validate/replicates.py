@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.priors.families import Fixed
 from bayes_cpt.model.setup import Frame, Setup, build_setup
@@ -13,8 +13,6 @@ from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.design import simulate_setup, with_base_losses
-
-type Floats = NDArray[np.float64]
 
 # Studies drawn before it is given up: the priors then make next to none that could be measured.
 MOST_DRAWN = 200

@@ -9,12 +9,13 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from bayes_cpt.arrays import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
 
-type Floats = NDArray[np.float64]
 
 # How often bands may raise a false alarm: one quantity's, and those of all quantities together.
 FALSE_ALARM = 0.05

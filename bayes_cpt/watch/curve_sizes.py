@@ -17,14 +17,12 @@ from hashlib import sha256
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.bases.lone_bases import with_lone_bases
 from bayes_cpt.model.log_densities import residual_squares
 from bayes_cpt.model.simulate import expected_loss, scales_of
-
-type Floats = NDArray[np.float64]
 
 # Logarithms of the factors at which curves are weighed; few knots tell of a misfit, so coarser. Both in
 # whole strides: a covariance is reckoned for each ratio of the two, and many pairs share one.

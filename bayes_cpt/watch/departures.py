@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-type Floats = NDArray[np.float64]
+from bayes_cpt.arrays import Floats
 
 # Evaluations back from the last that departures are summed over; None is all of them.
 WINDOWS = (1, 4, 16, None)

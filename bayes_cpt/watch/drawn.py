@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.error_correlation import error_correlation
 from bayes_cpt.forecast.plans import planned_curves
 from bayes_cpt.inference.posterior import Posterior
@@ -17,8 +18,6 @@ from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch.curve_sizes import Sizes
 from bayes_cpt.watch.departures import Row
-
-type Floats = NDArray[np.float64]
 
 # A jitter for the covariance, nats: no loss is measured more finely.
 FINEST_LOSS = 1e-5

@@ -21,9 +21,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation
-
-type Floats = NDArray[np.float64]
 
 APART, TOGETHER = ErrorCorrelation(0.0, 0.0), ErrorCorrelation(1.0, 1.0)
 # Correlation of two targets, at most; short of 1, where a difference of two sets could not err at all.

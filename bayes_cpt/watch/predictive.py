@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
@@ -23,8 +23,6 @@ from bayes_cpt.watch.drawn import drawn_parts, factors_by_row, in_time, law_curv
 from bayes_cpt.watch.faults import faulty
 from bayes_cpt.watch.likeness import APART, TOGETHER, Likeness
 from bayes_cpt.watch.mixture import Mixture
-
-type Floats = NDArray[np.float64]
 
 # Curves for mean and covariance, and curves that say what is usual.
 CURVES, USUAL_CURVES = 3000, 2000

@@ -8,15 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.fitting import fit
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.log_densities import log_densities
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 
-type Floats = NDArray[np.float64]
 type Points = Mapping[int, Mapping[str, float]]
 
 # Effective draws below which weights say little: that of the diagnostics contract.

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.objective import Objective
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.runs import Run
@@ -19,8 +19,6 @@ from bayes_cpt.study.schedules import Schedule, constant, linear
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch.curve_sizes import Sizes
 from bayes_cpt.watch.drawn import drawn_parts, factors_by_row, in_time
-
-type Floats = NDArray[np.float64]
 
 DRAWS = 2000
 # Shares of the whole run over which a rest decays, where that ends before the run would.

@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.search.base_table import BaseTable, Losses
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.layout import Block, Layout
@@ -22,9 +23,6 @@ from bayes_cpt.model.misfit.discrepancy import Configuration, ErrorCorrelation, 
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.threads import one_thread
-
-type Floats = NDArray[np.floating]
-type Ints = NDArray[np.int64]
 
 DRAWS = 1000
 # Losses in a block: it stays in the cache of a core.

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.from_study import (
     annealed,
@@ -24,9 +24,6 @@ from bayes_cpt.study.resources.batch import UNSAID, Batch
 from bayes_cpt.study.resources.resources import Resources
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.study import Study
-
-type Floats = NDArray[np.float64]
-type Ints = NDArray[np.int64]
 
 WARMUP_SHARE, RELATIVE_FINAL = 0.02, 0.1
 # Corners of more ranges than this are too many to be tried one by one.

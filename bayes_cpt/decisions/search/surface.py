@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import Problem, SpecError
 
 if TYPE_CHECKING:
     from bayes_cpt.decisions.decision import Decision
     from bayes_cpt.decisions.search.candidates import Candidates
 
-type Floats = NDArray[np.floating]
 
 POINTS = 25
 # Which quantities are looked at, the first that were searched.

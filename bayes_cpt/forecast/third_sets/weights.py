@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import suggestion
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.forecast.plans import DRAWS, observed_curves
@@ -44,7 +44,6 @@ from bayes_cpt.study.study import Study
 if TYPE_CHECKING:
     import pandas as pd
 
-type Floats = NDArray[np.float64]
 
 # The linear form is in doubt where what it leaves goes with how runs were trained so rarely by chance, or
 # where it explains less of the change.

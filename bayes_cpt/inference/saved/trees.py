@@ -5,16 +5,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.laws.law import ALONG, SHARED
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.study import Study
 
 if TYPE_CHECKING:
     import xarray as xr
-
-type Floats = NDArray[np.float64]
 
 
 def study_group(study: Study) -> "xr.Dataset":

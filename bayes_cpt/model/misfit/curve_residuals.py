@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.model.residuals import ResidualDesign, Scales
-
-type Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

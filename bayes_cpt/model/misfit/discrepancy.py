@@ -18,15 +18,14 @@ costs as much per configuration as it has waves.
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.laws.term import Reference
 from bayes_cpt.study.schedules import Schedule
-
-type Floats = NDArray[np.floating]
 
 # Means over what the errors of 13 lab runs that no fit saw leave open, under flat priors (log of the
 # length): `python -m testbench.alike research/testbench/errors.csv` in research/. They tell that errors of
@@ -246,7 +245,7 @@ class SharedMisfit:
         if knot not in self._drawn:
             generator = np.random.default_rng([self.seed, knot + 1])
             shape = (self.domains, 2 * WAVES, self.draws)
-            plain = generator.standard_normal(shape, dtype=np.float32)
+            plain: Any = generator.standard_normal(shape, dtype=np.float32)
             self._drawn[knot] = correlated(plain, self.correlation)
         return self._drawn[knot]
 

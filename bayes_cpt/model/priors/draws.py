@@ -3,15 +3,13 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.model.priors.pooling import draw_alike
 from bayes_cpt.model.setup import Frame
 
 if TYPE_CHECKING:
     import pandas as pd
-
-type Floats = NDArray[np.float64]
 
 
 def draw_priors(frame: Frame, draws: int, seed: int) -> dict[str, Floats]:

@@ -11,12 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.model.priors.families import Distribution
 from bayes_cpt.model.setup import Frame
-
-type Floats = NDArray[np.float64]
 
 # The potential of a model by which its targets, or batches, are alike.
 ALIKE = "alike"

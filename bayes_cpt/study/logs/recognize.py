@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.study.schedules import Schedule
-from bayes_cpt.study.segments import FloatArray, LoggedSegment, Segment
-
-type IntArray = NDArray[np.int64]
+from bayes_cpt.study.segments import LoggedSegment, Segment
 
 # Of the peak: what a fitted schedule may differ from the log.
 TOLERANCE = 1e-6
@@ -106,7 +104,7 @@ def recognize(
     return _as_log(at, values, total_steps, name)
 
 
-def _as_log(steps: IntArray, rates: FloatArray, total_steps: int, name: str) -> Recognized:
+def _as_log(steps: Ints, rates: Floats, total_steps: int, name: str) -> Recognized:
     kept = steps > 0
     schedule = Schedule.from_log(steps[kept], rates[kept], total_steps)
     notes = [f"{name}: learning rates follow no usual shape to {TOLERANCE:g} and are kept as a log"]
@@ -122,7 +120,7 @@ def _as_log(steps: IntArray, rates: FloatArray, total_steps: int, name: str) -> 
     return Recognized(schedule, tuple(notes))
 
 
-def _segments(steps: IntArray, rates: FloatArray, total: int) -> list[Segment] | None:
+def _segments(steps: Ints, rates: Floats, total: int) -> list[Segment] | None:
     if steps.size < 2 or not rates.max() > 0:
         return None
     pieces = _pieces(steps, rates, total, TOLERANCE * float(rates.max()))
@@ -163,9 +161,7 @@ def _rounded(rate: float, peak: float) -> float:
     return short if abs(short - rate) <= TOLERANCE * peak else rate
 
 
-def _pieces(
-    steps: IntArray, rates: FloatArray, total: int, tolerance: float
-) -> list[_Piece] | None:
+def _pieces(steps: Ints, rates: Floats, total: int, tolerance: float) -> list[_Piece] | None:
     pieces: list[_Piece] = []
     first = 0
     while first < steps.size:
@@ -209,7 +205,7 @@ def _ended(piece: _Piece, end: int) -> _Piece:
     return _Piece(piece.shape, piece.first, piece.last, piece.start, end, first, float(rate))
 
 
-def _starts(steps: IntArray, first: int, before: _Piece | None) -> Iterator[int]:
+def _starts(steps: Ints, first: int, before: _Piece | None) -> Iterator[int]:
     """Yield the steps after which a piece whose first point is `first` may begin."""
     if before is None:
         yield from range(min(int(steps[first]), MOST_BREAKS) + 1)
@@ -222,8 +218,8 @@ def _starts(steps: IntArray, first: int, before: _Piece | None) -> Iterator[int]
 
 
 def _candidates(
-    steps: IntArray,
-    rates: FloatArray,
+    steps: Ints,
+    rates: Floats,
     first: int,
     start: int,
     before: _Piece | None,
@@ -247,7 +243,7 @@ def _candidates(
     yield from _cosines(steps, rates, first, start, joined, total, tolerance)
 
 
-def _longest(steps: IntArray, rates: FloatArray, first: int, fits: object) -> int:
+def _longest(steps: Ints, rates: Floats, first: int, fits: object) -> int:
     """Return the end of the longest stretch from `first` that `fits`, by doubling and halving."""
     reach, size = first + 1, 2
     while True:
@@ -270,14 +266,14 @@ def _longest(steps: IntArray, rates: FloatArray, first: int, fits: object) -> in
 
 def _longest_line(
     shape: str,
-    steps: IntArray,
-    rates: FloatArray,
+    steps: Ints,
+    rates: Floats,
     first: int,
     start: int,
     joined: float | None,
     tolerance: float,
 ) -> _Piece | None:
-    def line(at: IntArray, own: FloatArray) -> tuple[float, float] | None:
+    def line(at: Ints, own: Floats) -> tuple[float, float] | None:
         places = (at - start).astype(np.float64)
         if shape == "one_minus_sqrt":
             places = np.sqrt(places)
@@ -319,8 +315,8 @@ def _longest_line(
 
 
 def _cosines(
-    steps: IntArray,
-    rates: FloatArray,
+    steps: Ints,
+    rates: Floats,
     first: int,
     start: int,
     joined: float | None,
@@ -347,9 +343,7 @@ def _cosines(
             return
 
 
-def _cosine_ends(
-    steps: IntArray, rates: FloatArray, first: int, total: int
-) -> Iterator[tuple[int, int]]:
+def _cosine_ends(steps: Ints, rates: Floats, first: int, total: int) -> Iterator[tuple[int, int]]:
     """Yield ranges of steps that a half-cosine from `first` on may end in, the likeliest first."""
     yield total, total
     turn = int(np.argmax(rates[first:])) + first
@@ -364,7 +358,7 @@ def _cosine_ends(
         yield int(steps[-1]), int(steps[-1])
 
 
-def _open_breaks(segments: Sequence[Segment], steps: IntArray) -> Iterator[str]:
+def _open_breaks(segments: Sequence[Segment], steps: Ints) -> Iterator[str]:
     """Yield where a learning rate jumps between two logged steps: any step between may be the one."""
     end = 0
     for before, after in pairwise(segments):

@@ -5,13 +5,12 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import Check
 from bayes_cpt.errors import StudyError
 from bayes_cpt.study.runs import Run
-
-type Floats = NDArray[np.float64]
 
 ROLES = ("general", "target")
 # Up to four epochs repeated tokens are worth nearly as much as new ones (Muennighoff et al. 2023,

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule
-from bayes_cpt.study.segments import FloatArray, Segment
+from bayes_cpt.study.segments import Segment
 
 # Of the peak: what a trainer's schedule may differ from the study's.
 TOLERANCE = 1e-6
@@ -79,7 +80,7 @@ def parts_of(schedule: Schedule) -> Parts | None:
     )
 
 
-def _course(shape: str, share: FloatArray) -> FloatArray:
+def _course(shape: str, share: Floats) -> Floats:
     """Return how much of a decay is left after a share of it."""
     if shape == "cosine":
         return 0.5 * (1.0 + np.cos(np.pi * share))
@@ -138,7 +139,7 @@ def _huggingface_kind(parts: Parts) -> tuple[str, dict[str, Any]]:
     return ("polynomial", {"lr_end": parts.end, "power": 1.0}) if parts.end else ("linear", {})
 
 
-def huggingface_rates(arguments: dict[str, Any]) -> FloatArray:
+def huggingface_rates(arguments: dict[str, Any]) -> Floats:
     """Return the learning rate after each step by transformers' own formulas, shape (max_steps,).
 
     Parameters
@@ -209,7 +210,7 @@ def megatron_arguments(run: Run) -> list[str]:
     return [word for name, value in values.items() for word in (f"--{name}", f"{value}")]
 
 
-def megatron_rates(values: dict[str, Any]) -> FloatArray:
+def megatron_rates(values: dict[str, Any]) -> Floats:
     """Return the learning rate after each step by Megatron's own formulas, shape (train-iters,).
 
     Parameters
@@ -273,7 +274,7 @@ def nemo_arguments(run: Run) -> list[str]:
     return [f"{name}={value}" for name, value in found.items()]
 
 
-def nemo_rates(peak: float, values: dict[str, Any]) -> FloatArray:
+def nemo_rates(peak: float, values: dict[str, Any]) -> Floats:
     """Return the learning rate of each step by NeMo's own formulas, shape (max_steps + 1,).
 
     Parameters
@@ -381,7 +382,7 @@ def factor(done):
 '''
 
 
-def _check(run: Run, rates: FloatArray, target: str) -> None:
+def _check(run: Run, rates: Floats, target: str) -> None:
     wanted = run.schedule.learning_rates()
     far = np.abs(rates - wanted) if rates.size == wanted.size else np.full(1, math.inf)
     if far.max() > TOLERANCE * run.schedule.peak:

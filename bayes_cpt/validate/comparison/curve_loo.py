@@ -12,12 +12,10 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.validate.comparison.stacking import Difference, difference, stacking_weights
-
-type Floats = NDArray[np.float64]
 
 LIKELIHOOD = "log_likelihood"
 

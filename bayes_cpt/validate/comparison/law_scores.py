@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayes_cpt.errors import BayesCPTError, Problem
 from bayes_cpt.validate.comparison.stacking import (
@@ -27,7 +26,6 @@ from bayes_cpt.validate.scores import score_points
 if TYPE_CHECKING:
     import pandas as pd
 
-type Floats = NDArray[np.float64]
 
 STACK = "stack"
 # Draws that a stack is scored by.

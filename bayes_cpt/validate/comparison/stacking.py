@@ -7,9 +7,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-type Floats = NDArray[np.float64]
+from bayes_cpt.arrays import Floats
 
 # A smaller weight is none: no forecast would have a draw of it.
 NONE = 1e-4
