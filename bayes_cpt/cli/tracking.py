@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.errors import SpecError
 from bayes_cpt.inference.posterior import Posterior, load
 
 if TYPE_CHECKING:
@@ -228,4 +228,4 @@ def _wandb() -> Any:
 
 def _missing(library: str) -> SpecError:
     problem, fix = f"{library} is not installed", "pip install 'bayes-cpt[logs]'"
-    return SpecError([Problem(f"--{library}", problem, fix)])
+    return SpecError.at(f"--{library}", problem, fix)

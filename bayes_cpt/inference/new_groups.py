@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.errors import StudyError
 from bayes_cpt.inference.posterior import Posterior, StackedPosterior
 from bayes_cpt.laws.law import ALONG
 from bayes_cpt.model.groups.batches import (
@@ -164,7 +164,7 @@ def check_one_batch(posterior: Posterior, plan: Study, batch: Batch, asked: str)
                     f"it has a {own.words}, and {asked} is for one batch at a time: {batch.words}"
                 )
                 fix = "give tokens_per_step and sequence_length in the space, or plan runs of that batch"
-                raise StudyError([Problem(f"plan {plan.name}, run {run.name}", problem, fix)])
+                raise StudyError.at(f"plan {plan.name}, run {run.name}", problem, fix)
 
 
 def as_fitted(posterior: Posterior) -> Posterior:
@@ -218,7 +218,7 @@ def _check_alike(posterior: Posterior, asked: list[float]) -> None:
                 "has no term for model size"
             )
             fix = "fit runs of two sizes or more with --model cpt-replay-sizes or pretrain-sizes"
-            raise StudyError([Problem(f"plan, model {name}", problem, fix)])
+            raise StudyError.at(f"plan, model {name}", problem, fix)
 
 
 @dataclass(frozen=True, eq=False)

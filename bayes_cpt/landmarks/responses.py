@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.errors import StudyError
 from bayes_cpt.inference.new_groups import covering_sizes, in_batch
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.reshape import annealed_base, rewarmed, started_at
@@ -178,9 +178,7 @@ def loss_potential_response(
     planned = Trial.of(posterior, target, chosen)
     pretraining = planned.pretraining
     if pretraining is None:
-        raise StudyError(
-            [Problem(f"run {chosen.name}, base {chosen.base}", UNKNOWN, GIVE_SCHEDULE)]
-        )
+        raise StudyError.at(f"run {chosen.name}, base {chosen.base}", UNKNOWN, GIVE_SCHEDULE)
     values = sorted(p for p in set(potentials) if p > 0 or rewarmed_to_peak)
 
     def trial(potential: float) -> Trial:

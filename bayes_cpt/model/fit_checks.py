@@ -37,7 +37,7 @@ def check_fits(spec: ModelSpec, study: Study) -> None:
             "use --model cpt-replay, or keep runs of one replay ratio",
         )
     if problem:
-        raise StudyError([Problem(f"study {study.name}, model {spec.name}", *problem)])
+        raise StudyError.at(f"study {study.name}, model {spec.name}", *problem)
 
 
 def note_batches(spec: ModelSpec, study: Study) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from bayes_cpt.arrays import Floats, Ints
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.errors import StudyError
 from bayes_cpt.laws.areas import SMALLEST, AreaForm
 from bayes_cpt.laws.phase_areas import (
     NUMBERS,
@@ -382,14 +382,10 @@ def _columns(
 
 def _points(columns: list[dict[str, Any]], form: AreaForm) -> Points:
     if not columns:
-        raise StudyError(
-            [
-                Problem(
-                    "losses",
-                    "no loss is left to work on",
-                    "measure the general and target validation sets in at least one run",
-                )
-            ]
+        raise StudyError.at(
+            "losses",
+            "no loss is left to work on",
+            "measure the general and target validation sets in at least one run",
         )
     # The parts go as the whole grows: the areas of long logs are large.
     names = list(columns[0])

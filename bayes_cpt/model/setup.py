@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.errors import SpecError
 from bayes_cpt.laws import Law, Parameter, Reference, Shift
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.law import gather
@@ -105,14 +105,10 @@ class Frame:
     def _ends(self, name: str) -> tuple[float, float]:
         if ends := prior_ends(self.spec.priors[name].of(None)):
             return ends
-        raise SpecError(
-            [
-                Problem(
-                    f"key priors.{name}",
-                    "it needs bounds: areas are tabulated between them",
-                    "use a lognormal with lower and upper, or fix it",
-                )
-            ]
+        raise SpecError.at(
+            f"key priors.{name}",
+            "it needs bounds: areas are tabulated between them",
+            "use a lognormal with lower and upper, or fix it",
         )
 
     def parameters(self) -> dict[str, Parameter]:

@@ -138,9 +138,7 @@ def read_spec(model: str | Path) -> ModelSpec:
         path, table = chain[-1]
         parent = _locate(table.pop("extends"), place=str(path), folder=path.parent)
         if parent.resolve() in {seen.resolve() for seen, _ in chain}:
-            raise SpecError(
-                [Problem(str(path), f"extends leads back to {parent}", "name another model")]
-            )
+            raise SpecError.at(str(path), f"extends leads back to {parent}", "name another model")
         chain.append((parent, _table(parent)))
     _, merged = chain.pop()
     while chain:
@@ -183,14 +181,10 @@ def _locate(model: str | Path, place: str = "model", folder: Path = Path()) -> P
         return path
     close = get_close_matches(str(model), shipped, 1)
     hint = f"did you mean {close[0]}? " if close else ""
-    raise SpecError(
-        [
-            Problem(
-                place,
-                f"there is no model {str(model)!r}",
-                f"{hint}name one of {', '.join(shipped)}, or the path of a .toml file",
-            )
-        ]
+    raise SpecError.at(
+        place,
+        f"there is no model {str(model)!r}",
+        f"{hint}name one of {', '.join(shipped)}, or the path of a .toml file",
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.space import DecayShape, Quantity, Space
-from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.errors import SpecError
 from bayes_cpt.study.ranges import SLACK, outside_base
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.study import Study
@@ -153,7 +153,7 @@ def _measured(study: Study, bases: tuple[Base, ...]) -> tuple[Base, ...]:
             "no base was measured on both validation sets, and the page starts runs at such losses"
         )
         fix = "add rows at step 0 of a run from a base, or use bayes-cpt predict and decide"
-        raise SpecError([Problem(f"study {study.name}", problem, fix)])
+        raise SpecError.at(f"study {study.name}", problem, fix)
     return found
 
 

@@ -110,7 +110,7 @@ def _check_trained(study: Study, measured: dict[str, list[Curve]]) -> None:
         f"no CPT run has a loss after step 0, on {names}: the losses of the bases alone do not say "
         "what training does to them"
     )
-    raise StudyError([Problem(f"{study.origin.losses}, study {study.name}", problem, fix)])
+    raise StudyError.at(f"{study.origin.losses}, study {study.name}", problem, fix)
 
 
 def _nothing_moves(curves: list[Curve]) -> bool:

@@ -197,14 +197,10 @@ class Study:
     def _named[T: (Base, Run)](self, kind: str, name: str, items: dict[str, T]) -> T:
         if name in items:
             return items[name]
-        raise StudyError(
-            [
-                Problem(
-                    self.origin.settings,
-                    f"there is no {kind} {name!r}{suggestion(name, items)}",
-                    f"name one of {', '.join(items) or 'none'}",
-                )
-            ]
+        raise StudyError.at(
+            self.origin.settings,
+            f"there is no {kind} {name!r}{suggestion(name, items)}",
+            f"name one of {', '.join(items) or 'none'}",
         )
 
     @cached_property

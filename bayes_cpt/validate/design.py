@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.errors import Problem, StudyError, StudyWarning
+from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.model.fitted_points import first_step, observed_steps
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import Setup
@@ -68,14 +68,10 @@ def design_study(study: Study, spec: ModelSpec, points: int = POINTS) -> Study:
         for step in _measured_steps(study, run, str(domain), spec, points)
     ]
     if not rows:
-        raise StudyError(
-            [
-                Problem(
-                    f"study {study.name}, model {spec.name}",
-                    "the design has no run that the model describes",
-                    "give runs of its phase, or choose another model",
-                )
-            ]
+        raise StudyError.at(
+            f"study {study.name}, model {spec.name}",
+            "the design has no run that the model describes",
+            "give runs of its phase, or choose another model",
         )
     kept = {run.name for run in runs}
     bases = tuple(

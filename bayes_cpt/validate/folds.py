@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.errors import StudyError
 from bayes_cpt.model.fitted_points import observed_steps
 from bayes_cpt.model.law_table import ResidualTable
 from bayes_cpt.model.spec import ModelSpec
@@ -81,14 +81,10 @@ def leave_run_out(study: Study, spec: ModelSpec, runs: Iterable[str] | None = No
     whole = _fitted_part(study, spec)
     chosen = _chosen(study, whole, runs)
     if len(_tested(whole)) < 2:
-        raise StudyError(
-            [
-                Problem(
-                    f"study {study.name}",
-                    "it has one run to leave out, and nothing to fit is left without it",
-                    "leave out only tails of runs, or measure a second run",
-                )
-            ]
+        raise StudyError.at(
+            f"study {study.name}",
+            "it has one run to leave out, and nothing to fit is left without it",
+            "leave out only tails of runs, or measure a second run",
         )
     folds = []
     for run in chosen:
@@ -161,14 +157,10 @@ def _chosen(study: Study, whole: Study, runs: Iterable[str] | None) -> list[Run]
     for run in found:
         if run not in _tested(whole):
             names = ", ".join(own.name for own in _tested(whole))
-            raise StudyError(
-                [
-                    Problem(
-                        f"run {run.name}",
-                        f"the model predicts no runs of phase {run.phase}",
-                        f"name one of {names}",
-                    )
-                ]
+            raise StudyError.at(
+                f"run {run.name}",
+                f"the model predicts no runs of phase {run.phase}",
+                f"name one of {names}",
             )
     return found
 

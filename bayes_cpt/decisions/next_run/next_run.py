@@ -193,7 +193,7 @@ def _quantities(
                 quantities[name, member] = draws
     if not quantities:
         problem = "none of the quantities varies over the posterior"
-        raise SpecError([Problem("about", problem, "name others, or leave them out")])
+        raise SpecError.at("about", problem, "name others, or leave them out")
     return quantities
 
 

@@ -12,7 +12,7 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.search.base_table import BaseTable, Losses
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.layout import Block, Layout
-from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.error_correlation import error_correlation
 from bayes_cpt.forecast.marginals import paired_normals
 from bayes_cpt.forecast.third_sets.weights import ThirdSet, third_sets
@@ -79,7 +79,7 @@ class FinalLosses:
         if not frame.spec.law.continual:
             problem = "the law knows no CPT phase, so that there is nothing to decide"
             fix = "fit with --model cpt or cpt-replay"
-            raise SpecError([Problem(f"model {frame.spec.name}", problem, fix)])
+            raise SpecError.at(f"model {frame.spec.name}", problem, fix)
 
         def measured(base: Base) -> Losses:
             if any(known.name == base.name for known in posterior.study.bases):

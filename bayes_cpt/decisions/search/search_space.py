@@ -18,7 +18,7 @@ from bayes_cpt.decisions.search.from_study import (
     replay_tried,
 )
 from bayes_cpt.decisions.space import LIMITS, Quantity, Space
-from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.errors import SpecError
 from bayes_cpt.laws.numerics.schedule_batch import DECAYS, ScheduleBatch
 from bayes_cpt.study.resources.batch import UNSAID, Batch
 from bayes_cpt.study.resources.resources import Resources
@@ -93,7 +93,7 @@ class SearchSpace:
         if space.tokens is not None and resources.tokens_per_step is None:
             problem = "a budget in tokens needs to know how many a step takes"
             fix = "add tokens_per_step to the space or the study, or give steps"
-            raise SpecError([Problem("space, key tokens", problem, fix)])
+            raise SpecError.at("space, key tokens", problem, fix)
         longest = max(run.schedule.steps for run in study.continual_runs)
         quantities = {
             "loss_potential": space.loss_potential,
@@ -166,9 +166,7 @@ class SearchSpace:
         """
         if self.combinations > count:
             problem = f"the lists have {self.combinations} combinations, and {count} candidates are wanted"
-            raise SpecError(
-                [Problem("space", problem, "shorten them, use ranges, or ask for more")]
-            )
+            raise SpecError.at("space", problem, "shorten them, use ranges, or ask for more")
         dimensions = len(self.ranges)
         places = np.zeros((1, 0))
         if dimensions:

@@ -153,7 +153,6 @@ def pairs_of(pairs: Sequence[ScorePairs], name: str) -> ScorePairs:
         If there is none of that name.
     """
     from bayes_cpt.checks import suggestion
-    from bayes_cpt.errors import Problem
 
     known = {paired.benchmark: paired for paired in pairs}
     if name in known:
@@ -165,4 +164,4 @@ def pairs_of(pairs: Sequence[ScorePairs], name: str) -> ScorePairs:
         if known
         else ("give a table of losses and scores: scores=... or --scores FILE")
     )
-    raise StudyError([Problem(f"benchmark {name}", problem, fix)])
+    raise StudyError.at(f"benchmark {name}", problem, fix)

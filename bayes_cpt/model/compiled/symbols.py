@@ -1,15 +1,18 @@
 """Elementary functions as symbols that stay as they were written, and how they are printed."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import sympy
 from sympy.printing.pycode import PythonCodePrinter
 
 
-class Exp(sympy.Function):  # type: ignore[misc]
-    """exp, left as it was written: SymPy would turn exp(a log x) into a slower power."""
+class _Written(sympy.Function):  # type: ignore[misc]
+    """A function left as it was written: its value at 0, and its slope by value and argument."""
+
+    at_zero: ClassVar[int | None] = None
+    slope: ClassVar[Callable[[Any, Any], Any]]
 
     @classmethod
     def eval(cls, argument: Any) -> Any:
@@ -19,7 +22,7 @@ class Exp(sympy.Function):  # type: ignore[misc]
         ----------
         argument : sympy expression
         """
-        return sympy.Integer(1) if argument == 0 else None
+        return None if cls.at_zero is None or argument != 0 else sympy.Integer(cls.at_zero)
 
     def fdiff(self, argindex: int = 1) -> Any:
         """Return the derivative.
@@ -29,83 +32,40 @@ class Exp(sympy.Function):  # type: ignore[misc]
         argindex : int
             By which argument; there is one.
         """
-        return self
+        return self.slope(self, self.args[0])
 
 
-class Log(sympy.Function):  # type: ignore[misc]
-    """log, left as it was written."""
+class Exp(_Written):
+    """exp: SymPy would turn exp(a log x) into a slower power."""
 
-    def fdiff(self, argindex: int = 1) -> Any:
-        """Return the derivative.
-
-        Parameters
-        ----------
-        argindex : int
-            By which argument; there is one.
-        """
-        return 1 / self.args[0]
+    at_zero = 1
+    slope = staticmethod(lambda value, argument: value)
 
 
-class Expm1(sympy.Function):  # type: ignore[misc]
+class Log(_Written):
+    """log."""
+
+    slope = staticmethod(lambda value, argument: 1 / argument)
+
+
+class Expm1(_Written):
     """expm1; its derivative costs no second exponential."""
 
-    @classmethod
-    def eval(cls, argument: Any) -> Any:
-        """Return the value where it is known.
-
-        Parameters
-        ----------
-        argument : sympy expression
-        """
-        return sympy.Integer(0) if argument == 0 else None
-
-    def fdiff(self, argindex: int = 1) -> Any:
-        """Return the derivative.
-
-        Parameters
-        ----------
-        argindex : int
-            By which argument; there is one.
-        """
-        return 1 + self
+    at_zero = 0
+    slope = staticmethod(lambda value, argument: 1 + value)
 
 
-class Log1p(sympy.Function):  # type: ignore[misc]
+class Log1p(_Written):
     """log1p."""
 
-    @classmethod
-    def eval(cls, argument: Any) -> Any:
-        """Return the value where it is known.
-
-        Parameters
-        ----------
-        argument : sympy expression
-        """
-        return sympy.Integer(0) if argument == 0 else None
-
-    def fdiff(self, argindex: int = 1) -> Any:
-        """Return the derivative.
-
-        Parameters
-        ----------
-        argindex : int
-            By which argument; there is one.
-        """
-        return 1 / (1 + self.args[0])
+    at_zero = 0
+    slope = staticmethod(lambda value, argument: 1 / (1 + argument))
 
 
-class Sqrt(sympy.Function):  # type: ignore[misc]
+class Sqrt(_Written):
     """sqrt."""
 
-    def fdiff(self, argindex: int = 1) -> Any:
-        """Return the derivative.
-
-        Parameters
-        ----------
-        argindex : int
-            By which argument; there is one.
-        """
-        return 1 / (2 * self)
+    slope = staticmethod(lambda value, argument: 1 / (2 * value))
 
 
 def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -31,11 +31,11 @@ def for_batches(spec: ModelSpec, study: Study) -> ModelSpec:
         if spec.law.targets > 1:
             problem = f"it has several targets, and the law of {spec.name} compares batches of one"
             fix = "keep to one target or to one batch, or use --model cpt-replay"
-            raise StudyError([Problem(f"study {study.name}", problem, fix)])
+            raise StudyError.at(f"study {study.name}", problem, fix)
         if spec.law.unknown_base:
             problem = f"its pre-training is not known, and the law of {spec.name} compares batches"
             fix = "fit it with --model cpt-replay, or give the base's schedule, if only roughly"
-            raise StudyError([Problem(f"study {study.name}, base", problem, fix)])
+            raise StudyError.at(f"study {study.name}, base", problem, fix)
         return spec
     return without_batches(spec)
 

@@ -4,7 +4,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.errors import SpecError
 from bayes_cpt.model.priors.families import Distribution, Fixed, LogNormal
 from bayes_cpt.strict import Strict
 
@@ -44,7 +44,7 @@ class Prior(Strict):
         own = {"general": self.general, "target": self.target}.get(role or "")
         found = own or self.every
         if found is None:
-            raise SpecError([Problem("priors", "a shared parameter has no prior", "give every")])
+            raise SpecError.at("priors", "a shared parameter has no prior", "give every")
         return found
 
 

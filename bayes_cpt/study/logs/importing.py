@@ -150,15 +150,11 @@ def _merged_losses(
     ]
     if differ and recipe.overlap == "refuse":
         step, domain = differ[0]
-        raise LogError(
-            [
-                Problem(
-                    f"run {found.run.name}, step {step}, domain {domain}",
-                    f"the study has {before[differ[0]]:g} there, the log {now[differ[0]]:g} "
-                    f"({len(differ)} points differ)",
-                    "give --overlap last to take the log's, --overlap first to keep the study's",
-                )
-            ]
+        raise LogError.at(
+            f"run {found.run.name}, step {step}, domain {domain}",
+            f"the study has {before[differ[0]]:g} there, the log {now[differ[0]]:g} "
+            f"({len(differ)} points differ)",
+            "give --overlap last to take the log's, --overlap first to keep the study's",
         )
     if gone := [key for key in before if key not in now]:
         notes.append(f"run {found.run.name}: {len(gone)} losses that the log has no more were kept")

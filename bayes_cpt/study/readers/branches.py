@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from bayes_cpt.checks import Check, suggestion
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.errors import StudyError
 from bayes_cpt.study.runs import Branch, Run
 from bayes_cpt.study.schedules import Schedule
 
@@ -76,13 +76,11 @@ def branched(
     if not isinstance(name, str) or name not in built:
         problem = f"there is no run {name!r} to branch off{suggestion(name, built)}"
         fix = f"name one of {', '.join(built) or 'the runs of the study'}"
-        raise StudyError([Problem("key run", problem, fix)])
+        raise StudyError.at("key run", problem, fix)
     trunk = built[name]
     if trunk.phase != keys.get("phase", trunk.phase) or trunk.base != keys.get("base"):
         problem = f"the run {name} is of another phase or base"
-        raise StudyError(
-            [Problem("key run", problem, "branch off a run of the same phase and base")]
-        )
+        raise StudyError.at("key run", problem, "branch off a run of the same phase and base")
     before, place = trunk.schedule.first(step), Branch(name, step)
     if own is None:
         return place, None

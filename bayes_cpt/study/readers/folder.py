@@ -88,7 +88,7 @@ def run_keys(path: str | Path, key: str) -> dict[str, Any]:
 
 
 def _path_error(path: Path, problem: str, fix: str) -> StudyError:
-    return StudyError([Problem(str(path), problem, fix)])
+    return StudyError.at(str(path), problem, fix)
 
 
 def _read(path: Path, *, is_plan: bool, fitted: Study | None, aside: Collection[str] = ()) -> Study:

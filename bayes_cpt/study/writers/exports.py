@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.errors import StudyError
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.segments import Segment
@@ -393,4 +393,4 @@ def _refused(run: Run, target: str, step: int | None = None) -> StudyError:
     place = f"run {run.name}" + (f", step {step}" if step else "")
     problem = f"{target} cannot follow this schedule"
     fix = "export it for torch, whose LambdaLR takes any, or plan warm-up from 0, stable, decay"
-    return StudyError([Problem(place, problem, fix)])
+    return StudyError.at(place, problem, fix)

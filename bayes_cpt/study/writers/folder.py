@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.errors import StudyError
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.segments import LoggedSegment
@@ -45,8 +45,7 @@ def write_study(
     """
     folder = Path(path)
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
-        problem = Problem(str(folder), "there is something already", "choose a new folder")
-        raise StudyError([problem])
+        raise StudyError.at(str(folder), "there is something already", "choose a new folder")
     runs = tuple(run if branch_of(study, run) else replace(run, branch=None) for run in study.runs)
     text = settings_text(study, runs)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -126,12 +125,11 @@ def _base_lines(base: Base, pretraining_runs: set[str]) -> list[str]:
     schedule = base.schedule
     if schedule is not None and schedule.is_logged:
         if base.run not in pretraining_runs:
-            problem = Problem(
+            raise StudyError.at(
                 f"base {base.name}, key schedule",
                 "the base has a logged schedule but lies on no PT run of the study",
                 "name the PT run it was saved from",
             )
-            raise StudyError([problem])
         # Read back from the log of its run.
         schedule = None
     return _table_lines(["bases", base.name], keys, schedule)

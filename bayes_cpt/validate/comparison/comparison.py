@@ -306,7 +306,7 @@ def comparison_folds(
             f"differences need {FEWEST_RUNS}"
         )
         fix = "measure more runs, or compare the fits alone: --quick"
-        raise StudyError([Problem(f"study {study.name}", problem, fix)])
+        raise StudyError.at(f"study {study.name}", problem, fix)
     return kept
 
 

@@ -170,7 +170,7 @@ def last_losses_of(folds: Sequence[Fold], baselines: Sequence[str]) -> list[Fold
         found.append(Fold(fold.label, fold.seen, question, measured))
     if len(found) < 2:
         problem = f"{len(found)} of the runs to leave out were measured at their last step"
-        raise SpecError([Problem("baselines", problem, "leave --baselines out")])
+        raise SpecError.at("baselines", problem, "leave --baselines out")
     for fold in found:
         asked = fold.question
         for name in baselines:
@@ -178,5 +178,5 @@ def last_losses_of(folds: Sequence[Fold], baselines: Sequence[str]) -> list[Fold
                 check_asked(LAWS[name], asked.study, asked.plan, asked.points)
             except BaselineError as error:
                 place, fix = f"baselines, without {fold.label}", f"leave {name} out"
-                raise SpecError([Problem(place, str(error).rstrip("."), fix)]) from None
+                raise SpecError.at(place, str(error).rstrip("."), fix) from None
     return found
