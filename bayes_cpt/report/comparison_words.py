@@ -36,13 +36,8 @@ def words(comparison: "Comparison") -> Words:
     return render("comparison.txt", facts)
 
 
-def uses_stack(scores: "LawScores") -> bool:
-    """Return whether the stack is what to use: no law has all the weight, and it scores above the best.
-
-    Parameters
-    ----------
-    scores : LawScores
-    """
+def _uses_stack(scores: "LawScores") -> bool:
+    """Return whether the stack is what to use: no law has all the weight, and it scores above the best."""
     from bayes_cpt.validate.comparison.law_scores import LOG_SCORE, STACK
 
     alone = max(scores.weights.values()) >= ALONE
@@ -104,7 +99,7 @@ def _of_scores(scores: "LawScores") -> dict[str, Any]:
     few = scores.effective_draws < FEW_DRAWS
     return {
         "best": scores.best,
-        "stacked": uses_stack(scores),
+        "stacked": _uses_stack(scores),
         "alone": scores.best if scores.weights[scores.best] >= ALONE else "",
         "level": [law for law, gap in gaps.items() if not _is_told(gap)],
         "told": [_told(scores, law, 0.0) for law in others],

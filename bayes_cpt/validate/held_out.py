@@ -135,22 +135,15 @@ def paper_answer(question: Question, seed: int) -> Answer:
     return Answer(draws)
 
 
-def final_loss_answer(question: Question, seed: int, *, law: str) -> Answer:
-    """Answer by a law of final losses (see `bayes_cpt.validate.final_losses.final_losses`).
-
-    Parameters
-    ----------
-    question : Question
-    seed : int
-    law : {"d-cpt", "data-mixing"}
-    """
+def _final_loss_answer(question: Question, seed: int, *, law: str) -> Answer:
+    """Answer by a law of final losses (see `bayes_cpt.validate.final_losses.final_losses`)."""
     from bayes_cpt.validate.final_losses.final_losses import LAWS, predict
 
     return Answer(predict(LAWS[law], question.study, question.plan, question.points, seed=seed))
 
 
 FINAL_LOSS_ANSWERS: dict[str, Method] = {
-    name: partial(final_loss_answer, law=name) for name in ("d-cpt", "data-mixing")
+    name: partial(_final_loss_answer, law=name) for name in ("d-cpt", "data-mixing")
 }
 
 

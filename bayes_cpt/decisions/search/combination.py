@@ -147,13 +147,13 @@ class Combination:
             return sizes
         frame = self.model.sample.frame
         variance = sum(
-            share**2 * third_variance(third, frame, candidates, single_run=single_run)
+            share**2 * _third_variance(third, frame, candidates, single_run=single_run)
             for share, third in self.thirds
         )
         return np.asarray(np.sqrt(sizes**2 + variance).astype(sizes.dtype))
 
 
-def third_variance(
+def _third_variance(
     own: ThirdSet, frame: Frame, candidates: Candidates, *, single_run: bool
 ) -> Floats:
     """Return the variance of a third set about the linear form after the last step, (candidates, draws).

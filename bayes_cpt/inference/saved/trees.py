@@ -15,13 +15,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-def study_group(study: Study) -> "xr.Dataset":
-    """Return the files of a study as text variables, to be kept inside a fit.
-
-    Parameters
-    ----------
-    study : Study
-    """
+def _study_group(study: Study) -> "xr.Dataset":
+    """Return the files of a study as text variables, to be kept inside a fit."""
     import xarray as xr
 
     from bayes_cpt.study.writers.folder import write_study
@@ -80,7 +75,7 @@ def build_tree(
                 stats, coords={key: coords[key] for key in ("chain", "draw")}
             ),
             **(groups or {}),
-            "study": study_group(study),
+            "study": _study_group(study),
         }
     )
 

@@ -9,10 +9,9 @@ from sympy.printing.pycode import PythonCodePrinter
 
 
 class _Written(sympy.Function):  # type: ignore[misc]
-    """A function left as it was written: its value at 0, and its slope by value and argument."""
+    """A function left as it was written; each has its value at 0, unless that is none, and its slope."""
 
     at_zero: ClassVar[int | None] = None
-    slope: ClassVar[Callable[[Any, Any], Any]]
 
     @classmethod
     def eval(cls, argument: Any) -> Any:
@@ -32,40 +31,48 @@ class _Written(sympy.Function):  # type: ignore[misc]
         argindex : int
             By which argument; there is one.
         """
-        return self.slope(self, self.args[0])
+        return self._slope(self.args[0])
 
 
 class Exp(_Written):
     """exp: SymPy would turn exp(a log x) into a slower power."""
 
     at_zero = 1
-    slope = staticmethod(lambda value, argument: value)
+
+    def _slope(self, argument: Any) -> Any:
+        return self
 
 
 class Log(_Written):
     """log."""
 
-    slope = staticmethod(lambda value, argument: 1 / argument)
+    def _slope(self, argument: Any) -> Any:
+        return 1 / argument
 
 
 class Expm1(_Written):
     """expm1; its derivative costs no second exponential."""
 
     at_zero = 0
-    slope = staticmethod(lambda value, argument: 1 + value)
+
+    def _slope(self, argument: Any) -> Any:
+        return 1 + self
 
 
 class Log1p(_Written):
     """log1p."""
 
     at_zero = 0
-    slope = staticmethod(lambda value, argument: 1 / (1 + argument))
+
+    def _slope(self, argument: Any) -> Any:
+        return 1 / (1 + argument)
 
 
 class Sqrt(_Written):
     """sqrt."""
 
-    slope = staticmethod(lambda value, argument: 1 / (2 * value))
+    def _slope(self, argument: Any) -> Any:
+        return 1 / (2 * self)
 
 
 def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -33,7 +33,7 @@ def texts(report: "Report") -> dict[str, str]:
         ``methods.tex``, ``sentences.tex``, ``equation.tex``, ``table-NAME.tex``, ``.md`` and ``.csv``,
         ``references.bib``, ``paper.tex``, which takes in all of them, and ``paper.md``.
     """
-    methods = [escape_citing(paragraph) for paragraph in report.methods]
+    methods = [_escape_citing(paragraph) for paragraph in report.methods]
     equations = statements(equation(report.posterior.frame))
     found = {
         "methods.tex": "\n\n".join(methods) + "\n",
@@ -98,16 +98,12 @@ def _figure_captions(report: "Report") -> dict[str, str]:
     }
 
 
-def escape_citing(text: str) -> str:
+def _escape_citing(text: str) -> str:
     r"""Return a text as LaTeX prints it, its citations as commands.
-
-    Parameters
-    ----------
-    text : str
 
     Examples
     --------
-    >>> escape_citing("By 90 % [@hoffman2014nuts].")
+    >>> _escape_citing("By 90 % [@hoffman2014nuts].")
     'By 90 \\%~\\cite{hoffman2014nuts}.'
     """
     parts = re.split(rf"(\s*{CITATION.pattern.replace('(', '(?:')})", text)

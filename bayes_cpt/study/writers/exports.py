@@ -50,13 +50,8 @@ class Parts:
         return self.warmup + self.stable + self.decay
 
 
-def parts_of(schedule: Schedule) -> Parts | None:
-    """Return a schedule's parts, None where it has others than warm-up, stable stretch and decay.
-
-    Parameters
-    ----------
-    schedule : Schedule
-    """
+def _parts_of(schedule: Schedule) -> Parts | None:
+    """Return a schedule's parts, None where it has others than warm-up, stable stretch and decay."""
     segments = list(schedule.segments)
     if not all(isinstance(segment, Segment) for segment in segments):
         return None
@@ -107,7 +102,7 @@ def training_arguments(run: Run) -> dict[str, Any]:
     StudyError
         If no scheduler of transformers follows it.
     """
-    parts = parts_of(run.schedule)
+    parts = _parts_of(run.schedule)
     if parts is None or (parts.warmup and parts.initial):
         raise _refused(run, "Hugging Face's schedulers")
     kind, options = _huggingface_kind(parts)
@@ -188,7 +183,7 @@ def megatron_arguments(run: Run) -> list[str]:
     StudyError
         If its scheduler does not follow it.
     """
-    parts = parts_of(run.schedule)
+    parts = _parts_of(run.schedule)
     if parts is None:
         raise _refused(run, "Megatron's scheduler")
     values: dict[str, Any] = {
@@ -206,18 +201,12 @@ def megatron_arguments(run: Run) -> list[str]:
         values |= {"lr-wsd-decay-style": style, "lr-wsd-decay-iters": parts.decay}
     elif parts.decay:
         values["lr-decay-style"] = parts.shape
-    _check(run, megatron_rates(values), "Megatron's scheduler")
+    _check(run, _megatron_rates(values), "Megatron's scheduler")
     return [word for name, value in values.items() for word in (f"--{name}", f"{value}")]
 
 
-def megatron_rates(values: dict[str, Any]) -> Floats:
-    """Return the learning rate after each step by Megatron's own formulas, shape (train-iters,).
-
-    Parameters
-    ----------
-    values : dict
-        Of Megatron's options by name, without dashes in front.
-    """
+def _megatron_rates(values: dict[str, Any]) -> Floats:
+    """Return the learning rate after each step by Megatron's own formulas, shape (train-iters,)."""
     count = np.arange(1, values["train-iters"] + 1, dtype=np.float64)
     warmup, steps = values["lr-warmup-iters"], values["lr-decay-iters"]
     highest, lowest, initial = values["lr"], values["min-lr"], values["lr-warmup-init"]
@@ -255,7 +244,7 @@ def nemo_arguments(run: Run) -> list[str]:
     StudyError
         If none of its schedulers follows it: one that decays must warm up from 0 first.
     """
-    parts = parts_of(run.schedule)
+    parts = _parts_of(run.schedule)
     if parts is None or parts.initial * bool(parts.warmup):
         raise _refused(run, "NeMo's schedulers")
     values: dict[str, Any] = {
@@ -268,21 +257,14 @@ def nemo_arguments(run: Run) -> list[str]:
         values["name"] = "CosineAnnealing"
     elif parts.decay:
         values |= {"name": "PolynomialHoldDecayAnnealing", "power": 1.0, "hold_steps": parts.stable}
-    _check(run, nemo_rates(parts.peak, values), "NeMo's schedulers")
+    _check(run, _nemo_rates(parts.peak, values), "NeMo's schedulers")
     found = {"model.optim.lr": parts.peak, "trainer.max_steps": parts.steps}
     found |= {f"model.optim.sched.{name}": value for name, value in values.items()}
     return [f"{name}={value}" for name, value in found.items()]
 
 
-def nemo_rates(peak: float, values: dict[str, Any]) -> Floats:
-    """Return the learning rate of each step by NeMo's own formulas, shape (max_steps + 1,).
-
-    Parameters
-    ----------
-    peak : float
-    values : dict
-        Of ``optim.sched``.
-    """
+def _nemo_rates(peak: float, values: dict[str, Any]) -> Floats:
+    """Return the learning rate of each step by NeMo's own formulas, shape (max_steps + 1,)."""
     count = np.arange(values["max_steps"] + 1, dtype=np.float64)
     warmup = values["warmup_steps"]
     held = warmup + values.get("hold_steps", 0)
