@@ -53,15 +53,15 @@ def check(
 
     output = Output(quiet, json)
     with output.cautions():
-        found = read_study(study)
-        spec, table = _identifiability(found, model)
-    content, chosen, law = describe(found), spec.name, spec.law
-    lines = [_counted(found, chosen), *summarise(table)]
+        loaded = read_study(study)
+        spec, table = _identifiability(loaded, model)
+    content, chosen, law = describe(loaded), spec.name, spec.law
+    lines = [_counted(loaded, chosen), *summarise(table)]
     if law.model_size:
-        lines += size_words(found, continual=law.continual)
+        lines += size_words(loaded, continual=law.continual)
     if law.batches:
-        lines += batch_words(found)
-    alike = undivided(found, continual=bool(found.continual_runs))
+        lines += batch_words(loaded)
+    alike = undivided(loaded, continual=bool(loaded.continual_runs))
     kinds = {f"{kind}s": table[table["kind"] == kind] for kind in ("parameter", "effect")}
     if not quiet and not json:
         output.verdict(lines)
@@ -72,7 +72,7 @@ def check(
         if verbose:
             _show_parameters(output, content["domains"], chosen, kinds["parameters"])
             heading = "How well they will tell what moves a typical run: expected sd, nats/token"
-            show_effects(output, found, kinds["effects"], heading, after=False)
+            show_effects(output, loaded, kinds["effects"], heading, after=False)
             show_undetermined(output, table, ("parameter", "effect"))
         else:
             output.text("\nWhat they can tell of each parameter and effect: --verbose.", "dim")
@@ -184,9 +184,9 @@ def _runs(content: dict[str, Any]) -> Any:
 
 def _ranges(ranges: dict[str, Any]) -> Any:
     table = columns("phase", "replay", "peak LR", "steps", numbers=3)
-    for phase, found in ranges.items():
-        if found["steps"]:
-            spans = (found["replay"], found["peak_learning_rate"], found["steps"])
+    for phase, covered in ranges.items():
+        if covered["steps"]:
+            spans = (covered["replay"], covered["peak_learning_rate"], covered["steps"])
             table.add_row(phase, *(_span(span) for span in spans))
     return table
 

@@ -105,19 +105,19 @@ def compare(
     if quick and others:
         raise typer.BadParameter("--baselines are scored on runs left out: leave --quick out.")
     with written.cautions():
-        found = read_study(study)
+        loaded = read_study(study)
     chosen = runs.split(",") if runs else None
-    _check(written, found, list(specs.values()))
+    _check(written, loaded, list(specs.values()))
     if not quick:
         # What cannot be left out is said before the long fits.
-        folds = comparison_folds(found, specs, chosen, shares)
+        folds = comparison_folds(loaded, specs, chosen, shares)
         if others:
             last_losses_of(folds, others)
     if output is not None:
         make_folder(output)
     with written.progress() as tell:
         result = compare_laws(
-            found,
+            loaded,
             list(specs.values()),
             runs=chosen,
             tails=shares,
@@ -217,9 +217,9 @@ def _scores(rows: "pd.DataFrame") -> Any:
 
 
 def _last_losses(table: "pd.DataFrame") -> Any:
-    found = columns("", "CRPS", "beside", "±", "mean\nerror", "in 50/\n90 %", "±", numbers=6)
+    shown = columns("", "CRPS", "beside", "±", "mean\nerror", "in 50/\n90 %", "±", numbers=6)
     for row in table.to_dict("records"):
-        found.add_row(
+        shown.add_row(
             row["method"],
             f"{row['crps']:.4f}",
             f"{row['crps_difference']:+.4f}",
@@ -228,7 +228,7 @@ def _last_losses(table: "pd.DataFrame") -> Any:
             f"{100 * row['coverage_50']:.0f}/{100 * row['coverage_90']:.0f}",
             _error(100 * row["coverage_90_error"], 0),
         )
-    return found
+    return shown
 
 
 def _loo(loo: "CurveLoo") -> Any:

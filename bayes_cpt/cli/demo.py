@@ -61,8 +61,8 @@ def demo(
     written.text()
     plan = output / "plan-example.toml"
     dataset = posterior.predict(plan, seed=seed)
-    found = bands(posterior, plan, seed=seed, interval=INTERVAL)
-    forecast = write_and_show(written, posterior, found, output / "forecast.csv")
+    forecast_bands = bands(posterior, plan, seed=seed, interval=INTERVAL)
+    forecast = write_and_show(written, posterior, forecast_bands, output / "forecast.csv")
     figures = {
         "forecast.png": plots.forecast(posterior, dataset),
         "fitted.png": plots.fitted(posterior),

@@ -82,9 +82,9 @@ def fit(
 
         check_installed(mlflow=mlflow is not None, wandb=wandb is not None)
     with written.cautions():
-        found = read_study(study)
+        loaded = read_study(study)
     posterior, content = fit_and_save(
-        written, found, model, seed, output, draws, cores, verbose=verbose
+        written, loaded, model, seed, output, draws, cores, verbose=verbose
     )
     content |= _tracked(written, posterior, mlflow, wandb)
     return finish(written, posterior, content)
@@ -98,14 +98,14 @@ def _tracked(
         return {}
     from bayes_cpt.cli.tracking import log_to_mlflow, log_to_wandb
 
-    found = {}
+    places = {}
     if mlflow is not None:
-        found["mlflow_run"] = log_to_mlflow(posterior, mlflow)
+        places["mlflow_run"] = log_to_mlflow(posterior, mlflow)
     if wandb is not None:
-        found["wandb_run"] = str(log_to_wandb(posterior, wandb))
-    for name, place in found.items():
+        places["wandb_run"] = str(log_to_wandb(posterior, wandb))
+    for name, place in places.items():
         written.text(f"Logged as {name.replace('_', ' ')} {place}")
-    return found
+    return places
 
 
 def fit_and_save(
@@ -205,12 +205,12 @@ def _show(
 def _prior_bound(posterior: "Posterior", rows: list[dict[str, Any]]) -> Any:
     from bayes_cpt.report.equation import meaning
 
-    found: dict[str, list[str]] = {}
+    weak: dict[str, list[str]] = {}
     for row in rows:
         place = f"{row['domain']} {row['contraction']:.2f}"
-        found.setdefault(row["quantity"], []).append(place)
+        weak.setdefault(row["quantity"], []).append(place)
     table = columns("parameter", "contraction", "meaning")
-    for quantity, places in found.items():
+    for quantity, places in weak.items():
         table.add_row(quantity, ", ".join(places), meaning(posterior.frame, quantity))
     return table
 

@@ -97,14 +97,14 @@ def learn_priors(
     if records is not None:
         make_folder(records)
     pool = Pool(jobs, dask)
-    found = _Learning(written, spec, model, cases, wider, seed, draws, pool, records)
-    learnt, skipped = found.learn(output)
-    below = found.below_zero(learnt)
+    learning = _Learning(written, spec, model, cases, wider, seed, draws, pool, records)
+    learnt, skipped = learning.learn(output)
+    below = learning.below_zero(learnt)
     file = OutputFile(output)
     with file.partial() as partial:
-        partial.write_text(found.text(learnt, output), encoding="utf-8")
+        partial.write_text(learning.text(learnt, output), encoding="utf-8")
     read_spec(output)
-    scores = found.left_out() if leave_one_out else None
+    scores = learning.left_out() if leave_one_out else None
     problems = _problems(skipped, learnt.population, below)
     _show(written, learnt, below, problems, scores, verbose=verbose)
     file.say(written)
@@ -227,10 +227,10 @@ class _Learning:
                 with writing(target), replacing(target) as partial:
                     partial.write_text(self.text(without[study.name], target), encoding="utf-8")
 
-        def kept(case: "Case", found: "Learnt") -> Records:
-            folder = None if self.folder is None else self.folder / found.spec.name
+        def kept(case: "Case", prior: "Learnt") -> Records:
+            folder = None if self.folder is None else self.folder / prior.spec.name
             described = settings(
-                [found.spec], self.seed, study=case.study.digest(), draws=self.draws
+                [prior.spec], self.seed, study=case.study.digest(), draws=self.draws
             )
             return Records.open(folder, described, TABLES)
 
@@ -255,18 +255,18 @@ def _problems(
 ) -> list[str]:
     from bayes_cpt.history.learnt import MOST_BELOW_ZERO
 
-    found = [
+    problems = [
         f"the fit of {name} falls short of its diagnostics and is left out: {said[0]}"
         for name, said in skipped.items()
     ]
-    found += [f"of the population {problem}" for problem in population.problems]
-    found += [
+    problems += [f"of the population {problem}" for problem in population.problems]
+    problems += [
         f"{100 * share:.1f} % of the prior curves of {name} reach below 0 nats/token, and at most "
         f"{100 * MOST_BELOW_ZERO:g} % should"
         for name, share in below.items()
         if share > MOST_BELOW_ZERO
     ]
-    return found
+    return problems
 
 
 def _show(

@@ -83,15 +83,15 @@ def pairs(option: str, values: Iterable[str] | None) -> dict[str, str]:
     ------
     OptionError
     """
-    found = {}
+    named = {}
     for value in values or ():
         name, sign, rest = value.rpartition("=")
         if not sign or not name or not rest:
             raise OptionError(
                 Problem(option, f"{value!r} is no pair", f"write it as in {option} NAME=VALUE")
             )
-        found[name.strip()] = rest.strip()
-    return found
+        named[name.strip()] = rest.strip()
+    return named
 
 
 def shares(option: str, values: dict[str, str]) -> dict[str, float]:
@@ -101,14 +101,14 @@ def shares(option: str, values: dict[str, str]) -> dict[str, float]:
     ------
     OptionError
     """
-    found = {}
+    numbers = {}
     for name, text in values.items():
         try:
-            found[name] = float(text)
+            numbers[name] = float(text)
         except ValueError:
             problem = Problem(f"{option} {name}", f"{text!r} is no number", "write 0.25 for 25 %")
             raise OptionError(problem) from None
-    return found
+    return numbers
 
 
 def given(**values: Any) -> dict[str, Any]:

@@ -135,10 +135,10 @@ def predict(
         if scores is not None and drawn is not None:
             links = fitted_scores(scores, posterior.study, seed)
             told = score_table(drawn, links, interval, seed)
-        found = bands(posterior, plan, **options) if dataset is None else table(dataset)
+        table_of_bands = bands(posterior, plan, **options) if dataset is None else table(dataset)
         planned = posterior.study if plan is None else as_plan(posterior, plan)
-    content = write_and_show(written, posterior, found, output, dataset)
-    content["takes"] = _show_taken(written, planned, set(found["run"]))
+    content = write_and_show(written, posterior, table_of_bands, output, dataset)
+    content["takes"] = _show_taken(written, planned, set(table_of_bands["run"]))
     if options["sets"]:
         content["weights"] = _show_weights(
             written, posterior, options["sets"], draws, seed, interval
@@ -246,13 +246,13 @@ def _show_weights(
     with warnings.catch_warnings():
         # Those were shown with the forecast.
         warnings.simplefilter("ignore", StudyWarning)
-        found = weight_table(posterior, sets, draws, seed, interval)
+        weights = weight_table(posterior, sets, draws, seed, interval)
     percent = f"{100 * interval:g} %"
     written.heading(f"Weights of Eq. 6, with {percent} intervals")
     causes = cause_names(posterior.study)
     headers = [f"of {name}" for name in causes]
     table = columns("on", *headers, "runs", "explained", numbers=len(headers) + 2)
-    for row in found.to_dict("records"):
+    for row in weights.to_dict("records"):
         cells = [
             f"{row[name]:.2f} ({row[f'{name}_lower']:.2f} to {row[f'{name}_upper']:.2f})"
             for name in causes
@@ -261,7 +261,7 @@ def _show_weights(
         style = "yellow" if row["caution"] else ""
         table.add_row(row["domain"], *cells, str(row["runs"]), explained, style=style)
     written.table(table)
-    return [{str(key): value for key, value in row.items()} for row in found.to_dict("records")]
+    return [{str(key): value for key, value in row.items()} for row in weights.to_dict("records")]
 
 
 def _words(kind: str) -> str:

@@ -98,7 +98,7 @@ def report(
     options = {"--plan": plan, "--space": space, "--validation": validation}
     given = "".join(f" {name} {path}" for name, path in options.items() if path)
     with written.cautions():
-        found = make(
+        full_report = make(
             posterior,
             objective=objective,
             space=space,
@@ -110,23 +110,23 @@ def report(
             command=f"bayes-cpt report FIT --objective {objective}{given} --interval {interval:g} "
             f"--draws {draws} --seed {seed} -o report.html",
         )
-        page = found.html() if output is not None else None
+        page = full_report.html() if output is not None else None
     file = OutputFile(output) if output is not None else None
     if file is not None and page is not None:
         with file.partial() as partial:
             partial.write_text(page, encoding="utf-8")
-    results = _write(found, paper) if paper is not None else None
+    results = _write(full_report, paper) if paper is not None else None
     warn(written, posterior)
-    written.verdict(found.verdict)
+    written.verdict(full_report.verdict)
     files: dict[str, str] = {}
     if results is not None:
-        written.words(found.sentences)
+        written.words(full_report.sentences)
         files = results.shown(written)
     if file is not None:
         file.say(written)
     content = {
-        "verdict": found.verdict,
-        "sentences": found.sentences,
+        "verdict": full_report.verdict,
+        "sentences": full_report.sentences,
         "interval": interval,
         "seed": seed,
         "output": output and str(output),
@@ -135,13 +135,13 @@ def report(
     return finish(written, posterior, about_fit(fit, posterior) | content)
 
 
-def _write(found: "Report", folder: Path) -> Results:
+def _write(full_report: "Report", folder: Path) -> Results:
     """Write the pieces of a paper."""
     from bayes_cpt.report.paper.bundle import figures, texts
 
     results = Results(folder)
-    for name, text in texts(found).items():
+    for name, text in texts(full_report).items():
         results.text(name, text, name)
-    for name, figure in figures(found).items():
+    for name, figure in figures(full_report).items():
         results.figure(name, figure, f"{name}.pdf")
     return results

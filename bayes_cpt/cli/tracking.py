@@ -50,14 +50,14 @@ def logged_parameters(posterior: Posterior) -> dict[str, Any]:
     posterior : Posterior
     """
     attributes = posterior.tree.attrs
-    found: dict[str, Any] = {
+    values: dict[str, Any] = {
         str(name): str(attributes[name])
         for name in ("model", "study_name", "study_digest", "seed", "attempts", "created")
         if name in attributes
     }
     for name in ("reference", "versions"):
-        found |= {f"{name}.{key}": own for key, own in json.loads(attributes[name]).items()}
-    return found
+        values |= {f"{name}.{key}": own for key, own in json.loads(attributes[name]).items()}
+    return values
 
 
 def logged_metrics(posterior: Posterior) -> dict[str, float]:

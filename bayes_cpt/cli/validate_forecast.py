@@ -110,16 +110,16 @@ def forecast(
     shares, (specs, weights) = read_shares(tails), _laws(model)
     spec = specs[0]
     with written.cautions():
-        found = read_study(study)
+        loaded = read_study(study)
         other = read_study(held_out) if held_out else None
-    folds = _folds(found, other, spec, runs.split(",") if runs else None, whole, shares)
+    folds = _folds(loaded, other, spec, runs.split(",") if runs else None, whole, shares)
     if output is not None:
         make_folder(output)
-    described = settings(specs, seed, study=found.digest(), draws=draws)
+    described = settings(specs, seed, study=loaded.digest(), draws=draws)
     if len(specs) > 1:
         described["weights"] = [round(weight, 6) for weight in weights]
     pool = Pool(jobs, dask)
-    if baseline and len(found.targets) > 1:
+    if baseline and len(loaded.targets) > 1:
         written.note(
             "The paper's method is for one target: this study has several, and it is left out."
         )
@@ -127,7 +127,7 @@ def forecast(
     ours = _method(specs, weights)
     points, refits = _score(written, folds, ours, pool, seed, draws, baseline, output, described)
     content: dict[str, Any] = {
-        "study": found.name,
+        "study": loaded.name,
         "model": described["model"],
         "seed": seed,
         "trustworthy": bool(refits["trustworthy"].astype(bool).all()),
@@ -138,7 +138,7 @@ def forecast(
     if len(points):
         content["verdict"] = verdict(pooled(scores), points, refits)
         written.verdict(content["verdict"])
-    written.heading(f"Forecasts of what the fit never saw: {name} on {found.name}")
+    written.heading(f"Forecasts of what the fit never saw: {name} on {loaded.name}")
     _show_refits(written, refits)
     if len(points):
         content |= _show_and_write(written, points, scores, output)

@@ -85,8 +85,8 @@ def sbc(
     written = Output(quiet, json)
     spec = read_spec(model)
     with written.cautions():
-        found = read_design(design or bundled_study())
-        simulated = design_study(found, spec, points)
+        source = read_design(design or bundled_study())
+        simulated = design_study(source, spec, points)
         whole, held_out = _with_plan(simulated, plan)
     if output is not None:
         make_folder(output)

@@ -141,17 +141,17 @@ def watch(
 
 def _limits(given: list[str] | None, domains: tuple[str, ...]) -> dict[str, float]:
     """Return the losses to end below, by validation set."""
-    found = {}
+    limits = {}
     for domain, text in pairs("--below", given).items():
         try:
-            found[domain] = float(text)
+            limits[domain] = float(text)
         except ValueError:
             raise typer.BadParameter(f"--below {domain}={text}: {text} is no loss.") from None
         if domain not in domains:
             raise typer.BadParameter(
                 f"--below {domain}={text}: name one of {', '.join(domains)}, which the fit forecasts."
             )
-    return found
+    return limits
 
 
 def _refuse(follower: "Follower") -> None:
@@ -190,10 +190,10 @@ class _Looks:
         if not self.kept.is_file():
             return
         try:
-            found: dict[str, Any] = json_library.loads(self.kept.read_text(encoding="utf-8"))
-            self.watcher.restore(found["watcher"])
-            self.follower.restore(found["log"])
-            self.renewed_with = int(found.get("renewed_with", 0))
+            state: dict[str, Any] = json_library.loads(self.kept.read_text(encoding="utf-8"))
+            self.watcher.restore(state["watcher"])
+            self.follower.restore(state["log"])
+            self.renewed_with = int(state.get("renewed_with", 0))
         except (ValueError, KeyError, TypeError) as error:
             problem = f"this is no state of a watch: {error}"
             raise fail(str(self.kept), problem, "remove the file") from None
@@ -219,11 +219,11 @@ class _Looks:
         count = len(self.watcher.points)
         if self.renew is None or not count or count < GROWN * self.renewed_with:
             return
-        found = self.watcher.renewed()
+        renewal = self.watcher.renewed()
         with writing(self.renew):
-            found.posterior.save(self.renew)
-        how = "all was fitted again" if found.refitted else "draws were weighed anew"
-        told = f"{how} ({found.effective:.0f} effective draws)"
+            renewal.posterior.save(self.renew)
+        how = "all was fitted again" if renewal.refitted else "draws were weighed anew"
+        told = f"{how} ({renewal.effective:.0f} effective draws)"
         self.notes = [f"{self.renew}: the fit given {count} evaluations; {told}"]
         self.renewed_with = count
         self._keep()

@@ -96,8 +96,8 @@ def _members(setup: Setup, starts: NDArray[np.int64]) -> NDArray[np.int64]:
         if own.group is not None:
             places.setdefault(own.name, []).append(place)
             dims[own.name] = own.group
-    found = [points.of_group(dims[name], np.array(own))[starts] for name, own in places.items()]
-    return np.array(found or [np.zeros(starts.size)], dtype=np.int64).T
+    members = [points.of_group(dims[name], np.array(own))[starts] for name, own in places.items()]
+    return np.array(members or [np.zeros(starts.size)], dtype=np.int64).T
 
 
 def _columns(points: Points) -> NDArray[np.float64]:

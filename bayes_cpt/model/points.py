@@ -339,12 +339,12 @@ def _start_loss(study: Study, trunks: Study | None, run: Run, domain: str) -> fl
 
 def _measured(study: Study, run: Run, domain: str, wanted: Ints) -> Floats:
     """Return the losses of a curve at rising steps, NaN where there is none."""
-    found = np.full(wanted.size, np.nan)
+    measured = np.full(wanted.size, np.nan)
     if run.name in study:
         steps, losses = study.curve(run.name, domain)
         _, here, there = np.intersect1d(wanted, steps, assume_unique=True, return_indices=True)
-        found[here] = losses[there]
-    return found
+        measured[here] = losses[there]
+    return measured
 
 
 def _columns(

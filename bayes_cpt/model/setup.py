@@ -117,28 +117,28 @@ class Frame:
         Those of single groups come last: the places of the others do not depend on how many there are.
         """
         residual = self.spec.residuals.parameters(self.spec.law)
-        found = self.law.parameters() | residual
-        return dict(sorted(found.items(), key=lambda own: own[1].dims in GROUPED))
+        parameters = self.law.parameters() | residual
+        return dict(sorted(parameters.items(), key=lambda own: own[1].dims in GROUPED))
 
     def coords(self) -> dict[str, tuple[str, ...]]:
         """Return the coordinates that parameters run along."""
-        found = self._domain_coords()
+        coords = self._domain_coords()
         for dims, known in ((SIZES, self.spec.law.model_size), (BATCHES, self.spec.law.batches)):
             if known:
-                found[dims] = tuple(member.label for member in self.members(dims))
+                coords[dims] = tuple(member.label for member in self.members(dims))
         if self.spec.law.targets > 1 or self.spec.law.batches:
-            found[POOLED] = self.pooled
-        return found
+            coords[POOLED] = self.pooled
+        return coords
 
     def _domain_coords(self) -> dict[str, tuple[str, ...]]:
         """Return the coordinates whose members are validation sets."""
         factors = [getattr(self.spec.law.replay_factor, role) for role in self.roles]
-        found = {"domain": self.domains}
+        coords = {"domain": self.domains}
         for factor in ("exponential", "saturating", "power"):
             chosen = zip(self.domains, factors, strict=True)
             if names := tuple(name for name, own in chosen if own == factor):
-                found[f"{factor}_domain"] = names
-        return found
+                coords[f"{factor}_domain"] = names
+        return coords
 
     @property
     def pooled(self) -> tuple[str, ...]:

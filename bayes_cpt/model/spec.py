@@ -189,15 +189,15 @@ def _locate(model: str | Path, place: str = "model", folder: Path = Path()) -> P
 
 
 def _table(path: Path) -> dict[str, Any]:
-    found = read_toml(path, SpecError)
+    table = read_toml(path, SpecError)
     problems = [
-        Problem(f"{path}, key {key}", f"{key} is {found[key]!r}", f"make it a table, [{key}]")
+        Problem(f"{path}, key {key}", f"{key} is {table[key]!r}", f"make it a table, [{key}]")
         for key in ("law", "residuals", "priors", "unknown_base", "targets")
-        if not isinstance(found.get(key, {}), dict)
+        if not isinstance(table.get(key, {}), dict)
     ]
     if problems:
         raise SpecError(problems)
-    return found
+    return table
 
 
 def _merged(parent: dict[str, Any], child: dict[str, Any], place: str) -> dict[str, Any]:

@@ -143,18 +143,18 @@ class Controls:
 
 def _measured(study: Study, bases: tuple[Base, ...]) -> tuple[Base, ...]:
     """Return the bases whose losses are known: the page has no band for a level that nobody measured."""
-    found = tuple(
+    with_losses = tuple(
         base
         for base in bases
         if all(study.base_loss(base.name, domain) is not None for domain in study.trained_domains)
     )
-    if not found:
+    if not with_losses:
         problem = (
             "no base was measured on both validation sets, and the page starts runs at such losses"
         )
         fix = "add rows at step 0 of a run from a base, or use bayes-cpt predict and decide"
         raise SpecError.at(f"study {study.name}", problem, fix)
-    return found
+    return with_losses
 
 
 def lengths(study: Study) -> tuple[int, ...]:

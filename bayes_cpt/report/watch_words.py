@@ -116,21 +116,21 @@ def end_spread(forecast: dict[str, float]) -> float:
     return (forecast["upper"] - forecast["lower"]) / WIDTH
 
 
-def advice(found: "Worth", done: int, total: int) -> str:
+def advice(worth: "Worth", done: int, total: int) -> str:
     """Return what is better than going on as planned in a sentence, empty where nothing is.
 
     Parameters
     ----------
-    found : Worth
+    worth : Worth
     done, total : int
         Steps done, and of the whole run.
     """
-    best = found.advised
+    best = worth.advised
     if best is None:
         return ""
     spread = (best.upper - best.lower) / WIDTH
     gain, lower, upper = (fixed(own, spread) for own in (best.mean, best.lower, best.upper))
     return (
-        f"For {found.objective}, better than going on from step {done} to {total} as planned: "
+        f"For {worth.objective}, better than going on from step {done} to {total} as planned: "
         f"{best.name}, by {gain} nats ({lower} to {upper}; {chance(best.probability)})"
     )

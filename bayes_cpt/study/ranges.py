@@ -88,15 +88,15 @@ def factors(study: Study, phase: str) -> tuple[Factor, ...]:
     """
     continual = phase == "cpt"
     runs = study.continual_runs if continual else study.pretraining_runs
-    found = [
+    settings = [
         Factor(PEAK_RATE, {run.name: peak_level(run.schedule, phase) for run in runs}),
         Factor(LENGTH, {run.name: float(run.schedule.steps) for run in runs}),
         Factor(FAMILY, {run.name: family(run.schedule) for run in runs}),
     ]
     if continual:
-        found.append(Factor(BASE, {run.name: str(run.base) for run in runs}))
-        found.append(Factor(REPLAY, {run.name: run.replay or 0.0 for run in runs}))
-    return tuple(found)
+        settings.append(Factor(BASE, {run.name: str(run.base) for run in runs}))
+        settings.append(Factor(REPLAY, {run.name: run.replay or 0.0 for run in runs}))
+    return tuple(settings)
 
 
 def peak_level(schedule: Schedule, phase: str) -> float:

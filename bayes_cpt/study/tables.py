@@ -75,9 +75,9 @@ class TableCheck(Check):
         expected : sequence of str
         """
         wanted = ", ".join(expected)
-        found = [str(column) for column in self.table.columns]
-        others = [column for column in found if column not in expected]
-        if set(expected) - set(found) == {"domain", "loss"} and len(others) > 1:
+        names = [str(column) for column in self.table.columns]
+        others = [column for column in names if column not in expected]
+        if set(expected) - set(names) == {"domain", "loss"} and len(others) > 1:
             self.add(
                 f"{self.file}, column loss",
                 f"the columns {', '.join(others)} stand in place of domain and loss",
@@ -86,24 +86,24 @@ class TableCheck(Check):
             )
             return
         for column in expected:
-            if column not in found:
+            if column not in names:
                 self.add(
                     f"{self.file}, column {column}",
-                    f"the column {column!r} is missing among {', '.join(found) or 'none'}",
+                    f"the column {column!r} is missing among {', '.join(names) or 'none'}",
                     f"name the columns {wanted}, separated by commas; bayes-cpt import csv --help "
                     "says how to map others",
                 )
-        for column in found:
+        for column in names:
             if column not in expected:
                 self.add(
                     f"{self.file}, column {column}",
                     f"the column {column!r} is unknown{suggestion(column, expected)}",
                     f"keep only the columns {wanted}",
                 )
-        for column in {column for column in found if found.count(column) > 1}:
+        for column in {column for column in names if names.count(column) > 1}:
             self.add(
                 f"{self.file}, column {column}",
-                f"the column {column!r} stands there {found.count(column)} times",
+                f"the column {column!r} stands there {names.count(column)} times",
                 "keep it once",
             )
 

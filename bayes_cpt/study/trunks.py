@@ -99,12 +99,12 @@ def with_found_branches(study: Study) -> Study:
     """
     runs: list[Run] = []
     for place, run in enumerate(study.runs):
-        found = [
+        branches = [
             own
             for other, trunk in enumerate(study.runs)
             if trunk is not run and (own := _branch_off(study, trunk, run, earlier=other < place))
         ]
-        best = max(found, key=lambda own: own.step, default=None)
+        best = max(branches, key=lambda own: own.step, default=None)
         runs.append(run if run.branch or best is None else replace(run, branch=best))
     if runs == list(study.runs):
         return study

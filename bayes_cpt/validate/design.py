@@ -181,7 +181,7 @@ def with_base_losses(curves: Curves, simulated: Curves, design: Study) -> Curves
         Has all the runs of `curves`.
     """
     points = simulated.points
-    found = {
+    measured = {
         (simulated.curves[curve].run, simulated.curves[curve].domain, int(step)): loss
         for curve, step, loss in zip(points.curve_index, points.steps, points.loss, strict=True)
     }
@@ -190,7 +190,7 @@ def with_base_losses(curves: Curves, simulated: Curves, design: Study) -> Curves
         if curve.continual and curve.base_known:
             base = design.base(str(design.run(curve.run).base))
             if base.schedule is not None:
-                losses[i] = found[str(base.run), curve.domain, int(base.steps or 0)]
+                losses[i] = measured[str(base.run), curve.domain, int(base.steps or 0)]
     return replace(curves, bases=replace(curves.bases, loss=losses))
 
 

@@ -89,8 +89,8 @@ def leave_run_out(study: Study, spec: ModelSpec, runs: Iterable[str] | None = No
     folds = []
     for run in chosen:
         others = whole.subset(other.name for other in whole.runs if other.name != run.name)
-        found = _fold(run.name, others, whole.subset([run.name]), spec)
-        folds += [found] if found else []
+        fold = _fold(run.name, others, whole.subset([run.name]), spec)
+        folds += [fold] if fold else []
     return folds
 
 
@@ -116,8 +116,8 @@ def leave_tail_out(
         last = int(share * run.schedule.steps)
         fitted = whole.truncated({run.name: last})
         label = f"{run.name} after {100 * share:g} %"
-        found = _fold(label, fitted, whole.subset([run.name]), spec, share, last)
-        folds += [found] if found else []
+        fold = _fold(label, fitted, whole.subset([run.name]), spec, share, last)
+        folds += [fold] if fold else []
     return folds
 
 
@@ -135,8 +135,8 @@ def other_study(study: Study, other: Study, spec: ModelSpec) -> list[Fold]:
     """
     whole = _fitted_part(study, spec)
     names = [run.name for run in _tested(_fitted_part(other, spec))]
-    found = _fold(other.name, whole, other.subset(names), spec)
-    return [found] if found else []
+    fold = _fold(other.name, whole, other.subset(names), spec)
+    return [fold] if fold else []
 
 
 def _fitted_part(study: Study, spec: ModelSpec) -> Study:
@@ -153,8 +153,8 @@ def _chosen(study: Study, whole: Study, runs: Iterable[str] | None) -> list[Run]
     """Return the runs asked for; they must be among those that the model predicts."""
     if runs is None:
         return list(_tested(whole))
-    found = [study.run(name) for name in runs]
-    for run in found:
+    chosen = [study.run(name) for name in runs]
+    for run in chosen:
         if run not in _tested(whole):
             names = ", ".join(own.name for own in _tested(whole))
             raise StudyError.at(
@@ -162,7 +162,7 @@ def _chosen(study: Study, whole: Study, runs: Iterable[str] | None) -> list[Run]
                 f"the model predicts no runs of phase {run.phase}",
                 f"name one of {names}",
             )
-    return found
+    return chosen
 
 
 def _fold(

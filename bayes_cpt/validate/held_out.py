@@ -310,8 +310,8 @@ def score_table(points: "pd.DataFrame") -> "pd.DataFrame":
         part.insert(2, "method", method)
         part.insert(0, "seen", seen)
         parts.append(part)
-    found = pd.concat(parts, ignore_index=True)
-    return _together(found, ["seen", "run", "domain"])
+    table = pd.concat(parts, ignore_index=True)
+    return _together(table, ["seen", "run", "domain"])
 
 
 def horizon_table(points: "pd.DataFrame") -> "pd.DataFrame":

@@ -142,13 +142,13 @@ def in_words(problems: Sequence[str]) -> str:
 
 def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        kept = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, UnicodeDecodeError):
-        found = None
-    if not isinstance(found, dict):
+        kept = None
+    if not isinstance(kept, dict):
         fix = "choose another folder"
         raise RecordsError(Problem(str(path), "this is not what an earlier run wrote", fix))
-    before, wanted = _leaves(found), _leaves(json.loads(json.dumps(settings)))
+    before, wanted = _leaves(kept), _leaves(json.loads(json.dumps(settings)))
     changed = [key for key in wanted if before.get(key, NOTHING) != wanted[key]]
     if changed:
         words = ", ".join(

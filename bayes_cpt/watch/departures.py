@@ -69,12 +69,12 @@ class Usual:
         """
         zero = np.zeros((*white.shape[:-1], 1))
         squares = np.concatenate([zero, np.cumsum(white**2, axis=-1)], axis=-1)
-        found: dict[str, Floats] = {}
+        scores: dict[str, Floats] = {}
         places, starts = np.asarray(ends), np.array([0, *ends])
         for window in WINDOWS:
             back = len(ends) if window is None else window
             first = starts[np.maximum(np.arange(1, len(ends) + 1) - back, 0)]
-            found[f"size, {window}"] = np.sqrt(squares[..., places] - squares[..., first])
+            scores[f"size, {window}"] = np.sqrt(squares[..., places] - squares[..., first])
             # Validation sets each by themselves: what is wrong may show in one alone.
             for domain, mine in self._domains.items():
                 own = mine[: white.shape[-1]]
@@ -82,12 +82,12 @@ class Usual:
                 counts = np.r_[0.0, np.cumsum(own)]
                 count = np.maximum(counts[places] - counts[first], 1.0)
                 shift = np.abs(sums[..., places] - sums[..., first]) / np.sqrt(count)
-                found[f"shift of {domain}, {window}"] = shift
+                scores[f"shift of {domain}, {window}"] = shift
         for name, pattern in self.patterns.items():
             own = pattern[: white.shape[-1]]
             strength = np.sqrt(np.cumsum(own**2))[places - 1] + SMALLEST
-            found[name] = np.cumsum(white * own, axis=-1)[..., places - 1] / strength
-        return found
+            scores[name] = np.cumsum(white * own, axis=-1)[..., places - 1] / strength
+        return scores
 
     @cached_property
     def standard(self) -> dict[str, tuple[Floats, Floats]]:

@@ -94,10 +94,14 @@ class Parts:
             For each of the residuals.
         """
         count, rows = self.expected.shape
-        found = np.cov(self.expected, rowvar=False)
+        covariance = np.cov(self.expected, rowvar=False)
         for factor, part in zip(factors, self.residuals, strict=True):
-            found = found + factor[:, :, None] * factor[:, None] * np.cov(part, rowvar=False)
-        return np.asarray(found * (count - 1) / (count - rows - 2) + FINEST_LOSS**2 * np.eye(rows))
+            covariance = covariance + factor[:, :, None] * factor[:, None] * np.cov(
+                part, rowvar=False
+            )
+        return np.asarray(
+            covariance * (count - 1) / (count - rows - 2) + FINEST_LOSS**2 * np.eye(rows)
+        )
 
 
 def drawn_parts(

@@ -159,8 +159,8 @@ class Predictive:
             measured = np.array(losses)
             off = self.departures(seen, measured)
             mean, spread = self.given(seen, measured)
-            found = Outlook(*asked, off.probability(), off.likeliest_fault(), mean, spread)
-            object.__setattr__(self, "_outlook", found)
+            outlook = Outlook(*asked, off.probability(), off.likeliest_fault(), mean, spread)
+            object.__setattr__(self, "_outlook", outlook)
         assert self._outlook is not None
         return self._outlook
 

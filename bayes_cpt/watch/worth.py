@@ -88,10 +88,10 @@ def rests_of(run: Run, now: int) -> dict[str, tuple[Schedule, int]]:
     done = run.schedule.first(now)
     ends = {f"decay to 0 until step {now + length}": now + length
             for length in (round(share * total) for share in DECAYS) if now + length < total}  # fmt: skip
-    found = {"decay to 0 evenly from now on": (done + linear(total - now, rate, 0.0), total)}
+    rests = {"decay to 0 evenly from now on": (done + linear(total - now, rate, 0.0), total)}
     for name, end in ends.items():
-        found[name] = (done + linear(end - now, rate, 0.0) + constant(total - end, 0.0), end)
-    return found
+        rests[name] = (done + linear(end - now, rate, 0.0) + constant(total - end, 0.0), end)
+    return rests
 
 
 def worth(
@@ -155,11 +155,11 @@ def worth(
     if set(points[now]) >= set(domains):
         loss = weights @ np.array([points[now][domain] for domain in domains])
         gains[STOP] = (now, end - loss - objective.cost(now, plan.resources))
-    found = [
+    ways = [
         _rest(name, last, *_given(gain, planned[:, seen], measured), interval)
         for name, (last, gain) in gains.items()
     ]
-    return Worth(objective.name, tuple(sorted(found, key=lambda own: -own.mean)))
+    return Worth(objective.name, tuple(sorted(ways, key=lambda own: -own.mean)))
 
 
 def _given(gain: Floats, seen: Floats, measured: Floats) -> tuple[float, float]:

@@ -198,7 +198,7 @@ def _outputs(frame: Frame, symbols: dict[str, Any], *, pretraining: bool = False
     offset = frame.law.base_offset
     phase = sympy.Integer(int(pretraining))
     scales = frame.residual_scales(points, phase, values, coefficients, Symbols)  # type: ignore[arg-type]
-    found = [
+    outputs = [
         frame.law.loss(points, gathered, Symbols),
         offset.kept(points, gathered, Symbols) if offset and not pretraining else int(pretraining),
         scales.fluctuation,
@@ -206,7 +206,7 @@ def _outputs(frame: Frame, symbols: dict[str, Any], *, pretraining: bool = False
         scales.misfit,
         scales.offset,
     ]
-    return [sympy.sympify(np.asarray(value, dtype=object).item()) for value in found]
+    return [sympy.sympify(np.asarray(value, dtype=object).item()) for value in outputs]
 
 
 def _slope(output: Any, name: str, parameter: Any) -> Any:

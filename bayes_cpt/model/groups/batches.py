@@ -162,5 +162,5 @@ def plan_batches(plan: Study, runs: Iterable[Run], known: Sequence[Batch]) -> li
     runs : iterable of Run
     known : sequence of Batch
     """
-    found = (run_batch(plan, run, known) for run in runs)
-    return [own for own in found if own is not None]
+    batches = (run_batch(plan, run, known) for run in runs)
+    return [own for own in batches if own is not None]

@@ -83,10 +83,10 @@ def correlated(normals: Floats, correlation: float) -> Floats:
         Independent ones.
     correlation : float
     """
-    found = normals.copy()
-    for place in range(1, len(found)):
-        found[place] = alike(normals[place], found[:place].sum(axis=0), place, correlation)
-    return found
+    mixed = normals.copy()
+    for place in range(1, len(mixed)):
+        mixed[place] = alike(normals[place], mixed[:place].sum(axis=0), place, correlation)
+    return mixed
 
 
 def variance_of_sum(sizes: Floats, correlation: float, weights: Floats) -> Floats:
@@ -268,8 +268,8 @@ class SharedMisfit:
             How many innovations.
         """
         waves = self.waves(features)
-        found = [waves @ self.amplitudes(knot) for knot in range(knots)]
-        return np.stack(found, axis=-1).astype(np.float64)
+        by_knot = [waves @ self.amplitudes(knot) for knot in range(knots)]
+        return np.stack(by_knot, axis=-1).astype(np.float64)
 
     def along(self, ramps: Floats) -> "Combined":
         """Return what is drawn of the misfit where innovations add up with some weights.

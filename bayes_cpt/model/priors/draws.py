@@ -31,17 +31,17 @@ def draw_priors(frame: Frame, draws: int, seed: int) -> dict[str, Floats]:
     (100,)
     """
     generator = np.random.default_rng(seed)
-    found = {}
+    drawn = {}
     for name, info in frame.parameters().items():
         prior = frame.spec.priors[name]
         if info.dims is None:
-            found[name] = prior.of(None).draw(draws, generator)
+            drawn[name] = prior.of(None).draw(draws, generator)
         else:
             roles = [frame.role(member) for member in frame.members(info.dims)]
             columns = [prior.of(role).draw(draws, generator) for role in roles]
-            found[name] = np.stack(columns, axis=1)
-    draw_alike(frame, found, generator)
-    return found
+            drawn[name] = np.stack(columns, axis=1)
+    draw_alike(frame, drawn, generator)
+    return drawn
 
 
 def prior_table(frame: Frame, interval: float = 0.9) -> "pd.DataFrame":

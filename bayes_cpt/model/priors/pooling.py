@@ -78,7 +78,7 @@ def log_alikenesses(frame: Frame, parameters: Mapping[str, Any], xp: Any = np) -
     xp : module, optional
         `numpy` or `pytensor.tensor`.
     """
-    spreads, found = parameters[frame.spread], []
+    spreads, densities = parameters[frame.spread], []
     for place, name in enumerate(frame.pooled):
         parts = [
             log_alikeness(
@@ -86,8 +86,8 @@ def log_alikenesses(frame: Frame, parameters: Mapping[str, Any], xp: Any = np) -
             )
             for own in frame.pools(name)
         ]
-        found.append(sum(parts[1:], start=parts[0]))
-    return found
+        densities.append(sum(parts[1:], start=parts[0]))
+    return densities
 
 
 def draw_alike(frame: Frame, drawn: dict[str, Floats], generator: np.random.Generator) -> None:
@@ -152,10 +152,10 @@ def further(
     shared, own : ndarray, shape (draws, populations)
         Standard normal numbers, as for `draw_further`.
     """
-    found, spread = [], spreads[:, frame.pooled.index(name)]
+    drawn, spread = [], spreads[:, frame.pooled.index(name)]
     for k, places in enumerate(frame.pools(name)):
         prior = _prior(frame, name, places)
         known = standardised(frame, name, values, places)
         standard = draw_further(known, spread, shared[:, k], own[:, k])
-        found.append(prior.from_scale(prior.center + prior.spread * standard))
-    return np.stack(found, axis=1)
+        drawn.append(prior.from_scale(prior.center + prior.spread * standard))
+    return np.stack(drawn, axis=1)

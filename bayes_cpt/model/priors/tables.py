@@ -42,10 +42,10 @@ class Prior(Strict):
             ``general`` or ``target``.
         """
         own = {"general": self.general, "target": self.target}.get(role or "")
-        found = own or self.every
-        if found is None:
+        distribution = own or self.every
+        if distribution is None:
             raise SpecError.at("priors", "a shared parameter has no prior", "give every")
-        return found
+        return distribution
 
 
 def prior_ends(prior: Distribution | None) -> tuple[float, float] | None:

@@ -35,7 +35,7 @@ def texts(report: "Report") -> dict[str, str]:
     """
     methods = [_escape_citing(paragraph) for paragraph in report.methods]
     equations = statements(equation(report.posterior.frame))
-    found = {
+    pieces = {
         "methods.tex": "\n\n".join(methods) + "\n",
         "sentences.tex": "\n\n".join(map(escape, report.sentences)) + "\n",
         "equation.tex": "\n".join(
@@ -46,15 +46,15 @@ def texts(report: "Report") -> dict[str, str]:
     }
     for name, table in report.tables.items():
         for suffix, write in WRITERS.items():
-            found[f"table-{name}{suffix}"] = write(table)
+            pieces[f"table-{name}{suffix}"] = write(table)
     facts = {
         "title": escape(f"{report.posterior.study.name}: what was fitted, and what follows"),
         "tables": list(report.tables),
         "figures": _figure_captions(report),
     }
-    found["paper.tex"] = environment().get_template("paper.tex").render(facts)
-    found["paper.md"] = _markdown(report)
-    return found
+    pieces["paper.tex"] = environment().get_template("paper.tex").render(facts)
+    pieces["paper.md"] = _markdown(report)
+    return pieces
 
 
 def figures(report: "Report") -> "dict[str, Figure]":
@@ -67,14 +67,14 @@ def figures(report: "Report") -> "dict[str, Figure]":
     from bayes_cpt import plots
     from bayes_cpt.plots.style import COLUMN
 
-    posterior, found = report.posterior, {}
+    posterior, drawn = report.posterior, {}
     if report.curves is not None:
-        found["forecast"] = plots.forecast(posterior, report.curves, width=COLUMN)
+        drawn["forecast"] = plots.forecast(posterior, report.curves, width=COLUMN)
     if report.surface is not None and report.decision is not None:
-        found["surface"] = plots.loss_surface(report.decision, report.surface)
-    found["ridges"] = plots.ridges(posterior)
-    found["sampling"] = plots.sampling(posterior, report.quantities)
-    return {file_name(name): figure for name, figure in found.items()}
+        drawn["surface"] = plots.loss_surface(report.decision, report.surface)
+    drawn["ridges"] = plots.ridges(posterior)
+    drawn["sampling"] = plots.sampling(posterior, report.quantities)
+    return {file_name(name): figure for name, figure in drawn.items()}
 
 
 def file_name(figure: str) -> str:

@@ -210,13 +210,13 @@ def recipes_of(tables: Mapping[str, Any], place: str) -> dict[str, Recipe]:
     if not isinstance(named, dict):
         check.add(place, f"{TABLE} is {named!r}", f"write a table [{TABLE}.NAME] for each run")
         named = {}
-    found = {
+    recipes = {
         name: check.run(f"{place}, run {name}", Recipe.from_toml, table)
         for name, table in named.items()
     }
     if check.problems:
         raise LogError(check.problems)
-    return {name: recipe for name, recipe in found.items() if recipe is not None}
+    return {name: recipe for name, recipe in recipes.items() if recipe is not None}
 
 
 def recipes_text(recipes: Mapping[str, Recipe]) -> str:

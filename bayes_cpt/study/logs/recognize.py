@@ -79,15 +79,15 @@ def recognize(
     at = np.asarray(steps, dtype=np.int64)
     values = np.asarray(rates, dtype=np.float64)
     # A trainer that counts from 0 logs at step s what the shape has at s - 1.
-    found = {}
+    by_shift = {}
     for shift in (0, 1):
         kept = at >= shift
         segments = _segments(at[kept] - shift, values[kept], total_steps)
         if segments is not None:
-            found[shift] = segments
-    if found:
-        shift = min(found, key=lambda own: (len(found[own]), own))
-        segments, kept = found[shift], at >= shift
+            by_shift[shift] = segments
+    if by_shift:
+        shift = min(by_shift, key=lambda own: (len(by_shift[own]), own))
+        segments, kept = by_shift[shift], at >= shift
         notes = [f"{name}: learning rates follow {_words(segments)}"]
         notes += [f"{name}: {note}" for note in _open_breaks(segments, at[kept] - shift)]
         if shift:
@@ -298,10 +298,10 @@ def _longest_line(
     last = _longest(steps, rates, first, lambda at, own: line(at, own) is not None)
     if last - first + (joined is not None) < 2 + SPARE_POINTS:
         return None
-    found = line(steps[first:last], rates[first:last])
-    if found is None:
+    line_fit = line(steps[first:last], rates[first:last])
+    if line_fit is None:
         return None
-    level, slope = found
+    level, slope = line_fit
     end = int(steps[last - 1])
     if end <= start:
         return None

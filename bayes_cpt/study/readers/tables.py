@@ -35,11 +35,11 @@ def find_table(folder: Path, stem: str) -> Path | None:
     StudyError
         If it is there both as CSV and as Parquet.
     """
-    found = [path for suffix in SUFFIXES if (path := folder / f"{stem}{suffix}").is_file()]
-    if len(found) > 1:
-        problem = f"both {found[0].name} and {found[1].name} are there"
+    files = [path for suffix in SUFFIXES if (path := folder / f"{stem}{suffix}").is_file()]
+    if len(files) > 1:
+        problem = f"both {files[0].name} and {files[1].name} are there"
         raise StudyError.at(str(folder), problem, "remove one of them")
-    return found[0] if found else None
+    return files[0] if files else None
 
 
 def read_table(path: Path) -> "pd.DataFrame":

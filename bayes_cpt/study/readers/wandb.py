@@ -86,9 +86,9 @@ def _add_history(log: RawLog, record: bytes, place: str) -> None:
     count = as_number(row.pop("_step", None))
     at = count if count is not None else step
     for name, content in row.items():
-        found = as_number(content)
-        if found is not None and not name.startswith("_") and at is not None:
-            log.add(at, name, found, place)
+        number = as_number(content)
+        if number is not None and not name.startswith("_") and at is not None:
+            log.add(at, name, number, place)
 
 
 def _item(item: bytes) -> tuple[str, Any]:

@@ -26,9 +26,9 @@ def _read[T](kind: type[T], table: object, required: Collection[str]) -> T:
     keys = check.keys(table, allowed=known, required=required)
     values: dict[str, Any] = {key: value for key, value in keys.items() if key in known}
     if set(required) <= set(values) and isinstance(table, dict) and (values or not keys):
-        found = check.run("", kind, **values)
-        if found is not None and not check.problems:
-            return found
+        resource = check.run("", kind, **values)
+        if resource is not None and not check.problems:
+            return resource
     raise StudyError(check.problems)
 
 
@@ -90,8 +90,8 @@ class UniqueTokens:
         role : str
             ``general`` or ``target``.
         """
-        found = getattr(self, role)
-        return None if found is None else float(found)
+        tokens = getattr(self, role)
+        return None if tokens is None else float(tokens)
 
 
 @dataclass(frozen=True)
@@ -247,5 +247,5 @@ class Resources:
         run : Run
         """
         replay = 1.0 if run.replay is None else run.replay
-        found = self.of_run(run).told(run.schedule.steps, replay)
-        return {name: float(value) for name, value in found.items()}
+        taken = self.of_run(run).told(run.schedule.steps, replay)
+        return {name: float(value) for name, value in taken.items()}

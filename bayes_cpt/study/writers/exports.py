@@ -106,16 +106,16 @@ def training_arguments(run: Run) -> dict[str, Any]:
     if parts is None or (parts.warmup and parts.initial):
         raise _refused(run, "Hugging Face's schedulers")
     kind, options = _huggingface_kind(parts)
-    found: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "learning_rate": parts.peak,
         "max_steps": parts.steps,
         "warmup_steps": parts.warmup,
         "lr_scheduler_type": kind,
     }
     if options:
-        found["lr_scheduler_kwargs"] = options
-    _check(run, huggingface_rates(found), "Hugging Face's schedulers")
-    return found
+        arguments["lr_scheduler_kwargs"] = options
+    _check(run, huggingface_rates(arguments), "Hugging Face's schedulers")
+    return arguments
 
 
 def _huggingface_kind(parts: Parts) -> tuple[str, dict[str, Any]]:
@@ -258,9 +258,9 @@ def nemo_arguments(run: Run) -> list[str]:
     elif parts.decay:
         values |= {"name": "PolynomialHoldDecayAnnealing", "power": 1.0, "hold_steps": parts.stable}
     _check(run, _nemo_rates(parts.peak, values), "NeMo's schedulers")
-    found = {"model.optim.lr": parts.peak, "trainer.max_steps": parts.steps}
-    found |= {f"model.optim.sched.{name}": value for name, value in values.items()}
-    return [f"{name}={value}" for name, value in found.items()]
+    overrides = {"model.optim.lr": parts.peak, "trainer.max_steps": parts.steps}
+    overrides |= {f"model.optim.sched.{name}": value for name, value in values.items()}
+    return [f"{name}={value}" for name, value in overrides.items()]
 
 
 def _nemo_rates(peak: float, values: dict[str, Any]) -> Floats:

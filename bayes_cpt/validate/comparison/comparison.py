@@ -78,14 +78,16 @@ class Comparison:
     @property
     def problems(self) -> tuple[str, ...]:
         """What keeps the comparison from being trusted, the law named first; empty where nothing does."""
-        found = [f"{law}: {said}" for law, fit in self.fits.items() for said in fit.problems]
+        problems = [f"{law}: {said}" for law, fit in self.fits.items() for said in fit.problems]
         if self.scores is not None:
-            return (*found, *self.scores.problems)
+            return (*problems, *self.scores.problems)
         if isinstance(self.curve_loo, str):
-            return (*found, f"no first answer without refits: {self.curve_loo}")
+            return (*problems, f"no first answer without refits: {self.curve_loo}")
         doubtful = self.curve_loo.doubtful
-        found += [f"{law}: Pareto k is too large in {n} curves" for law, n in doubtful.items() if n]
-        return tuple(found)
+        problems += [
+            f"{law}: Pareto k is too large in {n} curves" for law, n in doubtful.items() if n
+        ]
+        return tuple(problems)
 
     def table(self) -> "pd.DataFrame":
         """Return one row per law and stack, and per share of the runs that was seen (`LawScores.table`).

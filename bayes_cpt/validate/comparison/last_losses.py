@@ -159,7 +159,7 @@ def last_losses_of(folds: Sequence[Fold], baselines: Sequence[str]) -> list[Fold
     SpecError
         If too few runs were measured at their last step, or a baseline cannot be fitted without some run.
     """
-    found = []
+    of_last = []
     for fold in folds:
         measured = fold.measured[fold.measured["share"] == 1.0]
         if fold.seen > 0 or measured.empty:
@@ -167,11 +167,11 @@ def last_losses_of(folds: Sequence[Fold], baselines: Sequence[str]) -> list[Fold
         asked = fold.question
         points = measured[["run", "domain", "step"]]
         question = Question(asked.study, asked.plan, points, asked.known)
-        found.append(Fold(fold.label, fold.seen, question, measured))
-    if len(found) < 2:
-        problem = f"{len(found)} of the runs to leave out were measured at their last step"
+        of_last.append(Fold(fold.label, fold.seen, question, measured))
+    if len(of_last) < 2:
+        problem = f"{len(of_last)} of the runs to leave out were measured at their last step"
         raise SpecError.at("baselines", problem, "leave --baselines out")
-    for fold in found:
+    for fold in of_last:
         asked = fold.question
         for name in baselines:
             try:
@@ -179,4 +179,4 @@ def last_losses_of(folds: Sequence[Fold], baselines: Sequence[str]) -> list[Fold
             except BaselineError as error:
                 place, fix = f"baselines, without {fold.label}", f"leave {name} out"
                 raise SpecError.at(place, str(error).rstrip("."), fix) from None
-    return found
+    return of_last

@@ -81,8 +81,8 @@ def stacking_weights(log_densities: Floats) -> Floats:
         },
         options={"maxiter": FINE, "ftol": 1e-12},
     )
-    found = _cleaned(np.asarray(fine.x))
-    return found if loss(found) <= loss(weights) else _cleaned(weights)
+    refined = _cleaned(np.asarray(fine.x))
+    return refined if loss(refined) <= loss(weights) else _cleaned(weights)
 
 
 def _gains(densities: Floats, weights: Floats) -> Floats:

@@ -139,15 +139,15 @@ def predict(
         best = _fit(law, steps / typical, share, losses, _starts(law, losses, generator))
         fitted = law.losses(best, steps / typical, share)
         residuals = losses - fitted
-        found = []
+        drawn = []
         for _ in range(REFITS):
             resampled = fitted + generator.choice(residuals, residuals.size)
             refit = _fit(law, steps / typical, share, resampled, best[None])
             curve = law.losses(refit, *wanted)
-            found += [
+            drawn += [
                 curve + generator.choice(residuals, len(here)) for _ in range(RESIDUALS_PER_REFIT)
             ]
-        draws[:, here] = found
+        draws[:, here] = drawn
     return draws
 
 
@@ -216,12 +216,12 @@ def _fit(law: FinalLossLaw, steps: Floats, share: Floats, losses: Floats, starts
     high = np.array([np.inf, *(np.array(law.highest[1:]) + 3.0)])
     best, lowest = starts[0], np.inf
     for start in starts:
-        found = least_squares(
+        solution = least_squares(
             lambda own: law.losses(own, steps, share) - losses,
             np.clip(start, low, high),
             bounds=(low, high),
             max_nfev=200,
         )
-        if np.isfinite(found.cost) and found.cost < lowest:
-            best, lowest = found.x, float(found.cost)
+        if np.isfinite(solution.cost) and solution.cost < lowest:
+            best, lowest = solution.x, float(solution.cost)
     return np.asarray(best)
