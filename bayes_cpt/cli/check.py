@@ -162,7 +162,11 @@ def _runs(content: dict[str, Any]) -> Any:
     domains, others = _fitted(content), _others(content)
     points = [f"points\n{domain}" for domain in domains] + ["points\nothers"] * bool(others)
     headers = ("run", "phase", "base", "replay", "steps", "peak LR", "final LR")
-    taken = {own: title for own, title in TAKEN.items() if any(own in r for r in content["runs"])}
+    taken = {
+        resource: title
+        for resource, title in TAKEN.items()
+        if any(resource in r for r in content["runs"])
+    }
     table = columns(*headers, *taken.values(), *points, numbers=4 + len(taken) + len(points))
     for run in content["runs"]:
         counts = run["points"]
@@ -209,13 +213,13 @@ def _show_parameters(
     kept = [domain for domain in (*domains, "all") if (parameters["domain"] == domain).any()]
     table = columns("parameter", *kept, numbers=len(kept))
     for quantity, rows in parameters.groupby("quantity", sort=False):
-        own = rows.set_index("domain")
-        table.add_row(str(quantity), *(_share(own, domain) for domain in kept))
+        by_domain = rows.set_index("domain")
+        table.add_row(str(quantity), *(_share(by_domain, domain) for domain in kept))
     output.table(table)
 
 
-def _share(own: "pd.DataFrame", domain: str) -> str:
-    if domain not in own.index:
+def _share(by_domain: "pd.DataFrame", domain: str) -> str:
+    if domain not in by_domain.index:
         return "-  "
-    mark = " " if own.loc[domain, "identified"] else "*"
-    return f"{own.loc[domain, 'contraction']:.2f} {mark}"
+    mark = " " if by_domain.loc[domain, "identified"] else "*"
+    return f"{by_domain.loc[domain, 'contraction']:.2f} {mark}"

@@ -190,7 +190,7 @@ class _Learning:
                 progress=tell,
             )
             skipped = dict(untrusted(evidence))
-            kept = [own for own in evidence if not own.problems]
+            kept = [of_case for of_case in evidence if not of_case.problems]
             tell("learning the population", 0.0)
             self.hierarchy = Hierarchy(kept, tuple(labels_of(self.spec)), self.wider)
             population = self.hierarchy.learn(self.seed)

@@ -134,9 +134,9 @@ def reads_logs(*names: str) -> Callable[[Callable[..., int]], Callable[..., int]
 
     def decorate(verb: Callable[..., int]) -> Callable[..., int]:
         signature = inspect.signature(verb)
-        own = [each for name, each in signature.parameters.items() if name != "reading"]
+        of_verb = [each for name, each in signature.parameters.items() if name != "reading"]
         options = [_option(name) for name in names or READING]
-        ordered = [*own[:-2], *options, *own[-2:]]
+        ordered = [*of_verb[:-2], *options, *of_verb[-2:]]
 
         @wraps(verb)
         def command(**values: Any) -> int:

@@ -200,12 +200,12 @@ def _show_taken(written: Output, planned: "Study", runs: set[str]) -> dict[str, 
     """Show what runs take of data, time and money, where that is known, and return it by run."""
     resources = planned.resources
     taken = {run.name: resources.of_one(run) for run in planned.runs if run.name in runs}
-    names = [name for name in TAKEN if any(name in own for own in taken.values())]
+    names = [name for name in TAKEN if any(name in amounts for amounts in taken.values())]
     if names:
         written.heading("What each run takes")
         table = columns("run", *(TAKEN[name] for name in names), numbers=len(names))
-        for run, own in taken.items():
-            table.add_row(run, *(number(own.get(name), 3) for name in names))
+        for run, amounts in taken.items():
+            table.add_row(run, *(number(amounts.get(name), 3) for name in names))
         written.table(table)
     return taken if names else {}
 

@@ -225,9 +225,11 @@ def _elicit(
 
 def _pairs(frame: "Frame", prior: "Prior", parameter: str) -> list[tuple[tuple[str, str], str]]:
     """Return validation set and words of a prior as it was, and as it is, where the two differ."""
-    own = frame.spec.priors[parameter]
+    before = frame.spec.priors[parameter]
     roles = {m.label: frame.role(m) for m in frame.members(frame.parameters()[parameter].dims)}
-    words = [((label, own.of(role).words), prior.of(role).words) for label, role in roles.items()]
+    words = [
+        ((label, before.of(role).words), prior.of(role).words) for label, role in roles.items()
+    ]
     return [(was, now) for was, now in words if was[1] != now]
 
 

@@ -56,7 +56,7 @@ def logged_parameters(posterior: Posterior) -> dict[str, Any]:
         if name in attributes
     }
     for name in ("reference", "versions"):
-        values |= {f"{name}.{key}": own for key, own in json.loads(attributes[name]).items()}
+        values |= {f"{name}.{key}": number for key, number in json.loads(attributes[name]).items()}
     return values
 
 

@@ -258,10 +258,10 @@ def _show_and_write(
         ("share", "Whole runs, by the place in the run"),
         ("ratio", "Tails, by the step over the last one that was fitted"),
     ):
-        own = horizons[horizons["axis"] == axis]
-        if len(own):
+        along = horizons[horizons["axis"] == axis]
+        if len(along):
             written.heading(title)
-            written.table(_table(own, ("horizon", "on", "method")))
+            written.table(_table(along, ("horizon", "on", "method")))
     written.text(
         "\nLosses in nats/token; error and bias are those of the median. ± is the standard error of "
         "the share in the 90 % bands, each run one observation. After N %: of the steps."

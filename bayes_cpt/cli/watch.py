@@ -249,7 +249,7 @@ class _Looks:
             return
         better = advice(worth, status.step, status.steps)
         waiting = self.follower.unnamed if not status.step else ""
-        notes = [own for own in (better, *self.notes, trouble, waiting) if own]
+        notes = [note for note in (better, *self.notes, trouble, waiting) if note]
         _show(written, status, ends_below(status, self.limits, self.watcher.interval), notes)
 
 
@@ -267,16 +267,16 @@ def _show(written: Output, status: "Status", limits: list[str], notes: list[str]
     table = columns("on", "now", "end", "lower", "upper", "still to gain", "", numbers=0)
     left = written.out.width - NUMBERS_WIDTH - max(len(domain) for domain in status.forecast)
     width = min(max(left, LEAST_PLOT), PLOT_WIDTH)
-    for domain, own in status.forecast.items():
+    for domain, ends in status.forecast.items():
         now = status.losses.get(domain)
         gain = status.gain_left.get(domain)
-        spread = end_spread(own)
+        spread = end_spread(ends)
         table.add_row(
             domain,
             "-" if now is None else fixed(now, spread),
-            *(fixed(own[name], spread) for name in ("mean", "lower", "upper")),
+            *(fixed(ends[name], spread) for name in ("mean", "lower", "upper")),
             "-" if gain is None else fixed(gain["mean"], spread),
-            _bar(own, now, width),
+            _bar(ends, now, width),
         )
     written.table(table)
     written.text(PLOT_KEY, "dim")
@@ -284,9 +284,9 @@ def _show(written: Output, status: "Status", limits: list[str], notes: list[str]
         written.note(f"Note: {note}")
 
 
-def _bar(own: dict[str, float], now: float | None, width: int) -> str:
+def _bar(ends: dict[str, float], now: float | None, width: int) -> str:
     """Return the planned band, the band now, its middle and the last loss, as `PLOT_KEY` says."""
-    values = [value for value in (*own.values(), now) if value is not None]
+    values = [value for value in (*ends.values(), now) if value is not None]
     low, high = min(values), max(values)
 
     def place(value: float) -> int:
@@ -294,9 +294,9 @@ def _bar(own: dict[str, float], now: float | None, width: int) -> str:
 
     line = [" "] * width
     for first, last, sign in (("planned_lower", "planned_upper", "-"), ("lower", "upper", "=")):
-        for i in range(place(own[first]), place(own[last]) + 1):
+        for i in range(place(ends[first]), place(ends[last]) + 1):
             line[i] = sign
-    line[place(own["mean"])] = "o"
+    line[place(ends["mean"])] = "o"
     if now is not None:
         line[place(now)] = "x"
     return "".join(line)

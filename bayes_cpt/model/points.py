@@ -292,8 +292,8 @@ def build_curves(
         for domain_index, domain in enumerate(domains):
             base_loss, continual = _start_loss(study, trunks, run, domain), run.phase == "cpt"
             start = left if base_loss is not None and not continual else 0
-            own = wanted[domain][wanted[domain] > start] if start else wanted[domain]
-            if not own.size:
+            points_after = wanted[domain][wanted[domain] > start] if start else wanted[domain]
+            if not points_after.size:
                 continue
             end = _base_end(study, run)
             curve = Curve(run.name, domain, continual, base_loss is not None, *end, start)
@@ -304,8 +304,8 @@ def build_curves(
             )  # fmt: skip
             mixed = mixture_columns(study.mixture(run), domains, domain_index, run.replay)
             shared = (len(curves), domain_index, run, curve, reference, grouped, mixed)
-            losses = _measured(study, run, domain, own)
-            columns.append(_columns(areas, np.searchsorted(union, own), losses, *shared))
+            losses = _measured(study, run, domain, points_after)
+            columns.append(_columns(areas, np.searchsorted(union, points_after), losses, *shared))
             # Where no loss starts a PT curve any step will do.
             anchored = continual or start > 0
             at_start = np.searchsorted(union, [start] if anchored else union[-1:])
@@ -389,5 +389,5 @@ def _points(columns: list[dict[str, Any]], form: AreaForm) -> Points:
         )
     # The parts go as the whole grows: the areas of long logs are large.
     names = list(columns[0])
-    arrays: Any = {name: np.concatenate([own.pop(name) for own in columns]) for name in names}
+    arrays: Any = {name: np.concatenate([column.pop(name) for column in columns]) for name in names}
     return Points(**arrays, form=form)

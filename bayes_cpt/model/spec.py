@@ -209,7 +209,7 @@ def _merged(parent: dict[str, Any], child: dict[str, Any], place: str) -> dict[s
         _validated(LawTable, result["law"], place, ("law",)),
         _validated(ResidualTable, result["residuals"], place, ("residuals",)),
     )
-    inherited = {name: own for name, own in parent.get("priors", {}).items() if name in names}
+    inherited = {name: prior for name, prior in parent.get("priors", {}).items() if name in names}
     result["priors"] = inherited | child.get("priors", {})
     return result
 

@@ -105,8 +105,8 @@ class Controls:
         replay = Quantity(low=0.0, high=most, scale="linear")
         shares = {"replay": replay, "warmup": WARMUP, "decay": WHOLE, "final": WHOLE}
         return {
-            name: {"min": own.lowest, "max": own.highest, "step": STEPS[name]}
-            for name, own in shares.items()
+            name: {"min": share.lowest, "max": share.highest, "step": STEPS[name]}
+            for name, share in shares.items()
         }
 
     def start(self) -> dict[str, Any]:
@@ -186,5 +186,5 @@ def _peaks(space: SearchSpace) -> tuple[float, ...]:
         quantity = space.quantities["relative_peak"]
         scale = max(base.schedule.peak for base in space.bases if base.schedule)
     ends = scale * quantity.lowest, scale * quantity.highest
-    values = [float(f"{own:.3g}") for own in np.geomspace(*ends, PEAKS)]
+    values = [float(f"{rate:.3g}") for rate in np.geomspace(*ends, PEAKS)]
     return tuple(dict.fromkeys(values))

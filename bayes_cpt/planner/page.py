@@ -223,7 +223,7 @@ def _weight(valuation: Valuation, objective: Objective) -> float:
         problem = f"it names {', '.join(valuation.thirds)}, and the page knows general and target"
         fix = "leave it out, or give its weights as [mixtures.NAME] and name that in a constraint"
         raise SpecError.at(f"objective {objective.name}", problem, fix)
-    general, target = (float(own) for own in valuation.weights)
+    general, target = (float(weight) for weight in valuation.weights)
     if general < 0 or target < 0 or general + target <= 0:
         problem = "its balance has a negative weight, and that of the page goes from 0 to 1"
         fix = "give weights of general and target; a mixture may stand in a constraint"
@@ -234,12 +234,12 @@ def _weight(valuation: Valuation, objective: Objective) -> float:
 def _constraints(objective: Objective, domains: tuple[str, ...]) -> list[dict[str, Any]]:
     return [
         {
-            "domain": own.domain,
-            "share": objective.share(own.domain, domains).tolist(),
-            "rise": own.rise,
-            "limit": own.limit,
-            "probability": own.probability,
-            "kind": own.kind,
+            "domain": constraint.domain,
+            "share": objective.share(constraint.domain, domains).tolist(),
+            "rise": constraint.rise,
+            "limit": constraint.limit,
+            "probability": constraint.probability,
+            "kind": constraint.kind,
         }
-        for own in objective.constraints or (FORGETTING,)
+        for constraint in objective.constraints or (FORGETTING,)
     ]

@@ -77,10 +77,15 @@ def _pair(
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.plot(
-        *[own[:DRAWS] for own in priors], "o", color=PALE, markersize=1.0, zorder=1, rasterized=True
+        *[values[:DRAWS] for values in priors],
+        "o",
+        color=PALE,
+        markersize=1.0,
+        zorder=1,
+        rasterized=True,
     )
     axes.plot(
-        *[own[kept] for own in draws],
+        *[values[kept] for values in draws],
         "o",
         color=shade,
         markersize=1.2,

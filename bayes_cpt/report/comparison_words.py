@@ -58,12 +58,12 @@ def _last(last: "LastLosses") -> dict[str, Any]:
             f"{name}'s CRPS is {size} ± {error} {way}, "
             f"and its 90 % bands hold {percent(row['coverage_90'])}"
         )
-    own = table.loc[last.best]
+    best = table.loc[last.best]
     return {
         "runs": last.runs,
         "best": last.best,
-        "crps": fixed(own["crps"], own["crps"]),
-        "covered": percent(own["coverage_90"]),
+        "crps": fixed(best["crps"], best["crps"]),
+        "covered": percent(best["coverage_90"]),
         "told": told,
     }
 

@@ -55,10 +55,10 @@ def contender_table(decision: "Decision", interval: float = 0.9) -> "pd.DataFram
         columns |= _banded(domain, last[index], interval)
         columns[f"{domain}_change"] = np.median(changes[index], axis=1)
         columns[f"{domain}_rises"] = rises[index]
-    for name, own in contenders.thirds.items():
-        columns |= _banded(name, own.new_runs(decision.trait.seed), interval)
-        columns[f"{name}_change"] = np.median(own.changes, axis=1)
-        columns[f"{name}_rises"] = own.probability_of_rise()
+    for name, third in contenders.thirds.items():
+        columns |= _banded(name, third.new_runs(decision.trait.seed), interval)
+        columns[f"{name}_change"] = np.median(third.changes, axis=1)
+        columns[f"{name}_rises"] = third.probability_of_rise()
     scores = contenders.scores(valuation.model.domains, decision.trait.seed)
     for name, (shown, before) in scores.items():
         columns |= _banded(name, shown, interval)

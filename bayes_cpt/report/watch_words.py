@@ -55,10 +55,10 @@ def _sure(status: "Status") -> str:
 
 def _change(status: "Status") -> str:
     ends = " and ".join(
-        f"{fixed(own['mean'], spread)} on {domain} "
-        f"({fixed(own['lower'], spread)} to {fixed(own['upper'], spread)})"
-        for domain, own in status.forecast.items()
-        for spread in [end_spread(own)]
+        f"{fixed(end['mean'], spread)} on {domain} "
+        f"({fixed(end['lower'], spread)} to {fixed(end['upper'], spread)})"
+        for domain, end in status.forecast.items()
+        for spread in [end_spread(end)]
     )
     if status.step == status.steps:
         return "nothing; the run is over"
@@ -129,7 +129,7 @@ def advice(worth: "Worth", done: int, total: int) -> str:
     if best is None:
         return ""
     spread = (best.upper - best.lower) / WIDTH
-    gain, lower, upper = (fixed(own, spread) for own in (best.mean, best.lower, best.upper))
+    gain, lower, upper = (fixed(value, spread) for value in (best.mean, best.lower, best.upper))
     return (
         f"For {worth.objective}, better than going on from step {done} to {total} as planned: "
         f"{best.name}, by {gain} nats ({lower} to {upper}; {chance(best.probability)})"

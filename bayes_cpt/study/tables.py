@@ -126,9 +126,11 @@ class TableCheck(Check):
                 fine = np.isfinite(numbers) & is_allowed(numbers) & ~_is_truth(cells)
             for label in self.table.index[~fine]:
                 cell = self.table.at[label, column]
-                own = f"write {str(cell).replace(',', '.')} with a decimal point"
+                with_point = f"write {str(cell).replace(',', '.')} with a decimal point"
                 decimal = column not in TEXT_COLUMNS and DECIMAL_COMMA.fullmatch(str(cell))
-                self.add(self.place(label), f"the {column} is {cell!r}", own if decimal else fix)
+                self.add(
+                    self.place(label), f"the {column} is {cell!r}", with_point if decimal else fix
+                )
             good &= fine
             converted[column] = values
         table = pd.DataFrame(converted, index=self.table.index)[good]

@@ -138,8 +138,8 @@ def with_runs(design: Study, runs: Sequence[Run], bases: Sequence[Base] = ()) ->
     taken = {run.name for run in design.runs}
     added = [run if run.name not in taken else replace(run, name=f"{run.name}+") for run in runs]
     known = {base.name for base in design.bases}
-    own = [replace(base, run=None) for base in bases if base.name not in known]
-    return design.with_runs(added, bases=own)
+    added_bases = [replace(base, run=None) for base in bases if base.name not in known]
+    return design.with_runs(added, bases=added_bases)
 
 
 def simulate_setup(

@@ -156,7 +156,7 @@ def _chosen(study: Study, whole: Study, runs: Iterable[str] | None) -> list[Run]
     chosen = [study.run(name) for name in runs]
     for run in chosen:
         if run not in _tested(whole):
-            names = ", ".join(own.name for own in _tested(whole))
+            names = ", ".join(tested.name for tested in _tested(whole))
             raise StudyError.at(
                 f"run {run.name}",
                 f"the model predicts no runs of phase {run.phase}",
@@ -200,4 +200,6 @@ def _last_fitted(
 ) -> int:
     """Return the last step fitted: of the run itself, or of any run of its phase; 0 without one."""
     sources = [fitted.run(run.name)] if known else [r for r in fitted.runs if r.phase == run.phase]
-    return max(max(observed_steps(fitted, own, domain, residuals), default=0) for own in sources)
+    return max(
+        max(observed_steps(fitted, source, domain, residuals), default=0) for source in sources
+    )

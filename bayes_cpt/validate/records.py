@@ -106,10 +106,10 @@ class Records:
             if name not in rows:
                 continue
             before = self.tables[name]
-            own = rows[name].copy()
-            own.insert(0, TASK, task)
+            added = rows[name].copy()
+            added.insert(0, TASK, task)
             kept = before[before[TASK] != task]
-            self.tables[name] = pd.concat([kept, own], ignore_index=True) if len(kept) else own
+            self.tables[name] = pd.concat([kept, added], ignore_index=True) if len(kept) else added
             if self.folder is not None:
                 with replacing(self.folder / f"{name}.csv") as partial:
                     self.tables[name].to_csv(partial, index=False)
@@ -171,6 +171,6 @@ def _leaves(settings: Any, within: str = "") -> dict[str, Any]:
     leaves: dict[str, Any] = {}
     for key, value in inner:
         name = f"{within}.{key}" if within else str(key)
-        tables = isinstance(value, list) and any(isinstance(own, dict) for own in value)
+        tables = isinstance(value, list) and any(isinstance(entry, dict) for entry in value)
         leaves |= _leaves(value, name) if isinstance(value, dict) or tables else {name: value}
     return leaves

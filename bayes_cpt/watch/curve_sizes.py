@@ -73,8 +73,8 @@ class Sizes:
         prior = np.exp(-0.5 * (TAUS / TAU_SCALE) ** 2)
         log_weights = np.log(prior)[:, None] + np.log(prior)[None]
         by_fluctuation, by_misfit = _factor_weights(FLUCTUATION_GRID), _factor_weights(MISFIT_GRID)
-        for own in likelihoods:
-            log_weights += np.log(by_fluctuation @ own @ by_misfit.T)
+        for likelihood in likelihoods:
+            log_weights += np.log(by_fluctuation @ likelihood @ by_misfit.T)
         weights = np.exp(log_weights - log_weights.max())
         weights /= weights.sum()
         return cls(weights.sum(axis=1), weights.sum(axis=0))
@@ -155,8 +155,8 @@ def curve_likelihoods(posterior: Posterior, *, continual: bool) -> list[Floats]:
     strides = MISFIT_STRIDES - FLUCTUATION_STRIDES[:, None]
     for ratio in np.unique(strides):
         factor = np.exp(STRIDE * ratio)
-        own = replace(scales, misfit=factor * scales.misfit, offset=factor * scales.offset)
-        squares, determinants = residual_squares(residual, curves, design, own)
+        scaled = replace(scales, misfit=factor * scales.misfit, offset=factor * scales.offset)
+        squares, determinants = residual_squares(residual, curves, design, scaled)
         for i, j in np.argwhere(strides == ratio):
             # No fitted point is extrapolated, so that all parts of the residual grow by the same factor.
             whole = FLUCTUATION_GRID[i]

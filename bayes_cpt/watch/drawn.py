@@ -139,15 +139,15 @@ def drawn_parts(
     places, drawn = [], []
     for (law, parameters), end in zip(laws, ends, strict=True):
         first = end - len(next(iter(parameters.values())))
-        own = np.flatnonzero((first <= chosen) & (chosen < end))
-        taken = {name: values[chosen[own] - first] for name, values in parameters.items()}
+        rows = np.flatnonzero((first <= chosen) & (chosen < end))
+        taken = {name: values[chosen[rows] - first] for name, values in parameters.items()}
         curves = _points(law, plan, run, steps)
         parts = [expected_loss(law.frame, taken, curves)]
         for likeness in likenesses:
             alike = likeness or error_correlation(law)
             parts += _residuals(law, taken, curves, parts[0], run.phase, alike, generator)
         drawn.append(parts)
-        places.append(own)
+        places.append(rows)
     order = np.argsort(np.concatenate(places))
     expected, *residuals = (np.concatenate(part)[order] for part in zip(*drawn, strict=True))
     return Parts(expected, tuple(residuals))

@@ -144,7 +144,7 @@ class Follower:
         state : sequence of int
             What `state` gave.
         """
-        self._offset, self._file = (int(own) for own in state)
+        self._offset, self._file = (int(number) for number in state)
 
 
 def following(path: str, kind: str, layout: Layout | None, **choices: Any) -> Follower:

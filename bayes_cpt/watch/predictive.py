@@ -188,5 +188,5 @@ class Predictive:
         rows = list(whole)
         root = np.linalg.cholesky(self._expected.covariance)
         patterns = {name: np.linalg.solve(root, off[rows]) for name, off in self.faults.items()}
-        white = np.stack([self._expected.white(own[:, rows]) for own in self.usual])
+        white = np.stack([self._expected.white(curves[:, rows]) for curves in self.usual])
         return Usual(whole, white, patterns, tuple(self.rows[row] for row in rows))

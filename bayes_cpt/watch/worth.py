@@ -140,9 +140,9 @@ def worth(
         return drawn_parts(posterior, plan, other, steps, DRAWS, chance).at(order).curves(scales)
 
     def combined(losses: Floats, step: int) -> Floats:
-        own = [i for i, row in enumerate(rows) if row.step == step]
+        way = [i for i, row in enumerate(rows) if row.step == step]
         cost = objective.cost(step, plan.resources)
-        return np.asarray(losses[:, own] @ weights[of_row[own]] + cost)
+        return np.asarray(losses[:, way] @ weights[of_row[way]] + cost)
 
     planned = drawn(run)
     seen = [i for i, row in enumerate(rows) if row.domain in points.get(row.step, {})]
@@ -159,7 +159,7 @@ def worth(
         _rest(name, last, *_given(gain, planned[:, seen], measured), interval)
         for name, (last, gain) in gains.items()
     ]
-    return Worth(objective.name, tuple(sorted(ways, key=lambda own: -own.mean)))
+    return Worth(objective.name, tuple(sorted(ways, key=lambda way: -way.mean)))
 
 
 def _given(gain: Floats, seen: Floats, measured: Floats) -> tuple[float, float]:

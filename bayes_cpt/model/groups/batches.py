@@ -117,7 +117,9 @@ def run_batch(plan: Study, run: Run, known: Sequence[Batch]) -> Batch | None:
     batch = batch_of(plan, run)
     problems = []
     for key, field in KEYS.items():
-        values = sorted({own for batch_ in known if (own := getattr(batch_, field)) is not None})
+        values = sorted(
+            {value for batch_ in known if (value := getattr(batch_, field)) is not None}
+        )
         if getattr(batch, field) is None and len(values) > 1:
             problem = f"it is not given, and fitted runs have {values[0]:g} to {values[-1]:g}"
             place = f"plan {plan.name}, run {run.name}, key {key}"
@@ -163,4 +165,4 @@ def plan_batches(plan: Study, runs: Iterable[Run], known: Sequence[Batch]) -> li
     known : sequence of Batch
     """
     batches = (run_batch(plan, run, known) for run in runs)
-    return [own for own in batches if own is not None]
+    return [batch for batch in batches if batch is not None]

@@ -30,8 +30,8 @@ def fitted_sizes(study: Study, *, continual: bool) -> tuple[float, ...]:
 def _all_sizes(study: Study, *, continual: bool) -> tuple[float, ...]:
     """Return also the sizes of bases that no run starts from yet, rising."""
     bases = [base.model_size for base in study.bases] if continual else []
-    own = {size for size in bases if size is not None}
-    return tuple(sorted({*fitted_sizes(study, continual=continual), *own}))
+    of_bases = {size for size in bases if size is not None}
+    return tuple(sorted({*fitted_sizes(study, continual=continual), *of_bases}))
 
 
 def known_sizes(spec: ModelSpec, study: Study) -> tuple[float, ...]:

@@ -71,8 +71,8 @@ def check_one_target(study: Study, what: str) -> None:
     """
     if len(study.targets) > 1:
         problem = f"it has {len(study.targets)} targets, and {what} is for one only"
-        own = study.targets[0]
-        fix = f"name one, as in --target {own}; in Python take posterior.of_target({own!r})"
+        target = study.targets[0]
+        fix = f"name one, as in --target {target}; in Python take posterior.of_target({target!r})"
         raise StudyError.at(f"study {study.name}", problem, fix)
 
 

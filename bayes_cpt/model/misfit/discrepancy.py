@@ -70,8 +70,8 @@ def alike(new: Floats, total: Floats, others: int, correlation: float) -> Floats
     """
     # Numbers of Python, which leave the precision of arrays as it is.
     share = float(correlation / (1.0 + (others - 1) * correlation))
-    own = math.sqrt(max(1.0 - others * share * correlation, 0.0))
-    return np.asarray(share * total + own * new)
+    unshared = math.sqrt(max(1.0 - others * share * correlation, 0.0))
+    return np.asarray(share * total + unshared * new)
 
 
 def correlated(normals: Floats, correlation: float) -> Floats:
@@ -148,7 +148,7 @@ class Configuration:
             "last": rates[-1],
             "forward_pt": 0.0 if base is None else base.learning_rates().sum(),
         }
-        return cls(**{name: np.array([float(own)]) for name, own in values.items()})
+        return cls(**{name: np.array([float(value)]) for name, value in values.items()})
 
     def features(self, reference: Reference) -> Floats:
         """Return features in which a distance of 1 is a large difference, shape (runs, features).

@@ -66,10 +66,12 @@ def prior_table(frame: Frame, interval: float = 0.9) -> "pd.DataFrame":
     for name, info in frame.parameters().items():
         prior = frame.spec.priors[name]
         for member in frame.members(info.dims):
-            own = prior.of(frame.role(member))
-            ends = zip(("lower", "median", "upper"), own.quantiles(probabilities), strict=True)
+            distribution = prior.of(frame.role(member))
+            ends = zip(
+                ("lower", "median", "upper"), distribution.quantiles(probabilities), strict=True
+            )
             rows.append(
-                {"parameter": name, "domain": member.label, "distribution": own.words}
+                {"parameter": name, "domain": member.label, "distribution": distribution.words}
                 | {end: float(value) for end, value in ends}
                 | {"unit": info.unit, "meaning": info.meaning, "reason": prior.reason}
             )

@@ -41,8 +41,8 @@ class Prior(Strict):
         role : str or None
             ``general`` or ``target``.
         """
-        own = {"general": self.general, "target": self.target}.get(role or "")
-        distribution = own or self.every
+        of_role = {"general": self.general, "target": self.target}.get(role or "")
+        distribution = of_role or self.every
         if distribution is None:
             raise SpecError.at("priors", "a shared parameter has no prior", "give every")
         return distribution

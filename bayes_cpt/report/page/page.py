@@ -65,8 +65,8 @@ def page(report: "Report") -> str:
             runs=runs_table(study),
             bases=bases_table(study),
             equations=[
-                (Markup(mathml(own)), _with_letters(own.note))
-                for own in statements(equation(frame))
+                (Markup(mathml(statement)), _with_letters(statement.note))
+                for statement in statements(equation(frame))
             ],
             letters=[
                 (_symbol(name), meaning(frame, name))

@@ -39,7 +39,7 @@ def texts(report: "Report") -> dict[str, str]:
         "methods.tex": "\n\n".join(methods) + "\n",
         "sentences.tex": "\n\n".join(map(escape, report.sentences)) + "\n",
         "equation.tex": "\n".join(
-            f"\\[ {latex_equation(own)} \\]{_note(own.note)}" for own in equations
+            f"\\[ {latex_equation(statement)} \\]{_note(statement.note)}" for statement in equations
         )
         + "\n",
         "references.bib": bibtex(report.posterior, cited("\n".join(report.methods))),
@@ -118,8 +118,8 @@ def _markdown(report: "Report") -> str:
     """Return methods, sentences and tables as one Markdown text, for pandoc or a page."""
     parts = ["## Results", *report.sentences, "## Methods", *report.methods]
     parts += [
-        f"$$ {latex_equation(own)} $$" + (f"\n\n({own.note})" if own.note else "")
-        for own in statements(equation(report.posterior.frame))
+        f"$$ {latex_equation(statement)} $$" + (f"\n\n({statement.note})" if statement.note else "")
+        for statement in statements(equation(report.posterior.frame))
     ]
     parts += ["## Tables", *(WRITERS[".md"](table) for table in report.tables.values())]
     return "\n\n".join(parts) + "\n"

@@ -62,9 +62,12 @@ class _Notation(ABC):
 
     def operands(self, node: ast.BinOp) -> tuple[str, str]:
         """Return both sides of an operation, in parentheses where they need them."""
-        own = PRECEDENCE[type(node.op)]
+        strength = PRECEDENCE[type(node.op)]
         sides = []
-        for side, least in ((node.left, own), (node.right, own + isinstance(node.op, ast.Sub))):
+        for side, least in (
+            (node.left, strength),
+            (node.right, strength + isinstance(node.op, ast.Sub)),
+        ):
             # An exponent stands by itself; a base must be an atom.
             is_exponent = isinstance(node.op, ast.Pow) and side is node.right
             least = ATOM if isinstance(node.op, ast.Pow) else least

@@ -166,7 +166,7 @@ def _loss_series(raw: RawLog, choices: Choices, notes: list[str]) -> dict[str, s
         return dict(choices.losses)
     units = {name: unit for name in names if (unit := measured_unit(name)) is not None}
     # One sort of measurement: a loss beside its own perplexity would be the same set twice.
-    kept = choices.loss_unit or next((own for own in UNITS if own in units.values()), None)
+    kept = choices.loss_unit or next((known for known in UNITS if known in units.values()), None)
     domains = {name: domain_of(name) for name, unit in units.items() if unit == kept}
     if not domains and choices.loss_unit:
         domains = {name: domain_of(name) for name in units}

@@ -110,12 +110,12 @@ def import_run(folder: Path, name: str, given: Mapping[str, Any]) -> Imported:
 
 def _aside(at: Path, names: list[str]) -> set[str]:
     """Return what of a study folder is not copied: all but its own few files."""
-    own = (
+    of_study = (
         SETTINGS,
         IMPORTS,
         *(f"{stem}{end}" for stem in ("losses", "lr") for end in (".csv", ".parquet")),
     )
-    return {name for name in names if name not in own or (at / name).is_dir()}
+    return {name for name in names if name not in of_study or (at / name).is_dir()}
 
 
 def _stated(folder: Path, name: str) -> "Any":
@@ -135,10 +135,12 @@ def _merged_losses(
 
     path = find_table(folder, "losses")
     table = read_table(path) if path else pd.DataFrame(columns=list(LOSS_COLUMNS))
-    own = table["run"] == logged.run.name if "run" in table else pd.Series(dtype=bool)
+    of_run = table["run"] == logged.run.name if "run" in table else pd.Series(dtype=bool)
     before = {
         (int(step), str(domain)): float(loss)
-        for step, domain, loss in table.loc[own, ["step", "domain", "loss"]].itertuples(index=False)
+        for step, domain, loss in table.loc[of_run, ["step", "domain", "loss"]].itertuples(
+            index=False
+        )
     }
     now = {(step, domain): loss for step, domain, loss in logged.losses}
     notes = []
@@ -172,7 +174,7 @@ def _merged_losses(
         )
     ]
     added = pd.DataFrame(rows, columns=list(LOSS_COLUMNS), dtype=object)
-    whole = pd.concat([table[~own], added], ignore_index=True)
+    whole = pd.concat([table[~of_run], added], ignore_index=True)
     return whole, len(now.keys() - before.keys()), len(before), notes
 
 

@@ -86,7 +86,7 @@ def recognize(
         if segments is not None:
             by_shift[shift] = segments
     if by_shift:
-        shift = min(by_shift, key=lambda own: (len(by_shift[own]), own))
+        shift = min(by_shift, key=lambda number: (len(by_shift[number]), number))
         segments, kept = by_shift[shift], at >= shift
         notes = [f"{name}: learning rates follow {_words(segments)}"]
         notes += [f"{name}: {note}" for note in _open_breaks(segments, at[kept] - shift)]
@@ -228,7 +228,7 @@ def _candidates(
 ) -> Iterator[_Piece]:
     """Yield what each shape explains from a point on, if it begins after step `start`."""
     joined = _ended(before, start).end_rate if before is not None and start > before.start else None
-    last = _longest(steps, rates, first, lambda at, own: np.ptp(own) <= tolerance)
+    last = _longest(steps, rates, first, lambda at, stretch: np.ptp(stretch) <= tolerance)
     if last - first >= 2 or (joined is not None and abs(joined - rates[first]) <= tolerance):
         rate = float(rates[first])
         yield _Piece(
@@ -273,13 +273,13 @@ def _longest_line(
     joined: float | None,
     tolerance: float,
 ) -> _Piece | None:
-    def line(at: Ints, own: Floats) -> tuple[float, float] | None:
+    def line(at: Ints, stretch: Floats) -> tuple[float, float] | None:
         places = (at - start).astype(np.float64)
         if shape == "one_minus_sqrt":
             places = np.sqrt(places)
-        values = own
+        values = stretch
         if joined is not None:
-            places, values = np.r_[0.0, places], np.r_[joined, own]
+            places, values = np.r_[0.0, places], np.r_[joined, stretch]
         if shape == "exponential":
             if not values.min() > 0:
                 return None
@@ -295,7 +295,7 @@ def _longest_line(
             fitted, seen = np.exp(fitted), np.exp(seen)
         return (level, slope) if np.abs(fitted - seen).max() <= tolerance else None
 
-    last = _longest(steps, rates, first, lambda at, own: line(at, own) is not None)
+    last = _longest(steps, rates, first, lambda at, stretch: line(at, stretch) is not None)
     if last - first + (joined is not None) < 2 + SPARE_POINTS:
         return None
     line_fit = line(steps[first:last], rates[first:last])
@@ -329,13 +329,13 @@ def _cosines(
             last = int(np.searchsorted(steps, end, side="right"))
             if last - first + (joined is not None) < 2 + SPARE_POINTS:
                 continue
-            at, own = steps[first:last], rates[first:last]
+            at, stretch = steps[first:last], rates[first:last]
             course = 0.5 * (1.0 - np.cos(np.pi * (at - start) / (end - start)))
             if joined is not None:
-                course, own = np.r_[0.0, course], np.r_[joined, own]
+                course, stretch = np.r_[0.0, course], np.r_[joined, stretch]
             design = np.stack([1.0 - course, course], axis=1)
-            ends, *_ = np.linalg.lstsq(design, own, rcond=None)
-            if np.abs(design @ ends - own).max() > tolerance or ends.min() < -tolerance:
+            ends, *_ = np.linalg.lstsq(design, stretch, rcond=None)
+            if np.abs(design @ ends - stretch).max() > tolerance or ends.min() < -tolerance:
                 continue
             if abs(ends[1] - ends[0]) <= tolerance:
                 continue

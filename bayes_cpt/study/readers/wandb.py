@@ -80,7 +80,11 @@ def _add_history(log: RawLog, record: bytes, place: str) -> None:
             name, content = _item(inner(value))
             row[name] = content
         elif field == HISTORY_STEP:
-            counts = [signed(own) for key, own in fields(inner(value)) if key == STEP_NUMBER]
+            counts = [
+                signed(field_value)
+                for key, field_value in fields(inner(value))
+                if key == STEP_NUMBER
+            ]
             step = float(counts[0]) if counts else 0.0
     row = flat(row)
     count = as_number(row.pop("_step", None))

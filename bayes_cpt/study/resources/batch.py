@@ -72,7 +72,7 @@ def batches_of(study: Study) -> tuple[Batch, ...]:
     study : Study
     """
     counts = Counter(batch_of(study, run) for run in study.continual_runs)
-    return tuple(sorted(counts, key=lambda own: (-counts[own], *own.numbers)))
+    return tuple(sorted(counts, key=lambda batch: (-counts[batch], *batch.numbers)))
 
 
 def _number(tokens: float) -> str:

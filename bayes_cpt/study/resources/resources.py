@@ -22,7 +22,7 @@ SECONDS_PER_HOUR = 3600.0
 def _read[T](kind: type[T], table: object, required: Collection[str]) -> T:
     """Return what a table of a study.toml describes, all its problems at once."""
     check = Check()
-    known = [own.name for own in fields(kind)]  # type: ignore[arg-type]
+    known = [part.name for part in fields(kind)]  # type: ignore[arg-type]
     keys = check.keys(table, allowed=known, required=required)
     values: dict[str, Any] = {key: value for key, value in keys.items() if key in known}
     if set(required) <= set(values) and isinstance(table, dict) and (values or not keys):
@@ -129,9 +129,9 @@ class Compute:
         if self.price is not None:
             check.positive("price", self.price, "money for a GPU-hour")
         check.raise_problems()
-        for own in fields(self):
-            if getattr(self, own.name) is not None:
-                object.__setattr__(self, own.name, float(getattr(self, own.name)))
+        for part in fields(self):
+            if getattr(self, part.name) is not None:
+                object.__setattr__(self, part.name, float(getattr(self, part.name)))
 
     @classmethod
     def read(cls, table: object) -> Self:
@@ -236,7 +236,7 @@ class Resources:
         ----------
         steps, replay : array_like
         """
-        epochs = {f"{role}_epochs": own for role, own in self.epochs(steps, replay).items()}
+        epochs = {f"{role}_epochs": count for role, count in self.epochs(steps, replay).items()}
         return epochs | self.costs(steps)
 
     def of_one(self, run: Run) -> dict[str, float]:

@@ -136,7 +136,7 @@ def _base_lines(base: Base, pretraining_runs: set[str]) -> list[str]:
 
 
 def _run_lines(run: Run) -> list[str]:
-    logged, own = _written(run)
+    logged, rest = _written(run)
     keys = {
         "phase": run.phase,
         "base": run.base,
@@ -149,7 +149,7 @@ def _run_lines(run: Run) -> list[str]:
         "branch": run.branch and asdict(run.branch),
         "lr_log": logged or None,
     }
-    return _table_lines(["runs", run.name], keys, own)
+    return _table_lines(["runs", run.name], keys, rest)
 
 
 def _written(run: Run) -> tuple[bool, Schedule | None]:
@@ -160,8 +160,8 @@ def _written(run: Run) -> tuple[bool, Schedule | None]:
     if run.schedule.is_logged or start not in (0, *ends):
         # A trunk that is left in the middle of a segment has no segments up to there.
         return True, None
-    own = tuple(segment for segment, end in zip(segments, ends, strict=True) if end > start)
-    return False, Schedule(own)
+    rest = tuple(segment for segment, end in zip(segments, ends, strict=True) if end > start)
+    return False, Schedule(rest)
 
 
 def _table_lines(
@@ -199,8 +199,8 @@ def toml_value(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(toml_value, value))}]"
     if isinstance(value, dict):
-        given = {toml_key(key): own for key, own in value.items() if own is not None}
-        return f"{{ {', '.join(f'{key} = {toml_value(own)}' for key, own in given.items())} }}"
+        given = {toml_key(key): part for key, part in value.items() if part is not None}
+        return f"{{ {', '.join(f'{key} = {toml_value(part)}' for key, part in given.items())} }}"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -223,12 +223,12 @@ def logged_rates(runs: Iterable[Run]) -> "pd.DataFrame":
         logged, start = [], 0
         for segment in run.schedule.segments:
             # Where the log ends early the last step says how long the run is.
-            own = (
+            from_log = (
                 np.union1d(segment.logged_steps, [segment.steps])
                 if isinstance(segment, LoggedSegment)
                 else np.arange(1, segment.steps + 1)
             )
-            logged.append(own + start)
+            logged.append(from_log + start)
             start += segment.steps
         steps = np.concatenate(logged)
         rates = run.schedule.learning_rates()[steps - 1]

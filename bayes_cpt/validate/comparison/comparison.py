@@ -225,7 +225,7 @@ def read_models(models: Sequence[str | Path | ModelSpec]) -> dict[str, ModelSpec
     SpecError
         If there are fewer than two, one comes twice, or they are of different phases.
     """
-    read = [own if isinstance(own, ModelSpec) else read_spec(own) for own in models]
+    read = [model if isinstance(model, ModelSpec) else read_spec(model) for model in models]
     problems = []
     if len(read) < 2:
         fix = "name two at least, as in cpt-replay,cpt-replay-printed"
@@ -296,9 +296,9 @@ def comparison_folds(
         by_law.append({fold.label: fold for fold in folds})
     first, *others = by_law
     common = [
-        _common([fold, *(own[label] for own in others)])
+        _common([fold, *(by_label[label] for by_label in others)])
         for label, fold in first.items()
-        if all(label in own for own in others)
+        if all(label in by_label for by_label in others)
     ]
     kept = [fold for fold in common if len(fold.measured)]
     whole = sum(fold.seen == 0 for fold in kept)

@@ -69,9 +69,9 @@ class CurveLoo:
         return cls(
             laws=tuple(fits),
             curves=tuple(str(name) for name in first[LIKELIHOOD]["curve"].to_numpy()),
-            log_densities=np.stack([_values(own.elpd_i) for own in estimates], axis=1),
-            pareto_k=np.stack([_values(own.pareto_k) for own in estimates], axis=1),
-            highest_k=float(min(own.good_k for own in estimates)),
+            log_densities=np.stack([_values(estimate.elpd_i) for estimate in estimates], axis=1),
+            pareto_k=np.stack([_values(estimate.pareto_k) for estimate in estimates], axis=1),
+            highest_k=float(min(estimate.good_k for estimate in estimates)),
         )
 
     @property

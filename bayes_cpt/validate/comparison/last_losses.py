@@ -62,12 +62,12 @@ class LastLosses:
         """
         import pandas as pd
 
-        own = [
+        of_baselines = [
             scored_mixture(fold, quantiles, {name: {name: 1.0} for name in baselines})
             for fold in ends
         ]
         laws = scores.points[(scores.points["seen"] == 0) & (scores.points["share"] == 1.0)]
-        points = pd.concat([laws, *own], ignore_index=True)
+        points = pd.concat([laws, *of_baselines], ignore_index=True)
         methods = (*scores.methods, *baselines)
         answered = points.groupby("run")["method"].nunique() == len(methods)
         kept = points["run"].map(answered)
@@ -98,20 +98,20 @@ class LastLosses:
         means = self.points.groupby(["method", "run"], sort=False)[columns].mean()
         rows = []
         for method in self.methods:
-            own = means.loc[method]
-            gap = difference(own[CRPS].to_numpy(), means.loc[self.best][CRPS].to_numpy())
+            of_method = means.loc[method]
+            gap = difference(of_method[CRPS].to_numpy(), means.loc[self.best][CRPS].to_numpy())
             rows.append(
                 {
                     "method": method,
-                    "runs": len(own),
-                    "crps": own[CRPS].mean(),
+                    "runs": len(of_method),
+                    "crps": of_method[CRPS].mean(),
                     "crps_difference": gap.mean,
                     "crps_error": gap.error,
-                    "mae": own[ERROR].mean(),
-                    "coverage_50": own["covered_50"].mean(),
-                    "coverage_90": own["covered_90"].mean(),
-                    "coverage_90_error": own["covered_90"].sem(),
-                    "width_90": own["width_90"].mean(),
+                    "mae": of_method[ERROR].mean(),
+                    "coverage_50": of_method["covered_50"].mean(),
+                    "coverage_90": of_method["covered_90"].mean(),
+                    "coverage_90_error": of_method["covered_90"].sem(),
+                    "width_90": of_method["width_90"].mean(),
                 }
             )
         return pd.DataFrame(rows)

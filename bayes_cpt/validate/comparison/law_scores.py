@@ -117,8 +117,8 @@ class LawScores:
         rows, points = [], []
         for fold in kept:
             run = str(fold.measured["run"].iloc[0])
-            own = others.loc[run] if run in others.index else pd.Series(weights)
-            shares, log_densities = own.to_numpy(), scores.loc[fold.label].to_numpy()
+            weights_here = others.loc[run] if run in others.index else pd.Series(weights)
+            shares, log_densities = weights_here.to_numpy(), scores.loc[fold.label].to_numpy()
             value = mixture_log_density(log_densities[None], shares)[0]
             row = {"fold": fold.label, "seen": fold.seen, "run": run}
             rows.append(row | dict(zip(laws, log_densities, strict=True)) | {STACK: value})
@@ -255,9 +255,9 @@ def scored_mixture(
     """
     import pandas as pd
 
-    own = quantiles[quantiles["fold"] == fold.label]
+    of_fold = quantiles[quantiles["fold"] == fold.label]
     columns = [level_name(level) for level in range(LEVELS)]
-    values = {str(method): rows[columns].to_numpy().T for method, rows in own.groupby("method")}
+    values = {str(method): rows[columns].to_numpy().T for method, rows in of_fold.groupby("method")}
     tables = []
     for name, weights in mixtures.items():
         if not values.keys() >= weights.keys():

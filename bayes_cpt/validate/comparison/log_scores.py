@@ -118,8 +118,8 @@ def _density(
     return np.concatenate(
         [
             log_densities(
-                law.frame, {name: value[own] for name, value in parameters.items()}, curves, last
+                law.frame, {name: value[block] for name, value in parameters.items()}, curves, last
             ).sum(axis=1)
-            for own in blocks
+            for block in blocks
         ]
     )

@@ -144,9 +144,9 @@ def mixture_draws(quantiles: Floats, weights: Floats, draws: int) -> Floats:
 
     levels = (np.arange(quantiles.shape[1]) + 0.5) / quantiles.shape[1]
     parts = []
-    for own, count in zip(quantiles, apportioned(np.asarray(weights), draws), strict=True):
+    for of_model, count in zip(quantiles, apportioned(np.asarray(weights), draws), strict=True):
         wanted = (np.arange(count) + 0.5) / max(count, 1)
-        parts.append(np.stack([np.interp(wanted, levels, column) for column in own.T], axis=1))
+        parts.append(np.stack([np.interp(wanted, levels, column) for column in of_model.T], axis=1))
     return np.concatenate(parts)
 
 

@@ -217,7 +217,7 @@ def _fit(law: FinalLossLaw, steps: Floats, share: Floats, losses: Floats, starts
     best, lowest = starts[0], np.inf
     for start in starts:
         solution = least_squares(
-            lambda own: law.losses(own, steps, share) - losses,
+            lambda parameters: law.losses(parameters, steps, share) - losses,
             np.clip(start, low, high),
             bounds=(low, high),
             max_nfev=200,
