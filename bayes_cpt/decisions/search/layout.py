@@ -189,7 +189,9 @@ class Layout:
         first, place = self.candidates.schedules.distinct(self.candidates.base)
         bases, base = self.bases, self.candidates.base[first]
         schedules = self.candidates.schedules.take(first)
-        return schedules.ends(self.sample.form, bases.initial[base], bases.forward[base]).take(place)
+        return schedules.ends(self.sample.form, bases.initial[base], bases.forward[base]).take(
+            place
+        )
 
     @cached_property
     def _precisions(self) -> dict[Any, "_Drawn"]:
