@@ -76,4 +76,4 @@ def _change(runs: "dict[str, pd.DataFrame]") -> str:
     if len(runs) == 1:
         return f"runs nearer to {left[0]}, which leaves what was fitted ({outside[left[0]]})"
     verb = "leaves" if len(left) == 1 else "leave"
-    return f"runs nearer to what {verb} what was fitted: {listed(left, NAMED)}"
+    return f"runs nearer to {listed(left, NAMED)}, which {verb} what was fitted"
