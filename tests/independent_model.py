@@ -301,12 +301,13 @@ def _shift_size(p: dict[str, Any], domain: int) -> Any:
 
 
 def _factor(domain: int, x: float, p: dict[str, Any]) -> Any:
+    diluted = jnp.exp(p["replay_dilution"][domain] * (x - 1.0))
     if domain == 0:
         b = p["replay_onset"][0]
         gamma = -jnp.log(p["replay_quarter"][0]) / jnp.log(1.0 + 0.25 * b)
-        return x * (1.0 + b * (1.0 - x)) ** -gamma
+        return diluted * x * (1.0 + b * (1.0 - x)) ** -gamma
     c, delta = p["saturation_rate"][0], p["saturation_exponent"][0]
-    return (1.0 - (1.0 + c * x) ** -delta) / (1.0 - (1.0 + c) ** -delta)
+    return diluted * (1.0 - (1.0 + c * x) ** -delta) / (1.0 - (1.0 + c) ** -delta)
 
 
 def _covariance(curve: CurveData, p: dict[str, Any], settings: dict[str, Any]) -> Any:

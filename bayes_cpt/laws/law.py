@@ -19,7 +19,6 @@ from bayes_cpt.laws.batch import BY_BATCH, Batches, batch_factors
 from bayes_cpt.laws.mixture import Mixture, mixture_factors
 from bayes_cpt.laws.size import OF_SIZES, size_factors
 from bayes_cpt.laws.term import Parameter, Reference, Term, Values
-from bayes_cpt.laws.transfer import BaseOffset
 
 # Coefficients without a domain axis.
 SHARED = ("lambda", "lambda_slow", "slow_share", "rho", "zeta", "xi")
@@ -28,6 +27,43 @@ ALONG = {
     **dict.fromkeys(OF_SIZES, "size_domain"),
     **dict.fromkeys(BY_BATCH.values(), "batch_domain"),
 }
+
+
+@dataclass(frozen=True)
+class BaseOffset:
+    """How much of a base's distance from the law its CPT runs keep.
+
+    A base measured above or below the law by delta moves the curves that start from it by
+    ``delta·(kappa + (1 - kappa)·exp(-t/tau_0))``, so every curve starts at its base's measured loss.
+    """
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Return the share kept and the time in which the rest is lost."""
+        return {
+            "offset_kept": Parameter("kappa, share of the base's offset kept to the end"),
+            "offset_time": Parameter("tau_0 as a share of the reference CPT steps"),
+        }
+
+    def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
+        """Return kappa and tau_0."""
+        return {
+            "kappa": parameters["offset_kept"],
+            "tau_0": parameters["offset_time"] * reference.steps,
+        }
+
+    def kept(self, points: Any, coefficients: Values, xp: Any) -> Any:
+        """Return the share of the offset left at each point, 1 at the transfer.
+
+        Parameters
+        ----------
+        points : Points
+        coefficients : mapping
+            kappa and tau_0, gathered per point.
+        xp : module
+            `numpy` or `pytensor.tensor`.
+        """
+        kappa = coefficients["kappa"]
+        return kappa + (1.0 - kappa) * xp.exp(-points.cpt_steps / coefficients["tau_0"])
 
 
 @dataclass(frozen=True)

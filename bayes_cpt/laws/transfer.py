@@ -1,4 +1,4 @@
-"""The terms of the transfer to target data: distribution shift, adaptation, and the base's offset."""
+"""The terms of the transfer to target data: distribution shift and adaptation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -33,6 +33,8 @@ class Shift:
     *exponential* ``expm1(-a x)/expm1(-a)`` (both printed forms are special cases); *saturating*
     ``(1 - (1 + c x)^-delta)/(1 - (1 + c)^-delta)``, which tends to the exponential form for large delta
     and rises faster near x = 0 for small; *power* ``x (1 + b (1 - x))^-gamma`` (Bethune et al. 2025).
+    With `replay_dilution` each is multiplied by ``exp(-k (1 - x))``, which bends it towards or away from
+    what the target share alone would leave.
     ``E_r = E·(r_cpt/h)^omega``: at omega = 1 the first steps
     of every run move in proportion to its target share and replay lowers only the level that is
     approached; at omega = 0, the printed form, replay scales the whole curve.
@@ -57,6 +59,8 @@ class Shift:
         Whether the forward area counts repeated target tokens for less (`effective_share`).
     batches : bool
         Whether each batch has values of its own of `OF_BATCH` (see `bayes_cpt.laws.batch`).
+    replay_dilution : bool
+        Whether k of the replay factors is sampled; else it is 0.
     unknown_base : bool
         Whether S1_pt is a parameter (see `Power`). What more of it gains, which few runs tell from the
         shift, is then sampled as a part of the change.
@@ -71,6 +75,7 @@ class Shift:
     relative: bool = False
     repeated_tokens: bool = False
     batches: bool = False
+    replay_dilution: bool = False
     name: str = "shift"
 
     def chosen(self, factor: str) -> list[int]:
@@ -119,7 +124,12 @@ class Shift:
                 "b of the power replay factor", dims="power_domain"
             )
             parameters["replay_quarter"] = Parameter(
-                "h(0.75)/0.75: share of the linear shift left at replay 0.25", dims="power_domain"
+                "h(0.75)/0.75 of the power factor: share of the linear shift left at replay 0.25",
+                dims="power_domain",
+            )
+        if self.replay_dilution:
+            parameters["replay_dilution"] = Parameter(
+                "k, by how many e-folds replay takes away more of the shift than its factor does"
             )
         if self.replay_rate:
             parameters["replay_rate"] = Parameter("omega, how replay speeds the shift up")
@@ -132,7 +142,7 @@ class Shift:
         return parameters
 
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
-        """Return B, E, beta, omega and R_star, and a, c, delta, b, gamma where they are free (else 0)."""
+        """Return B, E, beta, omega and R_star; a, c, delta, b, gamma, k where they are free (else 0)."""
         rate = parameters["shift_rate"]
         shape = {} if self.exponential else {"beta": parameters["shift_exponent"]}
         progress = self.progress(rate, 1.0, shape, xp)
@@ -168,6 +178,8 @@ class Shift:
             gamma = -xp.log(quarter) / xp.log1p(QUARTER * onset)
             spread = selection(chosen, count)
             coefficients |= {"b": onset @ spread, "gamma": gamma @ spread}
+        if self.replay_dilution:
+            coefficients["k"] = parameters["replay_dilution"]
         return coefficients
 
     def replay_factor(self, share: Any, coefficients: Values, xp: Any) -> Any:
@@ -178,7 +190,7 @@ class Shift:
         share : array
             r_cpt, 0 to 1.
         coefficients : mapping
-            Of the points' replay factors: a; c and delta; b and gamma.
+            Of the points' replay factors: a; c and delta; b and gamma; k.
         xp : module
             `numpy` or `pytensor.tensor`.
         """
@@ -196,6 +208,8 @@ class Shift:
         if _counts("b", coefficients, xp):
             dilution = xp.log1p(coefficients["b"] * (1.0 - share))
             factor = factor * xp.exp(-coefficients["gamma"] * dilution)
+        if _counts("k", coefficients, xp):
+            factor = factor * xp.exp(-coefficients["k"] * (1.0 - share))
         return factor
 
     def scales(self, share: Any, coefficients: Values, xp: Any) -> tuple[Any, Any]:
@@ -335,43 +349,6 @@ class Adaptation:
         progress = -xp.expm1(-points.cpt_steps / coefficients["tau"])
         share = own_share(points, coefficients) + by_others(points, coefficients)
         return sized(coefficients, "D") * share * progress
-
-
-@dataclass(frozen=True)
-class BaseOffset:
-    """How much of a base's distance from the law its CPT runs keep.
-
-    A base measured above or below the law by delta moves the curves that start from it by
-    ``delta·(kappa + (1 - kappa)·exp(-t/tau_0))``, so every curve starts at its base's measured loss.
-    """
-
-    def parameters(self) -> dict[str, Parameter]:
-        """Return the share kept and the time in which the rest is lost."""
-        return {
-            "offset_kept": Parameter("kappa, share of the base's offset kept to the end"),
-            "offset_time": Parameter("tau_0 as a share of the reference CPT steps"),
-        }
-
-    def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
-        """Return kappa and tau_0."""
-        return {
-            "kappa": parameters["offset_kept"],
-            "tau_0": parameters["offset_time"] * reference.steps,
-        }
-
-    def kept(self, points: Any, coefficients: Values, xp: Any) -> Any:
-        """Return the share of the offset left at each point, 1 at the transfer.
-
-        Parameters
-        ----------
-        points : Points
-        coefficients : mapping
-            kappa and tau_0, gathered per point.
-        xp : module
-            `numpy` or `pytensor.tensor`.
-        """
-        kappa = coefficients["kappa"]
-        return kappa + (1.0 - kappa) * xp.exp(-points.cpt_steps / coefficients["tau_0"])
 
 
 def _counts(name: str, coefficients: Values, xp: Any) -> bool:

@@ -50,8 +50,9 @@ class LawTable(Strict):
     ----------
     terms : tuple of str
     replay_factor : ReplayFactor
-    replay_gain, replay_rate : bool
-        Whether replay changes the annealing gain (a1) and the pace of the shift (omega).
+    replay_gain, replay_rate, replay_dilution : bool
+        Whether replay changes the annealing gain (a1), the pace of the shift (omega), and its size by
+        more or less than its replay factor says (k).
     base_offset : bool
         Whether CPT curves keep the distance of their measured base from the law.
     carry_memory : bool
@@ -91,6 +92,7 @@ class LawTable(Strict):
     replay_factor: ReplayFactor = ReplayFactor()
     replay_gain: bool = False
     replay_rate: bool = False
+    replay_dilution: bool = False
     base_offset: bool = False
     carry_memory: bool = False
     slow_annealing: bool = False
@@ -195,6 +197,7 @@ class LawTable(Strict):
                 self.shift_share,
                 self.repeated_tokens,
                 self.batches,
+                self.replay_dilution,
             ),
             "adaptation": Adaptation(shift_signs(roles)),
             **{name: added.build() for name, added in ADDED.items()},

@@ -60,6 +60,7 @@ COEFFICIENTS = {
     "delta": "exponent of the replay factor h, saturating form: large is exponential",
     "b": "onset of the replay factor h, power form",
     "gamma": "exponent of the replay factor h, power form",
+    "k": "by how many e-folds replay takes away more of the shift than its factor's form does",
     "psi": "what data of other targets do to a target, as a share of what its own do",
     "phi": "by what a target multiplies the shift of the general validation set",
     "R_star": "epochs beyond the first after which a repeated target token is worth 1/e of a new one",
@@ -126,6 +127,7 @@ def equation(frame: Frame) -> list[str]:
     if not law.uses_replay:
         return _laid_out([line.replace("·h(r_cpt)", "") for line in lines]) + areas
     factors = [getattr(law.replay_factor, role) for role in frame.roles]
+    diluted = "·exp(-k·(1 - x))" if law.replay_dilution else ""
     # Words alone are read as a remark on the equation before them.
     mixed = [MIXED] if law.targets > 1 else []
     return (
@@ -133,7 +135,7 @@ def equation(frame: Frame) -> list[str]:
         + mixed
         + areas
         + [
-            f"h(x) = {REPLAY_FACTORS[factor]} on {domain}"
+            f"h(x) = {REPLAY_FACTORS[factor]}{diluted} on {domain}"
             for domain, factor in zip(frame.domains, factors, strict=True)
         ]
     )

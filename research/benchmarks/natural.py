@@ -41,6 +41,7 @@ NATURAL: dict[str, tuple[str, Any, Any, int]] = {
     "tau_0": ("lognormal", np.log(90.0), 0.8, 2),
     "rho": ("lognormal", np.log(0.65), 0.3, 1),
     "zeta": ("lognormal", np.log(0.7), 0.3, 1),
+    "k": ("normal", 0.0, 1.0, 2),
 }
 # Those that not every law has, and what of a law says that it has.
 OPTIONAL = {
@@ -48,11 +49,12 @@ OPTIONAL = {
     "slow_share": "slow_annealing",
     "rho": "forward_power",
     "zeta": "level_power",
+    "k": "replay_dilution",
 }
 # Those that areas are tabulated over, and the parameter whose prior bounds them.
 BOUNDED = {"memory": "memory", "slow_memory": "slow_memory", "rho": "forward_power"}
 # Those that both validation sets share.
-SHARED = ("memory", *OPTIONAL)
+SHARED = ("memory", "slow_memory", "slow_share", "rho", "zeta")
 SIGNS = np.array([1.0, -1.0])
 # Where a coefficient of one validation set only stands.
 PLACE = {"b": 0, "gamma": 0, "c": 1, "delta": 1}

@@ -10,7 +10,6 @@ from synthetic import lab
 from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast.derived import (
     LONG,
-    PT_ANNEALED,
     SLOWER,
     Typical,
     effects_of,
@@ -40,10 +39,10 @@ def named(name: str) -> dict[tuple[str, str], str]:
 # Quantities that each lack leaves open, with a part of the advice.
 LACKS: list[tuple[str, list[str], str]] = [
     # The level is carried over the transfer: what an annealed base changes hangs on C1 and C2 alone, of
-    # which a whole PT curve tells more than the start of a CPT run.
-    ("without anneals", ["gain_ratio", "base_effect"], PT_ANNEALED),
+    # which a whole PT curve tells, and nearly as much the start of a CPT run from an annealed base.
+    ("without anneals", ["gain_ratio", "base_effect"], "anneal"),
     ("one rate", ["rate_effect"], SLOWER),
-    ("one replay", ["replay_onset", "replay_rate", "saturation_rate"], "at replay"),
+    ("one replay", ["replay_onset", "gain_replay"], "at replay"),
     ("one replay", ["replay_effect"], "at replay"),
     ("too short", ["shift_exponent"], LONG),
     ("too short", ["length_effect"], LONG),

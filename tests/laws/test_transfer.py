@@ -60,6 +60,54 @@ def test_shift_with_replay_is_its_closed_form() -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+DILUTED = Shift((1.0, -1.0), ("power", "saturating"), replay_rate=True, replay_dilution=True)
+
+
+@pytest.mark.parametrize("dilution", [-1.1, 0.0, 2.0])
+def test_diluted_factors_are_their_closed_forms(dilution: float) -> None:
+    x = np.linspace(0.0, 1.0, 11)
+    general = {"b": 150.0, "gamma": 0.4, "k": dilution}
+    found = DILUTED.replay_factor(x, general, np)
+    expected = [u * (1 + 150 * (1 - u)) ** -0.4 / math.exp(dilution * (1 - u)) for u in x]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    target = {"c": np.float64(4.0), "delta": np.float64(2.0), "k": dilution}
+    found = DILUTED.replay_factor(x, target, np)
+    plain = [(1 - (1 + 4 * u) ** -2) / (1 - 5**-2) for u in x]
+    expected = [h / math.exp(dilution * (1 - u)) for h, u in zip(plain, x, strict=True)]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_diluted_factors_reach_both_printed_forms() -> None:
+    """docs/law.md states k and the largest distance, the rest of each form being linear."""
+    x = np.linspace(0.0, 1.0, 101)
+    linear = {"b": 150.0, "gamma": 0.0}
+    general = (1 - np.exp(-3.238 * x)) / (1 - math.exp(-3.238))
+    found = DILUTED.replay_factor(x, linear | {"k": -1.1}, np)
+    assert np.max(np.abs(found - general)) == pytest.approx(0.041, abs=0.001)
+    target = np.expm1(5.696 * x) / math.expm1(5.696)
+    nearly_linear = {"c": np.float64(1e-9), "delta": np.float64(1.0)}
+    found = DILUTED.replay_factor(x, nearly_linear | {"k": 4.6}, np)
+    assert np.max(np.abs(found - target)) == pytest.approx(0.005, abs=0.001)
+
+
+def test_without_dilution_the_factor_is_the_plain_one() -> None:
+    parameters = {
+        "shift_size": np.array([0.4, 0.6]), "shift_rate": np.array([30.0, 60.0]),
+        "shift_exponent": np.array([0.2, 0.3]), "replay_onset": np.array([150.0]),
+        "replay_quarter": np.array([0.3]), "saturation_rate": np.array([4.0]),
+        "saturation_exponent": np.array([2.0]), "replay_rate": np.array([0.5, 0.2]),
+    }  # fmt: skip
+    plain = Shift((1.0, -1.0), ("power", "saturating"), replay_rate=True)
+    points = hand_points(forward_cpt=3.0, target_share=np.array([1.0, 0.75, 0.3, 0.0]))
+    none = DILUTED.coefficients(parameters | {"replay_dilution": np.zeros(2)}, REFERENCE, np)
+    expected = plain.coefficients(parameters, REFERENCE, np)
+    for domain in (0, 1):
+        np.testing.assert_array_equal(
+            DILUTED.loss(points, of_domain(none, domain), np),
+            plain.loss(points, of_domain(expected, domain), np),
+        )
+
+
 @given(SHIFT_PARAMETERS)
 def test_shift_at_the_reference_is_its_size_and_sign(drawn: dict[str, Any]) -> None:
     coefficients = SHIFT.coefficients(arrays(drawn), REFERENCE, np)

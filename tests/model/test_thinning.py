@@ -116,8 +116,9 @@ def test_no_quantity_of_the_law_is_known_much_less_from_a_thinned_log(
     curves = long_curves(own)
     kept = np.array(thinned(STEPS, ONSET_SHARE * own.reference.steps, most))
     x = 0.5 * np.diff(kept).max() / (memory * own.reference.steps)
-    bound = np.sqrt(x / np.tanh(x))
-    for seed in (0, 1):
+    # What thinning takes from whatever changes slowly beside the gaps, in sds; the start of a run does not.
+    slow = np.sqrt(x / np.tanh(x)) - 1.0
+    for seed in range(4):
         values = draw_priors(own, 1, seed) | {"fluctuation_memory": np.full((1, 2), memory)}
         parts = slopes_and_scales(own, curves, values)
         size = parts[0].shape[1]
@@ -127,7 +128,7 @@ def test_no_quantity_of_the_law_is_known_much_less_from_a_thinned_log(
             less += told(first + np.searchsorted(STEPS, kept), curves, *parts)
         # The largest ratio of posterior variances, over all linear combinations of parameters.
         ratio = np.linalg.eigvals(np.linalg.solve(less, whole)).real.max()
-        assert 1.0 < np.sqrt(ratio) <= bound
+        assert 0.0 < np.sqrt(ratio) - 1.0 <= 2.0 * slow
 
 
 def test_long_logs_are_thinned_and_said_to_be_but_not_where_errors_are_independent() -> None:
