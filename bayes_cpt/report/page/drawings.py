@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
 
 # The same figure gives the same bytes.
 SETTINGS = {"svg.hashsalt": "bayes_cpt"}
@@ -44,6 +45,7 @@ class Drawing:
         Parameters
         ----------
         figure : matplotlib.figure.Figure
+            Its backgrounds are transparent from then on.
         alternative, caption : str
         """
         import matplotlib as mpl
@@ -51,7 +53,8 @@ class Drawing:
 
         buffer = io.BytesIO()
         # Transparent: the page's own background shows, light or dark.
-        for part in (figure, *figure.subfigs, *figure.axes):
+        parts: list[Figure | SubFigure | Axes] = [figure, *figure.subfigs, *figure.axes]
+        for part in parts:
             part.patch.set(facecolor="none", edgecolor="none")
         with mpl.rc_context(SETTINGS):
             # By the canvas: Figure.savefig lays a figure out twice and draws it twice.
