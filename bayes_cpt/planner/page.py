@@ -16,6 +16,7 @@ from bayes_cpt.decisions.space import Space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import SpecError
 from bayes_cpt.inference.new_groups import in_batch
+from bayes_cpt.inference.one_target import OneTargetPosterior
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.groups.targets import check_one_target
 from bayes_cpt.planner.alternatives import CANDIDATES, Alternatives
@@ -190,9 +191,12 @@ def _check(posterior: Posterior) -> None:
 
 def _about(posterior: Posterior, fit: str, interval: float, seed: int) -> dict[str, Any]:
     frame = posterior.frame
+    # A plan of one of several targets has to say which it is.
+    of_several = isinstance(posterior.shares()[0][0], OneTargetPosterior)
     return {
         "fit": fit,
         "study": posterior.study.name,
+        "targets": toml_value(frame.domains[1]) if of_several else None,
         "model": frame.spec.name,
         "roles": list(frame.roles),
         "problems": list(posterior.problems),

@@ -47,7 +47,7 @@ def ridges(posterior: Posterior) -> "Figure":
     if not pairs:
         raise ValueError(f"the law of {posterior.frame.spec.name} has no coefficients on a ridge")
     domains = posterior.frame.domains
-    figure = new_figure(COLUMN, HEIGHT * len(pairs) + 0.55)
+    figure = new_figure(COLUMN * max(1.0, len(domains) / 2), HEIGHT * len(pairs) + 0.55)
     grid = figure.subplots(len(pairs), len(domains), squeeze=False)
     for row, (first, second) in enumerate(pairs):
         for index, domain in enumerate(domains):

@@ -51,7 +51,7 @@ def words(decision: "Decision", interval: float = 0.9) -> Words:
             **_certainty(decision),
             "cautions": _cautions(decision),
             "optimum": optimum_sentences(decision, interval) if decision.feasible else [],
-            "rests": rests_on(decision.valuation.model.study, continual=True),
+            "rests": rests_on(decision.valuation.model.study, continual=True, most=1),
         },
     )
 

@@ -30,30 +30,50 @@ def verdict(bands: "pd.DataFrame") -> list[str]:
         Three lines.
     """
     final = bands.groupby(["run", "domain"], sort=False).tail(1)
-    medians, ranges = [], []
-    for run, rows in final.groupby("run", sort=False):
-        told = rows.to_dict("records")
-        ends = " and ".join(f"{fixed(row['median'], row['sd'])} on {row['domain']}" for row in told)
-        medians.append(f"{run} ends at {ends}")
-        between = " and ".join(
-            f"{fixed(row['lower'], row['sd'])} to {fixed(row['upper'], row['sd'])} on {row['domain']}"
-            for row in told
-        )
-        ranges.append(f"{between} ({run})" if final["run"].nunique() > 1 else between)
+    runs = dict(list(final.groupby("run", sort=False)))
     mass = f"{100 * float(bands.attrs['interval']):g} %"
     meaning = MEANINGS[str(bands["kind"].iloc[0])]
-    outside = [
-        f"{row['run']}: {row['outside']}"
-        for row in final.drop_duplicates("run").to_dict("records")
-        if row["outside"]
-    ]
-    change = (
-        f"runs nearer to what is asked, which leaves what was fitted ({listed(outside, NAMED)})"
-        if outside
-        else "more runs of this kind; what is asked lies within what was fitted"
-    )
     return [
-        f"{listed(medians, NAMED)} (nats/token).",
-        f"How sure: {mass} {meaning} within {listed(ranges, NAMED)}.",
-        f"What would change it: {change}.",
+        f"{listed(_medians(runs), NAMED)} (nats/token).",
+        f"How sure: {mass} {meaning} within {_reach(final, single=len(runs) == 1)}.",
+        f"What would change it: {_change(runs)}.",
     ]
+
+
+def _medians(runs: "dict[str, pd.DataFrame]") -> list[str]:
+    """Return where each run ends; validation sets are named once where all runs have the same."""
+    told: list[str] = []
+    alike = len({tuple(rows["domain"]) for rows in runs.values()}) == 1
+    for run, rows in runs.items():
+        losses = [fixed(row["median"], row["sd"]) for row in rows.to_dict("records")]
+        if told and alike:
+            told.append(f"{run} at {' and '.join(losses)}")
+        else:
+            named = (f"{loss} on {name}" for loss, name in zip(losses, rows["domain"], strict=True))
+            told.append(f"{run} ends at {' and '.join(named)}")
+    return told
+
+
+def _reach(final: "pd.DataFrame", *, single: bool) -> str:
+    """Return the intervals of a single run; of several how far they reach from the medians, at most."""
+    parts = []
+    for domain, rows in final.groupby("domain", sort=False):
+        lower, upper, sd = (float(rows[name].iloc[0]) for name in ("lower", "upper", "sd"))
+        if single:
+            parts.append(f"{fixed(lower, sd)} to {fixed(upper, sd)} on {domain}")
+            continue
+        reach = rows[["lower", "upper"]].sub(rows["median"], axis=0).abs().to_numpy().max()
+        words = "of that on" if not parts else "on"
+        parts.append(f"{fixed(reach, rows['sd'].max())} {words} {domain}")
+    return " and ".join(parts)
+
+
+def _change(runs: "dict[str, pd.DataFrame]") -> str:
+    outside = {run: str(rows["outside"].iloc[0]) for run, rows in runs.items()}
+    left = [run for run, note in outside.items() if note]
+    if not left:
+        return "more runs of this kind; what is asked lies within what was fitted"
+    if len(runs) == 1:
+        return f"runs nearer to {left[0]}, which leaves what was fitted ({outside[left[0]]})"
+    verb = "leaves" if len(left) == 1 else "leave"
+    return f"runs nearer to {listed(left, NAMED)}, which {verb} what was fitted"

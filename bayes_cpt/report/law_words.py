@@ -93,7 +93,7 @@ def undivided(study: "Study", *, continual: bool) -> list[str]:
     return lines
 
 
-def rests_on(study: "Study", *, continual: bool) -> str:
+def rests_on(study: "Study", *, continual: bool, most: int | None = None) -> str:
     """Return what conclusions rest on one of: a peak learning rate, a base, a schedule family.
 
     Parameters
@@ -102,6 +102,8 @@ def rests_on(study: "Study", *, continual: bool) -> str:
         What was fitted.
     continual : bool
         Whether the law is about CPT runs.
+    most : int, optional
+        How many are named, where a line has to be short; the others are counted.
 
     Returns
     -------
@@ -116,6 +118,8 @@ def rests_on(study: "Study", *, continual: bool) -> str:
                 shown = f"{values[0]:.2g}" if isinstance(values[0], float) else values[0]
                 whose = "" if factor.name == BASE else f"{PHASES[phase]} "
                 parts.append(f"one {whose}{factor.name} ({shown})")
+    if most is not None and len(parts) > most + 1:
+        parts[most:] = [f"{len(parts) - most} more such choices"]
     return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
 
 

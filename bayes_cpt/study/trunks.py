@@ -3,6 +3,7 @@
 import warnings
 from dataclasses import fields, replace
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,8 @@ FEWEST_EQUAL = 2
 # A log begins just after a step if it does within so many gaps of the trunk's log.
 MOST_GAPS = 2.0
 FEWEST_BEFORE = 5
+# A fit, its forecasts and its tables all ask of one study; None where it has no more branches than it says.
+_BRANCHING: "WeakKeyDictionary[Study, Study | None]" = WeakKeyDictionary()
 
 
 class Measured(NamedTuple):
@@ -97,6 +100,13 @@ def with_found_branches(study: Study) -> Study:
     ----------
     study : Study
     """
+    if study not in _BRANCHING:
+        _BRANCHING[study] = _branching(study)
+    return _BRANCHING[study] or study
+
+
+def _branching(study: Study) -> Study | None:
+    """Return a study with the branches that its losses show; None where they show none."""
     runs: list[Run] = []
     for place, run in enumerate(study.runs):
         branches = [
@@ -108,7 +118,7 @@ def with_found_branches(study: Study) -> Study:
         best = max(branches, key=lambda branch: branch.step, default=None)
         runs.append(run if run.branch or best is None else replace(run, branch=best))
     if runs == list(study.runs):
-        return study
+        return None
     with warnings.catch_warnings():
         # What is suspicious was said when the study was read.
         warnings.simplefilter("ignore", StudyWarning)

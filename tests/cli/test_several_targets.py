@@ -139,7 +139,8 @@ def test_commands_ask_for_a_target_and_take_it(call: Call, tmp_path: Path) -> No
     assert call("planner", fit, "-o", page, *few).code == 2
     answer = call("planner", fit, "-o", page, *few, "--target", "law")
     assert answer.code in (0, 1)
-    assert page.is_file()
+    # The plan that the page hands out says which target its run trains on: predict asks for it.
+    assert json.dumps('"law"') in page.read_text(encoding="utf-8").split('"targets": ')[1][:20]
 
 
 def test_a_schedule_is_asked_for_with_a_mixture(call: Call, tmp_path: Path) -> None:

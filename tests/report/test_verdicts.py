@@ -81,8 +81,21 @@ def test_a_forecast_opens_with_where_it_ends_and_how_sure_that_is() -> None:
     last = table[(table["run"] == "long_r25") & (table["domain"] == "general")].iloc[-1]
     shown = float(first.split("long_r25 ends at ")[1].split(" on general")[0])
     assert abs(shown - last["median"]) <= 0.5 * last["sd"]
-    assert sure.startswith("How sure: 80 % of such runs end within ")
-    assert re.search(r"within \S+ to \S+ on general and \S+ to \S+ on kernel \(long_r25\)", sure)
+    reach = re.search(
+        r"80 % of such runs end within (\S+) of that on general and \S+ on kernel", sure
+    )
+    ends = table[table["domain"] == "general"].groupby("run").tail(1)
+    widest = max((ends["upper"] - ends["median"]).max(), (ends["median"] - ends["lower"]).max())
+    assert reach
+    assert abs(float(reach[1]) - widest) <= 0.5 * last["sd"]
+    assert change.endswith("to long_r25; rewarmed_r50, which leave what was fitted.")
+    assert max(map(len, (first, sure, change))) <= 110
+    alone = table[table["run"] == "long_r25"]
+    alone.attrs |= table.attrs
+    _, sure, change = verdict(alone)
+    assert re.search(
+        r"80 % of such runs end within \S+ to \S+ on general and \S+ to \S+ on ker", sure
+    )
     assert "4.0x the longest run" in change
     inside = table.assign(outside="")
     inside.attrs |= table.attrs

@@ -183,9 +183,12 @@ class Layout:
     @cached_property
     def areas(self) -> Ends:
         """The schedules' part of the areas after the last step."""
-        bases, base = self.bases, self.candidates.base
-        return self.candidates.schedules.ends(
-            self.sample.form, bases.initial[base], bases.forward[base]
+        # Candidates that differ in replay or data alone share one schedule.
+        first, place = self.candidates.schedules.distinct(self.candidates.base)
+        bases, base = self.bases, self.candidates.base[first]
+        schedules = self.candidates.schedules.take(first)
+        return schedules.ends(self.sample.form, bases.initial[base], bases.forward[base]).take(
+            place
         )
 
     @cached_property

@@ -6,10 +6,10 @@ steps (`bayes_cpt.laws.numerics.panels`).
 """
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.laws.areas import SMALLEST, AreaForm
@@ -41,10 +41,10 @@ class ScheduleBatch:
     initial: Floats
     peak: Floats
     final: Floats
-    warmup_steps: NDArray[np.int64]
-    decay_steps: NDArray[np.int64]
-    steps: NDArray[np.int64]
-    shape: NDArray[np.int64]
+    warmup_steps: Ints
+    decay_steps: Ints
+    steps: Ints
+    shape: Ints
 
     def schedule(self, index: int) -> Schedule:
         """Return one of the schedules.
@@ -64,6 +64,33 @@ class ScheduleBatch:
             (DECAYS[self.shape[index]], decay, peak, final),
         )
         return Schedule(tuple(Segment(*part) for part in parts if part[1]))
+
+    def take(self, rows: Ints) -> Self:
+        """Return some of the schedules.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Which, in this order.
+        """
+        return replace(self, **{name: column[rows] for name, column in vars(self).items()})
+
+    def distinct(self, start: Ints) -> tuple[Ints, Ints]:
+        """Return one schedule of each kind, and which of these each schedule is like.
+
+        Parameters
+        ----------
+        start : ndarray of int, shape (schedules,)
+            What else tells two schedules apart: where each starts from.
+
+        Returns
+        -------
+        first : ndarray of int, shape (kinds,)
+        place : ndarray of int, shape (schedules,)
+        """
+        table = np.column_stack([start, *vars(self).values()]).astype(np.float64)
+        _, first, place = np.unique(table, axis=0, return_index=True, return_inverse=True)
+        return first, place
 
     @property
     def last_rate(self) -> Floats:
@@ -136,3 +163,13 @@ class Ends:
     level: Floats
     forward: Floats
     paced_steps: Floats
+
+    def take(self, rows: Ints) -> Self:
+        """Return the areas of some of the schedules.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Which, in this order.
+        """
+        return replace(self, **{name: values[rows] for name, values in vars(self).items()})

@@ -65,6 +65,7 @@ function planText(planner, setting) {
     'phase = "cpt"',
     `base = ${base.toml}`,
     `replay = ${setting.replay}`,
+    ...(planner.about.targets === null ? [] : [`targets = ${planner.about.targets}`]),
     ...(base.model_size === null ? [] : [`model_size = ${base.model_size}`]),
     "schedule = [",
     ...parts,

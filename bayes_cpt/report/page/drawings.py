@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
 
 # The same figure gives the same bytes.
 SETTINGS = {"svg.hashsalt": "bayes_cpt"}
@@ -44,16 +45,21 @@ class Drawing:
         Parameters
         ----------
         figure : matplotlib.figure.Figure
+            Its backgrounds are transparent from then on.
         alternative, caption : str
         """
         import matplotlib as mpl
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
 
         buffer = io.BytesIO()
+        # Transparent: the page's own background shows, light or dark.
+        parts: list[Figure | SubFigure | Axes] = [figure, *figure.subfigs, *figure.axes]
+        for part in parts:
+            part.patch.set(facecolor="none", edgecolor="none")
         with mpl.rc_context(SETTINGS):
-            # Transparent: the page's own background shows, light or dark.
-            figure.savefig(
-                buffer, format="svg", transparent=True, dpi=DOTS_PER_INCH, metadata={"Date": None}
-            )
+            # By the canvas: Figure.savefig lays a figure out twice and draws it twice.
+            figure.set_dpi(DOTS_PER_INCH)
+            FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None})
         text = base64.b64encode(buffer.getvalue()).decode("ascii")
         width, height = (round(PIXELS_PER_INCH * inches) for inches in figure.get_size_inches())
         return cls(f"data:image/svg+xml;base64,{text}", width, height, alternative, caption)

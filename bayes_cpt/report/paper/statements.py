@@ -15,6 +15,8 @@ GREEK = {
     "kappa": "κ",
     "lambda": "λ",
     "omega": "ω",
+    "phi": "φ",
+    "psi": "ψ",
     "rho": "ρ",
     "tau": "τ",
     "xi": "ξ",

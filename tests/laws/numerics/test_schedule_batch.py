@@ -174,3 +174,13 @@ def test_areas_are_linear_in_the_learning_rate() -> None:
     once, thrice = (own_ends(own, AreaForm()).forward for own in (batch, larger))
     np.testing.assert_allclose(thrice, 3.0 * once)
     np.testing.assert_allclose(annealing(larger, 0.995), 3.0 * annealing(batch, 0.995), atol=1e-12)
+
+
+def test_one_schedule_stands_for_all_that_are_like_it() -> None:
+    several = random_batch(5, seed=4).take(np.array([0, 1, 0, 4, 1, 0]))
+    start = np.array([0, 0, 1, 0, 0, 0])
+    first, place = several.distinct(start)
+    assert len(first) == 4
+    for name, values in vars(several).items():
+        np.testing.assert_array_equal(getattr(several.take(first), name)[place], values)
+    np.testing.assert_array_equal(start[first][place], start)
