@@ -11,7 +11,7 @@ from typing import Self
 
 import numpy as np
 
-from bayes_cpt.arrays import Floats
+from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.laws.areas import SMALLEST, AreaForm
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.segments import Segment
