@@ -118,10 +118,24 @@ def test_what_moves_a_typical_run_and_what_nobody_tried(call: Call) -> None:
     assert told["rate_effect", "kernel"]["moves_with"][0][:2] == ["length_effect", "kernel"]
 
 
+# Without dilution the two shapes of the saturating factor are all that can make up for each other.
+PLAIN_FACTORS = """
+extends = "cpt-replay"
+name = "plain"
+summary = "Replay factors of two shapes"
+
+[law]
+replay_dilution = false
+"""
+
+
 def test_pairs_and_contractions_with_the_advised_run_are_printed(
     call: Call, tmp_path: Path
 ) -> None:
-    rows = [line.split() for line in call("check", "data/cpt-lab", "-v").out.splitlines()]
+    plain = tmp_path / "plain.toml"
+    plain.write_text(PLAIN_FACTORS, encoding="utf-8")
+    answer = call("check", "data/cpt-lab", "--model", plain, "-v")
+    rows = [line.split() for line in answer.out.splitlines()]
     (kept,) = [
         row for row in rows if row[:3] == ["saturation_exponent", "kernel", "saturation_rate"]
     ]

@@ -73,7 +73,8 @@ def test_an_interval_comes_back_as_it_was_stated(
     made = family.from_interval(*ends, mass)
     assert type(made) is type(family)
     found = made.quantiles([0.5 - mass / 2, 0.5 + mass / 2])
-    np.testing.assert_allclose(found, ends, rtol=5e-3)
+    # What is stated is rounded in sds: an end near 0 is as exact as the other, not relatively so.
+    np.testing.assert_allclose(found, ends, rtol=5e-3, atol=5e-4 * (ends[1] - ends[0]))
 
 
 @pytest.mark.parametrize("ends", [(15.0, 60.0), (100.0, 3000.0), (20.0, 4000.0)])
