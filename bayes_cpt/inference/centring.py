@@ -1,4 +1,4 @@
-"""Which deviations a sampler takes times their spread: those of which the data say more than their prior."""
+"""Which deviations a sampler takes times their spread: those that data tell more of than their prior."""
 
 from dataclasses import replace
 
