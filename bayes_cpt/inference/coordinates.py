@@ -8,7 +8,7 @@ change by a shear, so that densities stay what they are. Where one of the three 
 A deviation in sds of a spread acts as their product. Where the losses tell that product, the posterior over
 the two is a thin curved ridge, and straight over product and spread; where they do not, the product's range
 changes with the spread, and deviation and spread are independent. Which are taken as products is decided by
-`bayes_cpt.inference.centring`.
+`bayes_cpt.inference.density.centred`.
 """
 
 import math

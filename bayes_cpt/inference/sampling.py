@@ -15,8 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.inference.centring import centred
-from bayes_cpt.inference.density import Density
+from bayes_cpt.inference.density import Density, centred
 from bayes_cpt.inference.native import native_model
 from bayes_cpt.inference.whitening import Metric, Whitened, empirical_metric, laplace
 

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from size_family import family
 from synthetic import lab
 
-from bayes_cpt.inference.centring import centred
-from bayes_cpt.inference.density import Density, density_of
+from bayes_cpt.inference.density import Density, centred, density_of
 from bayes_cpt.inference.whitening import Metric
 from bayes_cpt.model.build import build_model
 from bayes_cpt.model.spec import read_spec
