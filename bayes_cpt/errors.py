@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Self
 
 SHOWN_PROBLEMS = 20
 
@@ -70,6 +71,17 @@ class StudyError(BayesCPTError, ValueError):
         if len(self.problems) > SHOWN_PROBLEMS:
             paragraphs.append(f"... and {len(self.problems) - SHOWN_PROBLEMS} more.")
         super().__init__("\n\n".join(paragraphs))
+
+    @classmethod
+    def at(cls, place: str, problem: str, fix: str) -> Self:
+        """Return the error of a single problem.
+
+        Parameters
+        ----------
+        place, problem, fix : str
+            As in `Problem`.
+        """
+        return cls([Problem(place, problem, fix)])
 
     def __reduce__(self) -> tuple[type["StudyError"], tuple[tuple[Problem, ...]]]:
         """Pickle by the problems: joblib workers send errors back to their caller."""

@@ -7,8 +7,8 @@ from functools import cache
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.saved.fit_files import FORMAT
 from bayes_cpt.inference.saved.trees import build_tree
@@ -18,8 +18,6 @@ from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
 from bayes_cpt.study.study import Study
-
-type Floats = NDArray[np.float64]
 
 PEAK = 2e-4
 MOMENTUM = 0.999

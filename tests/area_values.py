@@ -4,13 +4,12 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.laws import Annealing
 from bayes_cpt.laws.areas import AreaForm, learning_rate_level
 from bayes_cpt.laws.phase_areas import PhaseAreas
-
-type Floats = NDArray[np.float64]
 
 
 def level_values(series: Floats, form: AreaForm, momenta: ArrayLike) -> Floats:

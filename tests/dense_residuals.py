@@ -3,11 +3,10 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.model.spec import ModelSpec
-
-type Floats = NDArray[np.float64]
 
 
 def misfit_covariance(steps: ArrayLike, onset: float, carried: float, per_fold: int) -> Floats:

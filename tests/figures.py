@@ -8,9 +8,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import FillBetweenPolyCollection, PathCollection
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from numpy.typing import NDArray
 
-type Floats = NDArray[np.float64]
+from bayes_cpt.arrays import Floats
 
 EDGE = 1.0
 # What a band or an interval may be of: its mass alone does not say.

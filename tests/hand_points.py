@@ -3,13 +3,12 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.numerics.ranges import MomentumRange
 from bayes_cpt.model.points import Curve, Curves, Points
-
-type Floats = NDArray[np.float64]
 
 MOMENTUM = 0.999
 FORM = AreaForm(MomentumRange(0.99, 0.9995))

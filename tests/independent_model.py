@@ -18,12 +18,12 @@ import numpyro.distributions as dist
 from dense_residuals import misfit_covariance
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Run, Study
 
 jax.config.update("jax_enable_x64", True)
 
-type Floats = NDArray[np.float64]
 
 ROLES = ("general", "target")
 ONLY = {

@@ -2,11 +2,9 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from bayes_cpt.cli.console import TAKEN, Output, columns, number
 from bayes_cpt.cli.determined import show_effects, show_undetermined
-from bayes_cpt.cli.options import Json, Quiet, StudyFolder, Verbose
+from bayes_cpt.cli.options import Json, Quiet, StudyFolder, Verbose, option
 from bayes_cpt.report.summary_words import summarise
 
 if TYPE_CHECKING:
@@ -20,12 +18,11 @@ def check(
     study: StudyFolder,
     model: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "NAME",
+            "Law whose coefficients are asked for, by name or as a .toml file.",
             "--model",
-            metavar="NAME",
-            help="Law whose coefficients are asked for, by name or as a .toml file "
-            r"\[default: cpt-replay, or pretrain where there is no CPT run].",
-            show_default=False,
+            default="cpt-replay, or pretrain where there is no CPT run",
         ),
     ] = None,
     verbose: Verbose = False,
@@ -56,15 +53,15 @@ def check(
 
     output = Output(quiet, json)
     with output.cautions():
-        found = read_study(study)
-        spec, table = _identifiability(found, model)
-    content, chosen, law = describe(found), spec.name, spec.law
-    lines = [_counted(found, chosen), *summarise(table)]
+        loaded = read_study(study)
+        spec, table = _identifiability(loaded, model)
+    content, chosen, law = describe(loaded), spec.name, spec.law
+    lines = [_counted(loaded, chosen), *summarise(table)]
     if law.model_size:
-        lines += size_words(found, continual=law.continual)
+        lines += size_words(loaded, continual=law.continual)
     if law.batches:
-        lines += batch_words(found)
-    alike = undivided(found, continual=bool(found.continual_runs))
+        lines += batch_words(loaded)
+    alike = undivided(loaded, continual=bool(loaded.continual_runs))
     kinds = {f"{kind}s": table[table["kind"] == kind] for kind in ("parameter", "effect")}
     if not quiet and not json:
         output.verdict(lines)
@@ -75,7 +72,7 @@ def check(
         if verbose:
             _show_parameters(output, content["domains"], chosen, kinds["parameters"])
             heading = "How well they will tell what moves a typical run: expected sd, nats/token"
-            show_effects(output, found, kinds["effects"], heading, after=False)
+            show_effects(output, loaded, kinds["effects"], heading, after=False)
             show_undetermined(output, table, ("parameter", "effect"))
         else:
             output.text("\nWhat they can tell of each parameter and effect: --verbose.", "dim")
@@ -165,7 +162,11 @@ def _runs(content: dict[str, Any]) -> Any:
     domains, others = _fitted(content), _others(content)
     points = [f"points\n{domain}" for domain in domains] + ["points\nothers"] * bool(others)
     headers = ("run", "phase", "base", "replay", "steps", "peak LR", "final LR")
-    taken = {own: title for own, title in TAKEN.items() if any(own in r for r in content["runs"])}
+    taken = {
+        resource: title
+        for resource, title in TAKEN.items()
+        if any(resource in r for r in content["runs"])
+    }
     table = columns(*headers, *taken.values(), *points, numbers=4 + len(taken) + len(points))
     for run in content["runs"]:
         counts = run["points"]
@@ -187,9 +188,9 @@ def _runs(content: dict[str, Any]) -> Any:
 
 def _ranges(ranges: dict[str, Any]) -> Any:
     table = columns("phase", "replay", "peak LR", "steps", numbers=3)
-    for phase, found in ranges.items():
-        if found["steps"]:
-            spans = (found["replay"], found["peak_learning_rate"], found["steps"])
+    for phase, covered in ranges.items():
+        if covered["steps"]:
+            spans = (covered["replay"], covered["peak_learning_rate"], covered["steps"])
             table.add_row(phase, *(_span(span) for span in spans))
     return table
 
@@ -212,13 +213,13 @@ def _show_parameters(
     kept = [domain for domain in (*domains, "all") if (parameters["domain"] == domain).any()]
     table = columns("parameter", *kept, numbers=len(kept))
     for quantity, rows in parameters.groupby("quantity", sort=False):
-        own = rows.set_index("domain")
-        table.add_row(str(quantity), *(_share(own, domain) for domain in kept))
+        by_domain = rows.set_index("domain")
+        table.add_row(str(quantity), *(_share(by_domain, domain) for domain in kept))
     output.table(table)
 
 
-def _share(own: "pd.DataFrame", domain: str) -> str:
-    if domain not in own.index:
+def _share(by_domain: "pd.DataFrame", domain: str) -> str:
+    if domain not in by_domain.index:
         return "-  "
-    mark = " " if own.loc[domain, "identified"] else "*"
-    return f"{own.loc[domain, 'contraction']:.2f} {mark}"
+    mark = " " if by_domain.loc[domain, "identified"] else "*"
+    return f"{by_domain.loc[domain, 'contraction']:.2f} {mark}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayes_cpt.cli.console import Output, columns
-from bayes_cpt.cli.options import Json, Quiet, RefitDraws, Seed, StudyFolder
+from bayes_cpt.cli.options import Json, Quiet, RefitDraws, Seed, StudyFolder, option, output_option
 from bayes_cpt.cli.targets import Results, make_folder, writing
 from bayes_cpt.cli.validate import Dask, Jobs
 from bayes_cpt.cli.validate_forecast import read_shares
@@ -23,10 +23,8 @@ def compare(
     study: StudyFolder,
     models: Annotated[
         str,
-        typer.Option(
-            metavar="NAMES",
-            help="Models to compare, separated by commas: names, or .toml files of your own.",
-            show_default=False,
+        option(
+            "NAMES", "Models to compare, separated by commas: names, or .toml files of your own."
         ),
     ],
     quick: Annotated[
@@ -35,10 +33,10 @@ def compare(
     ] = False,
     runs: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAMES",
-            help=r"Runs to leave out, separated by commas \[default: all that the models predict].",
-            show_default=False,
+        option(
+            "NAMES",
+            "Runs to leave out, separated by commas.",
+            default="all that the models predict",
         ),
     ] = None,
     tails: Annotated[
@@ -50,11 +48,10 @@ def compare(
     ] = "0.5",
     baselines: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAMES",
-            help="Laws of final losses to score beside them at the last loss of each run left out: d-cpt, "
-            "data-mixing, or both separated by a comma.",
-            show_default=False,
+        option(
+            "NAMES",
+            "Laws of final losses to score beside them at the last loss of each run left out: "
+            "d-cpt, data-mixing, or both separated by a comma.",
         ),
     ] = None,
     draws: RefitDraws = None,
@@ -63,13 +60,10 @@ def compare(
     seed: Seed = 0,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FOLDER",
-            help="Folder for the stack, the fits, tables, figure and words. What is done is saved there, "
-            "and a rerun goes on.",
-            show_default=False,
+        output_option(
+            "FOLDER",
+            "Folder for the stack, the fits, tables, figure and words. What is done is saved "
+            "there, and a rerun goes on.",
         ),
     ] = None,
     quiet: Quiet = False,
@@ -111,19 +105,19 @@ def compare(
     if quick and others:
         raise typer.BadParameter("--baselines are scored on runs left out: leave --quick out.")
     with written.cautions():
-        found = read_study(study)
+        loaded = read_study(study)
     chosen = runs.split(",") if runs else None
-    _check(written, found, list(specs.values()))
+    _check(written, loaded, list(specs.values()))
     if not quick:
         # What cannot be left out is said before the long fits.
-        folds = comparison_folds(found, specs, chosen, shares)
+        folds = comparison_folds(loaded, specs, chosen, shares)
         if others:
             last_losses_of(folds, others)
     if output is not None:
         make_folder(output)
     with written.progress() as tell:
         result = compare_laws(
-            found,
+            loaded,
             list(specs.values()),
             runs=chosen,
             tails=shares,
@@ -223,9 +217,9 @@ def _scores(rows: "pd.DataFrame") -> Any:
 
 
 def _last_losses(table: "pd.DataFrame") -> Any:
-    found = columns("", "CRPS", "beside", "±", "mean\nerror", "in 50/\n90 %", "±", numbers=6)
+    shown = columns("", "CRPS", "beside", "±", "mean\nerror", "in 50/\n90 %", "±", numbers=6)
     for row in table.to_dict("records"):
-        found.add_row(
+        shown.add_row(
             row["method"],
             f"{row['crps']:.4f}",
             f"{row['crps_difference']:+.4f}",
@@ -234,7 +228,7 @@ def _last_losses(table: "pd.DataFrame") -> Any:
             f"{100 * row['coverage_50']:.0f}/{100 * row['coverage_90']:.0f}",
             _error(100 * row["coverage_90_error"], 0),
         )
-    return found
+    return shown
 
 
 def _loo(loo: "CurveLoo") -> Any:

@@ -17,6 +17,8 @@ from bayes_cpt.cli.options import (
     ScoresFile,
     Seed,
     Verbose,
+    option,
+    output_option,
 )
 from bayes_cpt.cli.targets import NUMBERS, Results, check_new_folder, check_target, write_numbers
 from bayes_cpt.report.paper.tables import SUFFIXES, WRITERS
@@ -60,10 +62,8 @@ def decide(
     objective: Objective = "balanced",
     space: Annotated[
         Path | None,
-        typer.Option(
-            metavar="TOML",
-            help=r"What may be chosen \[default: base, replay, peak LR near what CPT runs tried].",
-            show_default=False,
+        option(
+            "TOML", "What may be chosen.", default="base, replay, peak LR near what CPT runs tried"
         ),
     ] = None,
     risk: Annotated[
@@ -83,14 +83,11 @@ def decide(
     scores: ScoresFile = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="OUT",
-            help="Folder to write tables (CSV), the figure (PNG), the words and the plan (TOML) into; or a "
-            "file for the table of choices: .csv, .md, or .tex for a paper (booktabs), .parquet or "
-            ".json for programs.",
-            show_default=False,
+        output_option(
+            "OUT",
+            "Folder to write tables (CSV), the figure (PNG), the words and the plan (TOML) into; "
+            "or a file for the table of choices: .csv, .md, or .tex for a paper (booktabs), "
+            ".parquet or .json for programs.",
         ),
     ] = None,
     tolerance: Annotated[

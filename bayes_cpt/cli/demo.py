@@ -7,7 +7,7 @@ import typer
 
 from bayes_cpt.cli.console import Output
 from bayes_cpt.cli.fit import fit_and_save
-from bayes_cpt.cli.options import Json, Quiet, Seed
+from bayes_cpt.cli.options import Json, Quiet, Seed, option
 from bayes_cpt.cli.predict import write_and_show
 from bayes_cpt.cli.targets import make_folder, save_figure, writing
 from bayes_cpt.files import replacing
@@ -23,12 +23,7 @@ def demo(
     ] = Path("bayes-cpt-demo"),
     seed: Seed = 0,
     draws: Annotated[
-        int | None,
-        typer.Option(
-            min=10,
-            help=r"Draws kept in each of the four chains \[default: 1000].",
-            show_default=False,
-        ),
+        int | None, option(None, "Draws kept in each of the four chains.", default="1000", min=10)
     ] = None,
     quiet: Quiet = False,
     json: Json = False,
@@ -66,8 +61,8 @@ def demo(
     written.text()
     plan = output / "plan-example.toml"
     dataset = posterior.predict(plan, seed=seed)
-    found = bands(posterior, plan, seed=seed, interval=INTERVAL)
-    forecast = write_and_show(written, posterior, found, output / "forecast.csv")
+    forecast_bands = bands(posterior, plan, seed=seed, interval=INTERVAL)
+    forecast = write_and_show(written, posterior, forecast_bands, output / "forecast.csv")
     figures = {
         "forecast.png": plots.forecast(posterior, dataset),
         "fitted.png": plots.fitted(posterior),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayes_cpt.cli.console import Output
-from bayes_cpt.cli.options import Json, Quiet
+from bayes_cpt.cli.options import Json, Quiet, option, output_option
 from bayes_cpt.cli.targets import check_target, writing
 from bayes_cpt.files import replacing
 
@@ -45,26 +45,15 @@ def export(
             metavar="PLAN", help="A study folder, or a TOML file of runs.", show_default=False
         ),
     ],
-    run: Annotated[
-        str, typer.Option(metavar="NAME", help="The run of the plan.", show_default=False)
-    ],
+    run: Annotated[str, option("NAME", "The run of the plan.")],
     output: Annotated[
         Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="File to write: .json for hf, .py for torch, .txt for megatron and nemo.",
-            show_default=False,
+        output_option(
+            "FILE", "File to write: .json for hf, .py for torch, .txt for megatron and nemo."
         ),
     ],
     fit: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FIT",
-            help="The fit whose bases and validation sets a plan leaves out.",
-            show_default=False,
-        ),
+        Path | None, option("FIT", "The fit whose bases and validation sets a plan leaves out.")
     ] = None,
     quiet: Quiet = False,
     json: Json = False,

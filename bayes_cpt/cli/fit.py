@@ -9,7 +9,7 @@ import typer
 from bayes_cpt.cli.console import Output, columns, number
 from bayes_cpt.cli.frame import OutputFile, about_fit, finish, show_fit_verdict
 from bayes_cpt.cli.interruption import explained
-from bayes_cpt.cli.options import Json, Quiet, Seed, StudyFolder, Verbose
+from bayes_cpt.cli.options import Json, Quiet, Seed, StudyFolder, Verbose, option, output_option
 from bayes_cpt.cli.targets import check_target, writing
 
 if TYPE_CHECKING:
@@ -21,12 +21,7 @@ if TYPE_CHECKING:
 
 def fit(
     study: StudyFolder,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="FIT", help="File to write: NAME.nc.", show_default=False
-        ),
-    ],
+    output: Annotated[Path, output_option("FIT", "File to write: NAME.nc.")],
     model: Annotated[
         str,
         typer.Option(metavar="NAME", help="Law to fit, by name or as a .toml file of your own."),
@@ -34,31 +29,23 @@ def fit(
     seed: Seed = 0,
     draws: Annotated[
         int | None,
-        typer.Option(
+        option(
+            None,
+            "Draws kept in each of the four chains.",
+            default="as many as the diagnostics need",
             min=10,
-            help=r"Draws kept in each of the four chains \[default: as many as the diagnostics need].",
-            show_default=False,
         ),
     ] = None,
     cores: Annotated[
-        int | None,
-        typer.Option(min=1, help=r"Chains sampled at once \[default: all].", show_default=False),
+        int | None, option(None, "Chains sampled at once.", default="all", min=1)
     ] = None,
     mlflow: Annotated[
         str | None,
-        typer.Option(
-            metavar="URI",
-            help="Log the fit to this MLflow store too: sqlite:///FILE, or a server.",
-            show_default=False,
-        ),
+        option("URI", "Log the fit to this MLflow store too: sqlite:///FILE, or a server."),
     ] = None,
     wandb: Annotated[
         str | None,
-        typer.Option(
-            metavar="PROJECT",
-            help="Log the fit to this W&B project too; offline with WANDB_MODE=offline.",
-            show_default=False,
-        ),
+        option("PROJECT", "Log the fit to this W&B project too; offline with WANDB_MODE=offline."),
     ] = None,
     verbose: Verbose = False,
     quiet: Quiet = False,
@@ -95,9 +82,9 @@ def fit(
 
         check_installed(mlflow=mlflow is not None, wandb=wandb is not None)
     with written.cautions():
-        found = read_study(study)
+        loaded = read_study(study)
     posterior, content = fit_and_save(
-        written, found, model, seed, output, draws, cores, verbose=verbose
+        written, loaded, model, seed, output, draws, cores, verbose=verbose
     )
     content |= _tracked(written, posterior, mlflow, wandb)
     return finish(written, posterior, content)
@@ -111,14 +98,14 @@ def _tracked(
         return {}
     from bayes_cpt.cli.tracking import log_to_mlflow, log_to_wandb
 
-    found = {}
+    places = {}
     if mlflow is not None:
-        found["mlflow_run"] = log_to_mlflow(posterior, mlflow)
+        places["mlflow_run"] = log_to_mlflow(posterior, mlflow)
     if wandb is not None:
-        found["wandb_run"] = str(log_to_wandb(posterior, wandb))
-    for name, place in found.items():
+        places["wandb_run"] = str(log_to_wandb(posterior, wandb))
+    for name, place in places.items():
         written.text(f"Logged as {name.replace('_', ' ')} {place}")
-    return found
+    return places
 
 
 def fit_and_save(
@@ -218,12 +205,12 @@ def _show(
 def _prior_bound(posterior: "Posterior", rows: list[dict[str, Any]]) -> Any:
     from bayes_cpt.report.equation import meaning
 
-    found: dict[str, list[str]] = {}
+    weak: dict[str, list[str]] = {}
     for row in rows:
         place = f"{row['domain']} {row['contraction']:.2f}"
-        found.setdefault(row["quantity"], []).append(place)
+        weak.setdefault(row["quantity"], []).append(place)
     table = columns("parameter", "contraction", "meaning")
-    for quantity, places in found.items():
+    for quantity, places in weak.items():
         table.add_row(quantity, ", ".join(places), meaning(posterior.frame, quantity))
     return table
 

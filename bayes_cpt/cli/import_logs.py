@@ -7,7 +7,7 @@ import typer
 
 from bayes_cpt.cli.console import Output
 from bayes_cpt.cli.log_options import LogKind, given, reads_logs
-from bayes_cpt.cli.options import Json, Quiet
+from bayes_cpt.cli.options import Json, Quiet, option
 
 
 @reads_logs()
@@ -21,52 +21,27 @@ def import_logs(
             show_default=False,
         ),
     ],
-    study: Annotated[
-        Path,
-        typer.Option(metavar="DIR", help="The study to add to.", show_default=False),
-    ],
-    run: Annotated[
-        str, typer.Option(metavar="NAME", help="The run to add or update.", show_default=False)
-    ],
-    phase: Annotated[
-        str | None,
-        typer.Option(metavar="PHASE", help=r"pt or cpt \[default: cpt].", show_default=False),
-    ] = None,
+    study: Annotated[Path, option("DIR", "The study to add to.")],
+    run: Annotated[str, option("NAME", "The run to add or update.")],
+    phase: Annotated[str | None, option("PHASE", "pt or cpt.", default="cpt")] = None,
     base: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help=r"What a CPT run starts from \[default: the study's only base].",
-            show_default=False,
-        ),
+        str | None, option("NAME", "What a CPT run starts from.", default="the study's only base")
     ] = None,
     replay: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SHARE", help="Share of general data in the batches.", show_default=False
-        ),
+        float | None, option("SHARE", "Share of general data in the batches.")
     ] = None,
     total_steps: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help=r"Length of the run \[default: as the log says, else its last step].",
-            show_default=False,
-        ),
+        int | None, option("N", "Length of the run.", default="as the log says, else its last step")
     ] = None,
     start: Annotated[
         int | None,
-        typer.Option(
-            metavar="STEP",
-            help="Step of the log at which the run begins, where the trainer counts on from its base.",
-            show_default=False,
+        option(
+            "STEP",
+            "Step of the log at which the run begins, where the trainer counts on from its base.",
         ),
     ] = None,
     row_run: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Of tables of several runs: the one meant.", show_default=False
-        ),
+        str | None, option("NAME", "Of tables of several runs: the one meant.")
     ] = None,
     *,
     reading: dict[str, Any],

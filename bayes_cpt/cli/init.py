@@ -9,7 +9,7 @@ import typer
 
 from bayes_cpt.cli.console import Output
 from bayes_cpt.cli.log_options import OptionError, given, pairs, reads_logs, shares
-from bayes_cpt.cli.options import Json, Quiet
+from bayes_cpt.cli.options import Json, Quiet, option
 from bayes_cpt.errors import Problem
 
 if TYPE_CHECKING:
@@ -32,40 +32,22 @@ def init(
     ] = None,
     answers: Annotated[
         Path | None,
-        typer.Option(
-            metavar="TOML",
-            help=r"Tables \[study], \[bases.NAME] and \[logs.NAME] with all that logs cannot tell.",
-            show_default=False,
+        option(
+            "TOML",
+            r"Tables \[study], \[bases.NAME] and \[logs.NAME] with all that logs cannot tell.",
         ),
     ] = None,
     kind: Annotated[str, typer.Option(metavar="KIND", help="Kind of the logs.")] = "auto",
-    general: Annotated[
-        str | None,
-        typer.Option(metavar="SET", help="The general validation set.", show_default=False),
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(metavar="SET", help="The target validation set.", show_default=False),
-    ] = None,
+    general: Annotated[str | None, option("SET", "The general validation set.")] = None,
+    target: Annotated[str | None, option("SET", "The target validation set.")] = None,
     replay: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="RUN=SHARE",
-            help="Share of general data in a run's batches; repeat for each.",
-            show_default=False,
-        ),
+        option("RUN=SHARE", "Share of general data in a run's batches; repeat for each."),
     ] = None,
-    pt: Annotated[
-        list[str] | None,
-        typer.Option(metavar="RUN", help="A run that is pre-training.", show_default=False),
-    ] = None,
+    pt: Annotated[list[str] | None, option("RUN", "A run that is pre-training.")] = None,
     open_base: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The base is one of open weights, and nobody knows its schedule.",
-            show_default=False,
-        ),
+        option("NAME", "The base is one of open weights, and nobody knows its schedule."),
     ] = None,
     *,
     reading: dict[str, Any],

@@ -7,7 +7,16 @@ import typer
 
 from bayes_cpt.cli.console import Output, columns
 from bayes_cpt.cli.frame import SAME, Answer, Section, footnote, marked, share
-from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet, Target, Verbose
+from bayes_cpt.cli.options import (
+    FitFile,
+    Interval,
+    Json,
+    Quiet,
+    Target,
+    Verbose,
+    option,
+    output_option,
+)
 from bayes_cpt.cli.targets import Results, check_new_folder
 
 if TYPE_CHECKING:
@@ -28,29 +37,15 @@ def landmarks(
     fit: FitFile,
     plan: Annotated[
         Path | None,
-        typer.Option(
-            metavar="PLAN",
-            help=r"Runs: a study folder, or one TOML file \[default: the fitted runs].",
-            show_default=False,
-        ),
+        option("PLAN", "Runs: a study folder, or one TOML file.", default="the fitted runs"),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FOLDER",
-            help="Folder to write tables (CSV), figures (PNG) and the words into.",
-            show_default=False,
-        ),
+        output_option("FOLDER", "Folder to write tables (CSV), figures (PNG) and the words into."),
     ] = None,
     run: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help=r"The run whose base and peak are varied \[default: the first that anneals].",
-            show_default=False,
-        ),
+        option("NAME", "The run whose base and peak are varied.", default="the first that anneals"),
     ] = None,
     target: Target = None,
     balance: Annotated[

@@ -8,7 +8,7 @@ import typer
 
 from bayes_cpt.cli.console import Output, columns, number
 from bayes_cpt.cli.frame import OutputFile
-from bayes_cpt.cli.options import Json, Quiet, RefitDraws, Seed, Verbose
+from bayes_cpt.cli.options import Json, Quiet, RefitDraws, Seed, Verbose, option, output_option
 from bayes_cpt.cli.targets import check_target, extended, make_folder, writing
 from bayes_cpt.cli.validate import Dask, Jobs, Model, settings
 from bayes_cpt.files import replacing
@@ -36,12 +36,7 @@ def learn_priors(
             show_default=False,
         ),
     ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="OUT", help="Model to write: NAME.toml.", show_default=False
-        ),
-    ],
+    output: Annotated[Path, output_option("OUT", "Model to write: NAME.toml.")],
     model: Model = "cpt-replay",
     wider: Annotated[
         float,
@@ -51,11 +46,7 @@ def learn_priors(
     ] = 1.5,
     records: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Folder for what is done: stopped, the same command goes on there.",
-            show_default=False,
-        ),
+        option("FOLDER", "Folder for what is done: stopped, the same command goes on there."),
     ] = None,
     leave_one_out: Annotated[
         bool,
@@ -106,14 +97,14 @@ def learn_priors(
     if records is not None:
         make_folder(records)
     pool = Pool(jobs, dask)
-    found = _Learning(written, spec, model, cases, wider, seed, draws, pool, records)
-    learnt, skipped = found.learn(output)
-    below = found.below_zero(learnt)
+    learning = _Learning(written, spec, model, cases, wider, seed, draws, pool, records)
+    learnt, skipped = learning.learn(output)
+    below = learning.below_zero(learnt)
     file = OutputFile(output)
     with file.partial() as partial:
-        partial.write_text(found.text(learnt, output), encoding="utf-8")
+        partial.write_text(learning.text(learnt, output), encoding="utf-8")
     read_spec(output)
-    scores = found.left_out() if leave_one_out else None
+    scores = learning.left_out() if leave_one_out else None
     problems = _problems(skipped, learnt.population, below)
     _show(written, learnt, below, problems, scores, verbose=verbose)
     file.say(written)
@@ -199,7 +190,7 @@ class _Learning:
                 progress=tell,
             )
             skipped = dict(untrusted(evidence))
-            kept = [own for own in evidence if not own.problems]
+            kept = [of_case for of_case in evidence if not of_case.problems]
             tell("learning the population", 0.0)
             self.hierarchy = Hierarchy(kept, tuple(labels_of(self.spec)), self.wider)
             population = self.hierarchy.learn(self.seed)
@@ -236,10 +227,10 @@ class _Learning:
                 with writing(target), replacing(target) as partial:
                     partial.write_text(self.text(without[study.name], target), encoding="utf-8")
 
-        def kept(case: "Case", found: "Learnt") -> Records:
-            folder = None if self.folder is None else self.folder / found.spec.name
+        def kept(case: "Case", prior: "Learnt") -> Records:
+            folder = None if self.folder is None else self.folder / prior.spec.name
             described = settings(
-                [found.spec], self.seed, study=case.study.digest(), draws=self.draws
+                [prior.spec], self.seed, study=case.study.digest(), draws=self.draws
             )
             return Records.open(folder, described, TABLES)
 
@@ -264,18 +255,18 @@ def _problems(
 ) -> list[str]:
     from bayes_cpt.history.learnt import MOST_BELOW_ZERO
 
-    found = [
+    problems = [
         f"the fit of {name} falls short of its diagnostics and is left out: {said[0]}"
         for name, said in skipped.items()
     ]
-    found += [f"of the population {problem}" for problem in population.problems]
-    found += [
+    problems += [f"of the population {problem}" for problem in population.problems]
+    problems += [
         f"{100 * share:.1f} % of the prior curves of {name} reach below 0 nats/token, and at most "
         f"{100 * MOST_BELOW_ZERO:g} % should"
         for name, share in below.items()
         if share > MOST_BELOW_ZERO
     ]
-    return found
+    return problems
 
 
 def _show(

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from bayes_cpt.cli.options import option
 from bayes_cpt.errors import BayesCPTError, Problem
 
 LogKind = Annotated[
@@ -22,67 +23,45 @@ LogKind = Annotated[
 READING: dict[str, Any] = {
     "loss": Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "SERIES=SET",
+            "A validation loss of the log and the validation set it is of; repeat for each.",
             "--loss",
-            metavar="SERIES=SET",
-            help="A validation loss of the log and the validation set it is of; repeat for each "
-            r"\[default: by the names].",
-            show_default=False,
+            default="by the names",
         ),
     ],
-    "rate": Annotated[
-        str | None,
-        typer.Option(
-            metavar="SERIES", help=r"The learning rate \[default: by its name].", show_default=False
-        ),
-    ],
+    "rate": Annotated[str | None, option("SERIES", "The learning rate.", default="by its name")],
     "step": Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help=r"Of tables: the column of the steps \[default: by its name].",
-            show_default=False,
-        ),
+        str | None, option("COLUMN", "Of tables: the column of the steps.", default="by its name")
     ],
     "step_unit": Annotated[
         str | None,
-        typer.Option(
-            metavar="UNIT",
-            help="What the log counts: steps, tokens or samples; the last two with --per-step.",
-            show_default=False,
+        option(
+            "UNIT", "What the log counts: steps, tokens or samples; the last two with --per-step."
         ),
     ],
-    "per_step": Annotated[
-        float | None,
-        typer.Option(
-            metavar="N", help="Tokens or samples of an optimiser step.", show_default=False
-        ),
-    ],
+    "per_step": Annotated[float | None, option("N", "Tokens or samples of an optimiser step.")],
     "unit": Annotated[
         str | None,
-        typer.Option(
-            metavar="UNIT",
-            help="Of the losses: nats, bits (per token) or perplexity "
-            r"\[default: by the names, else nats].",
-            show_default=False,
+        option(
+            "UNIT",
+            "Of the losses: nats, bits (per token) or perplexity.",
+            default="by the names, else nats",
         ),
     ],
     "overlap": Annotated[
         str | None,
-        typer.Option(
-            metavar="WHICH",
-            help="Which of two numbers of one step counts where a restarted job logged it again and "
-            r"differently: first or last \[default: refuse].",
-            show_default=False,
+        option(
+            "WHICH",
+            "Which of two numbers of one step counts where a restarted job logged it again and "
+            "differently: first or last.",
+            default="refuse",
         ),
     ],
     "drop_nan": Annotated[
         bool, typer.Option("--drop-nan", help="Leave out losses that are no numbers, and say so.")
     ],
-    "model_size": Annotated[
-        float | None,
-        typer.Option(metavar="N", help="Non-embedding parameters, millions.", show_default=False),
-    ],
+    "model_size": Annotated[float | None, option("N", "Non-embedding parameters, millions.")],
 }
 
 # What they are where they are left out, unless None.
@@ -104,15 +83,15 @@ def pairs(option: str, values: Iterable[str] | None) -> dict[str, str]:
     ------
     OptionError
     """
-    found = {}
+    named = {}
     for value in values or ():
         name, sign, rest = value.rpartition("=")
         if not sign or not name or not rest:
             raise OptionError(
                 Problem(option, f"{value!r} is no pair", f"write it as in {option} NAME=VALUE")
             )
-        found[name.strip()] = rest.strip()
-    return found
+        named[name.strip()] = rest.strip()
+    return named
 
 
 def shares(option: str, values: dict[str, str]) -> dict[str, float]:
@@ -122,14 +101,14 @@ def shares(option: str, values: dict[str, str]) -> dict[str, float]:
     ------
     OptionError
     """
-    found = {}
+    numbers = {}
     for name, text in values.items():
         try:
-            found[name] = float(text)
+            numbers[name] = float(text)
         except ValueError:
             problem = Problem(f"{option} {name}", f"{text!r} is no number", "write 0.25 for 25 %")
             raise OptionError(problem) from None
-    return found
+    return numbers
 
 
 def given(**values: Any) -> dict[str, Any]:
@@ -155,9 +134,9 @@ def reads_logs(*names: str) -> Callable[[Callable[..., int]], Callable[..., int]
 
     def decorate(verb: Callable[..., int]) -> Callable[..., int]:
         signature = inspect.signature(verb)
-        own = [each for name, each in signature.parameters.items() if name != "reading"]
+        of_verb = [each for name, each in signature.parameters.items() if name != "reading"]
         options = [_option(name) for name in names or READING]
-        ordered = [*own[:-2], *options, *own[-2:]]
+        ordered = [*of_verb[:-2], *options, *of_verb[-2:]]
 
         @wraps(verb)
         def command(**values: Any) -> int:

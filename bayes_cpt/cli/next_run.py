@@ -16,6 +16,8 @@ from bayes_cpt.cli.options import (
     Seed,
     SpaceFile,
     Verbose,
+    option,
+    output_option,
 )
 from bayes_cpt.cli.targets import Results, check_new_folder
 
@@ -32,40 +34,31 @@ def next_run(
     fit: FitFile,
     runs: Annotated[
         Path | None,
-        typer.Option(
-            metavar="PLAN",
-            help="Runs that could be trained: a study folder or one TOML file, each with an optional "
-            r"cost \[default: see below].",
-            show_default=False,
+        option(
+            "PLAN",
+            "Runs that could be trained: a study folder or one TOML file, each with an optional "
+            "cost.",
+            default="see below",
         ),
     ] = None,
     objective: Objective = "balanced",
     space: SpaceFile = None,
     about: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help=r"Coefficient or effect to tell of, as summary names them; may be repeated "
-            r"\[default: all].",
-            show_default=False,
+        option(
+            "NAME",
+            "Coefficient or effect to tell of, as summary names them; may be repeated.",
+            default="all",
         ),
     ] = None,
     steps: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            help=r"Length of the default runs \[default: a third of the typical CPT run].",
-            show_default=False,
-        ),
+        option("N", "Length of the default runs.", default="a third of the typical CPT run"),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FOLDER",
-            help="Folder to write tables (CSV), the figure (PNG) and the words into.",
-            show_default=False,
+        output_option(
+            "FOLDER", "Folder to write tables (CSV), the figure (PNG) and the words into."
         ),
     ] = None,
     candidates: Annotated[

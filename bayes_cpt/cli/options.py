@@ -1,12 +1,27 @@
 """Options that several verbs have, worded once."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 # What every generator of the package takes.
 LARGEST_SEED = 2**32 - 1
+
+
+def option(metavar: str | None, text: str, *names: str, default: str = "", **limits: Any) -> Any:
+    """Return an option that has no default to show, or one that only words can tell: `default`.
+
+    Its text ends with a full stop, and the default stands before that.
+    """
+    if default:
+        text = rf"{text.removesuffix('.')} \[default: {default}]."
+    return typer.Option(*names, metavar=metavar, help=text, show_default=False, **limits)
+
+
+def output_option(metavar: str, text: str) -> Any:
+    """Return the option for what a verb writes."""
+    return option(metavar, text, "--output", "-o")
 
 
 def _mass(value: float) -> float:
@@ -41,20 +56,17 @@ Objective = Annotated[
 ]
 SpaceFile = Annotated[
     Path | None,
-    typer.Option(
+    option(
+        "TOML",
+        "What may be chosen in the end, as in bayes-cpt decide.",
         "--space",
-        metavar="TOML",
-        help=r"What may be chosen in the end, as in bayes-cpt decide \[default: its default].",
-        show_default=False,
+        default="its default",
     ),
 ]
 RefitDraws = Annotated[
     int | None,
-    typer.Option(
-        "--draws",
-        min=100,
-        help=r"Draws kept in each of the four chains of a fit \[default: 1000].",
-        show_default=False,
+    option(
+        None, "Draws kept in each of the four chains of a fit.", "--draws", default="1000", min=100
     ),
 ]
 StudyFolder = Annotated[
@@ -66,19 +78,15 @@ FitFile = Annotated[
 ]
 Target = Annotated[
     str | None,
-    typer.Option(
-        "--target",
-        metavar="NAME",
-        help="Of several targets the one that is asked about, of runs on it alone.",
-        show_default=False,
+    option(
+        "NAME", "Of several targets the one that is asked about, of runs on it alone.", "--target"
     ),
 ]
 ScoresFile = Annotated[
     Path | None,
-    typer.Option(
+    option(
+        "CSV",
+        "Losses and scores of checkpoints: columns benchmark, domain, loss, score (0 to 1), chance.",
         "--scores",
-        metavar="CSV",
-        help="Losses and scores of checkpoints: columns benchmark, domain, loss, score (0 to 1), chance.",
-        show_default=False,
     ),
 ]

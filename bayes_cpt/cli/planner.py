@@ -7,18 +7,22 @@ import typer
 
 from bayes_cpt.cli.console import Output
 from bayes_cpt.cli.frame import OutputFile, about_fit, finish, warn
-from bayes_cpt.cli.options import FitFile, Interval, Json, Objective, Quiet, Seed, Target
+from bayes_cpt.cli.options import (
+    FitFile,
+    Interval,
+    Json,
+    Objective,
+    Quiet,
+    Seed,
+    Target,
+    output_option,
+)
 from bayes_cpt.cli.targets import check_target
 
 
 def planner(
     fit: FitFile,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Page to write: .html.", show_default=False
-        ),
-    ],
+    output: Annotated[Path, output_option("FILE", "Page to write: .html.")],
     objective: Objective = "balanced",
     target: Target = None,
     interval: Interval = 0.9,

@@ -8,7 +8,16 @@ import typer
 
 from bayes_cpt.cli.console import TAKEN, Output, columns, number
 from bayes_cpt.cli.frame import OutputFile, about_fit, finish, warn
-from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet, ScoresFile, Seed
+from bayes_cpt.cli.options import (
+    FitFile,
+    Interval,
+    Json,
+    Quiet,
+    ScoresFile,
+    Seed,
+    option,
+    output_option,
+)
 from bayes_cpt.cli.targets import NUMBERS, check_target, write_numbers
 
 if TYPE_CHECKING:
@@ -33,45 +42,34 @@ def predict(
     fit: FitFile,
     output: Annotated[
         Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="OUT",
-            help="File to write: .csv, .parquet or .json for the bands, .nc for draws and bands.",
-            show_default=False,
+        output_option(
+            "OUT", "File to write: .csv, .parquet or .json for the bands, .nc for draws and bands."
         ),
     ],
     plan: Annotated[
         Path | None,
-        typer.Option(
-            metavar="PLAN",
-            help=r"Runs to predict: a study folder, or one TOML file \[default: the fitted runs].",
-            show_default=False,
+        option(
+            "PLAN", "Runs to predict: a study folder, or one TOML file.", default="the fitted runs"
         ),
     ] = None,
     kind: Annotated[
         Kind | None,
-        typer.Option(
-            help=r"What the bands are about \[default: new_run, or known_run without a plan].",
-            show_default=False,
-        ),
+        option(None, "What the bands are about.", default="new_run, or known_run without a plan"),
     ] = None,
     interval: Interval = 0.9,
     at: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help=r"CSV with columns run, step, domain: where \[default: about 200 steps a run].",
-            show_default=False,
+        option(
+            "FILE", "CSV with columns run, step, domain: where.", default="about 200 steps a run"
         ),
     ] = None,
     sets: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "NAMES",
+            "Other validation sets of the study to predict too (Eq. 6), separated by commas, or "
+            "all.",
             "--sets",
-            metavar="NAMES",
-            help="Other validation sets of the study to predict too (Eq. 6), separated by commas, or all.",
-            show_default=False,
         ),
     ] = None,
     scores: ScoresFile = None,
@@ -137,10 +135,10 @@ def predict(
         if scores is not None and drawn is not None:
             links = fitted_scores(scores, posterior.study, seed)
             told = score_table(drawn, links, interval, seed)
-        found = bands(posterior, plan, **options) if dataset is None else table(dataset)
+        table_of_bands = bands(posterior, plan, **options) if dataset is None else table(dataset)
         planned = posterior.study if plan is None else as_plan(posterior, plan)
-    content = write_and_show(written, posterior, found, output, dataset)
-    content["takes"] = _show_taken(written, planned, set(found["run"]))
+    content = write_and_show(written, posterior, table_of_bands, output, dataset)
+    content["takes"] = _show_taken(written, planned, set(table_of_bands["run"]))
     if options["sets"]:
         content["weights"] = _show_weights(
             written, posterior, options["sets"], draws, seed, interval
@@ -202,12 +200,12 @@ def _show_taken(written: Output, planned: "Study", runs: set[str]) -> dict[str, 
     """Show what runs take of data, time and money, where that is known, and return it by run."""
     resources = planned.resources
     taken = {run.name: resources.of_one(run) for run in planned.runs if run.name in runs}
-    names = [name for name in TAKEN if any(name in own for own in taken.values())]
+    names = [name for name in TAKEN if any(name in amounts for amounts in taken.values())]
     if names:
         written.heading("What each run takes")
         table = columns("run", *(TAKEN[name] for name in names), numbers=len(names))
-        for run, own in taken.items():
-            table.add_row(run, *(number(own.get(name), 3) for name in names))
+        for run, amounts in taken.items():
+            table.add_row(run, *(number(amounts.get(name), 3) for name in names))
         written.table(table)
     return taken if names else {}
 
@@ -248,13 +246,13 @@ def _show_weights(
     with warnings.catch_warnings():
         # Those were shown with the forecast.
         warnings.simplefilter("ignore", StudyWarning)
-        found = weight_table(posterior, sets, draws, seed, interval)
+        weights = weight_table(posterior, sets, draws, seed, interval)
     percent = f"{100 * interval:g} %"
     written.heading(f"Weights of Eq. 6, with {percent} intervals")
     causes = cause_names(posterior.study)
     headers = [f"of {name}" for name in causes]
     table = columns("on", *headers, "runs", "explained", numbers=len(headers) + 2)
-    for row in found.to_dict("records"):
+    for row in weights.to_dict("records"):
         cells = [
             f"{row[name]:.2f} ({row[f'{name}_lower']:.2f} to {row[f'{name}_upper']:.2f})"
             for name in causes
@@ -263,7 +261,7 @@ def _show_weights(
         style = "yellow" if row["caution"] else ""
         table.add_row(row["domain"], *cells, str(row["runs"]), explained, style=style)
     written.table(table)
-    return [{str(key): value for key, value in row.items()} for row in found.to_dict("records")]
+    return [{str(key): value for key, value in row.items()} for row in weights.to_dict("records")]
 
 
 def _words(kind: str) -> str:

@@ -7,7 +7,7 @@ import typer
 
 from bayes_cpt.cli.console import Output, columns, number
 from bayes_cpt.cli.frame import OutputFile
-from bayes_cpt.cli.options import Interval, Json, Quiet, Seed
+from bayes_cpt.cli.options import Interval, Json, Quiet, Seed, option, output_option
 from bayes_cpt.cli.targets import check_target, extended
 
 if TYPE_CHECKING:
@@ -31,39 +31,33 @@ def prior(
     ],
     plan: Annotated[
         Path | None,
-        typer.Option(
-            metavar="PLAN",
-            help="Runs to expect something of: a study folder, or one TOML file "
-            r"\[default: the bundled study].",
-            show_default=False,
+        option(
+            "PLAN",
+            "Runs to expect something of: a study folder, or one TOML file.",
+            default="the bundled study",
         ),
     ] = None,
     study: Annotated[
         Path | None,
-        typer.Option(
-            metavar="STUDY",
-            help="Study that sets the units of the priors and supplies what a plan leaves out "
-            r"\[default: the plan itself, or the bundled study].",
-            show_default=False,
+        option(
+            "STUDY",
+            "Study that sets the units of the priors and supplies what a plan leaves out.",
+            default="the plan itself, or the bundled study",
         ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="OUT",
-            help="Figure of the curves to write: .png, .pdf or .svg; with --elicit the model: .toml.",
-            show_default=False,
+        output_option(
+            "OUT",
+            "Figure of the curves to write: .png, .pdf or .svg; with --elicit the model: .toml.",
         ),
     ] = None,
     elicit: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "STATEMENTS",
+            "TOML file of statements that a new model's priors are to say; needs -o.",
             "--elicit",
-            metavar="STATEMENTS",
-            help="TOML file of statements that a new model's priors are to say; needs -o.",
-            show_default=False,
         ),
     ] = None,
     interval: Interval = 0.9,
@@ -194,15 +188,15 @@ def _elicit(
     from bayes_cpt.model.spec import read_spec
 
     name, stated = read_statements(statements)
-    found = elicit(frame, plan, stated)
+    elicited = elicit(frame, plan, stated)
     extends = extended(model, target)
     file = OutputFile(target)
     with file.partial() as partial:
-        partial.write_text(model_text(found, name, extends), encoding="utf-8")
+        partial.write_text(model_text(elicited, name, extends), encoding="utf-8")
     read_spec(target)
     written.text(f"Priors of {name}, made from those of {frame.spec.name}", "bold")
     table = columns("on", "stated", "was", "is", "statement")
-    for row in found.table.to_dict("records"):
+    for row in elicited.table.to_dict("records"):
         pairs = (
             f"{number(row[f'{time}lower'], 3)} to {number(row[f'{time}upper'], 3)}"
             for time in ("", "was_", "now_")
@@ -211,8 +205,8 @@ def _elicit(
     written.table(table)
     written.heading("Priors that moved")
     moved = columns("parameter", "on", "was", "is")
-    for parameter in found.changed:
-        for was, now in _pairs(frame, found.spec.priors[parameter], parameter):
+    for parameter in elicited.changed:
+        for was, now in _pairs(frame, elicited.spec.priors[parameter], parameter):
             moved.add_row(parameter, *was, now)
     written.table(moved)
     file.say(written)
@@ -222,8 +216,8 @@ def _elicit(
             "model": name,
             "extends": extends,
             "output": str(target),
-            "statements": found.table.to_dict("records"),
-            "changed": list(found.changed),
+            "statements": elicited.table.to_dict("records"),
+            "changed": list(elicited.changed),
         }
     )
     return 0
@@ -231,10 +225,12 @@ def _elicit(
 
 def _pairs(frame: "Frame", prior: "Prior", parameter: str) -> list[tuple[tuple[str, str], str]]:
     """Return validation set and words of a prior as it was, and as it is, where the two differ."""
-    own = frame.spec.priors[parameter]
+    before = frame.spec.priors[parameter]
     roles = {m.label: frame.role(m) for m in frame.members(frame.parameters()[parameter].dims)}
-    found = [((label, own.of(role).words), prior.of(role).words) for label, role in roles.items()]
-    return [(was, now) for was, now in found if was[1] != now]
+    words = [
+        ((label, before.of(role).words), prior.of(role).words) for label, role in roles.items()
+    ]
+    return [(was, now) for was, now in words if was[1] != now]
 
 
 def _draw(frame: "Frame", plan: "Study", seed: int, target: Path) -> OutputFile:

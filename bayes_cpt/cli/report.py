@@ -7,7 +7,17 @@ import typer
 
 from bayes_cpt.cli.console import Output
 from bayes_cpt.cli.frame import OutputFile, about_fit, finish, warn
-from bayes_cpt.cli.options import FitFile, Interval, Json, Objective, Quiet, Seed, SpaceFile
+from bayes_cpt.cli.options import (
+    FitFile,
+    Interval,
+    Json,
+    Objective,
+    Quiet,
+    Seed,
+    SpaceFile,
+    option,
+    output_option,
+)
 from bayes_cpt.cli.targets import Results, check_new_folder, check_target
 
 if TYPE_CHECKING:
@@ -17,40 +27,30 @@ if TYPE_CHECKING:
 def report(
     fit: FitFile,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="HTML",
-            help="The page to write: one file that needs nothing else.",
-            show_default=False,
-        ),
+        Path | None, output_option("HTML", "The page to write: one file that needs nothing else.")
     ] = None,
     paper: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Folder to write the pieces of a paper into: LaTeX, Markdown, CSV, BibTeX, PDF.",
-            show_default=False,
+        option(
+            "FOLDER",
+            "Folder to write the pieces of a paper into: LaTeX, Markdown, CSV, BibTeX, PDF.",
         ),
     ] = None,
     objective: Objective = "balanced",
     space: SpaceFile = None,
     plan: Annotated[
         Path | None,
-        typer.Option(
-            metavar="PLAN",
-            help="Runs to forecast: a study folder, or one TOML file "
-            r"\[default: the run that is recommended].",
-            show_default=False,
+        option(
+            "PLAN",
+            "Runs to forecast: a study folder, or one TOML file.",
+            default="the run that is recommended",
         ),
     ] = None,
     validation: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="What bayes-cpt validate forecast -o wrote for this study, to be shown as calibration.",
-            show_default=False,
+        option(
+            "FOLDER",
+            "What bayes-cpt validate forecast -o wrote for this study, to be shown as calibration.",
         ),
     ] = None,
     interval: Interval = 0.9,
@@ -98,7 +98,7 @@ def report(
     options = {"--plan": plan, "--space": space, "--validation": validation}
     given = "".join(f" {name} {path}" for name, path in options.items() if path)
     with written.cautions():
-        found = make(
+        full_report = make(
             posterior,
             objective=objective,
             space=space,
@@ -110,23 +110,23 @@ def report(
             command=f"bayes-cpt report FIT --objective {objective}{given} --interval {interval:g} "
             f"--draws {draws} --seed {seed} -o report.html",
         )
-        page = found.html() if output is not None else None
+        page = full_report.html() if output is not None else None
     file = OutputFile(output) if output is not None else None
     if file is not None and page is not None:
         with file.partial() as partial:
             partial.write_text(page, encoding="utf-8")
-    results = _write(found, paper) if paper is not None else None
+    results = _write(full_report, paper) if paper is not None else None
     warn(written, posterior)
-    written.verdict(found.verdict)
+    written.verdict(full_report.verdict)
     files: dict[str, str] = {}
     if results is not None:
-        written.words(found.sentences)
+        written.words(full_report.sentences)
         files = results.shown(written)
     if file is not None:
         file.say(written)
     content = {
-        "verdict": found.verdict,
-        "sentences": found.sentences,
+        "verdict": full_report.verdict,
+        "sentences": full_report.sentences,
         "interval": interval,
         "seed": seed,
         "output": output and str(output),
@@ -135,13 +135,13 @@ def report(
     return finish(written, posterior, about_fit(fit, posterior) | content)
 
 
-def _write(found: "Report", folder: Path) -> Results:
+def _write(full_report: "Report", folder: Path) -> Results:
     """Write the pieces of a paper."""
     from bayes_cpt.report.paper.bundle import figures, texts
 
     results = Results(folder)
-    for name, text in texts(found).items():
+    for name, text in texts(full_report).items():
         results.text(name, text, name)
-    for name, figure in figures(found).items():
+    for name, figure in figures(full_report).items():
         results.figure(name, figure, f"{name}.pdf")
     return results

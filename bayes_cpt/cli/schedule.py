@@ -8,7 +8,16 @@ import typer
 
 from bayes_cpt.cli.console import Output, columns
 from bayes_cpt.cli.frame import SAME, Answer, Section, share
-from bayes_cpt.cli.options import FitFile, Interval, Json, Objective, Quiet, Verbose
+from bayes_cpt.cli.options import (
+    FitFile,
+    Interval,
+    Json,
+    Objective,
+    Quiet,
+    Verbose,
+    option,
+    output_option,
+)
 from bayes_cpt.cli.targets import Results, check_new_folder
 
 if TYPE_CHECKING:
@@ -29,39 +38,32 @@ class Under(StrEnum):
 
 def schedule(
     fit: FitFile,
-    steps: Annotated[int, typer.Option(metavar="N", help="Length of the run.", show_default=False)],
+    steps: Annotated[int, option("N", "Length of the run.")],
     replay: Annotated[
         float | None,
-        typer.Option(
-            metavar="SHARE",
-            help=r"Share of general data \[default: the best of the study's for the objective].",
-            show_default=False,
+        option(
+            "SHARE", "Share of general data.", default="the best of the study's for the objective"
         ),
     ] = None,
     base: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help=r"Base of the fitted study \[default: the best that its CPT runs start from].",
-            show_default=False,
+        option(
+            "NAME", "Base of the fitted study.", default="the best that its CPT runs start from"
         ),
     ] = None,
     targets: Annotated[
         str | None,
-        typer.Option(
-            metavar="MIXTURE",
-            help=r"Of several targets one, or shares as in code=0.7,law=0.3 \[default: the best of the "
-            "study's].",
-            show_default=False,
+        option(
+            "MIXTURE",
+            "Of several targets one, or shares as in code=0.7,law=0.3.",
+            default="the best of the study's",
         ),
     ] = None,
     objective: Objective = "balanced",
     cap: Annotated[
         float | None,
-        typer.Option(
-            metavar="LR",
-            help=r"Highest learning rate, raw \[default: the highest that the study was trained at].",
-            show_default=False,
+        option(
+            "LR", "Highest learning rate, raw.", default="the highest that the study was trained at"
         ),
     ] = None,
     term: Annotated[
@@ -69,12 +71,8 @@ def schedule(
     ] = Under.both,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FOLDER",
-            help="Folder to write the plan (study.toml, lr.csv), gains, figure and words into.",
-            show_default=False,
+        output_option(
+            "FOLDER", "Folder to write the plan (study.toml, lr.csv), gains, figure and words into."
         ),
     ] = None,
     interval: Interval = 0.9,

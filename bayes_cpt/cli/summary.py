@@ -10,7 +10,7 @@ from bayes_cpt.cli.determined import show_effects, show_undetermined
 from bayes_cpt.cli.fit import weakly_determined
 from bayes_cpt.cli.frame import OutputFile, about_fit, finish, show_fit_verdict
 from bayes_cpt.cli.leaning import show_sensitivity
-from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet, Verbose
+from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet, Verbose, option, output_option
 from bayes_cpt.cli.targets import check_target
 from bayes_cpt.report.paper.tables import SUFFIXES, WRITERS
 from bayes_cpt.report.summary_words import COMPARISONS, open_effects
@@ -41,22 +41,11 @@ def summary(
     ] = False,
     plan: Annotated[
         Path | None,
-        typer.Option(
-            metavar="PLAN",
-            help="Runs whose last losses --sensitivity is about "
-            r"\[default: the fitted runs].",
-            show_default=False,
-        ),
+        option("PLAN", "Runs whose last losses --sensitivity is about.", default="the fitted runs"),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="OUT",
-            help="Write the table as well: .csv, .md, or .tex for a paper (booktabs).",
-            show_default=False,
-        ),
+        output_option("OUT", "Write the table as well: .csv, .md, or .tex for a paper (booktabs)."),
     ] = None,
     verbose: Verbose = False,
     quiet: Quiet = False,

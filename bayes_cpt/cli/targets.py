@@ -47,8 +47,8 @@ def check_target(path: Path, suffixes: tuple[str, ...], inputs: tuple[Path, ...]
         _fail(path, "this is a folder", f"name a file, as in {path / ('out' + suffixes[0])}")
     if path.suffix not in suffixes:
         ending = " or ".join(suffixes)
-        found = f"the name ends in {path.suffix!r}" if path.suffix else "the name has no ending"
-        _fail(path, found, f"let it end in {ending}")
+        problem = f"the name ends in {path.suffix!r}" if path.suffix else "the name has no ending"
+        _fail(path, problem, f"let it end in {ending}")
     for source in inputs:
         if path.exists() and source.exists() and path.samefile(source):
             _fail(path, "this is the input", "write to another file")
@@ -211,7 +211,7 @@ def write_numbers(table: "pd.DataFrame", path: Path, **metadata: str) -> None:
     import pyarrow
     import pyarrow.parquet
 
-    found = pyarrow.Table.from_pandas(table, preserve_index=False)
+    arrow = pyarrow.Table.from_pandas(table, preserve_index=False)
     added = {key.encode(): value.encode() for key, value in metadata.items()}
-    schema = {**(found.schema.metadata or {}), **added}
-    pyarrow.parquet.write_table(found.replace_schema_metadata(schema), path)
+    schema = {**(arrow.schema.metadata or {}), **added}
+    pyarrow.parquet.write_table(arrow.replace_schema_metadata(schema), path)

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.errors import SpecError
 from bayes_cpt.inference.posterior import Posterior, load
 
 if TYPE_CHECKING:
@@ -50,14 +50,14 @@ def logged_parameters(posterior: Posterior) -> dict[str, Any]:
     posterior : Posterior
     """
     attributes = posterior.tree.attrs
-    found: dict[str, Any] = {
+    values: dict[str, Any] = {
         str(name): str(attributes[name])
         for name in ("model", "study_name", "study_digest", "seed", "attempts", "created")
         if name in attributes
     }
     for name in ("reference", "versions"):
-        found |= {f"{name}.{key}": own for key, own in json.loads(attributes[name]).items()}
-    return found
+        values |= {f"{name}.{key}": number for key, number in json.loads(attributes[name]).items()}
+    return values
 
 
 def logged_metrics(posterior: Posterior) -> dict[str, float]:
@@ -228,4 +228,4 @@ def _wandb() -> Any:
 
 def _missing(library: str) -> SpecError:
     problem, fix = f"{library} is not installed", "pip install 'bayes-cpt[logs]'"
-    return SpecError([Problem(f"--{library}", problem, fix)])
+    return SpecError.at(f"--{library}", problem, fix)

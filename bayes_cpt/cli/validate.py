@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bayes_cpt.cli.options import option, output_option
+
 if TYPE_CHECKING:
     from bayes_cpt.model.spec import ModelSpec
 
@@ -21,27 +23,19 @@ Model = Annotated[
     str, typer.Option(metavar="NAME", help="Model, by name or as a .toml file of your own.")
 ]
 Jobs = Annotated[
-    int | None,
-    typer.Option(
-        min=1, help=r"Processes on this machine \[default: one per core].", show_default=False
-    ),
+    int | None, option(None, "Processes on this machine.", default="one per core", min=1)
 ]
 Dask = Annotated[
     str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="Scheduler of a running Dask cluster to use in place of them, as in tcp://host:8786.",
-        show_default=False,
+    option(
+        "ADDRESS",
+        "Scheduler of a running Dask cluster to use in place of them, as in tcp://host:8786.",
     ),
 ]
 Folder = Annotated[
     Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FOLDER",
-        help="Folder for tables and figures. What is done is saved there, and a rerun goes on.",
-        show_default=False,
+    output_option(
+        "FOLDER", "Folder for tables and figures. What is done is saved there, and a rerun goes on."
     ),
 ]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayes_cpt.cli.console import Output, columns
-from bayes_cpt.cli.options import Json, Quiet, Seed, StudyFolder
+from bayes_cpt.cli.options import Json, Quiet, Seed, StudyFolder, option
 from bayes_cpt.cli.targets import Results, make_folder
 from bayes_cpt.cli.validate import Dask, Folder, Jobs, Model, settings
 
@@ -42,10 +42,10 @@ def forecast(
     model: Model = "cpt-replay",
     runs: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAMES",
-            help=r"Runs to leave out, separated by commas \[default: all that the model predicts].",
-            show_default=False,
+        option(
+            "NAMES",
+            "Runs to leave out, separated by commas.",
+            default="all that the model predicts",
         ),
     ] = None,
     whole: Annotated[
@@ -59,12 +59,7 @@ def forecast(
         ),
     ] = "0.25,0.5,0.75",
     held_out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="STUDY",
-            help="Predict the runs of this other study in place of all that.",
-            show_default=False,
-        ),
+        Path | None, option("STUDY", "Predict the runs of this other study in place of all that.")
     ] = None,
     baseline: Annotated[
         bool,
@@ -75,11 +70,7 @@ def forecast(
     ] = True,
     draws: Annotated[
         int | None,
-        typer.Option(
-            min=100,
-            help=r"Draws kept in each of the four chains of a refit \[default: 1000].",
-            show_default=False,
-        ),
+        option(None, "Draws kept in each of the four chains of a refit.", default="1000", min=100),
     ] = None,
     jobs: Jobs = None,
     dask: Dask = None,
@@ -119,16 +110,16 @@ def forecast(
     shares, (specs, weights) = read_shares(tails), _laws(model)
     spec = specs[0]
     with written.cautions():
-        found = read_study(study)
+        loaded = read_study(study)
         other = read_study(held_out) if held_out else None
-    folds = _folds(found, other, spec, runs.split(",") if runs else None, whole, shares)
+    folds = _folds(loaded, other, spec, runs.split(",") if runs else None, whole, shares)
     if output is not None:
         make_folder(output)
-    described = settings(specs, seed, study=found.digest(), draws=draws)
+    described = settings(specs, seed, study=loaded.digest(), draws=draws)
     if len(specs) > 1:
         described["weights"] = [round(weight, 6) for weight in weights]
     pool = Pool(jobs, dask)
-    if baseline and len(found.targets) > 1:
+    if baseline and len(loaded.targets) > 1:
         written.note(
             "The paper's method is for one target: this study has several, and it is left out."
         )
@@ -136,7 +127,7 @@ def forecast(
     ours = _method(specs, weights)
     points, refits = _score(written, folds, ours, pool, seed, draws, baseline, output, described)
     content: dict[str, Any] = {
-        "study": found.name,
+        "study": loaded.name,
         "model": described["model"],
         "seed": seed,
         "trustworthy": bool(refits["trustworthy"].astype(bool).all()),
@@ -147,7 +138,7 @@ def forecast(
     if len(points):
         content["verdict"] = verdict(pooled(scores), points, refits)
         written.verdict(content["verdict"])
-    written.heading(f"Forecasts of what the fit never saw: {name} on {found.name}")
+    written.heading(f"Forecasts of what the fit never saw: {name} on {loaded.name}")
     _show_refits(written, refits)
     if len(points):
         content |= _show_and_write(written, points, scores, output)
@@ -267,10 +258,10 @@ def _show_and_write(
         ("share", "Whole runs, by the place in the run"),
         ("ratio", "Tails, by the step over the last one that was fitted"),
     ):
-        own = horizons[horizons["axis"] == axis]
-        if len(own):
+        along = horizons[horizons["axis"] == axis]
+        if len(along):
             written.heading(title)
-            written.table(_table(own, ("horizon", "on", "method")))
+            written.table(_table(along, ("horizon", "on", "method")))
     written.text(
         "\nLosses in nats/token; error and bias are those of the median. ± is the standard error of "
         "the share in the 90 % bands, each run one observation. After N %: of the steps."

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayes_cpt.cli.console import Output, columns
-from bayes_cpt.cli.options import Json, Quiet, Seed
+from bayes_cpt.cli.options import Json, Quiet, Seed, option
 from bayes_cpt.cli.targets import Results, make_folder
 from bayes_cpt.cli.validate import Dask, Folder, Jobs, Model, settings
 
@@ -30,20 +30,18 @@ def sbc(
     ] = 300,
     design: Annotated[
         Path | None,
-        typer.Option(
-            metavar="STUDY",
-            help="Runs to simulate: a study, or one TOML file of runs, with their bases "
-            r"\[default: the bundled study].",
-            show_default=False,
+        option(
+            "STUDY",
+            "Runs to simulate: a study, or one TOML file of runs, with their bases.",
+            default="the bundled study",
         ),
     ] = None,
     plan: Annotated[
         Path | None,
-        typer.Option(
-            metavar="PLAN",
-            help="Runs whose final loss is predicted from each fit "
-            r"\[default: a run of the design, three times as long].",
-            show_default=False,
+        option(
+            "PLAN",
+            "Runs whose final loss is predicted from each fit.",
+            default="a run of the design, three times as long",
         ),
     ] = None,
     points: Annotated[
@@ -87,8 +85,8 @@ def sbc(
     written = Output(quiet, json)
     spec = read_spec(model)
     with written.cautions():
-        found = read_design(design or bundled_study())
-        simulated = design_study(found, spec, points)
+        source = read_design(design or bundled_study())
+        simulated = design_study(source, spec, points)
         whole, held_out = _with_plan(simulated, plan)
     if output is not None:
         make_folder(output)

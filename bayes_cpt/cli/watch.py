@@ -12,7 +12,7 @@ import typer
 from bayes_cpt.cli.console import Output, columns
 from bayes_cpt.cli.frame import warn
 from bayes_cpt.cli.log_options import pairs, reads_logs
-from bayes_cpt.cli.options import FitFile, Interval, Objective, Quiet
+from bayes_cpt.cli.options import FitFile, Interval, Objective, Quiet, option
 from bayes_cpt.cli.targets import check_folder, check_target, writing
 
 if TYPE_CHECKING:
@@ -35,19 +35,9 @@ def watch(
     log: Annotated[
         str, typer.Argument(metavar="LOG", help="The job's log, as for import.", show_default=False)
     ],
-    run: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="The run of the plan or fitted study.", show_default=False
-        ),
-    ],
+    run: Annotated[str, option("NAME", "The run of the plan or fitted study.")],
     plan: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PLAN",
-            help=r"Where the run was planned \[default: the fitted study].",
-            show_default=False,
-        ),
+        Path | None, option("PLAN", "Where the run was planned.", default="the fitted study")
     ] = None,
     kind: Annotated[str, typer.Option(metavar="KIND", help="Kind of the log.")] = "auto",
     once: Annotated[bool, typer.Option("--once", help="Look once, print, and end.")] = False,
@@ -58,18 +48,15 @@ def watch(
     ] = 0.05,
     below: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="SET=LOSS",
-            help="Say how probably it ends below this loss on this validation set; may be repeated.",
-            show_default=False,
+        option(
+            "SET=LOSS",
+            "Say how probably it ends below this loss on this validation set; may be repeated.",
         ),
     ] = None,
     state: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help=r"Where what was learnt is kept \[default: LOG.NAME.watch.json beside the log].",
-            show_default=False,
+        option(
+            "FILE", "Where what was learnt is kept.", default="LOG.NAME.watch.json beside the log"
         ),
     ] = None,
     start: Annotated[
@@ -79,11 +66,10 @@ def watch(
     objective: Objective = "balanced",
     renew: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the fit given the run's points here, again as they grow: its draws weighed anew, "
-            "or all fitted again (minutes) where these say too little.",
-            show_default=False,
+        option(
+            "FILE",
+            "Write the fit given the run's points here, again as they grow: its draws weighed "
+            "anew, or all fitted again (minutes) where these say too little.",
         ),
     ] = None,
     *,
@@ -155,17 +141,17 @@ def watch(
 
 def _limits(given: list[str] | None, domains: tuple[str, ...]) -> dict[str, float]:
     """Return the losses to end below, by validation set."""
-    found = {}
+    limits = {}
     for domain, text in pairs("--below", given).items():
         try:
-            found[domain] = float(text)
+            limits[domain] = float(text)
         except ValueError:
             raise typer.BadParameter(f"--below {domain}={text}: {text} is no loss.") from None
         if domain not in domains:
             raise typer.BadParameter(
                 f"--below {domain}={text}: name one of {', '.join(domains)}, which the fit forecasts."
             )
-    return found
+    return limits
 
 
 def _refuse(follower: "Follower") -> None:
@@ -204,10 +190,10 @@ class _Looks:
         if not self.kept.is_file():
             return
         try:
-            found: dict[str, Any] = json_library.loads(self.kept.read_text(encoding="utf-8"))
-            self.watcher.restore(found["watcher"])
-            self.follower.restore(found["log"])
-            self.renewed_with = int(found.get("renewed_with", 0))
+            state: dict[str, Any] = json_library.loads(self.kept.read_text(encoding="utf-8"))
+            self.watcher.restore(state["watcher"])
+            self.follower.restore(state["log"])
+            self.renewed_with = int(state.get("renewed_with", 0))
         except (ValueError, KeyError, TypeError) as error:
             problem = f"this is no state of a watch: {error}"
             raise fail(str(self.kept), problem, "remove the file") from None
@@ -233,11 +219,11 @@ class _Looks:
         count = len(self.watcher.points)
         if self.renew is None or not count or count < GROWN * self.renewed_with:
             return
-        found = self.watcher.renewed()
+        renewal = self.watcher.renewed()
         with writing(self.renew):
-            found.posterior.save(self.renew)
-        how = "all was fitted again" if found.refitted else "draws were weighed anew"
-        told = f"{how} ({found.effective:.0f} effective draws)"
+            renewal.posterior.save(self.renew)
+        how = "all was fitted again" if renewal.refitted else "draws were weighed anew"
+        told = f"{how} ({renewal.effective:.0f} effective draws)"
         self.notes = [f"{self.renew}: the fit given {count} evaluations; {told}"]
         self.renewed_with = count
         self._keep()
@@ -263,7 +249,7 @@ class _Looks:
             return
         better = advice(worth, status.step, status.steps)
         waiting = self.follower.unnamed if not status.step else ""
-        notes = [own for own in (better, *self.notes, trouble, waiting) if own]
+        notes = [note for note in (better, *self.notes, trouble, waiting) if note]
         _show(written, status, ends_below(status, self.limits, self.watcher.interval), notes)
 
 
@@ -281,16 +267,16 @@ def _show(written: Output, status: "Status", limits: list[str], notes: list[str]
     table = columns("on", "now", "end", "lower", "upper", "still to gain", "", numbers=0)
     left = written.out.width - NUMBERS_WIDTH - max(len(domain) for domain in status.forecast)
     width = min(max(left, LEAST_PLOT), PLOT_WIDTH)
-    for domain, own in status.forecast.items():
+    for domain, ends in status.forecast.items():
         now = status.losses.get(domain)
         gain = status.gain_left.get(domain)
-        spread = end_spread(own)
+        spread = end_spread(ends)
         table.add_row(
             domain,
             "-" if now is None else fixed(now, spread),
-            *(fixed(own[name], spread) for name in ("mean", "lower", "upper")),
+            *(fixed(ends[name], spread) for name in ("mean", "lower", "upper")),
             "-" if gain is None else fixed(gain["mean"], spread),
-            _bar(own, now, width),
+            _bar(ends, now, width),
         )
     written.table(table)
     written.text(PLOT_KEY, "dim")
@@ -298,9 +284,9 @@ def _show(written: Output, status: "Status", limits: list[str], notes: list[str]
         written.note(f"Note: {note}")
 
 
-def _bar(own: dict[str, float], now: float | None, width: int) -> str:
+def _bar(ends: dict[str, float], now: float | None, width: int) -> str:
     """Return the planned band, the band now, its middle and the last loss, as `PLOT_KEY` says."""
-    values = [value for value in (*own.values(), now) if value is not None]
+    values = [value for value in (*ends.values(), now) if value is not None]
     low, high = min(values), max(values)
 
     def place(value: float) -> int:
@@ -308,9 +294,9 @@ def _bar(own: dict[str, float], now: float | None, width: int) -> str:
 
     line = [" "] * width
     for first, last, sign in (("planned_lower", "planned_upper", "-"), ("lower", "upper", "=")):
-        for i in range(place(own[first]), place(own[last]) + 1):
+        for i in range(place(ends[first]), place(ends[last]) + 1):
             line[i] = sign
-    line[place(own["mean"])] = "o"
+    line[place(ends["mean"])] = "o"
     if now is not None:
         line[place(now)] = "x"
     return "".join(line)

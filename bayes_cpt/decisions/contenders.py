@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.combination import Combination
@@ -14,9 +14,6 @@ from bayes_cpt.decisions.search.layout import Spread
 from bayes_cpt.decisions.search.search import Search
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.forecast.scores.link import ScoreLink
-
-type Floats = NDArray[np.floating]
-type Ints = NDArray[np.int64]
 
 # Candidates nearer than this share of every range are variants of one choice.
 APART = 0.2

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Ints
 from bayes_cpt.decisions.contenders import Contenders, separated
 from bayes_cpt.decisions.frontier import Front
 from bayes_cpt.decisions.measures import RiskMeasure
@@ -31,7 +31,6 @@ from bayes_cpt.views import Drawn, view
 if TYPE_CHECKING:
     import pandas as pd
 
-type Ints = NDArray[np.int64]
 
 CANDIDATES = 8192
 CONTENDERS = 5

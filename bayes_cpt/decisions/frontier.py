@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.search import Search, nondominated, traded
 from bayes_cpt.decisions.valuation import Valuation
-
-type Floats = NDArray[np.floating]
-type Ints = NDArray[np.int64]
 
 POINTS = 40
 

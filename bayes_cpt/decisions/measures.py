@@ -4,13 +4,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import suggestion
 from bayes_cpt.decisions import mixtures, risk
-from bayes_cpt.errors import Problem, SpecError
-
-type Floats = NDArray[np.floating]
+from bayes_cpt.errors import SpecError
 
 # Name, default level, and what it is, for tables and --help.
 MEASURES: dict[str, tuple[float | None, str]] = {
@@ -76,16 +75,16 @@ class RiskMeasure:
         name, _, rest = str(text).partition(":")
         if name not in MEASURES:
             problem = f"there is no risk measure {name!r}{suggestion(name, MEASURES)}"
-            raise SpecError([Problem("risk", problem, f"name one of {', '.join(MEASURES)}")])
+            raise SpecError.at("risk", problem, f"name one of {', '.join(MEASURES)}")
         default, _ = MEASURES[name]
         if name == "beat":
             if not rest:
                 problem = "beat needs a run of the study to be beaten"
-                raise SpecError([Problem("risk", problem, "write beat:RUN")])
+                raise SpecError.at("risk", problem, "write beat:RUN")
             return cls(name, run=rest)
         if default is None:
             if rest:
-                raise SpecError([Problem("risk", f"{name} has no level", f"write {name}")])
+                raise SpecError.at("risk", f"{name} has no level", f"write {name}")
             return cls(name)
         return cls(name, _level(name, rest) if rest else default)
 
@@ -161,4 +160,4 @@ def _level(name: str, text: str) -> float:
         return level
     percent = name in SHARES and 1 <= level < 100
     fix = f"write {name}:{level / 100:g} for {level:g} %" if percent else f"as in {name}:0.9"
-    raise SpecError([Problem("risk", f"{text!r} is no level of {name}", fix)])
+    raise SpecError.at("risk", f"{text!r} is no level of {name}", fix)

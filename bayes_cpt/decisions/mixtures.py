@@ -10,9 +10,8 @@ probable, and a level, and returns one number per candidate.
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-type Floats = NDArray[np.floating]
+from bayes_cpt.arrays import Floats
 
 # Nats between two approximations that end a search for a root.
 CLOSE = 1e-9

@@ -1,7 +1,7 @@
 """A base that a decision names, which must be one that the fit is about."""
 
 from bayes_cpt.checks import suggestion
-from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.errors import SpecError
 from bayes_cpt.model.bases.unknown_base import fitted_bases
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.study import Study
@@ -26,7 +26,7 @@ def named_base(study: Study, name: str, place: str, *, also: tuple[str, ...] = (
     names = [base.name for base in study.bases]
     if name not in names:
         problem = f"there is no base {name!r}{suggestion(name, names)}"
-        raise SpecError([Problem(place, problem, f"name one of {', '.join((*names, *also))}")])
+        raise SpecError.at(place, problem, f"name one of {', '.join((*names, *also))}")
     base, fitted = study.base(name), fitted_bases(study)
     if base not in fitted:
         known = (
@@ -34,5 +34,5 @@ def named_base(study: Study, name: str, place: str, *, also: tuple[str, ...] = (
         )
         problem = f"the PT schedule of the base {name} is {known}"
         fix = f"name one of {', '.join(other.name for other in fitted)}, or fit runs that start from it"
-        raise SpecError([Problem(place, problem, fix)])
+        raise SpecError.at(place, problem, fix)
     return base

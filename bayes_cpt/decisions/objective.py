@@ -9,19 +9,18 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import suggestion
 from bayes_cpt.decisions.reading import checked
-from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.errors import SpecError
 from bayes_cpt.model.spec import ROLES
 from bayes_cpt.strict import Strict
 from bayes_cpt.study.resources.limited import Limits, unknown_resource
 from bayes_cpt.study.resources.resources import Resources
 from bayes_cpt.toml_files import read_toml
-
-type Floats = NDArray[np.float64]
 
 MEND = "correct the value; bayes-cpt decide --help shows the form"
 PRESETS: dict[str, dict[str, Any]] = {
@@ -236,12 +235,11 @@ class Objective(Strict):
         if name in domains:
             return np.asarray(shares[list(domains).index(name)])
         names = list(dict.fromkeys([*ROLES, *domains, *self.mixtures]))
-        problem = Problem(
+        raise SpecError.at(
             f"objective {self.name}",
             f"there is no validation set {name!r}{suggestion(name, names)}",
             f"name one of {', '.join(names)}, or add [mixtures.{name}] with its weights of Eq. 6",
         )
-        raise SpecError([problem])
 
     def combination(self, domains: Sequence[str]) -> Floats:
         """Return the objective's weights on the law's losses, shape (domains,) (see `share`).
@@ -279,7 +277,7 @@ class Objective(Strict):
                 )
                 fix = "add tokens_per_step to the space, or use cost_per_1000_steps"
                 key = "cost_per_billion_tokens"
-                raise SpecError([Problem(f"objective {self.name}, key {key}", problem, fix)])
+                raise SpecError.at(f"objective {self.name}, key {key}", problem, fix)
             cost = cost + self.cost_per_billion_tokens * count * resources.tokens_per_step / 1e9
         taken = resources.costs(count)
         for name, price in (
@@ -319,12 +317,11 @@ def read_objective(source: "str | Path | dict[str, Any] | Objective") -> Objecti
         return _from_table({"preset": str(source)}, "objective", str(source))
     path = Path(source)
     if path.suffix != ".toml":
-        problem = Problem(
+        raise SpecError.at(
             "objective",
             f"there is no preset {str(source)!r}{suggestion(source, PRESETS)}",
             f"name one of {', '.join(PRESETS)}, or the path of a .toml file",
         )
-        raise SpecError([problem])
     return _from_table(read_toml(path, SpecError), str(path), path.stem)
 
 
@@ -334,6 +331,6 @@ def _from_table(table: dict[str, Any], place: str, name: str) -> Objective:
     if preset is not None and str(preset) not in PRESETS:
         problem = f"there is no preset {preset!r}{suggestion(preset, PRESETS)}"
         fix = f"name one of {', '.join(PRESETS)}"
-        raise SpecError([Problem(f"{place}, key preset", problem, fix)])
+        raise SpecError.at(f"{place}, key preset", problem, fix)
     whole = {"name": name} | PRESETS.get(str(preset), {}) | chosen
     return checked(Objective, whole, place, MEND)

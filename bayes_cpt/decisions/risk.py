@@ -8,9 +8,9 @@ each measure of loss or regret is better where it is lower, each probability whe
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-type Floats = NDArray[np.floating]
+from bayes_cpt.arrays import Floats
 
 # A level such as 0.9 is not exact in binary: 0.9 of 1,000 draws are 900, not 901.
 ROUNDING = 1e-9

@@ -6,11 +6,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.valuation import Valuation
-
-type Floats = NDArray[np.floating]
 
 POINTS = 41
 # What the same configuration may differ by where it is computed beside others, nats.

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import is_number
 from bayes_cpt.decisions.reading import checked
 from bayes_cpt.errors import SpecError, StudyError
@@ -16,8 +16,6 @@ from bayes_cpt.study.resources.batch import Batch
 from bayes_cpt.study.resources.resources import Compute, UniqueTokens
 from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE, checked_mixture
 from bayes_cpt.toml_files import read_toml
-
-type Floats = NDArray[np.float64]
 
 MEND = "write a number, a list of numbers, or a range { low = ..., high = ... }"
 # Quantities that matter by ratio: a range of them is sampled on a logarithmic scale.

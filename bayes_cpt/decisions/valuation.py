@@ -5,8 +5,8 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import suggestion
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.named_base import named_base
@@ -20,7 +20,7 @@ from bayes_cpt.decisions.search.combination import Combination
 from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.decisions.search.layout import Spread
 from bayes_cpt.decisions.search.search_space import SearchSpace
-from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.scores.link import ScoreFit, ScoreLink
 from bayes_cpt.forecast.scores.pairs import pairs_of
 from bayes_cpt.forecast.third_sets.weights import ThirdSet, third_names
@@ -28,8 +28,6 @@ from bayes_cpt.study.resources.limited import unknown_resource
 from bayes_cpt.study.resources.repeats import check_same_steps
 from bayes_cpt.study.resources.resources import Resources
 from bayes_cpt.study.runs import Base
-
-type Floats = NDArray[np.floating]
 
 OWN = "own"
 # Sets the draws of links and of single evaluations apart from all else that is drawn.
@@ -355,14 +353,14 @@ class Valuation:
         runs = {run.name: run for run in study.continual_runs}
         if name not in runs:
             problem = f"there is no CPT run {name!r} in the study{suggestion(name, runs)}"
-            raise SpecError([Problem("risk", problem, f"name one of {', '.join(runs)}")])
+            raise SpecError.at("risk", problem, f"name one of {', '.join(runs)}")
         last = runs[name].schedule.steps
         measured = {}
         for domain in (*self.model.domains, *self.thirds):
             steps, losses = study.curve(name, domain)
             if not steps.size or steps[-1] != last:
                 problem = f"the run {name} has no loss on {domain} at its last step {last}"
-                raise SpecError([Problem("risk", problem, "name a run that was measured there")])
+                raise SpecError.at("risk", problem, "name a run that was measured there")
             measured[domain] = float(losses[-1])
         of_law = np.array([measured[domain] for domain in self.model.domains])
         total = sum(self.objective.weights.values())

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.draws import draw_curves
 from bayes_cpt.forecast.marginals import SUMMARY, Marginals, summary
 from bayes_cpt.forecast.plans import (
@@ -41,7 +41,6 @@ from bayes_cpt.threads import one_thread
 if TYPE_CHECKING:
     import pandas as pd
 
-type Floats = NDArray[np.float64]
 
 # Runs whose areas are in memory at once, in each thread.
 RUNS_AT_ONCE = 8

@@ -10,12 +10,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.laws.areas import SMALLEST, AreaForm
 from bayes_cpt.laws.law import Law
 from bayes_cpt.model.groups.grouping import SIZES
 from bayes_cpt.model.points import Points
-
-type Floats = NDArray[np.floating]
 
 # What says to which groups of runs a point belongs.
 MEMBERS = ("size_member", "batch_member")

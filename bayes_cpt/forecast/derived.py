@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.typical_runs import (
     ANNEALED,
     STABLE,
@@ -30,8 +30,6 @@ from bayes_cpt.study.ranges import peak_level
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule, constant
 from bayes_cpt.study.study import Study
-
-type Floats = NDArray[np.float64]
 
 # Runs that a study could be given, in words.
 AT_REPLAY = "a CPT run at replay {:g}"

@@ -1,15 +1,13 @@
 """Draws of curves under one law: of its curve, of a new run, of a known one given what was measured."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.error_correlation import error_correlation
 from bayes_cpt.forecast.plans import observed_curves
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.simulate import CurveDraws, expected_loss, simulate
-
-type Floats = NDArray[np.float64]
 
 
 def draw_curves(

@@ -14,13 +14,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.new_groups import as_fitted
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation
 from bayes_cpt.model.setup import fitted_setup
 from bayes_cpt.model.simulate import expected_loss
-
-type Floats = NDArray[np.float64]
 
 DRAWS = 100
 # A run's misfit is measured over its steps from this share on.

@@ -12,8 +12,8 @@ from statistics import NormalDist
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.columns import Bases, Columns
 from bayes_cpt.forecast.plans import observed_curves
 from bayes_cpt.forecast.skeleton import Skeleton, sample_of
@@ -25,8 +25,6 @@ from bayes_cpt.model.points import Curves
 from bayes_cpt.model.residuals import Placed, ResidualDesign, predictive_variance
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import known_moments
-
-type Floats = NDArray[np.float64]
 
 # What is found at each point.
 SUMMARY = ("mean", "sd", "median", "lower", "upper")

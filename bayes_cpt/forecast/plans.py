@@ -380,16 +380,16 @@ def _points_table(at: "pd.DataFrame | str | Path") -> "pd.DataFrame":
     try:
         points = at if isinstance(at, pd.DataFrame) else pd.read_csv(at)
     except (OSError, ValueError) as error:
-        raise PlanError(
-            [Problem(place, f"the points cannot be read: {error}", "give a CSV: run,domain,step")]
+        raise PlanError.at(
+            place, f"the points cannot be read: {error}", "give a CSV: run,domain,step"
         ) from None
     missing = [name for name in ("run", "domain", "step") if name not in points.columns]
     if missing and not isinstance(at, pd.DataFrame):
         check_separator(Path(at))
     if missing or points.empty:
         what = f"there is no column {missing[0]}" if missing else "there is no point"
-        raise PlanError([Problem(place, what, "give columns run, domain and step")])
+        raise PlanError.at(place, what, "give columns run, domain and step")
     steps = pd.to_numeric(points["step"], errors="coerce")
     if steps.isna().any() or (steps % 1 != 0).any():
-        raise PlanError([Problem(place, "a step is not a whole number", "count steps from 1")])
+        raise PlanError.at(place, "a step is not a whole number", "count steps from 1")
     return points.assign(step=steps.astype(int), run=points["run"].astype(str))

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.bands import prepared_bands
 from bayes_cpt.forecast.draws import draw_curves
 from bayes_cpt.forecast.plans import (
@@ -54,7 +54,6 @@ __all__ = [
     "with_base_losses",
 ]
 
-type Floats = NDArray[np.float64]
 
 # Of the bands.
 DIMS = ("run", "domain", "step")

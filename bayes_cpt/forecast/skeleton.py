@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-type Floats = NDArray[np.float64]
-type Ints = NDArray[np.int64]
+from bayes_cpt.arrays import Floats, Ints
 
 # Draws in which the points are chosen, beside the extremes: more than a law has ways to bend.
 SAMPLE = 256

@@ -14,8 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.elements import elements
 from bayes_cpt.model.priors.families import Distribution, Fixed
@@ -28,7 +28,6 @@ from bayes_cpt.validate.records import Records, in_words
 if TYPE_CHECKING:
     import pandas as pd
 
-type Floats = NDArray[np.float64]
 type Label = tuple[str, str]
 type Progress = Callable[[str, float], None]
 

@@ -15,14 +15,12 @@ from functools import cached_property
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import BayesCPTError, Problem
 from bayes_cpt.history.evidence import Evidence, Label
 from bayes_cpt.inference.sampling import Sample, sample
 from bayes_cpt.inference.whitening import Metric
-
-type Floats = NDArray[np.float64]
 
 # Scale of the half-normal prior of a spread, in sds of the model's own prior.
 SPREAD_SCALE = 1.0
@@ -127,7 +125,7 @@ class PopulationDensity:
         size = self.directions.shape[2]
         mean, log_spread = position[:size], position[size:]
         spread = np.exp(np.minimum(log_spread, LARGEST_LOG))
-        told, pull, slope = told_by_studies(mean, spread, *self._products)
+        told, pull, slope = _told_by_studies(mean, spread, *self._products)
         prior = -0.5 * np.sum(mean**2) + np.sum(-0.5 * (spread / SPREAD_SCALE) ** 2 + log_spread)
         slope += 1.0 - (spread / SPREAD_SCALE) ** 2
         return float(told + prior), np.concatenate([pull - mean, slope])
@@ -165,7 +163,7 @@ class PopulationDensity:
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)
-def told_by_studies(mean, spread, products, linear, squares):  # type: ignore[no-untyped-def]
+def _told_by_studies(mean, spread, products, linear, squares):  # type: ignore[no-untyped-def]
     """Return the log density of what studies say, but for a constant, and its slopes.
 
     With ``S = diag(spread)`` and ``g = R'y - R'R mean``, all of it needs but ``A = 1 + S R'R S``: the

@@ -78,7 +78,7 @@ def candidate_runs(frame: Frame, typical: Typical) -> Curves:
             PT_LONG: (constant(LONGER * base.steps, base.peak), None, 0.0),
         }
     sizes = dict(
-        zip(map(OTHER_SIZE.format, further_sizes(frame)), further_sizes(frame), strict=True)
+        zip(map(OTHER_SIZE.format, _further_sizes(frame)), _further_sizes(frame), strict=True)
     )
     runs |= {name: (annealed(base), None, 0.0) for name in sizes}
     plan, residuals = plan_of(frame, runs, measured=True, sizes=sizes), frame.spec.residuals
@@ -90,27 +90,21 @@ def candidate_runs(frame: Frame, typical: Typical) -> Curves:
     return frame.curves(plan, checkpoints)
 
 
-def further_sizes(frame: Frame) -> tuple[float, ...]:
-    """Return model sizes that runs could have beside those of the study; none where the law has no size.
-
-    Parameters
-    ----------
-    frame : Frame
-        Of the study, or of `with_further_sizes`.
-    """
+def _further_sizes(frame: Frame) -> tuple[float, ...]:
+    """Return model sizes that runs could have beside those of the study; none where the law has no size."""
     if not frame.spec.law.model_size:
         return ()
     return tuple(share * frame.reference.model_size for share in SMALLER)
 
 
 def with_further_sizes(frame: Frame) -> Frame:
-    """Return the frame with `further_sizes` among those that the law knows.
+    """Return the frame with `_further_sizes` among those that the law knows.
 
     Parameters
     ----------
     frame : Frame
     """
-    return replace(frame, sizes=tuple(dict.fromkeys((*frame.sizes, *further_sizes(frame)))))
+    return replace(frame, sizes=tuple(dict.fromkeys((*frame.sizes, *_further_sizes(frame)))))
 
 
 def _checkpoints(steps: int, skipped: float) -> list[int]:

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.derived import derived_quantities, effects_of, tried
 from bayes_cpt.identify.identify import IDENTIFIED, expected, partners
 from bayes_cpt.identify.information import FreeParameters
@@ -17,7 +17,6 @@ from bayes_cpt.study.trunks import with_found_branches
 if TYPE_CHECKING:
     import pandas as pd
 
-type Floats = NDArray[np.float64]
 type Label = tuple[str, str, str]
 
 # Draws that the law is linearised at, to find the run that would tell most.

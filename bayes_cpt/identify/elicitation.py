@@ -12,9 +12,9 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.arrays import Floats
+from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.derived import Typical, effect_runs, last_points
 from bayes_cpt.identify.information import FreeParameters
 from bayes_cpt.identify.nearest import Change, columns_of, nearest, relevant, uniform_draws
@@ -29,7 +29,6 @@ from bayes_cpt.study.writers.folder import toml_value
 if TYPE_CHECKING:
     import pandas as pd
 
-type Floats = NDArray[np.float64]
 type Label = tuple[str, str]
 
 # In prior standard deviations (their logarithm): a prior that moves by less stays as it is.
@@ -107,7 +106,7 @@ def _change(frame: Frame, plan: Study, statement: Statement) -> Change:
     place = f"statement: {statement.words}"
     if not frame.spec.law.continual:
         problem = "the model knows no CPT run"
-        raise SpecError([Problem(place, problem, "choose a model of CPT, or state parameters")])
+        raise SpecError.at(place, problem, "choose a model of CPT, or state parameters")
     domain = _domain(frame, statement.loss, place)
     if statement.run is None:
         typical = Typical.of(plan)
@@ -123,7 +122,7 @@ def _change(frame: Frame, plan: Study, statement: Statement) -> Change:
         source, run = plan, plan.run(statement.run)
         if run.phase != "cpt":
             problem = f"{run.name} is a PT run, which starts from no base"
-            raise SpecError([Problem(place, problem, "name a CPT run, or leave run out")])
+            raise SpecError.at(place, problem, "name a CPT run, or leave run out")
     curves = last_points(frame, source, [run])
     index = [curve.domain for curve in curves.curves].index(domain)
     return Change(frame, statement, curves, index)
@@ -138,14 +137,14 @@ def _labels(free: FreeParameters, statement: Statement) -> list[Label]:
         hint = f"did you mean {close[0]}? " if close else ""
         problem = f"the model {free.frame.spec.name} has no parameter {name!r}"
         fix = f"{hint}bayes-cpt prior {free.frame.spec.name} lists them"
-        raise SpecError([Problem(place, problem, fix)])
+        raise SpecError.at(place, problem, fix)
     if statement.on is not None and names[name].dims is None:
-        raise SpecError([Problem(place, "all validation sets share it", "leave on out")])
+        raise SpecError.at(place, "all validation sets share it", "leave on out")
     domain = None if statement.on is None else _domain(free.frame, statement.on, place)
     labels = [label for label in free.labels if label[0] == name and domain in (None, label[1])]
     if not labels:
         problem = f"{name} is not sampled there"
-        raise SpecError([Problem(place, problem, "state it where the model has it, and not fixed")])
+        raise SpecError.at(place, problem, "state it where the model has it, and not fixed")
     return labels
 
 
@@ -156,7 +155,7 @@ def _domain(frame: Frame, name: str | None, place: str) -> str:
         return domain
     problem = f"there is no validation set {name!r}"
     fix = f"name one of {', '.join((*frame.domains, *frame.roles))}"
-    raise SpecError([Problem(place, problem, fix)])
+    raise SpecError.at(place, problem, fix)
 
 
 def _stated(prior: Distribution, statement: Statement) -> Distribution:
@@ -164,9 +163,7 @@ def _stated(prior: Distribution, statement: Statement) -> Distribution:
         return prior.from_interval(*statement.interval, statement.mass)
     except ValueError as error:
         place = f"statement: {statement.words}"
-        raise SpecError(
-            [Problem(place, str(error), "state an interval that it can have")]
-        ) from None
+        raise SpecError.at(place, str(error), "state an interval that it can have") from None
 
 
 def _respecified(

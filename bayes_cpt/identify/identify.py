@@ -8,8 +8,8 @@ Laplace approximation of a fit to losses nobody has seen, so it costs no samplin
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.derived import Typical, derived_quantities, effects_of, tried
 from bayes_cpt.identify.candidates import candidate_runs, with_further_sizes
 from bayes_cpt.identify.information import STEP, FreeParameters, finite, information, marginal
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from bayes_cpt.model.points import Curves
 
-type Floats = NDArray[np.float64]
 
 # A quantity of which the study takes less than half of the prior's variance rests on its prior.
 IDENTIFIED = 0.5
@@ -98,7 +97,7 @@ def expected(
     """
     import pandas as pd
 
-    directions = quantity_directions(free, study, places, coefficients=coefficients)
+    directions = _quantity_directions(free, study, places, coefficients=coefficients)
     wide = FreeParameters(with_further_sizes(free.frame))
     candidates = candidate_runs(wide.frame, Typical.of(study))
     known = [wide.labels.index(label) for label in free.labels]
@@ -111,7 +110,7 @@ def expected(
         more = [
             marginal(added, known) for added in information(wide, candidates, everywhere).values()
         ]
-        covariance = covariance_left(slopes, told)
+        covariance = _covariance_left(slopes, told)
         sd = np.sqrt(np.diag(covariance))
         at_places["sd"].append(sd)
         at_places["alike"].append(ratio(covariance, sd[:, None] * sd, where_none=0.0))
@@ -145,7 +144,7 @@ def expected(
     return pd.DataFrame(rows)
 
 
-def quantity_directions(
+def _quantity_directions(
     free: FreeParameters, study: Study, places: Floats, *, coefficients: bool = False
 ) -> dict[tuple[str, str, str], Floats]:
     """Return the slope of every quantity in the free parameters, shape (places, free).
@@ -201,7 +200,7 @@ def contractions(slopes: Floats, told: Floats) -> Floats:
     told : ndarray, shape (free, free)
         Precision of the free parameters given the study, the prior's identity in it.
     """
-    left = np.diag(covariance_left(slopes, told))
+    left = np.diag(_covariance_left(slopes, told))
     return np.clip(1.0 - ratio(left, np.sum(slopes**2, axis=1), where_none=1.0), 0.0, 1.0)
 
 
@@ -217,7 +216,7 @@ def ratio(part: Floats, whole: Floats, where_none: float) -> Floats:
     return np.divide(part, whole, out=np.full_like(whole, where_none), where=whole > 0.0)
 
 
-def covariance_left(slopes: Floats, told: Floats) -> Floats:
+def _covariance_left(slopes: Floats, told: Floats) -> Floats:
     """Return the covariance of quantities given what is told, shape (quantities, quantities).
 
     `told` holds the prior's identity, so none of its eigenvalues is below 1 but by rounding, which studies

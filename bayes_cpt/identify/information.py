@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.laws.law import gather
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.priors.families import Distribution, Fixed, LogNormal
@@ -22,8 +23,6 @@ from bayes_cpt.model.residuals import (
 )
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import expected_loss
-
-type Floats = NDArray[np.float64]
 
 STEP = 1e-4
 STEEPEST = 1e50

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.forecast.derived import start_loss
 from bayes_cpt.identify.information import FreeParameters
@@ -14,7 +14,6 @@ from bayes_cpt.model.priors.families import Distribution, LogNormal
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import expected_loss
 
-type Floats = NDArray[np.float64]
 type Label = tuple[str, str]
 
 # A power of two of quasi-random draws: their quantiles vary less than those of so many random ones.

@@ -18,6 +18,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyWarning
 from bayes_cpt.identify.information import FreeParameters
 from bayes_cpt.model.elements import elements
@@ -29,8 +30,6 @@ from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
-
-type Floats = NDArray[np.float64]
 
 LEVEL = "reference_loss"
 # Moves of every draw after each power of the likelihood, and after the last.

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.bundled import bundled_study
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast.derived import last_points, start_loss
 from bayes_cpt.forecast.predict import with_base_losses
 from bayes_cpt.identify.prior_given_bases import above_zero, draw_given_bases
@@ -27,7 +27,6 @@ from bayes_cpt.toml_files import read_toml
 if TYPE_CHECKING:
     import pandas as pd
 
-type Floats = NDArray[np.float64]
 
 DRAWS = 4000
 # More draws than this share below 0, and priors do not look like losses.
@@ -148,9 +147,8 @@ def _check_phase(spec: ModelSpec, plan: Study) -> None:
     continual = spec.law.continual
     if not (plan.continual_runs if continual else plan.pretraining_runs):
         phase = "cpt" if continual else "pt"
-        problem = Problem(
+        raise StudyError.at(
             f"plan {plan.name}, model {spec.name}",
             f"there is no {phase.upper()} run, and the law is about such runs",
             f'add a run of phase = "{phase}", or choose another model',
         )
-        raise StudyError([problem])

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.derived import derived_quantities
 from bayes_cpt.forecast.plans import as_plan
 from bayes_cpt.forecast.predict import planned_curves
@@ -25,7 +25,6 @@ from bayes_cpt.study.study import Study
 if TYPE_CHECKING:
     import pandas as pd
 
-type Floats = NDArray[np.float64]
 
 # Of Kallioinen et al.: what moves by less is of no account.
 THRESHOLD = 0.05

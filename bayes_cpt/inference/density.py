@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import BayesCPTError
 from bayes_cpt.inference.coordinates import join_paces, separate_paces, separate_spreads
 from bayes_cpt.inference.native import (
@@ -37,7 +38,6 @@ from bayes_cpt.model.setup import POOLED
 if TYPE_CHECKING:
     import pymc as pm
 
-type Floats = NDArray[np.float64]
 
 # How a variable is sampled, by PyMC's names of distribution and transform.
 KINDS = {

@@ -20,8 +20,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.model.elements import elements
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.priors.families import Fixed
@@ -34,7 +34,6 @@ from bayes_cpt.study.study import Study
 if TYPE_CHECKING:
     import pandas as pd
 
-type Floats = NDArray[np.float64]
 
 # Probability that any check at all alarms on a study that the model describes, at most.
 FALSE_ALARMS = 0.05

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import BayesCPTError, Problem
-
-type Floats = NDArray[np.float64]
 
 
 class StackError(BayesCPTError):

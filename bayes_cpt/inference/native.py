@@ -17,8 +17,8 @@ import numba
 import numpy as np
 from numba import types
 from numba.np.numpy_support import carray
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.inference import coordinates
 from bayes_cpt.inference.coordinates import (
     join_slopes,
@@ -28,8 +28,6 @@ from bayes_cpt.inference.coordinates import (
 )
 from bayes_cpt.model.compiled.compilation import code_key, generated_module
 from bayes_cpt.model.compiled.native import KERNEL, NUMBERS, SIZE, call_law
-
-type Floats = NDArray[np.float64]
 
 UNSIGNED = types.uint64
 # As nutpie calls them: dimensions, position, gradient, log density, data; dimensions, size, position, draw.

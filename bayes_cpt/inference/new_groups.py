@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.arrays import Floats
+from bayes_cpt.errors import StudyError
 from bayes_cpt.inference.posterior import Posterior, StackedPosterior
 from bayes_cpt.laws.law import ALONG
 from bayes_cpt.model.groups.batches import (
@@ -21,8 +21,6 @@ from bayes_cpt.model.priors.pooling import further
 from bayes_cpt.study.ranges import ALIKE_RATIO
 from bayes_cpt.study.resources.batch import Batch
 from bayes_cpt.study.study import Run, Study
-
-type Floats = NDArray[np.float64]
 
 # Sets the draws of new groups apart from all that is drawn with the seed of the fit.
 STREAM = 7
@@ -166,7 +164,7 @@ def check_one_batch(posterior: Posterior, plan: Study, batch: Batch, asked: str)
                     f"it has a {own.words}, and {asked} is for one batch at a time: {batch.words}"
                 )
                 fix = "give tokens_per_step and sequence_length in the space, or plan runs of that batch"
-                raise StudyError([Problem(f"plan {plan.name}, run {run.name}", problem, fix)])
+                raise StudyError.at(f"plan {plan.name}, run {run.name}", problem, fix)
 
 
 def as_fitted(posterior: Posterior) -> Posterior:
@@ -220,7 +218,7 @@ def _check_alike(posterior: Posterior, asked: list[float]) -> None:
                 "has no term for model size"
             )
             fix = "fit runs of two sizes or more with --model cpt-replay-sizes or pretrain-sizes"
-            raise StudyError([Problem(f"plan, model {name}", problem, fix)])
+            raise StudyError.at(f"plan, model {name}", problem, fix)
 
 
 @dataclass(frozen=True, eq=False)

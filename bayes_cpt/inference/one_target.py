@@ -2,16 +2,12 @@
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
+from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.posterior import Posterior, StackedPosterior
 from bayes_cpt.laws.mixture import Mixture
 from bayes_cpt.model.groups.targets import check_one_target, check_target, roles_of, study_of_target
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.study import Study
-
-type Floats = NDArray[np.float64]
 
 # What is sampled of the size of a shift: B and D are in proportion to it.
 SHIFT_SIZES = ("shift_size", "shift_share")

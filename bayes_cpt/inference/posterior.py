@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.files import replacing
 from bayes_cpt.inference.law_checks import LawChecks
 from bayes_cpt.inference.mixing import apportioned, stack_error, stack_name
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-type Floats = NDArray[np.float64]
 
 PRIOR_DRAWS = 4000
 # Below this contraction a quantity rests on its prior.

@@ -15,11 +15,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.density import Density, centred
 from bayes_cpt.inference.native import native_model
 from bayes_cpt.inference.whitening import Metric, Whitened, empirical_metric, laplace
 
-type Floats = NDArray[np.float64]
 type Progress = Callable[[str, float], None]
 
 CHAINS = 4

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import BayesCPTError
 
-type Floats = NDArray[np.float64]
 type Evaluate = Callable[[Floats], tuple[float, Floats]]
 
 # Directions the data leave to the prior have a spread of order 1; more than this is a numerical mirage.

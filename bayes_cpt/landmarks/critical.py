@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.new_groups import in_batch
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.hidden import PRETRAINING_TERMS, at_limit, on_new_data
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-type Floats = NDArray[np.float64]
 
 DRAWS = 1000
 # Of the prior: a probability to a percent or two.

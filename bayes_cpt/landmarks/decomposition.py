@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.plans import prepare
 from bayes_cpt.inference.new_groups import covering
 from bayes_cpt.inference.posterior import Posterior
@@ -17,8 +17,6 @@ from bayes_cpt.study.study import Study
 
 if TYPE_CHECKING:
     import xarray as xr
-
-type Floats = NDArray[np.float64]
 
 
 def decompose(

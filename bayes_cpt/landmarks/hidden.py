@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.decomposition import curve_dataset, of_laws
 from bayes_cpt.laws.law import Law, gather
@@ -16,7 +16,6 @@ from bayes_cpt.study.study import Study
 if TYPE_CHECKING:
     import xarray as xr
 
-type Floats = NDArray[np.float64]
 
 DRAWS = 500
 # Steps are finite, so that a law can divide them by data without end.

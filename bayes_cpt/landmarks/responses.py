@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.arrays import Floats
+from bayes_cpt.errors import StudyError
 from bayes_cpt.inference.new_groups import covering_sizes, in_batch
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.reshape import annealed_base, rewarmed, started_at
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-type Floats = NDArray[np.float64]
 
 DRAWS = 1000
 POTENTIALS = (0.0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
@@ -179,9 +178,7 @@ def loss_potential_response(
     planned = Trial.of(posterior, target, chosen)
     pretraining = planned.pretraining
     if pretraining is None:
-        raise StudyError(
-            [Problem(f"run {chosen.name}, base {chosen.base}", UNKNOWN, GIVE_SCHEDULE)]
-        )
+        raise StudyError.at(f"run {chosen.name}, base {chosen.base}", UNKNOWN, GIVE_SCHEDULE)
     values = sorted(p for p in set(potentials) if p > 0 or rewarmed_to_peak)
 
     def trial(potential: float) -> Trial:

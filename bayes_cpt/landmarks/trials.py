@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.arrays import Floats
+from bayes_cpt.errors import StudyError
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.phase_areas import NUMBERS, SERIES, PhaseAreas, continual_areas
@@ -25,8 +26,6 @@ from bayes_cpt.study.resources.batch import Batch
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study
-
-type Floats = NDArray[np.float64]
 
 UNKNOWN = "the schedule of the base is not known"
 
@@ -139,16 +138,12 @@ def read_target(
     ]
     check_base(posterior.study, target, chosen)
     if not chosen:
-        raise StudyError(
-            [
-                Problem(
-                    f"plan {target.name}",
-                    "it has no CPT run on the base that was fitted"
-                    if unknown
-                    else "it has no CPT run on a base whose schedule is known",
-                    "start a run from that base" if unknown else GIVE_SCHEDULE,
-                )
-            ]
+        raise StudyError.at(
+            f"plan {target.name}",
+            "it has no CPT run on the base that was fitted"
+            if unknown
+            else "it has no CPT run on a base whose schedule is known",
+            "start a run from that base" if unknown else GIVE_SCHEDULE,
         )
     return target, chosen
 
@@ -205,10 +200,10 @@ def fitted_base(posterior: Posterior, plan: Study, run: Run) -> Base:
     place = f"run {run.name}"
     if run.phase != "cpt":
         problem = "this is a PT run, and landmarks are those of CPT"
-        raise StudyError([Problem(place, problem, "name a CPT run")])
+        raise StudyError.at(place, problem, "name a CPT run")
     base = plan.base(str(run.base))
     if base.schedule is None and not posterior.frame.spec.law.unknown_base:
-        raise StudyError([Problem(f"{place}, base {base.name}", UNKNOWN, GIVE_SCHEDULE)])
+        raise StudyError.at(f"{place}, base {base.name}", UNKNOWN, GIVE_SCHEDULE)
     check_base(posterior.study, plan, [run])
     return base
 
@@ -287,14 +282,10 @@ class LawSample:
     @staticmethod
     def _check(frame: Frame) -> None:
         if not frame.spec.law.continual:
-            raise StudyError(
-                [
-                    Problem(
-                        f"model {frame.spec.name}",
-                        "the law knows no CPT phase, and landmarks are those of CPT",
-                        "fit with --model cpt or cpt-replay",
-                    )
-                ]
+            raise StudyError.at(
+                f"model {frame.spec.name}",
+                "the law knows no CPT phase, and landmarks are those of CPT",
+                "fit with --model cpt or cpt-replay",
             )
 
     @property

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.new_groups import covering, in_batch
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.reshape import held
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-type Floats = NDArray[np.float64]
 type Course = Literal["stretched", "held"]
 
 COURSES: tuple[Course, ...] = ("stretched", "held")

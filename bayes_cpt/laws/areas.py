@@ -10,12 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.laws.numerics.ranges import MOMENTA, MomentumRange, PowerRange, momentum_parts
-from bayes_cpt.study.segments import FloatArray
-
-type IntArray = NDArray[np.int64]
 
 # Levels and areas below this count as this: a power of 0 has no slope.
 SMALLEST = 1e-30
@@ -95,7 +93,7 @@ class AreaForm:
         power = coefficients.get("rho", xp.ones_like(coefficients["lambda"]))
         return self.powers.basis(power, xp)
 
-    def paces(self, learning_rates: FloatArray) -> FloatArray:
+    def paces(self, learning_rates: Floats) -> Floats:
         """Return how far the memory's clock moves in each step, shape (steps,).
 
         Parameters
@@ -105,7 +103,7 @@ class AreaForm:
         """
         return np.asarray((learning_rates / self.reference_rate) ** self.memory_clock)
 
-    def shift_area(self, learning_rates: FloatArray) -> FloatArray:
+    def shift_area(self, learning_rates: Floats) -> Floats:
         """Return the forward area that the shift sees, after each step, in LR·steps.
 
         Parameters
@@ -119,7 +117,7 @@ class AreaForm:
         return self.reference_rate * forward_area(relative, self.shift_power)
 
 
-def forward_area(learning_rates: ArrayLike, power: float = 1.0) -> FloatArray:
+def forward_area(learning_rates: ArrayLike, power: float = 1.0) -> Floats:
     """Return the forward area S1, the sum of the learning rates to a power, after each step.
 
     Parameters
@@ -148,7 +146,7 @@ def learning_rate_level(
     momentum: float,
     initial_level: float,
     paces: ArrayLike | None = None,
-) -> FloatArray:
+) -> Floats:
     """Return the level e of the learning rate after each step.
 
     ``e_t = d_t·e_{t-1} + (1 - d_t)·eta_t`` with ``d_t = lambda^pace_t``.
@@ -184,8 +182,8 @@ def learning_rate_level(
 
 
 def run_levels(
-    rates: FloatArray, paces: FloatArray, start: FloatArray, momenta: FloatArray, points: IntArray
-) -> tuple[FloatArray, FloatArray]:
+    rates: Floats, paces: Floats, start: Floats, momenta: Floats, points: Ints
+) -> tuple[Floats, Floats]:
     """Return e at steps in any order, shape (points, momenta), and e after the last of them.
 
     Parameters

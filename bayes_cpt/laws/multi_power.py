@@ -15,9 +15,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.laws.term import Parameter, Reference, Values
-
-type Floats = NDArray[np.float64]
 
 # The log of a number that counts as 0, and whose powers are still finite.
 LOG_ZERO = -300.0

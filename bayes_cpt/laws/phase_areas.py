@@ -11,9 +11,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayes_cpt.laws.areas import SMALLEST, AreaForm, IntArray, forward_area, run_levels
+from bayes_cpt.arrays import Floats, Ints
+from bayes_cpt.laws.areas import SMALLEST, AreaForm, forward_area, run_levels
 from bayes_cpt.study.schedules import Schedule
-from bayes_cpt.study.segments import FloatArray
 
 # Bases whose areas are kept: many runs start from each.
 BASES_KEPT = 128
@@ -45,16 +45,16 @@ class PhaseAreas:
         if it had ended. 0 where the base's schedule is not known.
     """
 
-    steps: IntArray
-    learning_rates: FloatArray
-    log_forward: FloatArray
-    forward_cpt: FloatArray
-    start_pt: FloatArray
-    level_pt: FloatArray
-    start_cpt: FloatArray
-    level_cpt: FloatArray
-    paced_steps: FloatArray
-    log_peak_pt: FloatArray
+    steps: Ints
+    learning_rates: Floats
+    log_forward: Floats
+    forward_cpt: Floats
+    start_pt: Floats
+    level_pt: Floats
+    start_cpt: Floats
+    level_cpt: Floats
+    paced_steps: Floats
+    log_peak_pt: Floats
 
 
 # What of the areas is one number per point, and what is a series.
@@ -151,7 +151,7 @@ class _Pretraining:
     """The part of PT that counts for the level: after how many steps, from which level, which rates."""
 
     first: int
-    rates: FloatArray
+    rates: Floats
     initial_level: float
     start: float
 
@@ -164,7 +164,7 @@ class _Pretraining:
         initial = float(rates[max(warmup - 1, 0)])
         return cls(warmup, rates[warmup:], initial, initial)
 
-    def levels(self, form: AreaForm, points: IntArray) -> tuple[FloatArray, FloatArray]:
+    def levels(self, form: AreaForm, points: Ints) -> tuple[Floats, Floats]:
         momenta = form.momenta.node_momenta()
         start = np.full(momenta.size, self.initial_level)
         return run_levels(self.rates, form.paces(self.rates), start, momenta, points)
@@ -190,11 +190,11 @@ class TransferState:
 
     learning_rate: float
     start: float
-    forward: FloatArray
-    levels: FloatArray
+    forward: Floats
+    levels: Floats
     log_peak: float
 
-    def initial_levels(self, form: AreaForm) -> FloatArray:
+    def initial_levels(self, form: AreaForm) -> Floats:
         """Return the level at the first step of CPT at each node, shape (nodes,).
 
         Parameters
@@ -225,7 +225,7 @@ def transfer_state(base: Schedule | None, form: AreaForm) -> TransferState:
     return TransferState(base.final, course.start, forward, levels, log_peak)
 
 
-def _points(schedule: Schedule, steps: ArrayLike) -> IntArray:
+def _points(schedule: Schedule, steps: ArrayLike) -> Ints:
     points = np.atleast_1d(np.asarray(steps, dtype=np.int64))
     if np.any((points < 0) | (points > schedule.steps)):
         raise ValueError(
@@ -235,7 +235,7 @@ def _points(schedule: Schedule, steps: ArrayLike) -> IntArray:
     return points
 
 
-def _log_peaks(schedule: Schedule, form: AreaForm) -> FloatArray:
+def _log_peaks(schedule: Schedule, form: AreaForm) -> Floats:
     """Return the log of the highest learning rate up to each of the steps 0, 1, ..., over the reference."""
     rates = schedule.learning_rates()
     warm = rates[: max(schedule.warmup_steps, 1)].max()
@@ -243,14 +243,12 @@ def _log_peaks(schedule: Schedule, form: AreaForm) -> FloatArray:
     return np.log(_at(peaks, np.arange(rates.size + 1), peaks[0]) / form.reference_rate)
 
 
-def _at(curve: FloatArray, points: IntArray, before: float = 0.0) -> FloatArray:
+def _at(curve: Floats, points: Ints, before: float = 0.0) -> Floats:
     """Return the curve of steps 1, 2, ... at the points, `before` at step 0."""
     return np.concatenate([[before], curve])[points]
 
 
-def _log_forward(
-    rates: FloatArray, points: IntArray, before: "FloatArray | float", form: AreaForm
-) -> FloatArray:
+def _log_forward(rates: Floats, points: Ints, before: "Floats | float", form: AreaForm) -> Floats:
     """Return the series of the log of S1 at the points, from S1 before them at each node."""
     interval = form.powers.interval
     earlier = np.broadcast_to(before, (interval.nodes,))

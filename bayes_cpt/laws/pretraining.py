@@ -56,7 +56,7 @@ class Power:
         excess = parameters["reference_slope"] / alpha
         log_area = log_reference_area(parameters, reference, xp) * xp.ones_like(alpha)
         if self.unknown_base:
-            multiple = last_axis(parameters["base_forward_area"])
+            multiple = _last_axis(parameters["base_forward_area"])
             ratio = reference.forward_cpt / reference.forward_pt
             log_area = log_area + xp.log(ratio * multiple)
         coefficients = {
@@ -95,7 +95,7 @@ def log_reference_area(parameters: Values, reference: Reference, xp: Any) -> Any
     log_area = xp.log(reference.forward_pt)
     if "forward_power" not in parameters:
         return log_area
-    power = last_axis(parameters["forward_power"])
+    power = _last_axis(parameters["forward_power"])
     return log_area + (power - 1.0) * xp.log(reference.learning_rate)
 
 
@@ -109,7 +109,7 @@ def power_gain(parameters: Values, xp: Any) -> Any:
     xp : module
         `numpy` or `pytensor.tensor`.
     """
-    alpha, multiple = parameters["exponent"], last_axis(parameters["base_forward_area"])
+    alpha, multiple = parameters["exponent"], _last_axis(parameters["base_forward_area"])
     return -parameters["reference_slope"] / alpha * xp.expm1(-alpha * xp.log1p(1.0 / multiple))
 
 
@@ -191,10 +191,10 @@ class Annealing:
         memory = parameters["memory"]
         per_level = parameters["annealing_gain"] / reference.learning_rate
         if self.level_power:
-            power = last_axis(parameters["level_power"])
+            power = _last_axis(parameters["level_power"])
             scale = xp.exp(-power * xp.log(reference.learning_rate))
             per_level = parameters["annealing_gain"] * scale
-        coefficients = {"lambda": 1.0 - 1.0 / memory, "C1": per_level / last_axis(memory)}
+        coefficients = {"lambda": 1.0 - 1.0 / memory, "C1": per_level / _last_axis(memory)}
         if self.level_power:
             coefficients["zeta"] = parameters["level_power"]
         if self.peak_power:
@@ -207,7 +207,7 @@ class Annealing:
         if self.replay:
             coefficients["a1"] = parameters["gain_replay"]
         if self.unknown_base:
-            rate = reference.learning_rate * last_axis(parameters["base_potential"])
+            rate = reference.learning_rate * _last_axis(parameters["base_potential"])
             coefficients["eta_0"] = rate * xp.ones_like(per_level)
         return coefficients
 
@@ -315,11 +315,6 @@ def _beside(shared: Any, gathered: Any) -> Any:
     return shared[..., None] if lacks else shared
 
 
-def last_axis(shared: Any) -> Any:
-    """Return a shared value with an axis to broadcast over domains, where it has draw axes.
-
-    Parameters
-    ----------
-    shared : array, shape (...)
-    """
+def _last_axis(shared: Any) -> Any:
+    """Return a shared value with an axis to broadcast over domains, where it has draw axes."""
     return shared[..., None] if getattr(shared, "ndim", 0) else shared

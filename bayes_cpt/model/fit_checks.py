@@ -37,7 +37,7 @@ def check_fits(spec: ModelSpec, study: Study) -> None:
             "use --model cpt-replay, or keep runs of one replay ratio",
         )
     if problem:
-        raise StudyError([Problem(f"study {study.name}, model {spec.name}", *problem)])
+        raise StudyError.at(f"study {study.name}, model {spec.name}", *problem)
 
 
 def note_batches(spec: ModelSpec, study: Study) -> None:
@@ -56,7 +56,7 @@ def note_batches(spec: ModelSpec, study: Study) -> None:
         return
     differing = []
     for place, name in enumerate(("batch sizes", "sequence lengths")):
-        values = sorted(own.numbers[place] for own in batches_of(study) if own.numbers[place])
+        values = sorted(batch.numbers[place] for batch in batches_of(study) if batch.numbers[place])
         if values and values[-1] > ALIKE_RATIO * values[0]:
             differing.append(f"{name} {values[0]:g} to {values[-1]:g}")
     if differing:

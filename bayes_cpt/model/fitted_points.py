@@ -111,7 +111,7 @@ def note_thinned(residuals: ResidualTable, study: Study, curves: Curves) -> None
             measured = len(observed_steps(study, study.run(curve.run), curve.domain, residuals))
             thin += [(measured, count, curve)] if measured > count else []
     if thin:
-        measured, count, curve = max(thin, key=lambda own: own[0])
+        measured, count, curve = max(thin, key=lambda counts: counts[0])
         problem = Problem(
             f"study {study.name}, run {curve.run}, domain {curve.domain}",
             f"{count} of its {measured} losses enter the fit, and {len(thin) - 1} more long logs are "

@@ -251,14 +251,14 @@ class ResidualTable(Strict):
         """
         if self.kind == "independent":
             return {"error": Parameter("sd of independent errors", "nats/token")}
-        found = {
+        parameters = {
             "fluctuation_floor": Parameter("share of the fluctuation left at learning rate 0"),
             "fluctuation_memory": Parameter(
                 "correlation time of the fluctuation, as a share of the reference steps"
             ),
         }
         if not law.unknown_base:
-            found |= {
+            parameters |= {
                 "fluctuation_pt": Parameter(
                     "sd of PT fluctuations at the reference LR", "nats/token"
                 ),
@@ -268,7 +268,7 @@ class ResidualTable(Strict):
                 ),
             }
         if law.continual:
-            found |= {
+            parameters |= {
                 "fluctuation_cpt": Parameter(
                     "sd of CPT fluctuations at the reference LR", "nats/token"
                 ),
@@ -277,5 +277,5 @@ class ResidualTable(Strict):
                 ),
             }
         if law.uses_replay:
-            found["misfit_replay"] = Parameter("share of its variance that replay takes away")
-        return found
+            parameters["misfit_replay"] = Parameter("share of its variance that replay takes away")
+        return parameters

@@ -92,12 +92,14 @@ def _members(setup: Setup, starts: NDArray[np.int64]) -> NDArray[np.int64]:
     points = setup.curves.points
     places: dict[str, list[int]] = {}
     dims: dict[str, str] = {}
-    for place, own in enumerate(elements(setup.frame)):
-        if own.group is not None:
-            places.setdefault(own.name, []).append(place)
-            dims[own.name] = own.group
-    found = [points.of_group(dims[name], np.array(own))[starts] for name, own in places.items()]
-    return np.array(found or [np.zeros(starts.size)], dtype=np.int64).T
+    for place, element in enumerate(elements(setup.frame)):
+        if element.group is not None:
+            places.setdefault(element.name, []).append(place)
+            dims[element.name] = element.group
+    members = [
+        points.of_group(dims[name], np.array(indices))[starts] for name, indices in places.items()
+    ]
+    return np.array(members or [np.zeros(starts.size)], dtype=np.int64).T
 
 
 def _columns(points: Points) -> NDArray[np.float64]:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.model.compiled.packing import packed
 from bayes_cpt.model.elements import elements
 from bayes_cpt.model.likelihood_data import likelihood_data
@@ -16,8 +16,6 @@ from bayes_cpt.model.priors.pooling import log_alikenesses
 from bayes_cpt.model.residuals import ResidualDesign, Scales
 from bayes_cpt.model.setup import Frame, Setup
 from bayes_cpt.model.simulate import expected_loss, scales_of
-
-type Floats = NDArray[np.float64]
 
 
 def log_priors(frame: Frame, parameters: Mapping[str, Floats]) -> dict[str, Floats]:
@@ -44,7 +42,7 @@ def log_priors(frame: Frame, parameters: Mapping[str, Floats]) -> dict[str, Floa
         density = element.prior.log_density(member) - element.prior.log_slope(member)
         densities.setdefault(element.name, []).append(density)
     fixed = {element.name for element in elements(frame) if isinstance(element.prior, Fixed)}
-    found = {
+    by_parameter = {
         name: members[0] if parameters[name].ndim == 1 else np.stack(members, axis=1)
         for name, members in densities.items()
         if name not in fixed
@@ -52,8 +50,8 @@ def log_priors(frame: Frame, parameters: Mapping[str, Floats]) -> dict[str, Floa
     if frame.pooled:
         # With the spreads stands what they say of how alike targets are.
         alike = np.stack(log_alikenesses(frame, parameters), axis=1)
-        found[frame.spread] = found[frame.spread] + alike
-    return found
+        by_parameter[frame.spread] = by_parameter[frame.spread] + alike
+    return by_parameter
 
 
 def log_likelihoods(setup: Setup, parameters: Mapping[str, Floats]) -> Floats:

@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.arrays import Floats, Ints
+from bayes_cpt.errors import StudyError
 from bayes_cpt.laws.areas import SMALLEST, AreaForm
 from bayes_cpt.laws.phase_areas import (
     NUMBERS,
@@ -30,9 +30,6 @@ from bayes_cpt.study.resources.batch import Batch
 from bayes_cpt.study.resources.repeats import unique_steps
 from bayes_cpt.study.study import Run, Study
 from bayes_cpt.study.trunks import start_loss
-
-type Floats = NDArray[np.float64]
-type IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,8 +292,8 @@ def build_curves(
         for domain_index, domain in enumerate(domains):
             base_loss, continual = _start_loss(study, trunks, run, domain), run.phase == "cpt"
             start = left if base_loss is not None and not continual else 0
-            own = wanted[domain][wanted[domain] > start] if start else wanted[domain]
-            if not own.size:
+            points_after = wanted[domain][wanted[domain] > start] if start else wanted[domain]
+            if not points_after.size:
                 continue
             end = _base_end(study, run)
             curve = Curve(run.name, domain, continual, base_loss is not None, *end, start)
@@ -307,8 +304,8 @@ def build_curves(
             )  # fmt: skip
             mixed = mixture_columns(study.mixture(run), domains, domain_index, run.replay)
             shared = (len(curves), domain_index, run, curve, reference, grouped, mixed)
-            losses = _measured(study, run, domain, own)
-            columns.append(_columns(areas, np.searchsorted(union, own), losses, *shared))
+            losses = _measured(study, run, domain, points_after)
+            columns.append(_columns(areas, np.searchsorted(union, points_after), losses, *shared))
             # Where no loss starts a PT curve any step will do.
             anchored = continual or start > 0
             at_start = np.searchsorted(union, [start] if anchored else union[-1:])
@@ -317,11 +314,11 @@ def build_curves(
     return Curves(tuple(curves), _points(columns, form), _points(rows, form))
 
 
-def _rising(steps: Iterable[int]) -> IntArray:
+def _rising(steps: Iterable[int]) -> Ints:
     return np.unique(np.fromiter(steps, dtype=np.int64))
 
 
-def _areas(study: Study, run: Run, steps: IntArray, form: AreaForm) -> PhaseAreas:
+def _areas(study: Study, run: Run, steps: Ints, form: AreaForm) -> PhaseAreas:
     if run.phase == "pt":
         return pretraining_areas(run.schedule, steps, form)
     return continual_areas(study.base(str(run.base)).schedule, run.schedule, steps, form)
@@ -340,19 +337,19 @@ def _start_loss(study: Study, trunks: Study | None, run: Run, domain: str) -> fl
     return start_loss(trunks, run, domain) if trunks is not None else None
 
 
-def _measured(study: Study, run: Run, domain: str, wanted: IntArray) -> Floats:
+def _measured(study: Study, run: Run, domain: str, wanted: Ints) -> Floats:
     """Return the losses of a curve at rising steps, NaN where there is none."""
-    found = np.full(wanted.size, np.nan)
+    measured = np.full(wanted.size, np.nan)
     if run.name in study:
         steps, losses = study.curve(run.name, domain)
         _, here, there = np.intersect1d(wanted, steps, assume_unique=True, return_indices=True)
-        found[here] = losses[there]
-    return found
+        measured[here] = losses[there]
+    return measured
 
 
 def _columns(
     areas: PhaseAreas,
-    rows: IntArray,
+    rows: Ints,
     losses: Floats,
     curve_index: int,
     domain_index: int,
@@ -385,16 +382,12 @@ def _columns(
 
 def _points(columns: list[dict[str, Any]], form: AreaForm) -> Points:
     if not columns:
-        raise StudyError(
-            [
-                Problem(
-                    "losses",
-                    "no loss is left to work on",
-                    "measure the general and target validation sets in at least one run",
-                )
-            ]
+        raise StudyError.at(
+            "losses",
+            "no loss is left to work on",
+            "measure the general and target validation sets in at least one run",
         )
     # The parts go as the whole grows: the areas of long logs are large.
     names = list(columns[0])
-    arrays: Any = {name: np.concatenate([own.pop(name) for own in columns]) for name in names}
+    arrays: Any = {name: np.concatenate([column.pop(name) for column in columns]) for name in names}
     return Points(**arrays, form=form)

@@ -101,7 +101,9 @@ class ResidualDesign:
     def ramps(self) -> Any:
         """What each innovation of the misfit's autoregression adds at a point, shape (points, knots)."""
         counts = self.last - self.first
-        innovation, carried = (np.repeat(own, counts) for own in (self.innovation, self.carried))
+        innovation, carried = (
+            np.repeat(of_curve, counts) for of_curve in (self.innovation, self.carried)
+        )
         size = (innovation * self.height)[:, None]
         return np.asarray(size * misfit_ramps(self.position, self.knots, carried))
 
@@ -179,7 +181,7 @@ def residual_design(
         knots_beside(position[start:stop], *walk)
         for start, stop, walk in zip(first, last, walks, strict=True)
     ]
-    places, links, sizes = (np.concatenate(own) for own in zip(*beside, strict=True))
+    places, links, sizes = (np.concatenate(column) for column in zip(*beside, strict=True))
     return ResidualDesign(
         gap=gap,
         position=position,
@@ -193,7 +195,7 @@ def residual_design(
         innovation=walks[:, 1],
         place=places,
         height=misfit_height(position, walks[points.curve_index, 0]),
-        knot_first=np.cumsum([0, *(own[1].size for own in beside)], dtype=np.int64),
+        knot_first=np.cumsum([0, *(column[1].size for column in beside)], dtype=np.int64),
         knot_carried=links,
         knot_innovation=sizes,
         knots=knot_count(misfit_position(reach, onset, per_fold)),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.errors import SpecError
 from bayes_cpt.laws import Law, Parameter, Reference, Shift
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.law import gather
@@ -105,14 +105,10 @@ class Frame:
     def _ends(self, name: str) -> tuple[float, float]:
         if ends := prior_ends(self.spec.priors[name].of(None)):
             return ends
-        raise SpecError(
-            [
-                Problem(
-                    f"key priors.{name}",
-                    "it needs bounds: areas are tabulated between them",
-                    "use a lognormal with lower and upper, or fix it",
-                )
-            ]
+        raise SpecError.at(
+            f"key priors.{name}",
+            "it needs bounds: areas are tabulated between them",
+            "use a lognormal with lower and upper, or fix it",
         )
 
     def parameters(self) -> dict[str, Parameter]:
@@ -121,28 +117,28 @@ class Frame:
         Those of single groups come last: the places of the others do not depend on how many there are.
         """
         residual = self.spec.residuals.parameters(self.spec.law)
-        found = self.law.parameters() | residual
-        return dict(sorted(found.items(), key=lambda own: own[1].dims in GROUPED))
+        parameters = self.law.parameters() | residual
+        return dict(sorted(parameters.items(), key=lambda entry: entry[1].dims in GROUPED))
 
     def coords(self) -> dict[str, tuple[str, ...]]:
         """Return the coordinates that parameters run along."""
-        found = self._domain_coords()
+        coords = self._domain_coords()
         for dims, known in ((SIZES, self.spec.law.model_size), (BATCHES, self.spec.law.batches)):
             if known:
-                found[dims] = tuple(member.label for member in self.members(dims))
+                coords[dims] = tuple(member.label for member in self.members(dims))
         if self.spec.law.targets > 1 or self.spec.law.batches:
-            found[POOLED] = self.pooled
-        return found
+            coords[POOLED] = self.pooled
+        return coords
 
     def _domain_coords(self) -> dict[str, tuple[str, ...]]:
         """Return the coordinates whose members are validation sets."""
         factors = [getattr(self.spec.law.replay_factor, role) for role in self.roles]
-        found = {"domain": self.domains}
+        coords = {"domain": self.domains}
         for factor in ("exponential", "saturating", "power"):
             chosen = zip(self.domains, factors, strict=True)
-            if names := tuple(name for name, own in chosen if own == factor):
-                found[f"{factor}_domain"] = names
-        return found
+            if names := tuple(name for name, its_factor in chosen if its_factor == factor):
+                coords[f"{factor}_domain"] = names
+        return coords
 
     @property
     def pooled(self) -> tuple[str, ...]:
@@ -183,8 +179,10 @@ class Frame:
         members = self.members(self.parameters()[name].dims)
         if self.spec.law.batches:
             count = len(self.batches)
-            return [list(range(own, own + count)) for own in range(0, len(members), count or 1)]
-        return [[place for place, own in enumerate(members) if self.role(own) == "target"]]
+            return [
+                list(range(first, first + count)) for first in range(0, len(members), count or 1)
+            ]
+        return [[place for place, member in enumerate(members) if self.role(member) == "target"]]
 
     def members(self, dims: str | None) -> tuple[Member, ...]:
         """Return the members of a coordinate, and of which validation set each is.
@@ -197,8 +195,8 @@ class Frame:
         if dims is None:
             return (Member("all", None),)
         if dims in GROUPED:
-            pairs = [(domain, own) for domain in self.domains for own in self.groups[dims]]
-            return tuple(Member(f"{domain}, {label(own)}", domain) for domain, own in pairs)
+            pairs = [(domain, group) for domain in self.domains for group in self.groups[dims]]
+            return tuple(Member(f"{domain}, {label(group)}", domain) for domain, group in pairs)
         if dims == POOLED:
             return tuple(Member(name, name) for name in self.pooled)
         return tuple(Member(domain, domain) for domain in self._domain_coords()[dims])
@@ -281,28 +279,28 @@ class Frame:
         law = self.spec.law
         residuals = self.spec.residuals
         names = [*residuals.parameters(law), "reference_slope"]
-        own = gather(points, {name: parameters[name] for name in names} | coefficients, xp)
-        extrapolation = residuals.extrapolation_pt * own["reference_slope"]
+        sizes = gather(points, {name: parameters[name] for name in names} | coefficients, xp)
+        extrapolation = residuals.extrapolation_pt * sizes["reference_slope"]
         if residuals.kind == "independent":
-            nothing = xp.zeros_like(own["error"])
-            return Scales(own["error"], NO_MEMORY + nothing, nothing, nothing, extrapolation)
-        floor = own["fluctuation_floor"]
+            nothing = xp.zeros_like(sizes["error"])
+            return Scales(sizes["error"], NO_MEMORY + nothing, nothing, nothing, extrapolation)
+        floor = sizes["fluctuation_floor"]
         heat = floor + (1.0 - floor) * points.learning_rate
         # From an unknown base there are no curves of PT, nor any whose start was not measured.
         absent = xp.zeros_like(floor)
         fluctuation, misfit, offset = (
-            own.get(name, absent) for name in ("fluctuation_pt", "misfit_pt", "offset_pt")
+            sizes.get(name, absent) for name in ("fluctuation_pt", "misfit_pt", "offset_pt")
         )
         if law.continual:
-            misfit_cpt = own["misfit_cpt"]
+            misfit_cpt = sizes["misfit_cpt"]
             if law.uses_replay:
-                factor = self._shift.replay_factor(points.target_share, own, xp)
-                misfit_cpt = misfit_cpt * xp.sqrt(1.0 - own["misfit_replay"] * (1.0 - factor))
-            fluctuation = _chosen(pretraining, fluctuation, own["fluctuation_cpt"])
+                factor = self._shift.replay_factor(points.target_share, sizes, xp)
+                misfit_cpt = misfit_cpt * xp.sqrt(1.0 - sizes["misfit_replay"] * (1.0 - factor))
+            fluctuation = _chosen(pretraining, fluctuation, sizes["fluctuation_cpt"])
             misfit = _chosen(pretraining, misfit, misfit_cpt)
         return Scales(
             fluctuation=fluctuation * heat,
-            memory=own["fluctuation_memory"] * self.reference.steps,
+            memory=sizes["fluctuation_memory"] * self.reference.steps,
             misfit=misfit,
             offset=offset,
             extrapolation=extrapolation,
@@ -310,12 +308,12 @@ class Frame:
 
     def residual_design(self, curves: Curves, last_step: float | None = None) -> ResidualDesign:
         """Return the residual design of some curves (see `residual_design`)."""
-        own = self.spec.residuals
+        table = self.spec.residuals
         return residual_design(
             curves,
             self.reference.steps,
-            own.misfit_memory,
-            own.misfit_memory_pt,
+            table.misfit_memory,
+            table.misfit_memory_pt,
             last_step=last_step,
             studied_pt=self.studied_pt,
         )

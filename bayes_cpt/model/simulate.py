@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.model.misfit.base_level import with_base_levels
 from bayes_cpt.model.misfit.curve_residuals import (
     CurveResidual,
@@ -25,7 +25,6 @@ from bayes_cpt.model.points import Curve, Curves
 from bayes_cpt.model.residuals import ResidualDesign, Scales
 from bayes_cpt.model.setup import Frame
 
-type Floats = NDArray[np.float64]
 type Innovations = Callable[[Curve, int], Floats | None]
 
 
@@ -108,8 +107,8 @@ def simulate(
         rows = slice(int(design.first[curve]), int(design.last[curve]))
         part = CurveResidual.of(design, scales, rows)
         if given is None:
-            own = innovations(named, design.knots) if innovations else None
-            residual, lasting = chance.new_residual(named.run, part, curves.elapsed[rows], own)
+            of_run = innovations(named, design.knots) if innovations else None
+            residual, lasting = chance.new_residual(named.run, part, curves.elapsed[rows], of_run)
         else:
             seen_rows = slice(int(given[1].first[curve]), int(given[1].last[curve]))
             residual, lasting = known_residual(
@@ -202,9 +201,9 @@ class _Chance:
             self._run, self._weights, self._normals = run, _Sum(), {}
         if self.correlation is not None:
             weights = self._weights.joined(weights, self.correlation.misfit)
-            for step, own in zip(steps.tolist(), normals, strict=True):
+            for step, curve_normals in zip(steps.tolist(), normals, strict=True):
                 shared = self._normals.setdefault(step, _Sum())
-                own[:] = shared.joined(own, self.correlation.fluctuation)
+                curve_normals[:] = shared.joined(curve_normals, self.correlation.fluctuation)
         if innovations is not None:
             weights = np.concatenate([weights[:, :1], innovations], axis=1)
         slow = np.einsum("dpk,dk->dp", part.columns, weights)
@@ -240,8 +239,8 @@ def residual_products(
     for first, last in zip(design.first, design.last, strict=True):
         rows = slice(int(first), int(last))
         part = CurveResidual.of(design, scales, rows)
-        own = np.broadcast_to(directions[rows], (len(residual), *directions[rows].shape))
-        asked = np.concatenate([residual[:, rows, None], own], axis=2)
+        moving = np.broadcast_to(directions[rows], (len(residual), *directions[rows].shape))
+        asked = np.concatenate([residual[:, rows, None], moving], axis=2)
         products.append(precision_products(part, curves.elapsed[rows], asked)[0])
     return np.stack(products)
 
@@ -264,7 +263,9 @@ def known_moments(
         Measured points of the same runs.
     """
     last_step = float(max(curves.elapsed.max(), observed.elapsed.max()))
-    design, seen_design = (frame.residual_design(own, last_step) for own in (curves, observed))
+    design, seen_design = (
+        frame.residual_design(points, last_step) for points in (curves, observed)
+    )
     scales = scales_of(frame, parameters, curves, design)
     seen_scales = scales_of(frame, parameters, observed, seen_design)
     mean = expected_loss(frame, parameters, curves)
@@ -272,13 +273,13 @@ def known_moments(
     variance = (scales.extrapolation * design.beyond) ** 2
     for curve in range(len(curves.curves)):
         rows = slice(int(design.first[curve]), int(design.last[curve]))
-        own = slice(int(seen_design.first[curve]), int(seen_design.last[curve]))
+        here = slice(int(seen_design.first[curve]), int(seen_design.last[curve]))
         added, spread = known_residual_moments(
             CurveResidual.of(design, scales, rows),
             curves.elapsed[rows],
-            CurveResidual.of(seen_design, seen_scales, own),
-            residual[:, own],
-            observed.elapsed[own],
+            CurveResidual.of(seen_design, seen_scales, here),
+            residual[:, here],
+            observed.elapsed[here],
         )
         mean[:, rows] += added
         variance[:, rows] += spread

@@ -138,9 +138,7 @@ def read_spec(model: str | Path) -> ModelSpec:
         path, table = chain[-1]
         parent = _locate(table.pop("extends"), place=str(path), folder=path.parent)
         if parent.resolve() in {seen.resolve() for seen, _ in chain}:
-            raise SpecError(
-                [Problem(str(path), f"extends leads back to {parent}", "name another model")]
-            )
+            raise SpecError.at(str(path), f"extends leads back to {parent}", "name another model")
         chain.append((parent, _table(parent)))
     _, merged = chain.pop()
     while chain:
@@ -183,27 +181,23 @@ def _locate(model: str | Path, place: str = "model", folder: Path = Path()) -> P
         return path
     close = get_close_matches(str(model), shipped, 1)
     hint = f"did you mean {close[0]}? " if close else ""
-    raise SpecError(
-        [
-            Problem(
-                place,
-                f"there is no model {str(model)!r}",
-                f"{hint}name one of {', '.join(shipped)}, or the path of a .toml file",
-            )
-        ]
+    raise SpecError.at(
+        place,
+        f"there is no model {str(model)!r}",
+        f"{hint}name one of {', '.join(shipped)}, or the path of a .toml file",
     )
 
 
 def _table(path: Path) -> dict[str, Any]:
-    found = read_toml(path, SpecError)
+    table = read_toml(path, SpecError)
     problems = [
-        Problem(f"{path}, key {key}", f"{key} is {found[key]!r}", f"make it a table, [{key}]")
+        Problem(f"{path}, key {key}", f"{key} is {table[key]!r}", f"make it a table, [{key}]")
         for key in ("law", "residuals", "priors", "unknown_base", "targets")
-        if not isinstance(found.get(key, {}), dict)
+        if not isinstance(table.get(key, {}), dict)
     ]
     if problems:
         raise SpecError(problems)
-    return found
+    return table
 
 
 def _merged(parent: dict[str, Any], child: dict[str, Any], place: str) -> dict[str, Any]:
@@ -215,7 +209,7 @@ def _merged(parent: dict[str, Any], child: dict[str, Any], place: str) -> dict[s
         _validated(LawTable, result["law"], place, ("law",)),
         _validated(ResidualTable, result["residuals"], place, ("residuals",)),
     )
-    inherited = {name: own for name, own in parent.get("priors", {}).items() if name in names}
+    inherited = {name: prior for name, prior in parent.get("priors", {}).items() if name in names}
     result["priors"] = inherited | child.get("priors", {})
     return result
 

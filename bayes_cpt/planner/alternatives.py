@@ -8,17 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.decisions.search.search import LOOKS, nondominated
 from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.planner.controls import Controls
 from bayes_cpt.planner.drawn import packed
-
-type Floats = NDArray[np.floating]
-type Ints = NDArray[np.int64]
 
 CANDIDATES = 3072
 # Weights of the general loss at which the best run of each draw is looked for.

@@ -7,7 +7,7 @@ import numpy as np
 
 from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.space import DecayShape, Quantity, Space
-from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.errors import SpecError
 from bayes_cpt.study.ranges import SLACK, outside_base
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.study import Study
@@ -105,8 +105,8 @@ class Controls:
         replay = Quantity(low=0.0, high=most, scale="linear")
         shares = {"replay": replay, "warmup": WARMUP, "decay": WHOLE, "final": WHOLE}
         return {
-            name: {"min": own.lowest, "max": own.highest, "step": STEPS[name]}
-            for name, own in shares.items()
+            name: {"min": share.lowest, "max": share.highest, "step": STEPS[name]}
+            for name, share in shares.items()
         }
 
     def start(self) -> dict[str, Any]:
@@ -143,18 +143,18 @@ class Controls:
 
 def _measured(study: Study, bases: tuple[Base, ...]) -> tuple[Base, ...]:
     """Return the bases whose losses are known: the page has no band for a level that nobody measured."""
-    found = tuple(
+    with_losses = tuple(
         base
         for base in bases
         if all(study.base_loss(base.name, domain) is not None for domain in study.trained_domains)
     )
-    if not found:
+    if not with_losses:
         problem = (
             "no base was measured on both validation sets, and the page starts runs at such losses"
         )
         fix = "add rows at step 0 of a run from a base, or use bayes-cpt predict and decide"
-        raise SpecError([Problem(f"study {study.name}", problem, fix)])
-    return found
+        raise SpecError.at(f"study {study.name}", problem, fix)
+    return with_losses
 
 
 def lengths(study: Study) -> tuple[int, ...]:
@@ -186,5 +186,5 @@ def _peaks(space: SearchSpace) -> tuple[float, ...]:
         quantity = space.quantities["relative_peak"]
         scale = max(base.schedule.peak for base in space.bases if base.schedule)
     ends = scale * quantity.lowest, scale * quantity.highest
-    values = [float(f"{own:.3g}") for own in np.geomspace(*ends, PEAKS)]
+    values = [float(f"{rate:.3g}") for rate in np.geomspace(*ends, PEAKS)]
     return tuple(dict.fromkeys(values))

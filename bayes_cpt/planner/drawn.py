@@ -4,8 +4,9 @@ import base64
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.laws.numerics.chebyshev import Interval
@@ -14,8 +15,6 @@ from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.planner.javascript import LawCode
 from bayes_cpt.study.runs import Base
-
-type Floats = NDArray[np.float64]
 
 
 def packed(values: ArrayLike) -> str:
@@ -34,16 +33,12 @@ def packed(values: ArrayLike) -> str:
     return base64.b64encode(array.tobytes()).decode("ascii")
 
 
-def area_nodes(model: FinalLosses) -> dict[str, Any]:
+def _area_nodes(model: FinalLosses) -> dict[str, Any]:
     """Return how areas follow from schedules: run along one at nodes, and weighted in each draw.
 
     What depends on a number that is estimated, such as the level on lambda, is a series in it
     (`bayes_cpt.laws.numerics.chebyshev`). The page runs along a schedule at the nodes of the series; a
     draw's own level is a sum over these, whose weights do not depend on the schedule.
-
-    Parameters
-    ----------
-    model : FinalLosses
     """
     form, coefficients = model.sample.form, model.sample.coefficients
     return {
@@ -83,7 +78,7 @@ def law_draws(model: FinalLosses, codes: tuple[LawCode, ...], normals: Floats) -
         "draws": model.draws,
         "normals": packed(normals),
         "reference": vars(frame.reference),
-        "areas": area_nodes(model),
+        "areas": _area_nodes(model),
         "correlation": vars(model.correlation),
         "own_share": OWN_SHARE,
         "misfit": misfit_table(frame),

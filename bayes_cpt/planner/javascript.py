@@ -135,24 +135,24 @@ def law_code(spec: ModelSpec, role: str, name: str) -> LawCode:
         symbols, named = role_expressions(spec, role, pretraining=False)
         fluctuation, law = _variances(named)
         values = [_mean(named), Sqrt(fluctuation + law), Sqrt(fluctuation)]
-        outputs = [_in_log_level(own) for own in values]
-        known = INPUTS | {str(own): DRAW for own in symbols.values()}
-        known |= {f"reference_{own}": SETTING for own in REFERENCE}
-        free = {str(own) for output in outputs for own in output.free_symbols}
+        outputs = [_in_log_level(value) for value in values]
+        known = INPUTS | {str(parameter): DRAW for parameter in symbols.values()}
+        known |= {f"reference_{quantity}": SETTING for quantity in REFERENCE}
+        free = {str(symbol) for output in outputs for symbol in output.free_symbols}
         if unknown := sorted(free - set(known)):
             raise UnknownToThePageError(spec.name, role, ", ".join(unknown))
         loops = _Loops(known)
         source = loops.function(name, outputs)
     except (AttributeError, TypeError) as error:
         raise UnknownToThePageError(spec.name, role, str(error)) from error
-    used = tuple(own for own, symbol in symbols.items() if str(symbol) in loops.used)
+    used = tuple(parameter for parameter, symbol in symbols.items() if str(symbol) in loops.used)
     return LawCode(source, used)
 
 
 def _in_log_level(expression: Any) -> Any:
     """Return an expression in the log of the level, which is computed once for all validation sets."""
     logarithm = sympy.Symbol("log_level_cpt", real=True)
-    for level in [own for own in expression.free_symbols if str(own) == "level_cpt"]:
+    for level in [symbol for symbol in expression.free_symbols if str(symbol) == "level_cpt"]:
         expression = expression.xreplace({Log(level): logarithm}).xreplace({level: Exp(logarithm)})
     return expression
 
@@ -164,7 +164,7 @@ def _mean(named: Mapping[str, Any]) -> Any:
 
 def _variances(named: Mapping[str, Any]) -> tuple[Any, Any]:
     """Return the variances of a new run's fluctuation and of the law's errors."""
-    sizes = {own: named[own] for own in ("fluctuation", "memory", "misfit", "offset")}
+    sizes = {name: named[name] for name in ("fluctuation", "memory", "misfit", "offset")}
     # Only PT is extrapolated beyond the last step that was measured.
     floating = sympy.Symbol("floating", real=True)
     at = Placed(
@@ -198,7 +198,7 @@ class _Loops:
             level = self._levels[symbol] = self._level(expression)
             whole = expression if level != BOTH else self._hoisted(expression)
             self.bodies[level].append((symbol, whole))
-        return "\n".join(self._lines(name, [self._hoisted(own) for own in results])) + "\n"
+        return "\n".join(self._lines(name, [self._hoisted(result) for result in results])) + "\n"
 
     def _level(self, expression: Any) -> int:
         level = SETTING
@@ -219,7 +219,7 @@ class _Loops:
         for argument in expression.args:
             groups.setdefault(self._level(argument) or DRAW, []).append(argument)
         inner = [self._hoisted(one) for one in groups.pop(BOTH, [])]
-        outer = [self._hoisted(expression.func(*own)) for own in groups.values()]
+        outer = [self._hoisted(expression.func(*arguments)) for arguments in groups.values()]
         return expression.func(*outer, *inner)
 
     def _named(self, expression: Any, level: int) -> Any:
@@ -230,43 +230,49 @@ class _Loops:
         return self._names[expression]
 
     def _lines(self, name: str, results: list[Any]) -> Iterable[str]:
-        setting, draw, point, both = (self.bodies[own] for own in (SETTING, DRAW, POINT, BOTH))
-        inner = [*(own for _, own in both), *results]
-        outer = [own for _, own in (*setting, *draw, *point)]
-        kept = sorted(str(own) for own, _ in point if any(own in one.free_symbols for one in inner))
+        setting, draw, point, both = (self.bodies[level] for level in (SETTING, DRAW, POINT, BOTH))
+        inner = [*(expression for _, expression in both), *results]
+        outer = [expression for _, expression in (*setting, *draw, *point)]
+        kept = sorted(
+            str(symbol) for symbol, _ in point if any(symbol in one.free_symbols for one in inner)
+        )
         yield f"function {name}(setting, points, draws, both, found) {{"
         yield f"  const {{ {', '.join(OUTPUTS)} }} = found;"
         yield from self._read(SETTING, outer + inner, "  const {} = setting.{};")
         yield from _statements(setting, "  ")
         # What changes with the point alone is computed once for all draws.
-        yield from (f"  const {own}s = new Float64Array(found.points);" for own in kept)
+        yield from (f"  const {symbol}s = new Float64Array(found.points);" for symbol in kept)
         yield "  for (let i = 0; i < found.points; i++) {"
-        yield from self._read(POINT, [own for _, own in point], "    const {} = points.{}[i];")
+        yield from self._read(
+            POINT, [expression for _, expression in point], "    const {} = points.{}[i];"
+        )
         yield from _statements(point, "    ")
-        yield from (f"    {own}s[i] = {own};" for own in kept)
+        yield from (f"    {symbol}s[i] = {symbol};" for symbol in kept)
         yield "  }"
         yield from self._read(POINT, inner, "  const {}s = points.{};")
         yield from self._read(BOTH, inner, "  const {}s = both.{};")
         yield "  for (let j = 0, k = 0; j < found.draws; j++) {"
-        yield from self._read(DRAW, [own for _, own in draw] + inner, "    const {} = draws.{}[j];")
+        yield from self._read(
+            DRAW, [expression for _, expression in draw] + inner, "    const {} = draws.{}[j];"
+        )
         yield from _statements(draw, "    ")
         yield "    for (let i = 0; i < found.points; i++, k++) {"
-        yield from (f"      const {own} = {own}s[i];" for own in kept)
+        yield from (f"      const {symbol} = {symbol}s[i];" for symbol in kept)
         yield from self._read(POINT, inner, "      const {} = {}s[i];")
         yield from self._read(BOTH, inner, "      const {} = {}s[k];")
         yield from _statements(both, "      ")
-        for (own, place), result in zip(OUTPUTS.items(), results, strict=True):
-            yield f"      {own}[{place}] = {shown(result)};"
+        for (output, place), result in zip(OUTPUTS.items(), results, strict=True):
+            yield f"      {output}[{place}] = {shown(result)};"
         yield "    }"
         yield "  }"
         yield "}"
 
     def _read(self, level: int, expressions: list[Any], form: str) -> Iterable[str]:
         """Yield a line for each input of a level that some expressions name."""
-        names = {str(own) for one in expressions for own in one.free_symbols}
-        for own in sorted(own for own in names if self.known.get(own) == level):
-            self.used.add(own)
-            yield form.format(own, own)
+        names = {str(symbol) for one in expressions for symbol in one.free_symbols}
+        for name in sorted(name for name in names if self.known.get(name) == level):
+            self.used.add(name)
+            yield form.format(name, name)
 
 
 def _statements(body: list[tuple[Any, Any]], indent: str) -> Iterable[str]:

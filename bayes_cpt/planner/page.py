@@ -14,7 +14,7 @@ from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.space import Space
 from bayes_cpt.decisions.valuation import Valuation
-from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.errors import SpecError
 from bayes_cpt.inference.new_groups import in_batch
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.groups.targets import check_one_target
@@ -178,14 +178,14 @@ def _check(posterior: Posterior) -> None:
     place = f"model {posterior.frame.spec.name}"
     if not posterior.frame.spec.law.continual:
         problem = "the law knows no CPT phase, so that there is nothing to plan"
-        raise SpecError([Problem(place, problem, "fit with --model cpt or cpt-replay")])
+        raise SpecError.at(place, problem, "fit with --model cpt or cpt-replay")
     check_one_target(posterior.study, "the planner's page")
     if len(posterior.frame.domains) < 2:
         problem = (
             "the fit is of one validation set, and the page balances general and target losses"
         )
         fix = "name a target in the study and measure its losses"
-        raise SpecError([Problem(f"study {posterior.study.name}", problem, fix)])
+        raise SpecError.at(f"study {posterior.study.name}", problem, fix)
 
 
 def _about(posterior: Posterior, fit: str, interval: float, seed: int) -> dict[str, Any]:
@@ -213,7 +213,7 @@ def _place(reference: Base | None, controls: Controls) -> int | None:
     if reference not in controls.bases:
         problem = f"rises are counted from the base {reference.name}, which the page does not offer"
         fix = f"name one of {', '.join(base.name for base in controls.bases)} as reference"
-        raise SpecError([Problem("objective, key reference", problem, fix)])
+        raise SpecError.at("objective, key reference", problem, fix)
     return controls.bases.index(reference)
 
 
@@ -222,24 +222,24 @@ def _weight(valuation: Valuation, objective: Objective) -> float:
     if valuation.thirds:
         problem = f"it names {', '.join(valuation.thirds)}, and the page knows general and target"
         fix = "leave it out, or give its weights as [mixtures.NAME] and name that in a constraint"
-        raise SpecError([Problem(f"objective {objective.name}", problem, fix)])
-    general, target = (float(own) for own in valuation.weights)
+        raise SpecError.at(f"objective {objective.name}", problem, fix)
+    general, target = (float(weight) for weight in valuation.weights)
     if general < 0 or target < 0 or general + target <= 0:
         problem = "its balance has a negative weight, and that of the page goes from 0 to 1"
         fix = "give weights of general and target; a mixture may stand in a constraint"
-        raise SpecError([Problem(f"objective {objective.name}", problem, fix)])
+        raise SpecError.at(f"objective {objective.name}", problem, fix)
     return general / (general + target)
 
 
 def _constraints(objective: Objective, domains: tuple[str, ...]) -> list[dict[str, Any]]:
     return [
         {
-            "domain": own.domain,
-            "share": objective.share(own.domain, domains).tolist(),
-            "rise": own.rise,
-            "limit": own.limit,
-            "probability": own.probability,
-            "kind": own.kind,
+            "domain": constraint.domain,
+            "share": objective.share(constraint.domain, domains).tolist(),
+            "rise": constraint.rise,
+            "limit": constraint.limit,
+            "probability": constraint.probability,
+            "kind": constraint.kind,
         }
-        for own in objective.constraints or (FORGETTING,)
+        for constraint in objective.constraints or (FORGETTING,)
     ]

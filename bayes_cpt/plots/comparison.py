@@ -90,8 +90,10 @@ def _coverage(axes: "Axes", scores: "LawScores") -> None:
         axes.axvline(mass, color=INK, linestyle="--", linewidth=0.8)
         covered = 100 * scores.of_runs(f"covered_{mass}")
         for row, method in enumerate(scores.methods):
-            own = covered[method]
-            axes.errorbar(own.mean(), row, xerr=own.sem(), fmt=marker, color=colour(row), capsize=3)
+            shares = covered[method]
+            axes.errorbar(
+                shares.mean(), row, xerr=shares.sem(), fmt=marker, color=colour(row), capsize=3
+            )
     axes.set_xlim(0, 100)
     axes.set_title("points of a run in its 50 % (squares)\nand 90 % bands (dots), %")
     dress(axes, grid=False)

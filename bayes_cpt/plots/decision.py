@@ -139,7 +139,9 @@ def _front(axes: "Axes", decision: "Decision") -> None:
     """Draw the front of expected losses, and the contenders."""
     front, domains = decision.front, decision.valuation.model.domains
     ends = [0.5 - MASS / 2, 0.5 + MASS / 2]
-    (left, right), (lower, upper) = (np.quantile(own, ends, axis=1) for own in traded(front.losses))
+    (left, right), (lower, upper) = (
+        np.quantile(changes, ends, axis=1) for changes in traded(front.losses)
+    )
     x, y = traded(front.losses).mean(axis=2)
     axes.hlines(y, left, right, color=FRONT, alpha=WIDE_BAND * 2, linewidth=1.0)
     axes.vlines(x, lower, upper, color=FRONT, alpha=WIDE_BAND * 2, linewidth=1.0)

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.next_run.run_values import RunValues
 from bayes_cpt.forecast.derived import MEANINGS
 from bayes_cpt.plots import panels
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-type Floats = NDArray[np.float64]
 
 WIDTH, ROW, HEAD = 8.6, 0.2, 2.1
 # Runs and quantities that are shown, the best first.

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.plots.style import (
     BAND,
     GREY,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-type Floats = NDArray[np.float64]
 
 # Steps are marked where the square-root axis has its quarters.
 TICK_SHARES = (0.0, 0.3, 0.55, 0.78)

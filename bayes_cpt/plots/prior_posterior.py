@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.posterior import LOWEST_CONTRACTION, Posterior
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import BAND, GREY, INK, SMALL, colour, dress, new_figure, styled
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-type Floats = NDArray[np.float64]
 type Transform = Callable[[Any], Any]
 
 MASS = 0.99

@@ -4,8 +4,8 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.predict import default_grid, planned_curves
 from bayes_cpt.identify.prior_given_bases import above_zero, draw_given_bases
 from bayes_cpt.inference.posterior import Posterior
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-type Floats = NDArray[np.float64]
 
 DRAWS = 1000
 CURVES = 25

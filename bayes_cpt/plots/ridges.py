@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import COLUMN, PALE, SMALL, colour, dress, new_figure, styled
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-type Floats = NDArray[np.float64]
 
 # Pairs that lie on ridges (docs/law.md, "What is sampled"), and whether each is drawn in logarithms.
 PAIRS = (("A", "alpha"), ("E", "beta"), ("C2", "C1"))
@@ -78,10 +77,15 @@ def _pair(
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.plot(
-        *[own[:DRAWS] for own in priors], "o", color=PALE, markersize=1.0, zorder=1, rasterized=True
+        *[values[:DRAWS] for values in priors],
+        "o",
+        color=PALE,
+        markersize=1.0,
+        zorder=1,
+        rasterized=True,
     )
     axes.plot(
-        *[own[kept] for own in draws],
+        *[values[kept] for values in draws],
         "o",
         color=shade,
         markersize=1.2,

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import (
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-type Floats = NDArray[np.float64]
 
 ROW = 1.35
 # Parameters whose ranks are drawn: those with the largest R-hat.

@@ -82,14 +82,14 @@ def _panel(axes: "Axes", result: TurningLength, run: int, horizon: float) -> Non
     courses, balances = lengths.shape[1:]
     for row, (course, balance) in enumerate(np.ndindex(courses, balances)):
         place = courses * balances - 1 - row
-        own, shade = lengths[:, course, balance], PALETTE[course]
+        steps, shade = lengths[:, course, balance], PALETTE[course]
         for mass, width in zip(MASSES, WIDTHS, strict=True):
-            ends = np.quantile(own, [0.5 - mass / 2, 0.5 + mass / 2], method="inverted_cdf")
+            ends = np.quantile(steps, [0.5 - mass / 2, 0.5 + mass / 2], method="inverted_cdf")
             axes.hlines(place, *np.clip(ends, FIRST, horizon), color=shade, linewidth=width)
-        median = np.clip(np.quantile(own, 0.5, method="inverted_cdf"), FIRST, horizon)
+        median = np.clip(np.quantile(steps, 0.5, method="inverted_cdf"), FIRST, horizon)
         axes.plot(median, place, "o", color=shade, markersize=4, clip_on=False)
         axes.annotate(
-            f"{100 * np.mean(own <= planned):.0f} %",
+            f"{100 * np.mean(steps <= planned):.0f} %",
             (1.0, place),
             xycoords=("axes fraction", "data"),
             xytext=(4, 0),

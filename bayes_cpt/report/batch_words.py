@@ -53,9 +53,11 @@ def batch_words(study: "Study") -> list[str]:
 
 def _confounded(study: "Study", members: dict[Batch, list[str]]) -> Iterator[str]:
     """Yield of each batch what sets its runs apart from all others too."""
-    differing = [own for own in factors(study, "cpt") if own.differs and own.name != LENGTH]
+    differing = [
+        factor for factor in factors(study, "cpt") if factor.differs and factor.name != LENGTH
+    ]
     for batch, runs in members.items():
-        others = [name for own, names in members.items() if own != batch for name in names]
+        others = [name for other, names in members.items() if other != batch for name in names]
         apart = [
             factor.name
             for factor in differing

@@ -36,13 +36,8 @@ def words(comparison: "Comparison") -> Words:
     return render("comparison.txt", facts)
 
 
-def uses_stack(scores: "LawScores") -> bool:
-    """Return whether the stack is what to use: no law has all the weight, and it scores above the best.
-
-    Parameters
-    ----------
-    scores : LawScores
-    """
+def _uses_stack(scores: "LawScores") -> bool:
+    """Return whether the stack is what to use: no law has all the weight, and it scores above the best."""
     from bayes_cpt.validate.comparison.law_scores import LOG_SCORE, STACK
 
     alone = max(scores.weights.values()) >= ALONE
@@ -63,12 +58,12 @@ def _last(last: "LastLosses") -> dict[str, Any]:
             f"{name}'s CRPS is {size} ± {error} {way}, "
             f"and its 90 % bands hold {percent(row['coverage_90'])}"
         )
-    own = table.loc[last.best]
+    best = table.loc[last.best]
     return {
         "runs": last.runs,
         "best": last.best,
-        "crps": fixed(own["crps"], own["crps"]),
-        "covered": percent(own["coverage_90"]),
+        "crps": fixed(best["crps"], best["crps"]),
+        "covered": percent(best["coverage_90"]),
         "told": told,
     }
 
@@ -104,7 +99,7 @@ def _of_scores(scores: "LawScores") -> dict[str, Any]:
     few = scores.effective_draws < FEW_DRAWS
     return {
         "best": scores.best,
-        "stacked": uses_stack(scores),
+        "stacked": _uses_stack(scores),
         "alone": scores.best if scores.weights[scores.best] >= ALONE else "",
         "level": [law for law, gap in gaps.items() if not _is_told(gap)],
         "told": [_told(scores, law, 0.0) for law in others],

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.search.candidates import Candidates
 
 if TYPE_CHECKING:
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from bayes_cpt.decisions.decision import Decision
 
-type Floats = NDArray[np.floating]
 
 CONFIGURATION = (
     "base", "loss_potential", "replay", "targets", "peak", "relative_peak", "warmup_steps", "decay_shape",
@@ -56,10 +55,10 @@ def contender_table(decision: "Decision", interval: float = 0.9) -> "pd.DataFram
         columns |= _banded(domain, last[index], interval)
         columns[f"{domain}_change"] = np.median(changes[index], axis=1)
         columns[f"{domain}_rises"] = rises[index]
-    for name, own in contenders.thirds.items():
-        columns |= _banded(name, own.new_runs(decision.trait.seed), interval)
-        columns[f"{name}_change"] = np.median(own.changes, axis=1)
-        columns[f"{name}_rises"] = own.probability_of_rise()
+    for name, third in contenders.thirds.items():
+        columns |= _banded(name, third.new_runs(decision.trait.seed), interval)
+        columns[f"{name}_change"] = np.median(third.changes, axis=1)
+        columns[f"{name}_rises"] = third.probability_of_rise()
     scores = contenders.scores(valuation.model.domains, decision.trait.seed)
     for name, (shown, before) in scores.items():
         columns |= _banded(name, shown, interval)

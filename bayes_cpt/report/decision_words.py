@@ -61,7 +61,7 @@ def _recommendation(decision: "Decision") -> dict[str, Any]:
     weights: Any = zip(valuation.weights, valuation.model.domains, strict=True)
     if valuation.thirds:
         total = sum(valuation.objective.weights.values())
-        weights = ((own / total, name) for name, own in valuation.objective.weights.items())
+        weights = ((share / total, name) for name, share in valuation.objective.weights.items())
     reference = valuation.reference
     return {
         "feasible": decision.feasible,
@@ -91,18 +91,21 @@ def _constraints(decision: "Decision") -> list[dict[str, Any]]:
 def _taken(decision: "Decision") -> list[str]:
     """Return what the run takes of data, time and money, where that is known."""
     taken = decision.valuation.told(decision.contenders.candidates)
-    return [f"{quantity_text(float(own[0]))} {RESOURCE_WORDS[name]}" for name, own in taken.items()]
+    return [
+        f"{quantity_text(float(amounts[0]))} {RESOURCE_WORDS[name]}"
+        for name, amounts in taken.items()
+    ]
 
 
 def _limits(decision: "Decision") -> list[dict[str, Any]]:
     taken = decision.valuation.told(decision.contenders.candidates)
     return [
         {
-            "text": str(own),
-            "kept": bool(taken[own.name][0] <= own.most),
-            "taken": quantity_text(float(taken[own.name][0])),
+            "text": str(limit),
+            "kept": bool(taken[limit.name][0] <= limit.most),
+            "taken": quantity_text(float(taken[limit.name][0])),
         }
-        for own in decision.valuation.objective.limits.given
+        for limit in decision.valuation.objective.limits.given
     ]
 
 
@@ -284,12 +287,14 @@ def _cautions(decision: "Decision") -> list[str]:
         cautions.append(
             f"Changes are counted from {valuation.reference.name}, the base with the lowest general loss"
         )
-    cautions += [own.caution.removesuffix(".") for own in valuation.thirds.values() if own.misses]
+    cautions += [
+        third.caution.removesuffix(".") for third in valuation.thirds.values() if third.misses
+    ]
     taken = valuation.told(candidates)
     cautions += [
-        _sentence(epochs_words(role, float(own[0])))
+        _sentence(epochs_words(role, float(epochs[0])))
         for role in ROLES
-        if (own := taken.get(f"{role}_epochs")) is not None and own[0] > MANY_EPOCHS
+        if (epochs := taken.get(f"{role}_epochs")) is not None and epochs[0] > MANY_EPOCHS
     ]
     if rests := resting(valuation.model.study, continual=True):
         cautions.append(rests.removesuffix("."))

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.report.numbers import DECIMALS, MANY, SURE, Estimate, chance, listed, signed, steps
 from bayes_cpt.report.rendering import Words, render
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from bayes_cpt.landmarks.responses import Response
     from bayes_cpt.landmarks.survey import Choices, Survey
 
-type Floats = NDArray[np.float64]
 
 # Outcomes that are less probable are left out.
 WORTH_A_WORD = 0.02

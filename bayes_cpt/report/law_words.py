@@ -83,9 +83,9 @@ def undivided(study: "Study", *, continual: bool) -> list[str]:
     """
     lines = []
     for phase in ("pt", "cpt") if continual else ("pt",):
-        found = factors(study, phase)
-        runs = len(found[0].values)
-        alike = [factor.name for factor in found if not factor.differs]
+        settings = factors(study, phase)
+        runs = len(settings[0].values)
+        alike = [factor.name for factor in settings if not factor.differs]
         if runs == 1:
             lines.append(f"There is one {PHASES[phase]} run: nothing can be compared with it.")
         elif runs and alike:
@@ -154,6 +154,6 @@ def resting(study: "Study", *, continual: bool) -> str:
     study : Study
     continual : bool
     """
-    found = rests_on(study, continual=continual)
+    told = rests_on(study, continual=continual)
     meaning = "what another would do follows from the law's form and the priors alone"
-    return f"It rests on {found}: {meaning}." if found else ""
+    return f"It rests on {told}: {meaning}." if told else ""

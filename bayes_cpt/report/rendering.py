@@ -66,10 +66,10 @@ def _blocks(text: str) -> tuple[str, ...]:
 @cache
 def environment() -> Environment:
     """Return what finds templates: a page is escaped as HTML is, words are for a terminal."""
-    found = Environment(
+    templates = Environment(
         loader=PackageLoader("bayes_cpt.report"),
         undefined=StrictUndefined,
         autoescape=select_autoescape(["html"], default=False),
     )
-    found.filters |= {"chance": chance, "signed": signed, "steps": steps}
-    return found
+    templates.filters |= {"chance": chance, "signed": signed, "steps": steps}
+    return templates

@@ -99,7 +99,9 @@ def listed_effects(rows: "pd.DataFrame", effects: "pd.DataFrame") -> str:
     """
     everywhere = effects["domain"].nunique()
     parts = []
-    for quantity, own in rows.groupby("quantity", sort=False):
-        partly = f" (on {', '.join(own['domain'])})" if len(own) < everywhere else ""
+    for quantity, of_quantity in rows.groupby("quantity", sort=False):
+        partly = (
+            f" (on {', '.join(of_quantity['domain'])})" if len(of_quantity) < everywhere else ""
+        )
         parts.append(f"{SUBJECTS[str(quantity)]}{partly}")
     return ", ".join(parts)

@@ -29,8 +29,8 @@ def verdict(scores: "pd.DataFrame", points: "pd.DataFrame", refits: "pd.DataFram
     list of str
         Three lines.
     """
-    own = scores[scores["method"] == OURS].sort_values("seen").to_dict("records")
-    first, others = own[0], own[1:]
+    ours = scores[scores["method"] == OURS].sort_values("seen").to_dict("records")
+    first, others = ours[0], ours[1:]
     runs = points.loc[points["seen"] == first["seen"], "run"].nunique()
     made = refits.loc[refits["method"] == OURS, "trustworthy"].astype(bool)
     short = int((~made).sum())

@@ -55,10 +55,10 @@ def _sure(status: "Status") -> str:
 
 def _change(status: "Status") -> str:
     ends = " and ".join(
-        f"{fixed(own['mean'], spread)} on {domain} "
-        f"({fixed(own['lower'], spread)} to {fixed(own['upper'], spread)})"
-        for domain, own in status.forecast.items()
-        for spread in [end_spread(own)]
+        f"{fixed(end['mean'], spread)} on {domain} "
+        f"({fixed(end['lower'], spread)} to {fixed(end['upper'], spread)})"
+        for domain, end in status.forecast.items()
+        for spread in [end_spread(end)]
     )
     if status.step == status.steps:
         return "nothing; the run is over"
@@ -116,21 +116,21 @@ def end_spread(forecast: dict[str, float]) -> float:
     return (forecast["upper"] - forecast["lower"]) / WIDTH
 
 
-def advice(found: "Worth", done: int, total: int) -> str:
+def advice(worth: "Worth", done: int, total: int) -> str:
     """Return what is better than going on as planned in a sentence, empty where nothing is.
 
     Parameters
     ----------
-    found : Worth
+    worth : Worth
     done, total : int
         Steps done, and of the whole run.
     """
-    best = found.advised
+    best = worth.advised
     if best is None:
         return ""
     spread = (best.upper - best.lower) / WIDTH
-    gain, lower, upper = (fixed(own, spread) for own in (best.mean, best.lower, best.upper))
+    gain, lower, upper = (fixed(value, spread) for value in (best.mean, best.lower, best.upper))
     return (
-        f"For {found.objective}, better than going on from step {done} to {total} as planned: "
+        f"For {worth.objective}, better than going on from step {done} to {total} as planned: "
         f"{best.name}, by {gain} nats ({lower} to {upper}; {chance(best.probability)})"
     )

@@ -11,16 +11,16 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.study.plausibility import is_one_number
 from bayes_cpt.study.runs import Run
-from bayes_cpt.study.segments import FloatArray
 from bayes_cpt.study.study import Study
 
 # Two measurements may agree by chance, above all if they are rounded.
 FEWEST = 3
 
-type Curve = tuple[str, NDArray[np.int64], FloatArray]
+type Curve = tuple[str, NDArray[np.int64], Floats]
 
 
 def check_evidence(study: Study, *, continual: bool) -> None:
@@ -110,7 +110,7 @@ def _check_trained(study: Study, measured: dict[str, list[Curve]]) -> None:
         f"no CPT run has a loss after step 0, on {names}: the losses of the bases alone do not say "
         "what training does to them"
     )
-    raise StudyError([Problem(f"{study.origin.losses}, study {study.name}", problem, fix)])
+    raise StudyError.at(f"{study.origin.losses}, study {study.name}", problem, fix)
 
 
 def _nothing_moves(curves: list[Curve]) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import Check, suggestion
 from bayes_cpt.study.tables import TableCheck
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from bayes_cpt.study.runs import Base, Run
-    from bayes_cpt.study.segments import FloatArray
+
 
 # ln of 268,000: more than guessing uniformly among the tokens of any vocabulary in use.
 HIGHEST_LOSS = 12.5
@@ -223,7 +224,7 @@ def note_high_losses(cautions: TableCheck, losses: "pd.DataFrame") -> None:
         )
 
 
-def is_one_number(losses: "FloatArray") -> bool:
+def is_one_number(losses: "Floats") -> bool:
     """Return whether losses (nats/token, at least one) are the same but for rounding errors.
 
     Parameters

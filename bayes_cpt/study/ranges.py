@@ -88,15 +88,15 @@ def factors(study: Study, phase: str) -> tuple[Factor, ...]:
     """
     continual = phase == "cpt"
     runs = study.continual_runs if continual else study.pretraining_runs
-    found = [
+    settings = [
         Factor(PEAK_RATE, {run.name: peak_level(run.schedule, phase) for run in runs}),
         Factor(LENGTH, {run.name: float(run.schedule.steps) for run in runs}),
         Factor(FAMILY, {run.name: family(run.schedule) for run in runs}),
     ]
     if continual:
-        found.append(Factor(BASE, {run.name: str(run.base) for run in runs}))
-        found.append(Factor(REPLAY, {run.name: run.replay or 0.0 for run in runs}))
-    return tuple(found)
+        settings.append(Factor(BASE, {run.name: str(run.base) for run in runs}))
+        settings.append(Factor(REPLAY, {run.name: run.replay or 0.0 for run in runs}))
+    return tuple(settings)
 
 
 def peak_level(schedule: Schedule, phase: str) -> float:
@@ -154,17 +154,17 @@ def outside_range(study: Study, plan: Study, run: Run) -> list[str]:
     """
     fitted = study.continual_runs if run.phase == "cpt" else study.pretraining_runs
     notes = []
-    longest = max(own.schedule.steps for own in fitted)
+    longest = max(other.schedule.steps for other in fitted)
     if run.schedule.steps > longest * SLACK:
         notes.append(
             f"{run.schedule.steps} steps, {run.schedule.steps / longest:.1f}x the longest run"
         )
-    peaks = [own.schedule.peak for own in fitted]
+    peaks = [other.schedule.peak for other in fitted]
     notes += outside_span("peak LR", run.schedule.peak, peaks)
     notes += _outside_sizes(study, plan, run, fitted)
     if run.phase == "cpt":
         if run.replay is not None:
-            ratios = [own.replay for own in fitted if own.replay is not None]
+            ratios = [other.replay for other in fitted if other.replay is not None]
             notes += outside_span("replay", run.replay, ratios)
         notes += _outside_targets(study, run)
         notes += _outside_batches(study, plan, run)
@@ -175,12 +175,12 @@ def outside_range(study: Study, plan: Study, run: Run) -> list[str]:
 def _outside_sizes(study: Study, plan: Study, run: Run, fitted: Iterable[Run]) -> list[str]:
     """Return in words that no run of the phase has the model size of a run."""
     size = plan.model_size(run)
-    sizes = [own for other in fitted if (own := study.model_size(other)) is not None]
-    if size is None or not sizes or any(1 / SLACK <= size / own <= SLACK for own in sizes):
+    sizes = [known for other in fitted if (known := study.model_size(other)) is not None]
+    if size is None or not sizes or any(1 / SLACK <= size / known <= SLACK for known in sizes):
         return []
     if min(sizes) < size < max(sizes):
         return [f"model size {size:g}M, which no studied run has"]
-    low, high = (f"{own:g}M" for own in (min(sizes), max(sizes)))
+    low, high = (f"{known:g}M" for known in (min(sizes), max(sizes)))
     return [f"model size {size:g}M, studied {low if low == high else f'{low} to {high}'}"]
 
 
@@ -190,14 +190,20 @@ def _outside_batches(study: Study, plan: Study, run: Run) -> list[str]:
     notes = []
     for name, key in (("batch size", "tokens"), ("sequence length", "sequence_length")):
         value = getattr(batch, key)
-        values = [own for other in studied if (own := getattr(other, key)) is not None]
-        if value is None or not values or any(1 / SLACK <= value / own <= SLACK for own in values):
+        values = [known for other in studied if (known := getattr(other, key)) is not None]
+        if (
+            value is None
+            or not values
+            or any(1 / SLACK <= value / known <= SLACK for known in values)
+        ):
             continue
         inside = min(values) < value < max(values)
-        ends = " to ".join(f"{own:g}" for own in dict.fromkeys((min(values), max(values))))
+        ends = " to ".join(f"{known:g}" for known in dict.fromkeys((min(values), max(values))))
         told = "which no studied run has" if inside else f"studied {ends}"
         notes.append(f"{name} {value:g}, {told}")
-    new = all(batch.numbers) and all(all(own.numbers) for own in studied) and batch not in studied
+    new = (
+        all(batch.numbers) and all(all(known.numbers) for known in studied) and batch not in studied
+    )
     return notes or [f"{batch.words}, which no studied run has"] * new
 
 
@@ -207,13 +213,15 @@ def _outside_targets(study: Study, run: Run) -> list[str]:
         return []
     notes = []
     for name, share in run.mixture.items():
-        shares = [own.mixture.get(name, 0.0) for own in study.continual_runs if own.replay != 1]
+        shares = [
+            other.mixture.get(name, 0.0) for other in study.continual_runs if other.replay != 1
+        ]
         if not any(shares):
             notes.append(f"target {name}, on which no studied run trains")
         elif share > max(shares) * SLACK:
             notes.append(f"{share:g} of target {name}, studied up to {max(shares):g}")
     mixed = len(run.mixture) > 1
-    if mixed and not any(len(own.mixture) > 1 for own in study.continual_runs):
+    if mixed and not any(len(other.mixture) > 1 for other in study.continual_runs):
         notes.append("a mixture of targets, which no studied run has")
     return notes
 
@@ -250,11 +258,11 @@ def outside_base(study: Study, base: Base) -> list[str]:
     base : Base
         Where the planned run starts from.
     """
-    used = [study.base(str(own.base)) for own in study.continual_runs]
-    if any(own.schedule == base.schedule for own in used):
+    used = [study.base(str(other.base)) for other in study.continual_runs]
+    if any(other.schedule == base.schedule for other in used):
         return []
     notes = [f"base {base.name}, from which no studied run starts"]
-    lengths = [own.steps for own in used if own.steps]
+    lengths = [other.steps for other in used if other.steps]
     if base.steps and lengths and not min(lengths) <= base.steps <= max(lengths):
         notes.append(f"base at {base.steps} PT steps, studied {min(lengths)} to {max(lengths)}")
     return notes

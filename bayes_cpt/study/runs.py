@@ -310,9 +310,9 @@ def checked_mixture(targets: object) -> dict[str, float]:
         If it is neither.
     """
     check = Check()
-    found = dict(_mixture(check, targets))
+    mixture = dict(_mixture(check, targets))
     check.raise_problems()
-    return found
+    return mixture
 
 
 def mixture_words(mixture: Mapping[str, float]) -> str:

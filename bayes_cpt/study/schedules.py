@@ -13,10 +13,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import Check, is_integer
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.errors import StudyError
 from bayes_cpt.study.segments import (
-    FloatArray,
     LoggedSegment,
     Segment,
     check_length,
@@ -25,7 +25,7 @@ from bayes_cpt.study.segments import (
 )
 
 __all__ = [
-    "FloatArray",
+    "Floats",
     "LoggedSegment",
     "Schedule",
     "Segment",
@@ -62,12 +62,8 @@ class Schedule:
     def __post_init__(self) -> None:
         object.__setattr__(self, "segments", tuple(self.segments))
         if not self.segments:
-            raise StudyError(
-                [
-                    Problem(
-                        "key schedule", "the schedule has no segment", "give at least one segment"
-                    )
-                ]
+            raise StudyError.at(
+                "key schedule", "the schedule has no segment", "give at least one segment"
             )
         check = Check()
         check_length(check, self.steps)
@@ -113,14 +109,10 @@ class Schedule:
             Naming the segment, counted from 1, and the key; all problems at once.
         """
         if not isinstance(tables, list | tuple):
-            raise StudyError(
-                [
-                    Problem(
-                        "key schedule",
-                        f"the schedule is {tables!r}",
-                        "write a list of segments, schedule = [ { shape, steps, start, end } ]",
-                    )
-                ]
+            raise StudyError.at(
+                "key schedule",
+                f"the schedule is {tables!r}",
+                "write a list of segments, schedule = [ { shape, steps, start, end } ]",
             )
         check = Check()
         segments = [
@@ -142,14 +134,10 @@ class Schedule:
         tables = []
         for segment in self.segments:
             if isinstance(segment, LoggedSegment):
-                raise StudyError(
-                    [
-                        Problem(
-                            "key schedule",
-                            "a logged learning rate cannot be written as segments",
-                            "write lr_log = true and keep the log in lr.csv",
-                        )
-                    ]
+                raise StudyError.at(
+                    "key schedule",
+                    "a logged learning rate cannot be written as segments",
+                    "write lr_log = true and keep the log in lr.csv",
                 )
             tables.append({key: getattr(segment, key) for key in Segment.KEYS})
         return tables
@@ -174,12 +162,12 @@ class Schedule:
         )
 
     @cached_property
-    def _rates(self) -> FloatArray:
+    def _rates(self) -> Floats:
         rates = np.concatenate([segment.learning_rates() for segment in self.segments])
         rates.setflags(write=False)
         return rates
 
-    def learning_rates(self) -> FloatArray:
+    def learning_rates(self) -> Floats:
         """Return the raw learning rate of each step, shape (steps,), read-only."""
         return self._rates
 
@@ -225,14 +213,10 @@ class Schedule:
             If `steps` is not between 1 and the schedule's own length.
         """
         if not is_integer(steps) or not 1 <= steps <= self.steps:
-            raise StudyError(
-                [
-                    Problem(
-                        "key steps",
-                        f"the first {steps} of {self.steps} steps are asked for",
-                        f"ask for 1 to {self.steps}",
-                    )
-                ]
+            raise StudyError.at(
+                "key steps",
+                f"the first {steps} of {self.steps} steps are asked for",
+                f"ask for 1 to {self.steps}",
             )
         kept: list[Segment | LoggedSegment] = []
         left = steps
@@ -254,9 +238,7 @@ class Schedule:
             Above 0.
         """
         if not (math.isfinite(factor) and factor > 0):
-            raise StudyError(
-                [Problem("factor", f"the factor is {factor}", "scale by a positive number")]
-            )
+            raise StudyError.at("factor", f"the factor is {factor}", "scale by a positive number")
         return Schedule(tuple(segment.scaled(factor) for segment in self.segments))
 
     def stretched(self, steps: int) -> "Schedule":
@@ -281,9 +263,7 @@ class Schedule:
         [30, 10]
         """
         if not is_integer(steps) or steps < 1:
-            raise StudyError(
-                [Problem("key steps", f"{steps} steps are asked for", "ask for at least 1")]
-            )
+            raise StudyError.at("key steps", f"{steps} steps are asked for", "ask for at least 1")
         ends = np.cumsum([segment.steps for segment in self.segments])
         ends = np.rint(ends * (steps / self.steps)).astype(int)
         # The last segment keeps a step, and with it the final learning rate.

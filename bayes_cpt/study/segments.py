@@ -5,17 +5,15 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import Check, suggestion
-
-type FloatArray = NDArray[np.float64]
 
 # No training run is longer; a schedule is held in memory step by step.
 LONGEST_STEPS = 10_000_000
 
 # Each maps (start, end, fraction of the segment done) to learning rates.
-SHAPES: dict[str, Callable[[float, float, FloatArray], FloatArray]] = {
+SHAPES: dict[str, Callable[[float, float, Floats], Floats]] = {
     "constant": lambda start, end, fraction: np.full_like(fraction, end),
     "linear": lambda start, end, fraction: start + (end - start) * fraction,
     "cosine": lambda start, end, fraction: (
@@ -95,7 +93,7 @@ class Segment:
         """The higher of its two ends."""
         return max(self.start, self.end)
 
-    def learning_rates(self) -> FloatArray:
+    def learning_rates(self) -> Floats:
         """Return the raw learning rate of each step, shape (steps,)."""
         fraction = np.arange(1, self.steps + 1) / self.steps
         rates = SHAPES[self.shape](self.start, self.end, fraction)
@@ -215,7 +213,7 @@ class LoggedSegment:
         """How many steps have no logged learning rate of their own."""
         return self.steps - len(self.logged_steps)
 
-    def learning_rates(self) -> FloatArray:
+    def learning_rates(self) -> Floats:
         """Return the raw learning rate of each step, shape (steps,)."""
         return np.interp(np.arange(1, self.steps + 1), self.logged_steps, self.logged_rates)
 
@@ -283,7 +281,7 @@ def segment_from_toml(table: object) -> Segment:
     return Segment(**keys)
 
 
-def rising_stretch(rates: FloatArray) -> int:
+def rising_stretch(rates: Floats) -> int:
     """Return how many of the first rates rise strictly, 0 if not even the second does.
 
     Parameters

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import suggestion
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.study.resources.resources import Compute, Resources, UniqueTokens
 from bayes_cpt.study.runs import Base, Run
-from bayes_cpt.study.segments import FloatArray
 from bayes_cpt.study.validation import Origin, examine
 
 if TYPE_CHECKING:
@@ -197,18 +197,14 @@ class Study:
     def _named[T: (Base, Run)](self, kind: str, name: str, items: dict[str, T]) -> T:
         if name in items:
             return items[name]
-        raise StudyError(
-            [
-                Problem(
-                    self.origin.settings,
-                    f"there is no {kind} {name!r}{suggestion(name, items)}",
-                    f"name one of {', '.join(items) or 'none'}",
-                )
-            ]
+        raise StudyError.at(
+            self.origin.settings,
+            f"there is no {kind} {name!r}{suggestion(name, items)}",
+            f"name one of {', '.join(items) or 'none'}",
         )
 
     @cached_property
-    def _curves(self) -> Mapping[tuple[str, str], tuple[NDArray[np.int64], FloatArray]]:
+    def _curves(self) -> Mapping[tuple[str, str], tuple[NDArray[np.int64], Floats]]:
         curves = {}
         for key, rows in self.losses.groupby(["run", "domain"], sort=False, observed=True):
             steps = rows["step"].to_numpy(dtype=np.int64, copy=True)
@@ -218,7 +214,7 @@ class Study:
             curves[key] = (steps, losses)
         return curves
 
-    def curve(self, run: str, domain: str) -> tuple[NDArray[np.int64], FloatArray]:
+    def curve(self, run: str, domain: str) -> tuple[NDArray[np.int64], Floats]:
         """Return the loss curve of a run on a validation set.
 
         Parameters

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import Check, suggestion
-from bayes_cpt.study.segments import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,7 +21,7 @@ TEXT_COLUMNS = ("run", "domain")
 # No cross-entropy, nor a perplexity that somebody forgot to take the log of, lies outside.
 LOWEST_LOSS, HIGHEST_LOSS = 1e-12, 1e7
 # What a number must be besides finite, and what to say if it is not.
-NUMBER_COLUMNS: dict[str, tuple[Callable[[FloatArray], NDArray[np.bool_]], str]] = {
+NUMBER_COLUMNS: dict[str, tuple[Callable[[Floats], NDArray[np.bool_]], str]] = {
     "step": (
         lambda step: (step >= 0) & (step == np.floor(step)),
         "give a whole number of steps, not below 0",
@@ -75,9 +75,9 @@ class TableCheck(Check):
         expected : sequence of str
         """
         wanted = ", ".join(expected)
-        found = [str(column) for column in self.table.columns]
-        others = [column for column in found if column not in expected]
-        if set(expected) - set(found) == {"domain", "loss"} and len(others) > 1:
+        names = [str(column) for column in self.table.columns]
+        others = [column for column in names if column not in expected]
+        if set(expected) - set(names) == {"domain", "loss"} and len(others) > 1:
             self.add(
                 f"{self.file}, column loss",
                 f"the columns {', '.join(others)} stand in place of domain and loss",
@@ -86,24 +86,24 @@ class TableCheck(Check):
             )
             return
         for column in expected:
-            if column not in found:
+            if column not in names:
                 self.add(
                     f"{self.file}, column {column}",
-                    f"the column {column!r} is missing among {', '.join(found) or 'none'}",
+                    f"the column {column!r} is missing among {', '.join(names) or 'none'}",
                     f"name the columns {wanted}, separated by commas; bayes-cpt import csv --help "
                     "says how to map others",
                 )
-        for column in found:
+        for column in names:
             if column not in expected:
                 self.add(
                     f"{self.file}, column {column}",
                     f"the column {column!r} is unknown{suggestion(column, expected)}",
                     f"keep only the columns {wanted}",
                 )
-        for column in {column for column in found if found.count(column) > 1}:
+        for column in {column for column in names if names.count(column) > 1}:
             self.add(
                 f"{self.file}, column {column}",
-                f"the column {column!r} stands there {found.count(column)} times",
+                f"the column {column!r} stands there {names.count(column)} times",
                 "keep it once",
             )
 
@@ -126,9 +126,11 @@ class TableCheck(Check):
                 fine = np.isfinite(numbers) & is_allowed(numbers) & ~_is_truth(cells)
             for label in self.table.index[~fine]:
                 cell = self.table.at[label, column]
-                own = f"write {str(cell).replace(',', '.')} with a decimal point"
+                with_point = f"write {str(cell).replace(',', '.')} with a decimal point"
                 decimal = column not in TEXT_COLUMNS and DECIMAL_COMMA.fullmatch(str(cell))
-                self.add(self.place(label), f"the {column} is {cell!r}", own if decimal else fix)
+                self.add(
+                    self.place(label), f"the {column} is {cell!r}", with_point if decimal else fix
+                )
             good &= fine
             converted[column] = values
         table = pd.DataFrame(converted, index=self.table.index)[good]

@@ -81,8 +81,8 @@ def own_curve(study: Study, run: Run, domain: str) -> Measured:
     """
     steps, losses = study.curve(run.name, domain)
     branch = branch_of(study, run)
-    own = steps > branch.step if branch else np.ones(steps.size, dtype=bool)
-    return Measured(steps[own], losses[own])
+    unshared = steps > branch.step if branch else np.ones(steps.size, dtype=bool)
+    return Measured(steps[unshared], losses[unshared])
 
 
 def with_found_branches(study: Study) -> Study:
@@ -99,12 +99,13 @@ def with_found_branches(study: Study) -> Study:
     """
     runs: list[Run] = []
     for place, run in enumerate(study.runs):
-        found = [
-            own
+        branches = [
+            branch
             for other, trunk in enumerate(study.runs)
-            if trunk is not run and (own := _branch_off(study, trunk, run, earlier=other < place))
+            if trunk is not run
+            and (branch := _branch_off(study, trunk, run, earlier=other < place))
         ]
-        best = max(found, key=lambda own: own.step, default=None)
+        best = max(branches, key=lambda branch: branch.step, default=None)
         runs.append(run if run.branch or best is None else replace(run, branch=best))
     if runs == list(study.runs):
         return study
@@ -133,7 +134,7 @@ def _branch_off(study: Study, trunk: Run, run: Run, *, earlier: bool) -> Branch 
 
 def _last_shared(trunk: Run, run: Run) -> int:
     """Return the last step up to which two runs have the same learning rates, before the last of one."""
-    rates = [own.schedule.learning_rates() for own in (trunk, run)]
+    rates = [either.schedule.learning_rates() for either in (trunk, run)]
     length = min(map(len, rates))
     apart = ~np.isclose(rates[0][:length], rates[1][:length], rtol=SAME_RATE, atol=0.0)
     return min(int(np.argmax(apart)) if apart.any() else length, run.schedule.steps - 1)
@@ -142,22 +143,22 @@ def _last_shared(trunk: Run, run: Run) -> int:
 def _begins_late(study: Study, trunk: Run, run: Run) -> bool:
     """Return whether the log of a run begins where that of another one has shown some points."""
     begun = [_steps_of_both(study, trunk, run, domain) for domain in study.domains]
-    measured = [(before, own) for before, own in begun if own.size]
+    measured = [(before, steps) for before, steps in begun if steps.size]
     return bool(measured) and all(
-        np.count_nonzero(before < own[0]) >= FEWEST_BEFORE for before, own in measured
+        np.count_nonzero(before < steps[0]) >= FEWEST_BEFORE for before, steps in measured
     )
 
 
 def _begins_after(study: Study, trunk: Run, run: Run, last: int) -> bool:
     """Return whether the log of a run begins just after a step, and that of its trunk goes past it."""
     for domain in study.domains:
-        before, own = _steps_of_both(study, trunk, run, domain)
-        if not own.size:
+        before, steps = _steps_of_both(study, trunk, run, domain)
+        if not steps.size:
             continue
         # Where the trunk's log begins there too, neither shows what was before.
         if np.count_nonzero(before <= last) < FEWEST_BEFORE or before[-1] < last:
             return False
-        if not last < own[0] <= last + MOST_GAPS * np.median(np.diff(before)):
+        if not last < steps[0] <= last + MOST_GAPS * np.median(np.diff(before)):
             return False
     return True
 

@@ -249,13 +249,13 @@ def _check_branches(check: Check, runs: "dict[str, Run]") -> None:
                 "give the step at which the runs part",
             )
         else:
-            before, own = (one.schedule.learning_rates()[:step] for one in (trunk, run))
-            apart = np.flatnonzero(~np.isclose(before, own, rtol=SAME_RATE, atol=0.0))
+            before, of_run = (one.schedule.learning_rates()[:step] for one in (trunk, run))
+            apart = np.flatnonzero(~np.isclose(before, of_run, rtol=SAME_RATE, atol=0.0))
             if apart.size:
                 check.add(
                     place,
                     f"up to the branch its learning rates are not those of {trunk.name}: at step "
-                    f"{apart[0] + 1} {own[apart[0]]:g} and {before[apart[0]]:g}",
+                    f"{apart[0] + 1} {of_run[apart[0]]:g} and {before[apart[0]]:g}",
                     "correct one of the two schedules, or leave branch out",
                 )
 

@@ -42,14 +42,14 @@ class _Ranked:
         import pandas as pd
 
         label, seed = task
-        found = self.replicate(seed)
+        refit = self.replicate(seed)
         row: dict[str, Any] = {
-            "trustworthy": not found.problems,
-            "problems": in_words(found.problems),
-            "attempts": found.attempts,
-            "refused": found.refused,
+            "trustworthy": not refit.problems,
+            "problems": in_words(refit.problems),
+            "attempts": refit.attempts,
+            "refused": refit.refused,
         }
-        return _Done(label, pd.DataFrame([row | found.ranks()]))
+        return _Done(label, pd.DataFrame([row | refit.ranks()]))
 
 
 def simulated_ranks(

@@ -13,17 +13,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bayes_cpt.errors import Problem, StudyError, StudyWarning
+from bayes_cpt.arrays import Floats
+from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.model.fitted_points import first_step, observed_steps
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import Setup
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.study import Base, Run, Study
-
-type Floats = NDArray[np.float64]
 
 POINTS = 12
 # Stands for every loss until a simulation fills it in, nats/token.
@@ -70,14 +68,10 @@ def design_study(study: Study, spec: ModelSpec, points: int = POINTS) -> Study:
         for step in _measured_steps(study, run, str(domain), spec, points)
     ]
     if not rows:
-        raise StudyError(
-            [
-                Problem(
-                    f"study {study.name}, model {spec.name}",
-                    "the design has no run that the model describes",
-                    "give runs of its phase, or choose another model",
-                )
-            ]
+        raise StudyError.at(
+            f"study {study.name}, model {spec.name}",
+            "the design has no run that the model describes",
+            "give runs of its phase, or choose another model",
         )
     kept = {run.name for run in runs}
     bases = tuple(
@@ -144,8 +138,8 @@ def with_runs(design: Study, runs: Sequence[Run], bases: Sequence[Base] = ()) ->
     taken = {run.name for run in design.runs}
     added = [run if run.name not in taken else replace(run, name=f"{run.name}+") for run in runs]
     known = {base.name for base in design.bases}
-    own = [replace(base, run=None) for base in bases if base.name not in known]
-    return design.with_runs(added, bases=own)
+    added_bases = [replace(base, run=None) for base in bases if base.name not in known]
+    return design.with_runs(added, bases=added_bases)
 
 
 def simulate_setup(
@@ -187,7 +181,7 @@ def with_base_losses(curves: Curves, simulated: Curves, design: Study) -> Curves
         Has all the runs of `curves`.
     """
     points = simulated.points
-    found = {
+    measured = {
         (simulated.curves[curve].run, simulated.curves[curve].domain, int(step)): loss
         for curve, step, loss in zip(points.curve_index, points.steps, points.loss, strict=True)
     }
@@ -196,7 +190,7 @@ def with_base_losses(curves: Curves, simulated: Curves, design: Study) -> Curves
         if curve.continual and curve.base_known:
             base = design.base(str(design.run(curve.run).base))
             if base.schedule is not None:
-                losses[i] = found[str(base.run), curve.domain, int(base.steps or 0)]
+                losses[i] = measured[str(base.run), curve.domain, int(base.steps or 0)]
     return replace(curves, bases=replace(curves.bases, loss=losses))
 
 

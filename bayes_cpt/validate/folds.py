@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.errors import StudyError
 from bayes_cpt.model.fitted_points import observed_steps
 from bayes_cpt.model.law_table import ResidualTable
 from bayes_cpt.model.spec import ModelSpec
@@ -81,20 +81,16 @@ def leave_run_out(study: Study, spec: ModelSpec, runs: Iterable[str] | None = No
     whole = _fitted_part(study, spec)
     chosen = _chosen(study, whole, runs)
     if len(_tested(whole)) < 2:
-        raise StudyError(
-            [
-                Problem(
-                    f"study {study.name}",
-                    "it has one run to leave out, and nothing to fit is left without it",
-                    "leave out only tails of runs, or measure a second run",
-                )
-            ]
+        raise StudyError.at(
+            f"study {study.name}",
+            "it has one run to leave out, and nothing to fit is left without it",
+            "leave out only tails of runs, or measure a second run",
         )
     folds = []
     for run in chosen:
         others = whole.subset(other.name for other in whole.runs if other.name != run.name)
-        found = _fold(run.name, others, whole.subset([run.name]), spec)
-        folds += [found] if found else []
+        fold = _fold(run.name, others, whole.subset([run.name]), spec)
+        folds += [fold] if fold else []
     return folds
 
 
@@ -120,8 +116,8 @@ def leave_tail_out(
         last = int(share * run.schedule.steps)
         fitted = whole.truncated({run.name: last})
         label = f"{run.name} after {100 * share:g} %"
-        found = _fold(label, fitted, whole.subset([run.name]), spec, share, last)
-        folds += [found] if found else []
+        fold = _fold(label, fitted, whole.subset([run.name]), spec, share, last)
+        folds += [fold] if fold else []
     return folds
 
 
@@ -139,8 +135,8 @@ def other_study(study: Study, other: Study, spec: ModelSpec) -> list[Fold]:
     """
     whole = _fitted_part(study, spec)
     names = [run.name for run in _tested(_fitted_part(other, spec))]
-    found = _fold(other.name, whole, other.subset(names), spec)
-    return [found] if found else []
+    fold = _fold(other.name, whole, other.subset(names), spec)
+    return [fold] if fold else []
 
 
 def _fitted_part(study: Study, spec: ModelSpec) -> Study:
@@ -157,20 +153,16 @@ def _chosen(study: Study, whole: Study, runs: Iterable[str] | None) -> list[Run]
     """Return the runs asked for; they must be among those that the model predicts."""
     if runs is None:
         return list(_tested(whole))
-    found = [study.run(name) for name in runs]
-    for run in found:
+    chosen = [study.run(name) for name in runs]
+    for run in chosen:
         if run not in _tested(whole):
-            names = ", ".join(own.name for own in _tested(whole))
-            raise StudyError(
-                [
-                    Problem(
-                        f"run {run.name}",
-                        f"the model predicts no runs of phase {run.phase}",
-                        f"name one of {names}",
-                    )
-                ]
+            names = ", ".join(tested.name for tested in _tested(whole))
+            raise StudyError.at(
+                f"run {run.name}",
+                f"the model predicts no runs of phase {run.phase}",
+                f"name one of {names}",
             )
-    return found
+    return chosen
 
 
 def _fold(
@@ -208,4 +200,6 @@ def _last_fitted(
 ) -> int:
     """Return the last step fitted: of the run itself, or of any run of its phase; 0 without one."""
     sources = [fitted.run(run.name)] if known else [r for r in fitted.runs if r.phase == run.phase]
-    return max(max(observed_steps(fitted, own, domain, residuals), default=0) for own in sources)
+    return max(
+        max(observed_steps(fitted, source, domain, residuals), default=0) for source in sources
+    )

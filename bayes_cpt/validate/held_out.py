@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.validate.folds import Fold, Question
 from bayes_cpt.validate.parallel import Pool, task_seed
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from bayes_cpt.inference.posterior import Posterior
     from bayes_cpt.validate.comparison.log_scores import LogScore
 
-type Floats = NDArray[np.float64]
 type Progress = Callable[[str, float], None]
 
 TABLES = ("points", "refits")
@@ -136,22 +135,15 @@ def paper_answer(question: Question, seed: int) -> Answer:
     return Answer(draws)
 
 
-def final_loss_answer(question: Question, seed: int, *, law: str) -> Answer:
-    """Answer by a law of final losses (see `bayes_cpt.validate.final_losses.final_losses`).
-
-    Parameters
-    ----------
-    question : Question
-    seed : int
-    law : {"d-cpt", "data-mixing"}
-    """
+def _final_loss_answer(question: Question, seed: int, *, law: str) -> Answer:
+    """Answer by a law of final losses (see `bayes_cpt.validate.final_losses.final_losses`)."""
     from bayes_cpt.validate.final_losses.final_losses import LAWS, predict
 
     return Answer(predict(LAWS[law], question.study, question.plan, question.points, seed=seed))
 
 
 FINAL_LOSS_ANSWERS: dict[str, Method] = {
-    name: partial(final_loss_answer, law=name) for name in ("d-cpt", "data-mixing")
+    name: partial(_final_loss_answer, law=name) for name in ("d-cpt", "data-mixing")
 }
 
 
@@ -318,8 +310,8 @@ def score_table(points: "pd.DataFrame") -> "pd.DataFrame":
         part.insert(2, "method", method)
         part.insert(0, "seen", seen)
         parts.append(part)
-    found = pd.concat(parts, ignore_index=True)
-    return _together(found, ["seen", "run", "domain"])
+    table = pd.concat(parts, ignore_index=True)
+    return _together(table, ["seen", "run", "domain"])
 
 
 def horizon_table(points: "pd.DataFrame") -> "pd.DataFrame":

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import BayesCPTError
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.printed_law import Floats, Inputs, PrintedLaw, inputs_at, observations
+from bayes_cpt.validate.printed_law import Inputs, PrintedLaw, inputs_at, observations
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,7 +127,7 @@ def fit_huber(
 
     best: Fit | None = None
     for start in starts:
-        found = minimize(
+        optimum = minimize(
             objective,
             np.clip(start, *bounds),
             jac=True,
@@ -134,8 +135,8 @@ def fit_huber(
             bounds=bounds.T,
             options={"maxiter": 2000, "maxfun": 3000, "maxcor": 20, "ftol": 1e-10, "gtol": 1e-7},
         )
-        if np.isfinite(found.fun) and (best is None or found.fun < best.objective):
-            best = Fit(np.asarray(found.x), float(found.fun))
+        if np.isfinite(optimum.fun) and (best is None or optimum.fun < best.objective):
+            best = Fit(np.asarray(optimum.x), float(optimum.fun))
     if best is None:
         raise BaselineError("No start of the paper's method led to a finite fit.")
     return best

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.study.study import Run, Study
 
 if TYPE_CHECKING:
     import pandas as pd
 
-type Floats = NDArray[np.float64]
 
 # The paper fixes it.
 MOMENTUM = 0.999
@@ -211,16 +211,10 @@ class PrintedLaw:
         parameters : array_like, shape (parameters,)
         inputs : Inputs
         """
-        return self.losses_and_gradients(parameters, inputs)[0]
+        return self._losses_and_gradients(parameters, inputs)[0]
 
-    def losses_and_gradients(self, parameters: ArrayLike, inputs: Inputs) -> tuple[Floats, Floats]:
-        """Return the loss at each point and its gradient, shape (parameters, points).
-
-        Parameters
-        ----------
-        parameters : array_like, shape (parameters,)
-        inputs : Inputs
-        """
+    def _losses_and_gradients(self, parameters: ArrayLike, inputs: Inputs) -> tuple[Floats, Floats]:
+        """Return the loss at each point and its gradient, shape (parameters, points)."""
         values = np.asarray(parameters, dtype=np.float64)
         floor, log_size, log_exponent, gain_pt, gain_cpt, gain_replay = values[:6]
         shift, log_shift_rate, log_shift_exponent, replay_bend = values[6 : len(PARAMETERS)]
@@ -274,7 +268,7 @@ class PrintedLaw:
         parameters : array_like, shape (parameters,)
         inputs : Inputs
         """
-        losses, gradients = self.losses_and_gradients(parameters, inputs)
+        losses, gradients = self._losses_and_gradients(parameters, inputs)
         usable = losses > LOWEST_LOSS
         floored = np.where(usable, losses, LOWEST_LOSS)
         return np.log(floored), np.where(usable, gradients / floored, 0.0)

@@ -106,10 +106,10 @@ class Records:
             if name not in rows:
                 continue
             before = self.tables[name]
-            own = rows[name].copy()
-            own.insert(0, TASK, task)
+            added = rows[name].copy()
+            added.insert(0, TASK, task)
             kept = before[before[TASK] != task]
-            self.tables[name] = pd.concat([kept, own], ignore_index=True) if len(kept) else own
+            self.tables[name] = pd.concat([kept, added], ignore_index=True) if len(kept) else added
             if self.folder is not None:
                 with replacing(self.folder / f"{name}.csv") as partial:
                     self.tables[name].to_csv(partial, index=False)
@@ -142,13 +142,13 @@ def in_words(problems: Sequence[str]) -> str:
 
 def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        kept = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, UnicodeDecodeError):
-        found = None
-    if not isinstance(found, dict):
+        kept = None
+    if not isinstance(kept, dict):
         fix = "choose another folder"
         raise RecordsError(Problem(str(path), "this is not what an earlier run wrote", fix))
-    before, wanted = _leaves(found), _leaves(json.loads(json.dumps(settings)))
+    before, wanted = _leaves(kept), _leaves(json.loads(json.dumps(settings)))
     changed = [key for key in wanted if before.get(key, NOTHING) != wanted[key]]
     if changed:
         words = ", ".join(
@@ -171,6 +171,6 @@ def _leaves(settings: Any, within: str = "") -> dict[str, Any]:
     leaves: dict[str, Any] = {}
     for key, value in inner:
         name = f"{within}.{key}" if within else str(key)
-        tables = isinstance(value, list) and any(isinstance(own, dict) for own in value)
+        tables = isinstance(value, list) and any(isinstance(entry, dict) for entry in value)
         leaves |= _leaves(value, name) if isinstance(value, dict) or tables else {name: value}
     return leaves

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.priors.families import Fixed
 from bayes_cpt.model.setup import Frame, Setup, build_setup
@@ -13,8 +13,6 @@ from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.design import simulate_setup, with_base_losses
-
-type Floats = NDArray[np.float64]
 
 # Studies drawn before it is given up: the priors then make next to none that could be measured.
 MOST_DRAWN = 200
@@ -99,17 +97,17 @@ class ModelReplicates:
             return Replicate(known, {}, (problem,), 0, refused)
         efforts = tuple(Effort(*effort) for effort in EFFORTS)
         try:
-            found = sample(
+            refit = sample(
                 density_of(model_of(setup)), int(for_fit), efforts=efforts, cores=self.cores
             )
         except SamplingError as error:
             return Replicate(known, {}, (str(error),), 0, refused)
-        parameters = _thinned(found.values, self.ranked)
+        parameters = _thinned(refit.values, self.ranked)
         for name, value in truth.items():
             parameters.setdefault(name, np.repeat(value, self.ranked, axis=0))
         ends = self._final_losses(setup, parameters, int(for_end) + 1)
         draws = _named(frame, parameters) | ends
-        return Replicate(known, draws, found.diagnostics.problems, found.attempts, refused)
+        return Replicate(known, draws, refit.diagnostics.problems, refit.attempts, refused)
 
     def _simulated(
         self, blank: Setup, for_prior: int, for_data: int
@@ -142,11 +140,11 @@ class ModelReplicates:
         generator = np.random.default_rng(seed)
         with np.errstate(over="ignore", invalid="ignore"):
             drawn = simulate(setup.frame, parameters, based, None, generator)
-        found = {}
+        quantities = {}
         for i, curve in enumerate(based.curves):
-            found[f"final law[{curve.run}, {curve.domain}]"] = drawn.expected[:, i]
-            found[f"final loss[{curve.run}, {curve.domain}]"] = drawn.loss[:, i]
-        return found
+            quantities[f"final law[{curve.run}, {curve.domain}]"] = drawn.expected[:, i]
+            quantities[f"final loss[{curve.run}, {curve.domain}]"] = drawn.loss[:, i]
+        return quantities
 
 
 def _seed(seed: int, refused: int) -> int:
@@ -157,26 +155,26 @@ def _seed(seed: int, refused: int) -> int:
 
 def _named(frame: Frame, parameters: Mapping[str, Floats]) -> dict[str, Floats]:
     """Return the sampled parameters by name and validation set, each of shape (draws,)."""
-    found = {}
+    quantities = {}
     for name, info in frame.parameters().items():
         prior = frame.spec.priors[name]
         if info.dims is None:
             if not isinstance(prior.of(None), Fixed):
-                found[name] = parameters[name]
+                quantities[name] = parameters[name]
             continue
         for i, member in enumerate(frame.members(info.dims)):
             if not isinstance(prior.of(frame.role(member)), Fixed):
-                found[f"{name}[{member.label}]"] = parameters[name][:, i]
-    return found
+                quantities[f"{name}[{member.label}]"] = parameters[name][:, i]
+    return quantities
 
 
 def _thinned(values: Mapping[str, Floats], wanted: int) -> dict[str, Floats]:
     """Return so many draws, spread evenly over and along the chains: about independent."""
-    found = {}
+    thinned = {}
     for name, value in values.items():
         chains, draws = value.shape[:2]
         # Chain by chain at each place, so that any number of draws takes of all chains alike.
         places = np.linspace(0, chains * draws - 1, wanted).round().astype(int)
         joined = np.swapaxes(value, 0, 1).reshape(chains * draws, *value.shape[2:])
-        found[name] = joined[places]
-    return found
+        thinned[name] = joined[places]
+    return thinned

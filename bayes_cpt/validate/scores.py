@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import BayesCPTError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-type Floats = NDArray[np.float64]
 
 MASSES = (50, 80, 90)
 ALL_RUNS = "all points"

@@ -9,12 +9,13 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from bayes_cpt.arrays import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
 
-type Floats = NDArray[np.float64]
 
 # How often bands may raise a false alarm: one quantity's, and those of all quantities together.
 FALSE_ALARM = 0.05
@@ -106,13 +107,15 @@ def judge(ranks: "pd.DataFrame", draws: int, false_alarm: float = FALSE_ALARM) -
     count = len(values)
     if count < 2:
         return pd.DataFrame(columns=columns)
-    own = ecdf_bands(count, 1.0 - false_alarm)
+    alone = ecdf_bands(count, 1.0 - false_alarm)
     all_together = ecdf_bands(count, family_mass(values.shape[1], false_alarm))
     rows = []
     for name in values:
         sample = values[name].to_numpy()
         curve = ecdf(sample)
-        verdict = HOLDS if _inside(curve, own) else EDGE if _inside(curve, all_together) else FAILS
+        verdict = (
+            HOLDS if _inside(curve, alone) else EDGE if _inside(curve, all_together) else FAILS
+        )
         spread = float(np.sqrt(12.0 * np.mean((sample - 0.5) ** 2)))
         rows.append((name, verdict, float(sample.mean()), spread))
     return pd.DataFrame(rows, columns=columns)

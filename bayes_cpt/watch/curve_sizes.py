@@ -17,14 +17,12 @@ from hashlib import sha256
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.bases.lone_bases import with_lone_bases
 from bayes_cpt.model.log_densities import residual_squares
 from bayes_cpt.model.simulate import expected_loss, scales_of
-
-type Floats = NDArray[np.float64]
 
 # Logarithms of the factors at which curves are weighed; few knots tell of a misfit, so coarser. Both in
 # whole strides: a covariance is reckoned for each ratio of the two, and many pairs share one.
@@ -73,11 +71,11 @@ class Sizes:
         law = max(posterior.shares(), key=lambda share: share[1] or 0)[0]
         likelihoods = curve_likelihoods(law, continual=continual)
         prior = np.exp(-0.5 * (TAUS / TAU_SCALE) ** 2)
-        found = np.log(prior)[:, None] + np.log(prior)[None]
+        log_weights = np.log(prior)[:, None] + np.log(prior)[None]
         by_fluctuation, by_misfit = _factor_weights(FLUCTUATION_GRID), _factor_weights(MISFIT_GRID)
-        for own in likelihoods:
-            found += np.log(by_fluctuation @ own @ by_misfit.T)
-        weights = np.exp(found - found.max())
+        for likelihood in likelihoods:
+            log_weights += np.log(by_fluctuation @ likelihood @ by_misfit.T)
+        weights = np.exp(log_weights - log_weights.max())
         weights /= weights.sum()
         return cls(weights.sum(axis=1), weights.sum(axis=0))
 
@@ -120,11 +118,11 @@ class Sizes:
             Curves of a run, each with factors of its own.
         generator : numpy.random.Generator
         """
-        found = []
+        factors = []
         for weights in (self.fluctuation, self.misfit):
             tau = generator.choice(TAUS, count, p=weights)[:, None]
-            found.append(np.exp(tau * generator.standard_normal((count, domains)) - tau**2))
-        return found[0], found[1]
+            factors.append(np.exp(tau * generator.standard_normal((count, domains)) - tau**2))
+        return factors[0], factors[1]
 
 
 def curve_likelihoods(posterior: Posterior, *, continual: bool) -> list[Floats]:
@@ -157,8 +155,8 @@ def curve_likelihoods(posterior: Posterior, *, continual: bool) -> list[Floats]:
     strides = MISFIT_STRIDES - FLUCTUATION_STRIDES[:, None]
     for ratio in np.unique(strides):
         factor = np.exp(STRIDE * ratio)
-        own = replace(scales, misfit=factor * scales.misfit, offset=factor * scales.offset)
-        squares, determinants = residual_squares(residual, curves, design, own)
+        scaled = replace(scales, misfit=factor * scales.misfit, offset=factor * scales.offset)
+        squares, determinants = residual_squares(residual, curves, design, scaled)
         for i, j in np.argwhere(strides == ratio):
             # No fitted point is extrapolated, so that all parts of the residual grow by the same factor.
             whole = FLUCTUATION_GRID[i]
@@ -171,12 +169,12 @@ def curve_likelihoods(posterior: Posterior, *, continual: bool) -> list[Floats]:
 
 def _digest(posterior: Posterior) -> str:
     """Return what tells draws from others."""
-    found = sha256()
+    digest = sha256()
     for law, weight in posterior.shares():
-        found.update(repr(weight).encode())
+        digest.update(repr(weight).encode())
         for name, values in sorted(law.parameters(DRAWS).items()):
-            found.update(name.encode() + np.ascontiguousarray(values).tobytes())
-    return found.hexdigest()
+            digest.update(name.encode() + np.ascontiguousarray(values).tobytes())
+    return digest.hexdigest()
 
 
 def _factor_weights(grid: Floats) -> Floats:

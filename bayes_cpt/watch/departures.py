@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-type Floats = NDArray[np.float64]
+from bayes_cpt.arrays import Floats
 
 # Evaluations back from the last that departures are summed over; None is all of them.
 WINDOWS = (1, 4, 16, None)
@@ -55,7 +54,8 @@ class Usual:
         """1 in the rows of each validation set, else 0."""
         names = [row.domain for row in self.rows]
         return {
-            name: np.array([float(own == name) for own in names]) for name in dict.fromkeys(names)
+            name: np.array([float(other == name) for other in names])
+            for name in dict.fromkeys(names)
         }
 
     def scores(self, white: Floats, ends: Sequence[int]) -> dict[str, Floats]:
@@ -70,40 +70,40 @@ class Usual:
         """
         zero = np.zeros((*white.shape[:-1], 1))
         squares = np.concatenate([zero, np.cumsum(white**2, axis=-1)], axis=-1)
-        found: dict[str, Floats] = {}
+        scores: dict[str, Floats] = {}
         places, starts = np.asarray(ends), np.array([0, *ends])
         for window in WINDOWS:
             back = len(ends) if window is None else window
             first = starts[np.maximum(np.arange(1, len(ends) + 1) - back, 0)]
-            found[f"size, {window}"] = np.sqrt(squares[..., places] - squares[..., first])
+            scores[f"size, {window}"] = np.sqrt(squares[..., places] - squares[..., first])
             # Validation sets each by themselves: what is wrong may show in one alone.
             for domain, mine in self._domains.items():
-                own = mine[: white.shape[-1]]
-                sums = np.concatenate([zero, np.cumsum(white * own, axis=-1)], axis=-1)
-                counts = np.r_[0.0, np.cumsum(own)]
+                here = mine[: white.shape[-1]]
+                sums = np.concatenate([zero, np.cumsum(white * here, axis=-1)], axis=-1)
+                counts = np.r_[0.0, np.cumsum(here)]
                 count = np.maximum(counts[places] - counts[first], 1.0)
                 shift = np.abs(sums[..., places] - sums[..., first]) / np.sqrt(count)
-                found[f"shift of {domain}, {window}"] = shift
+                scores[f"shift of {domain}, {window}"] = shift
         for name, pattern in self.patterns.items():
-            own = pattern[: white.shape[-1]]
-            strength = np.sqrt(np.cumsum(own**2))[places - 1] + SMALLEST
-            found[name] = np.cumsum(white * own, axis=-1)[..., places - 1] / strength
-        return found
+            shift = pattern[: white.shape[-1]]
+            strength = np.sqrt(np.cumsum(shift**2))[places - 1] + SMALLEST
+            scores[name] = np.cumsum(white * shift, axis=-1)[..., places - 1] / strength
+        return scores
 
     @cached_property
     def standard(self) -> dict[str, tuple[Floats, Floats]]:
         """Mean and standard deviation of each score after each evaluation."""
         return {
-            name: (own.mean(axis=(0, 1)), own.std(axis=(0, 1)) + SMALLEST)
-            for name, own in self.scores(self.white, self.ends).items()
+            name: (values.mean(axis=(0, 1)), values.std(axis=(0, 1)) + SMALLEST)
+            for name, values in self.scores(self.white, self.ends).items()
         }
 
     @cached_property
     def peaks(self) -> Floats:
         """Largest standardised score of each run over its whole length, shape (likenesses, curves)."""
         standard = [
-            ((own - self.standard[name][0]) / self.standard[name][1]).max(axis=-1)
-            for name, own in self.scores(self.white, self.ends).items()
+            ((values - self.standard[name][0]) / self.standard[name][1]).max(axis=-1)
+            for name, values in self.scores(self.white, self.ends).items()
         ]
         return np.asarray(np.max(standard, axis=0))
 
@@ -116,22 +116,22 @@ class Departures:
     ----------
     usual : Usual
         Those of runs that are.
-    own : ndarray, shape (seen,)
+    white : ndarray, shape (seen,)
     """
 
     usual: Usual
-    own: Floats
+    white: Floats
 
     @cached_property
     def scores(self) -> dict[str, Floats]:
         """Standardised scores after each evaluation, by name; none before the first."""
-        ends = [end for end in self.usual.ends if end <= self.own.size]
+        ends = [end for end in self.usual.ends if end <= self.white.size]
         if not ends:
             return {}
         standard = self.usual.standard
         return {
-            name: (own[0] - standard[name][0][: len(ends)]) / standard[name][1][: len(ends)]
-            for name, own in self.usual.scores(self.own[None], ends).items()
+            name: (values[0] - standard[name][0][: len(ends)]) / standard[name][1][: len(ends)]
+            for name, values in self.usual.scores(self.white[None], ends).items()
         }
 
     def probability(self) -> float:

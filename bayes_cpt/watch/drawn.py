@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.error_correlation import error_correlation
 from bayes_cpt.forecast.plans import planned_curves
 from bayes_cpt.inference.posterior import Posterior
@@ -17,8 +18,6 @@ from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch.curve_sizes import Sizes
 from bayes_cpt.watch.departures import Row
-
-type Floats = NDArray[np.float64]
 
 # A jitter for the covariance, nats: no loss is measured more finely.
 FINEST_LOSS = 1e-5
@@ -95,10 +94,14 @@ class Parts:
             For each of the residuals.
         """
         count, rows = self.expected.shape
-        found = np.cov(self.expected, rowvar=False)
+        covariance = np.cov(self.expected, rowvar=False)
         for factor, part in zip(factors, self.residuals, strict=True):
-            found = found + factor[:, :, None] * factor[:, None] * np.cov(part, rowvar=False)
-        return np.asarray(found * (count - 1) / (count - rows - 2) + FINEST_LOSS**2 * np.eye(rows))
+            covariance = covariance + factor[:, :, None] * factor[:, None] * np.cov(
+                part, rowvar=False
+            )
+        return np.asarray(
+            covariance * (count - 1) / (count - rows - 2) + FINEST_LOSS**2 * np.eye(rows)
+        )
 
 
 def drawn_parts(
@@ -136,15 +139,15 @@ def drawn_parts(
     places, drawn = [], []
     for (law, parameters), end in zip(laws, ends, strict=True):
         first = end - len(next(iter(parameters.values())))
-        own = np.flatnonzero((first <= chosen) & (chosen < end))
-        taken = {name: values[chosen[own] - first] for name, values in parameters.items()}
+        rows = np.flatnonzero((first <= chosen) & (chosen < end))
+        taken = {name: values[chosen[rows] - first] for name, values in parameters.items()}
         curves = _points(law, plan, run, steps)
         parts = [expected_loss(law.frame, taken, curves)]
         for likeness in likenesses:
             alike = likeness or error_correlation(law)
             parts += _residuals(law, taken, curves, parts[0], run.phase, alike, generator)
         drawn.append(parts)
-        places.append(own)
+        places.append(rows)
     order = np.argsort(np.concatenate(places))
     expected, *residuals = (np.concatenate(part)[order] for part in zip(*drawn, strict=True))
     return Parts(expected, tuple(residuals))

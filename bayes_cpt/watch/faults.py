@@ -16,17 +16,17 @@ def faulty(run: Run) -> dict[str, Run]:
     run : Run
         As it was planned.
     """
-    found = {
+    faults = {
         "a peak learning rate twice as high": replace(run, schedule=run.schedule.scaled(2.0)),
         "a peak learning rate half as high": replace(run, schedule=run.schedule.scaled(0.5)),
     }
     if run.replay is not None:
         less, more = 0.5 * run.replay, run.replay + 0.5 * (1.0 - run.replay)
-        found[f"a replay ratio near {more:.2g} in place of {run.replay:.2g}"] = replace(
+        faults[f"a replay ratio near {more:.2g} in place of {run.replay:.2g}"] = replace(
             run, replay=more
         )
         if run.replay > 0:
-            found[f"a replay ratio near {less:.2g} in place of {run.replay:.2g}"] = replace(
+            faults[f"a replay ratio near {less:.2g} in place of {run.replay:.2g}"] = replace(
                 run, replay=less
             )
     rates = run.schedule.learning_rates()
@@ -34,7 +34,7 @@ def faulty(run: Run) -> dict[str, Run]:
     if rates[-1] < 0.9 * rates[top]:
         held = np.maximum.accumulate(rates)
         steps = np.arange(1, rates.size + 1)
-        found["a learning rate that does not decay"] = replace(
+        faults["a learning rate that does not decay"] = replace(
             run, schedule=Schedule.from_log(steps, held)
         )
-    return found
+    return faults

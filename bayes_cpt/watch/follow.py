@@ -75,9 +75,9 @@ class Follower:
             return {}
         kind = self._kind(file)
         if kind not in BY_LINE:
-            found = self._points(self.path)
+            losses = self._points(self.path)
             self._seen = (state.st_mtime_ns, state.st_size)
-            return found
+            return losses
         if state.st_ino != self._file or state.st_size < self._offset:
             self._offset, self._file = 0, state.st_ino
         with file.open("rb") as log:
@@ -89,10 +89,10 @@ class Follower:
         whole = part[: part.rfind(b"\n") + 1]
         if begin > len(head):
             whole = whole[whole.find(b"\n") + 1 :]
-        found = self._in_part(head + whole, kind) if whole.strip() else {}
+        losses = self._in_part(head + whole, kind) if whole.strip() else {}
         self._offset = begin + part.rfind(b"\n") + 1
         self._seen = (state.st_mtime_ns, state.st_size)
-        return found
+        return losses
 
     def _kind(self, file: Path) -> str:
         kind = kind_of(file) if self.kind == AUTO else self.kind
@@ -119,7 +119,7 @@ class Follower:
     def _points(self, path: str, kind: str | None = None) -> dict[int, dict[str, float]]:
         raw = read_logs(kind or self.kind, [path], self.layout)
         log = clean(raw, self.choices)
-        found = _by_step(log)
+        losses = _by_step(log)
         names: Mapping[str, Any] = self.choices.losses
         wrong = [
             e
@@ -128,9 +128,9 @@ class Follower:
         ]
         for entry in wrong:
             step = round(entry.step / (self.choices.per_step or 1.0)) - self.choices.start
-            if step > max(found, default=0):
-                found[step] = dict.fromkeys(log.domains, entry.value)
-        return found
+            if step > max(losses, default=0):
+                losses[step] = dict.fromkeys(log.domains, entry.value)
+        return losses
 
     def state(self) -> list[int]:
         """Return how far the log was read."""
@@ -144,7 +144,7 @@ class Follower:
         state : sequence of int
             What `state` gave.
         """
-        self._offset, self._file = (int(own) for own in state)
+        self._offset, self._file = (int(number) for number in state)
 
 
 def following(path: str, kind: str, layout: Layout | None, **choices: Any) -> Follower:
@@ -164,7 +164,7 @@ def following(path: str, kind: str, layout: Layout | None, **choices: Any) -> Fo
 
 
 def _by_step(log: Log) -> dict[int, dict[str, float]]:
-    found: dict[int, dict[str, float]] = {}
+    losses: dict[int, dict[str, float]] = {}
     for step, domain, loss in sorted(log.losses):
-        found.setdefault(step, {})[domain] = loss
-    return found
+        losses.setdefault(step, {})[domain] = loss
+    return losses

@@ -21,9 +21,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation
-
-type Floats = NDArray[np.float64]
 
 APART, TOGETHER = ErrorCorrelation(0.0, 0.0), ErrorCorrelation(1.0, 1.0)
 # Correlation of two targets, at most; short of 1, where a difference of two sets could not err at all.
@@ -69,12 +68,12 @@ class Likeness:
             Place of each row's validation set; the general one is the first.
         generator : numpy.random.Generator
         """
-        found = []
+        scaled = []
         for _ in range(2):
             root = np.sqrt(generator.uniform(0.0, MOST, (count, 1)))
             general = generator.choice(GENERAL, (count, 1))
-            found.append(root * np.where(of_row == 0, general, 1.0))
-        return cls(found[0], found[1])
+            scaled.append(root * np.where(of_row == 0, general, 1.0))
+        return cls(scaled[0], scaled[1])
 
     def factors(self, sizes: Sequence[Floats]) -> tuple[Floats, ...]:
         """Return factors of what was drawn `APART` and `TOGETHER`, of shape (count, rows) each.

@@ -6,11 +6,10 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri, ndtri_exp
 
-type Floats = NDArray[np.float64]
+from bayes_cpt.arrays import Floats
 
 # Curves that are looked at together: memory.
 TOGETHER = 200

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
@@ -23,8 +23,6 @@ from bayes_cpt.watch.drawn import drawn_parts, factors_by_row, in_time, law_curv
 from bayes_cpt.watch.faults import faulty
 from bayes_cpt.watch.likeness import APART, TOGETHER, Likeness
 from bayes_cpt.watch.mixture import Mixture
-
-type Floats = NDArray[np.float64]
 
 # Curves for mean and covariance, and curves that say what is usual.
 CURVES, USUAL_CURVES = 3000, 2000
@@ -161,8 +159,8 @@ class Predictive:
             measured = np.array(losses)
             off = self.departures(seen, measured)
             mean, spread = self.given(seen, measured)
-            found = Outlook(*asked, off.probability(), off.likeliest_fault(), mean, spread)
-            object.__setattr__(self, "_outlook", found)
+            outlook = Outlook(*asked, off.probability(), off.likeliest_fault(), mean, spread)
+            object.__setattr__(self, "_outlook", outlook)
         assert self._outlook is not None
         return self._outlook
 
@@ -190,5 +188,5 @@ class Predictive:
         rows = list(whole)
         root = np.linalg.cholesky(self._expected.covariance)
         patterns = {name: np.linalg.solve(root, off[rows]) for name, off in self.faults.items()}
-        white = np.stack([self._expected.white(own[:, rows]) for own in self.usual])
+        white = np.stack([self._expected.white(curves[:, rows]) for curves in self.usual])
         return Usual(whole, white, patterns, tuple(self.rows[row] for row in rows))

@@ -8,15 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.fitting import fit
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.log_densities import log_densities
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 
-type Floats = NDArray[np.float64]
 type Points = Mapping[int, Mapping[str, float]]
 
 # Effective draws below which weights say little: that of the diagnostics contract.
@@ -105,14 +104,14 @@ def with_run(study: Study, run: Run, plan: Study, points: Points) -> Study:
     return replace(
         study,
         bases=(*study.bases, *(base for base in plan.bases if base.name not in known)),
-        runs=(*(own for own in study.runs if own.name != run.name), run),
+        runs=(*(other for other in study.runs if other.name != run.name), run),
         losses=pd.concat([others, start, told], ignore_index=True),
     )
 
 
 def _is_measured(study: Study, run: Run) -> bool:
-    own = study.losses["run"] == run.name
-    return bool((own & (study.losses["step"] > 0)).any())
+    of_run = study.losses["run"] == run.name
+    return bool((of_run & (study.losses["step"] > 0)).any())
 
 
 def run_weights(posterior: Posterior, run: Run, study: Study) -> Floats:
@@ -127,7 +126,9 @@ def run_weights(posterior: Posterior, run: Run, study: Study) -> Floats:
         With the run and its points.
     """
     frame = posterior.frame
-    curves = frame.curves(study, lambda own, domain: frame.fitted_steps(study, own, domain), [run])
+    curves = frame.curves(
+        study, lambda its_run, domain: frame.fitted_steps(study, its_run, domain), [run]
+    )
     density = log_densities(frame, posterior.parameters(), curves).sum(axis=1)
     weights = np.exp(density - density.max())
     return np.asarray(weights / weights.sum())

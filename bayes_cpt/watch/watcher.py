@@ -349,8 +349,8 @@ class Watcher:
         WatchError
             If it is of another run or fit.
         """
-        for key, own in (("run", self.run), ("study_digest", self.posterior.study.digest())):
-            if state.get(key) != own:
+        for key, current in (("run", self.run), ("study_digest", self.posterior.study.digest())):
+            if state.get(key) != current:
                 raise WatchError(
                     Problem(
                         f"state, key {key}",
@@ -362,7 +362,9 @@ class Watcher:
         self._losses = dict(state["losses"])
         self.off_since, self.diverged = state["off_since"], state["diverged"]
         self.points = {int(step): dict(losses) for step, losses in state["points"]}
-        self._looked_at = {(self._stretch(own), d) for own in self.points for d in self.points[own]}
+        self._looked_at = {
+            (self._stretch(step), d) for step in self.points for d in self.points[step]
+        }
         self.sizes = self.sizes or Sizes.restored(state.get("sizes"), self.posterior)
         if not self._rows() >= set(self.points):
             self._predictive = None

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.objective import Objective
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.runs import Run
@@ -19,8 +19,6 @@ from bayes_cpt.study.schedules import Schedule, constant, linear
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch.curve_sizes import Sizes
 from bayes_cpt.watch.drawn import drawn_parts, factors_by_row, in_time
-
-type Floats = NDArray[np.float64]
 
 DRAWS = 2000
 # Shares of the whole run over which a rest decays, where that ends before the run would.
@@ -90,10 +88,10 @@ def rests_of(run: Run, now: int) -> dict[str, tuple[Schedule, int]]:
     done = run.schedule.first(now)
     ends = {f"decay to 0 until step {now + length}": now + length
             for length in (round(share * total) for share in DECAYS) if now + length < total}  # fmt: skip
-    found = {"decay to 0 evenly from now on": (done + linear(total - now, rate, 0.0), total)}
+    rests = {"decay to 0 evenly from now on": (done + linear(total - now, rate, 0.0), total)}
     for name, end in ends.items():
-        found[name] = (done + linear(end - now, rate, 0.0) + constant(total - end, 0.0), end)
-    return found
+        rests[name] = (done + linear(end - now, rate, 0.0) + constant(total - end, 0.0), end)
+    return rests
 
 
 def worth(
@@ -142,9 +140,9 @@ def worth(
         return drawn_parts(posterior, plan, other, steps, DRAWS, chance).at(order).curves(scales)
 
     def combined(losses: Floats, step: int) -> Floats:
-        own = [i for i, row in enumerate(rows) if row.step == step]
+        way = [i for i, row in enumerate(rows) if row.step == step]
         cost = objective.cost(step, plan.resources)
-        return np.asarray(losses[:, own] @ weights[of_row[own]] + cost)
+        return np.asarray(losses[:, way] @ weights[of_row[way]] + cost)
 
     planned = drawn(run)
     seen = [i for i, row in enumerate(rows) if row.domain in points.get(row.step, {})]
@@ -157,11 +155,11 @@ def worth(
     if set(points[now]) >= set(domains):
         loss = weights @ np.array([points[now][domain] for domain in domains])
         gains[STOP] = (now, end - loss - objective.cost(now, plan.resources))
-    found = [
+    ways = [
         _rest(name, last, *_given(gain, planned[:, seen], measured), interval)
         for name, (last, gain) in gains.items()
     ]
-    return Worth(objective.name, tuple(sorted(found, key=lambda own: -own.mean)))
+    return Worth(objective.name, tuple(sorted(ways, key=lambda way: -way.mean)))
 
 
 def _given(gain: Floats, seen: Floats, measured: Floats) -> tuple[float, float]:

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 from synthetic import lab
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.density import density_of
 from bayes_cpt.inference.sampling import Sample, sample
 from bayes_cpt.model.build import model_of
 from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.spec import read_spec
-from benchmarks.natural import Floats, ess, known_values, priors
+from benchmarks.natural import ess, known_values, priors
 from benchmarks.report import Row, core_seconds
 
 SEED = 1

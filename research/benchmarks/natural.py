@@ -7,14 +7,12 @@ E, beta, ...), and that nothing is whitened. So what it costs to sample is the p
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.laws.pretraining import log_reference_area
 from bayes_cpt.model.priors.families import LogitNormal, LogNormal
 from bayes_cpt.model.priors.tables import prior_ends
 from bayes_cpt.model.setup import Setup
-
-type Floats = NDArray[np.float64]
 
 # Kind, centre (of the log, for a log-normal), spread, and how many there are: general and target, or one.
 NATURAL: dict[str, tuple[str, Any, Any, int]] = {

@@ -8,8 +8,9 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.model.setup import Setup
-from benchmarks.natural import Floats, bounds, flat_log_likelihood, priors
+from benchmarks.natural import bounds, flat_log_likelihood, priors
 from benchmarks.report import core_seconds
 
 jax.config.update("jax_enable_x64", True)

@@ -6,8 +6,9 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.model.setup import Setup
-from benchmarks.natural import Floats, bounds, flat_log_likelihood, priors
+from benchmarks.natural import bounds, flat_log_likelihood, priors
 from benchmarks.residual_operation import log_likelihood
 
 

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.model.likelihood_data import likelihood_data
 from bayes_cpt.model.setup import Setup
-from benchmarks.natural import BOUNDED, OPTIONAL, Floats, bounds, priors
+from benchmarks.natural import BOUNDED, OPTIONAL, bounds, priors
 from benchmarks.report import core_seconds_with_children
 
 # What Stan samples in place of a share between 0 and 1.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.errors import StudyError
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import cosine, linear
 from bayes_cpt.study.study import Study
@@ -52,7 +52,7 @@ def convert(files: list[Path], name: str, validation: str = "c4_en") -> Study:
                 f"there is no column {missing[0]}" if missing else f"the size {size} is not known"
             )
             fix = f"give files such as 190M-1xC.csv, of {', '.join(PARAMETERS)}"
-            raise StudyError([Problem(str(file), what, fix)])
+            raise StudyError.at(str(file), what, fix)
         table = table.dropna(subset=[column])
         batch, peak = (
             int(table["batch_size_in_tokens"].iloc[0]),

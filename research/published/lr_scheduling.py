@@ -57,14 +57,10 @@ def _run(file: Path, table: dict[str, Any]) -> tuple[Run, list[Row]]:
         train = history["train"]
         check_rates(file.name, schedule, train["iter"], train["train_lr"])
     except KeyError as missing:
-        raise StudyError(
-            [
-                Problem(
-                    str(file),
-                    f"there is no {missing}",
-                    "give the JSON files of the repository's folder data",
-                )
-            ]
+        raise StudyError.at(
+            str(file),
+            f"there is no {missing}",
+            "give the JSON files of the repository's folder data",
         ) from None
     resumed = config.get("resume_from", "none") not in (None, "none")
     first = decays_at if resumed else 0

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.errors import StudyError
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import cosine, linear
 from bayes_cpt.study.study import Study
@@ -58,7 +58,7 @@ def convert(files: list[Path], name: str, peak: float = 1e-3) -> Study:
             except (ValueError, IndexError):
                 problem = "the line is not checkpoint, validation file and loss"
                 fix = "give data/ct/70M.txt of the repository"
-                raise StudyError([Problem(f"{file}, line {number}", problem, fix)]) from None
+                raise StudyError.at(f"{file}, line {number}", problem, fix) from None
             shares[label] = share
     lengths = {
         label: max(step for other, step, _ in parts if other == label) for label in sorted(shares)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.errors import StudyError
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.segments import LoggedSegment
@@ -47,7 +47,7 @@ def convert(files: list[Path], name: str, model_size: float) -> Study:
         if missing:
             problem = f"there is no column {missing[0]}"
             fix = "give the CSV files of loss_curve_repo"
-            raise StudyError([Problem(str(file), problem, fix)])
+            raise StudyError.at(str(file), problem, fix)
         table = table[table["step"] > WARMUP].dropna(subset=["loss"])
         steps, rates = table["step"].to_numpy(), table["lr"].to_numpy(dtype=np.float64)
         # A log of the whole run: the warm-up, which the file leaves out, rises to the first rate.

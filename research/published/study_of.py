@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.errors import StudyError
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study
@@ -47,13 +47,9 @@ def check_rates(place: str, schedule: Schedule, steps: ArrayLike, logged: ArrayL
     apart = np.abs(np.stack(near) - wanted).min(axis=0)
     if apart.size and apart.max() > CLOSE * schedule.peak:
         worst = int(apart.argmax())
-        raise StudyError(
-            [
-                Problem(
-                    f"{place}, step {places[worst]}",
-                    f"the log has a learning rate of {wanted[worst]:g}, and the schedule in its settings "
-                    f"{near[1][worst]:g}",
-                    "the file is of another kind than this converter knows: leave it out",
-                )
-            ]
+        raise StudyError.at(
+            f"{place}, step {places[worst]}",
+            f"the log has a learning rate of {wanted[worst]:g}, and the schedule in its settings "
+            f"{near[1][worst]:g}",
+            "the file is of another kind than this converter knows: leave it out",
         )

@@ -21,17 +21,15 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from bayes_cpt import bundled_study, read_study
+from bayes_cpt.arrays import Floats
 from bayes_cpt.model.misfit.discrepancy import Configuration, likeness
 from bayes_cpt.model.points import reference_of
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.study import Study
 from testbench.alike_errors import MODEL, TESTS
 from testbench.report import markdown_table
-
-type Floats = NDArray[np.float64]
 
 LENGTHS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
 CORRELATIONS = (0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from bayes_cpt import bundled_study, read_study
 from bayes_cpt.forecast.plans import with_base_losses
@@ -26,8 +25,6 @@ from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 from testbench.one_decision import fitted
-
-type Floats = NDArray[np.float64]
 
 MODEL = "cpt-replay"
 TESTS = Path(__file__).parents[2] / "tests" / "data"

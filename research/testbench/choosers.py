@@ -5,8 +5,8 @@ from collections.abc import Callable
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.forecast.third_sets.weights import ThirdSet
@@ -20,7 +20,6 @@ from bayes_cpt.validate.printed_law import Inputs, PrintedLaw, inputs_of, observ
 from testbench.our_areas import PointFit, parameters_at
 from testbench.short_studies import DOMAINS, LONG, MODEL, PEAK, blank, design
 
-type Floats = NDArray[np.float64]
 # Predicts losses of the choices, shape (domains, candidates), from a study and a seed.
 type Predictor = Callable[[Study, int], Floats]
 

@@ -15,16 +15,10 @@ import pandas as pd
 from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.paper_method import BaselineError
-from bayes_cpt.validate.printed_law import (
-    MOMENTUM,
-    Floats,
-    Inputs,
-    PrintedLaw,
-    inputs_at,
-    observations,
-)
+from bayes_cpt.validate.printed_law import MOMENTUM, Inputs, PrintedLaw, inputs_at, observations
 
 DRAWS = 1000
 PROPOSALS = 10_000

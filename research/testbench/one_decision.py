@@ -7,8 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.objective import PRESETS, Constraint, Objective, read_objective
 from bayes_cpt.decisions.search.candidates import Candidates
@@ -30,7 +30,6 @@ from testbench.shared_misfit import SHARED, noise_of, shared_misfit
 from testbench.short_studies import DOMAINS, MODEL, RUNS, design, measured_end, simulated_study
 from testbench.truths import Parameters, at_the_size_of_the_lab, draw_truth
 
-type Floats = NDArray[np.float64]
 type Row = dict[str, Any]
 
 OURS, RULE, PLUG_IN = "bayes_cpt", "rule", "plug-in"

@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.model.bases.unknown_base import for_base
 from bayes_cpt.model.elements import Element, elements
 from bayes_cpt.model.points import Curves, last_pretraining_step, reference_of
@@ -30,8 +31,6 @@ from bayes_cpt.validate.paper_method import (
     RESIDUALS_PER_REFIT,
     STARTS,
 )
-
-type Floats = NDArray[np.float64]
 
 OUR_AREAS = "our areas"
 # How far from its centre a parameter may go, in the units of its prior's spread.

@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from bayes_cpt import read_study
+from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.errors import BayesCPTError
 from bayes_cpt.forecast.plans import with_base_losses
@@ -43,7 +43,6 @@ from testbench.our_areas import PointFit
 from testbench.report import markdown_table
 from testbench.short_studies import MODEL
 
-type Floats = NDArray[np.float64]
 type Predictor = Callable[[Study, Study, tuple[Run, ...], int], Floats]
 
 TABLES = ("choices", "fits")

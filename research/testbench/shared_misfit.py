@@ -7,8 +7,8 @@ losses err together as those of cpt-lab do.
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.model.misfit.discrepancy import (
     LENGTH,
     OWN_SHARE,
@@ -23,8 +23,6 @@ from bayes_cpt.model.simulate import simulate
 from bayes_cpt.study.runs import Run
 from testbench.short_studies import BASES, DOMAINS, NOISES, Noise
 from testbench.truths import Parameters
-
-type Floats = NDArray[np.float64]
 
 SHARED = "shared"
 LENGTHS = (LENGTH / 3.0, 2.0 * LENGTH)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.space import read_space
@@ -26,7 +26,6 @@ from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
 from bayes_cpt.study.study import Study
 from testbench.truths import Parameters
 
-type Floats = NDArray[np.float64]
 type Noise = Callable[[Frame, Parameters, Curves, np.random.Generator], Floats]
 
 # What is fitted, and the law that truths follow.

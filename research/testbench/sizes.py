@@ -19,17 +19,15 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.predict import draws_at, predict
 from bayes_cpt.inference.fitting import fit
 from bayes_cpt.study.readers.folder import read_study
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.scores import mean_scores, score_points
 from testbench.report import markdown_table
-
-type Floats = NDArray[np.float64]
 
 # Studies of one family and one data set, the smallest model first.
 FAMILIES = {

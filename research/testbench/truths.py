@@ -6,13 +6,12 @@ of the priors, residuals have the sizes of the printed R2.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from printed import COEFFICIENTS, MEMORY, law_parameters
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame
 
-type Floats = NDArray[np.float64]
 type Parameters = dict[str, Floats]
 
 # Sd of the logarithm, coefficient by coefficient and validation set by validation set.

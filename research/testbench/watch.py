@@ -21,9 +21,9 @@ from typing import Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from bayes_cpt import load, read_study
+from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation
@@ -37,8 +37,6 @@ from bayes_cpt.watch.predictive import Predictive
 from bayes_cpt.watch.watcher import Watcher
 from testbench.alike_errors import MODEL, folds
 from testbench.one_decision import fitted
-
-type Floats = NDArray[np.float64]
 
 EVALUATIONS = 40
 # What corrupted data add to the loss of the target, nats, from half-way on.

@@ -8,13 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.stats import norm
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions import risk
-
-type Floats = NDArray[np.floating]
 
 LOSSES = np.random.default_rng(0).gamma(2.0, 0.1, (40, 6)) + 2.5
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from synthetic import lab, lab_posterior
 
 from bayes_cpt.decisions.objective import Constraint, read_objective
@@ -16,8 +15,6 @@ from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.model.misfit.base_level import unmeasured_level
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.schedules import constant, linear
-
-type Floats = NDArray[np.float64]
 
 FRESH = Base("fresh", 10_000, linear(300, 0.0, 2e-3) + constant(9700, 2e-3))
 RISE = Constraint(domain="general", rise=0.02, probability=0.5)

@@ -1,16 +1,14 @@
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from synthetic import lab
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.derived import Typical, derived_quantities, effect_runs, effects_of
 from bayes_cpt.forecast.typical_runs import annealed, base_schedule
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame, build_setup
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.schedules import constant
-
-type Floats = NDArray[np.float64]
 
 
 def frame_of(model: str, *runs: str) -> Frame:

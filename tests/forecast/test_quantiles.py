@@ -5,11 +5,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.quantiles import BINS, fill_quantiles
-
-type Floats = NDArray[np.float64]
 
 FRACTIONS = np.array([0.5, 0.05, 0.95, 0.0, 1.0, 0.33])
 

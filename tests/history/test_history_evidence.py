@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from synthetic import as_posterior, lab, prior_as_posterior
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.history.evidence import (
     TABLES,
     Evidence,
@@ -20,8 +20,6 @@ from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.validate.parallel import Pool
 from bayes_cpt.validate.records import Records
-
-type Floats = NDArray[np.float64]
 
 SPEC = read_spec("pretrain")
 LABELS = (("a", "all"), ("b", "general"), ("c", "all"))

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy import stats
 from synthetic import lab
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.history.evidence import Evidence, labels_of
 from bayes_cpt.history.learnt import (
     MOST_BELOW_ZERO,
@@ -27,8 +27,6 @@ from bayes_cpt.history.population import (
 from bayes_cpt.model.priors.families import Normal
 from bayes_cpt.model.priors.tables import Prior
 from bayes_cpt.model.spec import read_spec
-
-type Floats = NDArray[np.float64]
 
 SPEC = read_spec("pretrain")
 LABELS = tuple(labels_of(SPEC))

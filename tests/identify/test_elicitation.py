@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from synthetic import lab
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.derived import Typical, effect_runs, last_points, start_loss
 from bayes_cpt.identify.elicitation import elicit, model_text
@@ -18,8 +18,6 @@ from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
-
-type Floats = NDArray[np.float64]
 
 SPEC = read_spec("cpt-replay")
 FRAME = build_setup(SPEC, lab()).frame

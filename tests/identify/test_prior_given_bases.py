@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from dense_residuals import curve_covariance
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.derived import last_points, start_loss
 from bayes_cpt.identify.prior_given_bases import above_zero, base_curves, draw_given_bases
 from bayes_cpt.identify.prior_predictive import expected_ends, frame_of
@@ -15,8 +15,6 @@ from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant, cosine, linear
 from bayes_cpt.study.study import Study
-
-type Floats = NDArray[np.float64]
 
 SPEC = read_spec("cpt-replay")
 PEAK = 3e-4

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from numpy.typing import NDArray
 from synthetic import lab, lab_posterior, prior_as_posterior
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.identify import sensitivity as module
 from bayes_cpt.identify.sensitivity import (
@@ -20,8 +20,6 @@ from bayes_cpt.model.log_densities import log_likelihoods, log_priors
 from bayes_cpt.model.priors.families import LogNormal
 from bayes_cpt.model.setup import build_setup, fitted_setup
 from bayes_cpt.model.spec import read_spec
-
-type Floats = NDArray[np.float64]
 
 CHAINS, DRAWS = 4, 2000
 

@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from size_family import family
 from synthetic import lab
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.density import Density, centred, density_of
 from bayes_cpt.inference.whitening import Metric
 from bayes_cpt.model.build import build_model
 from bayes_cpt.model.spec import read_spec
 
-type Floats = NDArray[np.float64]
 TOLD, UNTOLD = 0.1, 0.9
 
 

@@ -11,12 +11,12 @@ from batch_family import family
 from dense_residuals import curve_covariance, walk
 from every_option import spec_with
 from interpreted import INTERPRETED
-from numpy.typing import NDArray
 from open_weights import open_study
 from scipy.special import expit, log_expit
 from scipy.stats import multivariate_normal, norm
 from synthetic import lab_for
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.inference.density import Density, ModelError, density_of
 from bayes_cpt.inference.whitening import Metric
@@ -28,8 +28,6 @@ from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.spec import read_spec, shipped_models
 from bayes_cpt.study.readers.folder import read_study
-
-type Floats = NDArray[np.float64]
 
 
 def constrain(prior: Distribution, y: float) -> tuple[float, float]:

@@ -12,9 +12,9 @@ import jax
 import numpy as np
 import pytest
 from every_option import file_with
-from numpy.typing import NDArray
 from numpyro.infer.util import log_density
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.inference.density import Density, density_of
 from bayes_cpt.inference.sampling import sample
@@ -27,8 +27,6 @@ from bayes_cpt.study.readers.folder import read_study
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import constant, warmup_stable_decay
 from bayes_cpt.study.study import Study
-
-type Floats = NDArray[np.float64]
 
 RUNS = ["pt_trunk", "pt_anneal0", "r00_const", "r25_a0_rewarm", "r75_wsd"]
 POINTS = 12

@@ -7,10 +7,10 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.typing import NDArray
 from scipy import stats
 from synthetic import as_posterior
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.inference import law_checks
 from bayes_cpt.inference.fitting import fit
 from bayes_cpt.inference.law_checks import DRIFT, FACTOR, RUN, SIZE, LawChecks, check_law
@@ -23,8 +23,6 @@ from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import constant, cosine, linear
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.design import design_study, simulate_setup
-
-type Floats = NDArray[np.float64]
 
 SPEC = read_spec("pretrain")
 PEAKS = {"low": 5e-4, "middle": 1e-3, "high": 2e-3}

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from open_weights import open_study
 from synthetic import lab
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.inference import native
 from bayes_cpt.inference.density import Density, density_of
 from bayes_cpt.inference.whitening import Metric
@@ -16,7 +16,6 @@ from bayes_cpt.model.build import build_model
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.study import Study
 
-type Floats = NDArray[np.float64]
 SPEC = read_spec("cpt-replay")
 POINTER = ctypes.POINTER(ctypes.c_double)
 

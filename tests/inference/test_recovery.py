@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from printed import COEFFICIENTS, MEMORY, PEAK, law_parameters
 from scipy.stats import binom
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.density import density_of
 from bayes_cpt.inference.sampling import Effort, sample
 from bayes_cpt.model.build import model_of
@@ -22,7 +23,6 @@ from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant, cosine, linear, warmup_stable_decay
 from bayes_cpt.study.study import Study
 
-type Floats = NDArray[np.float64]
 type Parameters = dict[str, Floats]
 
 STUDIES_PER_SET = 17

@@ -3,8 +3,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from command_line import STAGES
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.sampling import (
     BLOCK,
     FIRST_BLOCK,
@@ -17,8 +17,6 @@ from bayes_cpt.inference.sampling import (
     sample,
 )
 from bayes_cpt.inference.whitening import Metric, SamplingError, laplace
-
-type Floats = NDArray[np.float64]
 
 # A ridge: standard deviations from 1e-3 to 1 in turned coordinates, condition number 1e6.
 SDS = np.array([1e-3, 0.05, 1.0])

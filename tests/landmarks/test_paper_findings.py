@@ -9,9 +9,9 @@ from functools import cache
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from printed import COEFFICIENTS, PEAK, pretraining, printed_posterior, stepwise_losses, study
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.landmarks import (
     Response,
     critical_point,
@@ -20,8 +20,6 @@ from bayes_cpt.landmarks import (
     turning_length,
 )
 from bayes_cpt.study.schedules import constant, cosine, linear
-
-type Floats = NDArray[np.float64]
 
 GENERAL, TARGET = 0, 1
 STEPS = 20_000

@@ -7,13 +7,11 @@ import pytest
 from area_values import annealing_area
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.laws import Reference
 from bayes_cpt.laws.multi_power import Falls, MultiPower, reduced_at_end
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear, warmup_stable_decay
-
-type Floats = NDArray[np.float64]
 
 PEAK = 3e-4
 # The authors' own fits of 25M, 100M and 400M parameters: B, C, beta, gamma.

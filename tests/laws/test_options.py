@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 from area_values import plain_level
 from hypothesis import given, settings
-from numpy.typing import NDArray
 from printed import COEFFICIENTS, PEAK, pretraining, stepwise_losses
 from scipy.optimize import least_squares
 from strategies import schedules
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.laws import Annealing, Law, PeakLevel, Power, Reference, Shift
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.numerics.ranges import MomentumRange, PowerRange
@@ -19,8 +19,6 @@ from bayes_cpt.model.points import Curves, build_curves
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear, warmup_stable_decay
 from bayes_cpt.study.study import Study
-
-type Floats = NDArray[np.float64]
 
 DOMAINS = ("general", "target")
 NAMES = ("L0", "A", "alpha", "C1", "C2", "B", "E", "beta")

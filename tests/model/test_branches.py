@@ -7,10 +7,10 @@ import pytest
 from branching import LEFT, LEFT_AGAIN, branching_study
 from dense_residuals import curve_covariance, walk
 from interpreted import generated_likelihoods
-from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 from synthetic import lab
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.model.elements import elements
 from bayes_cpt.model.log_densities import log_densities
 from bayes_cpt.model.priors.draws import draw_priors
@@ -19,8 +19,6 @@ from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Branch
-
-type Floats = NDArray[np.float64]
 
 SPEC = read_spec("pretrain")
 

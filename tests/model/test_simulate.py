@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from dense_residuals import curve_covariance, walk
 from hand_points import hand_curves
-from numpy.typing import NDArray
 from scipy import stats
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.laws import Reference
 from bayes_cpt.model.log_densities import log_densities
 from bayes_cpt.model.points import Curves
@@ -30,8 +30,6 @@ from bayes_cpt.model.simulate import (
     simulate,
 )
 from bayes_cpt.model.spec import read_spec
-
-type Floats = NDArray[np.float64]
 
 DRAWS, PARTS = 20_000, 200
 # Of a moment, in standard errors. Seeds are fixed; a few hundred moments are looked at.

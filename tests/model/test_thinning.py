@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from synthetic import lab
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyWarning
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.identify.information import STEP, FreeParameters
@@ -22,8 +23,6 @@ from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import cosine, warmup_stable_decay
-
-type Floats = NDArray[np.float64]
 
 SPEC = read_spec("cpt-replay")
 LENGTH, POINTS = 12_000, 3000

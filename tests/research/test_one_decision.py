@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.typing import NDArray
 from testbench.one_decision import (
     CONSTRAINTS,
     OBJECTIVES,
@@ -23,7 +22,7 @@ from testbench.one_decision import (
 from testbench.shared_misfit import SHARED
 from testbench.short_studies import DOMAINS
 
-type Floats = NDArray[np.float64]
+from bayes_cpt.arrays import Floats
 
 WEIGHTS = {"domain-focus": (0.1, 0.9), "balanced": (0.5, 0.5), "general-preserving": (0.8, 0.2)}
 

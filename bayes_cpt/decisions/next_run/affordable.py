@@ -110,9 +110,7 @@ class Affordable:
         length = max(round(LENGTH * typical.steps), 1) if steps is None else steps
         bases = [replace(base, run=None) for base in fitted_bases(study)]
         if length < 1:
-            raise SpecError(
-                [Problem("steps", f"{length} steps are asked for", "ask for 1 or more")]
-            )
+            raise SpecError.at("steps", f"{length} steps are asked for", "ask for 1 or more")
         replays = REPLAYS if frame.spec.law.uses_replay else (typical.replay,)
         targets = study.targets if len(study.targets) > 1 else (None,)
         runs = [

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import suggestion
 from bayes_cpt.decisions.measures import RiskMeasure
 from bayes_cpt.decisions.next_run.affordable import Affordable
@@ -49,8 +49,6 @@ from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.resources.batch import Batch
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
-
-type Floats = NDArray[np.float64]
 
 DRAWS = 2000
 CANDIDATES = 4096
@@ -195,7 +193,7 @@ def _quantities(
                 quantities[name, member] = draws
     if not quantities:
         problem = "none of the quantities varies over the posterior"
-        raise SpecError([Problem("about", problem, "name others, or leave them out")])
+        raise SpecError.at("about", problem, "name others, or leave them out")
     return quantities
 
 

@@ -32,10 +32,8 @@ from itertools import combinations_with_replacement
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-type Floats = NDArray[np.float64]
-type Ints = NDArray[np.int64]
+from bayes_cpt.arrays import Floats, Ints
 
 FOLDS = 5
 # Components of the losses, and how many of them get polynomials of the summaries.

@@ -17,10 +17,9 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.schedule.schedule_end import Criterion, ScheduleEnd
 from bayes_cpt.study.schedules import Schedule, cosine, warmup_stable_decay
-
-type Floats = NDArray[np.float64]
 
 KNOTS = 40
 # Steps between knots, at least.

@@ -10,12 +10,11 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.laws.areas import AreaForm, learning_rate_level
 from bayes_cpt.laws.multi_power import Falls, MultiPower
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study
-
-type Floats = NDArray[np.float64]
 
 # Medians of the authors' three fits, 25M to 400M parameters, which agree within 0.02. With both free, least
 # squares takes gamma to 1 and beta to infinity, where the term is the annealing area once more.

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.named_base import named_base
 from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.schedule.free_schedule import Shapes
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-type Floats = NDArray[np.floating]
 
 DRAWS = 400
 SHORTEST_RUN = 100

@@ -12,6 +12,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.schedule.multi_power_match import BETA, GAMMA, MultiPowerMatch
 from bayes_cpt.decisions.search.base_table import BaseTable
 from bayes_cpt.decisions.search.evaluate import FinalLosses
@@ -26,7 +27,6 @@ from bayes_cpt.model.groups.targets import mixture_columns
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.schedules import Schedule
 
-type Floats = NDArray[np.float64]
 type Term = Literal["annealing", "multi_power"]
 type Criterion = Literal["annealing", "multi_power", "both"]
 

@@ -6,6 +6,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.landmarks.trials import LawSample, Trial
 from bayes_cpt.laws.law import gather
 from bayes_cpt.laws.phase_areas import transfer_state
@@ -14,7 +15,6 @@ from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.schedules import constant
 
-type Floats = NDArray[np.floating]
 type Losses = tuple[float | None, ...]
 
 

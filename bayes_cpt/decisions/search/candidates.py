@@ -9,15 +9,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.errors import StudyWarning
 from bayes_cpt.laws.numerics.schedule_batch import DECAYS, ScheduleBatch
 from bayes_cpt.model.misfit.discrepancy import Configuration
 from bayes_cpt.study.resources.batch import UNSAID, Batch
 from bayes_cpt.study.runs import Base, Run, mixture_words
 from bayes_cpt.study.study import Study
-
-type Floats = NDArray[np.float64]
-type Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.objective import Objective
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.evaluate import FinalLosses
@@ -18,8 +18,6 @@ from bayes_cpt.model.misfit.knots import unit_ramps
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.runs import Base
-
-type Floats = NDArray[np.floating]
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,13 +147,13 @@ class Combination:
             return sizes
         frame = self.model.sample.frame
         variance = sum(
-            share**2 * third_variance(third, frame, candidates, single_run=single_run)
+            share**2 * _third_variance(third, frame, candidates, single_run=single_run)
             for share, third in self.thirds
         )
         return np.asarray(np.sqrt(sizes**2 + variance).astype(sizes.dtype))
 
 
-def third_variance(
+def _third_variance(
     own: ThirdSet, frame: Frame, candidates: Candidates, *, single_run: bool
 ) -> Floats:
     """Return the variance of a third set about the linear form after the last step, (candidates, draws).

@@ -8,10 +8,11 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.search.base_table import BaseTable, Losses
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.layout import Block, Layout
-from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.error_correlation import error_correlation
 from bayes_cpt.forecast.marginals import paired_normals
 from bayes_cpt.forecast.third_sets.weights import ThirdSet, third_sets
@@ -22,9 +23,6 @@ from bayes_cpt.model.misfit.discrepancy import Configuration, ErrorCorrelation, 
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.threads import one_thread
-
-type Floats = NDArray[np.floating]
-type Ints = NDArray[np.int64]
 
 DRAWS = 1000
 # Losses in a block: it stays in the cache of a core.
@@ -81,7 +79,7 @@ class FinalLosses:
         if not frame.spec.law.continual:
             problem = "the law knows no CPT phase, so that there is nothing to decide"
             fix = "fit with --model cpt or cpt-replay"
-            raise SpecError([Problem(f"model {frame.spec.name}", problem, fix)])
+            raise SpecError.at(f"model {frame.spec.name}", problem, fix)
 
         def measured(base: Base) -> Losses:
             if any(known.name == base.name for known in posterior.study.bases):

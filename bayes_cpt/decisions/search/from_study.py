@@ -7,7 +7,7 @@ from dataclasses import replace
 from bayes_cpt.checks import suggestion
 from bayes_cpt.decisions.named_base import named_base
 from bayes_cpt.decisions.space import Quantity, Space
-from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.errors import SpecError
 from bayes_cpt.inference.new_groups import in_batch, settled_batch
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.bases.unknown_base import fitted_bases
@@ -78,13 +78,13 @@ def listed_mixtures(space: Space, study: Study) -> tuple[Mapping[str, float], ..
     if len(study.targets) < 2:
         if space.targets and any(set(mixture) != set(study.targets) for mixture in space.targets):
             problem = f"the study has one target, {study.target}"
-            raise SpecError([Problem("space, key targets", problem, "leave the key out")])
+            raise SpecError.at("space, key targets", problem, "leave the key out")
         return ({},)
     for name in {name for mixture in space.targets or () for name in mixture}:
         if name not in study.targets:
             problem = f"{name!r} is no target of the study{suggestion(name, study.targets)}"
             fix = f"name some of {', '.join(study.targets)}"
-            raise SpecError([Problem("space, key targets", problem, fix)])
+            raise SpecError.at("space, key targets", problem, fix)
     if space.targets is not None:
         return space.targets
     tried = {name for run in study.continual_runs for name in run.mixture}
@@ -157,7 +157,7 @@ def peaks_tried(space: Space, study: Study, bases: Sequence[Base]) -> dict[str, 
     if space.relative_peak is not None:
         problem = "it is a share of the PT peak, and that is not known"
         fix = f"give peak, raw: the runs of the study go up to {trained:g}"
-        raise SpecError([Problem("space, key relative_peak", problem, fix)])
+        raise SpecError.at("space, key relative_peak", problem, fix)
     default = Quantity(low=low, high=max(min(high, trained), *tried), scale="log")
     return {"peak": space.peak or default}
 
@@ -182,10 +182,10 @@ def annealed(base: Base, loss_potential: float) -> Base:
     if schedule is None or not isinstance(last, Segment) or not varies:
         problem = f"the base {base.name} does not end in an anneal, so that it cannot be varied"
         fix = "name a base whose last segment falls, or leave loss_potential out and list bases"
-        raise SpecError([Problem("space, key loss_potential", problem, fix)])
+        raise SpecError.at("space, key loss_potential", problem, fix)
     if last.shape == "exponential" and loss_potential == 0:
         problem = f"the anneal of the base {base.name} is exponential and cannot end at 0"
-        raise SpecError([Problem("space, key loss_potential", problem, "let it start above 0")])
+        raise SpecError.at("space, key loss_potential", problem, "let it start above 0")
     end = min(loss_potential * schedule.peak, last.start)
     segments = (*schedule.segments[:-1], replace(last, end=end))
     return replace(

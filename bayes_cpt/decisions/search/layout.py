@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.decisions.search.base_table import BaseTable
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.forecast.columns import Bases, Columns
@@ -31,9 +32,6 @@ from bayes_cpt.model.misfit.discrepancy import (
 )
 from bayes_cpt.model.misfit.knots import unit_ramps
 from bayes_cpt.model.residuals import ONSET_SHARE, Placed, Scales, predictive_parts
-
-type Floats = NDArray[np.floating]
-type Ints = NDArray[np.int64]
 
 SINGLE = np.float32
 

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.decisions.search.base_table import BaseTable
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.evaluate import DRAWS, FinalLosses
@@ -14,9 +15,6 @@ from bayes_cpt.decisions.search.layout import Layout, Spread
 from bayes_cpt.forecast.third_sets.weights import pooled
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.runs import Base
-
-type Floats = NDArray[np.floating]
-type Ints = NDArray[np.int64]
 
 
 def final_losses(posterior: Posterior, draws: int = DRAWS, seed: int = 0) -> FinalLosses:

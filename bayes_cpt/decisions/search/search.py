@@ -6,14 +6,13 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.decisions.measures import RiskMeasure
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.layout import Block, Spread
 from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.valuation import Valuation
 
-type Floats = NDArray[np.floating]
-type Ints = NDArray[np.int64]
 type Flags = NDArray[np.bool_]
 
 # After a first look at the whole space, nearer ones about what was best: width of each look, as a multiple

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.from_study import (
     annealed,
@@ -18,15 +18,12 @@ from bayes_cpt.decisions.search.from_study import (
     replay_tried,
 )
 from bayes_cpt.decisions.space import LIMITS, Quantity, Space
-from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.errors import SpecError
 from bayes_cpt.laws.numerics.schedule_batch import DECAYS, ScheduleBatch
 from bayes_cpt.study.resources.batch import UNSAID, Batch
 from bayes_cpt.study.resources.resources import Resources
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.study import Study
-
-type Floats = NDArray[np.float64]
-type Ints = NDArray[np.int64]
 
 WARMUP_SHARE, RELATIVE_FINAL = 0.02, 0.1
 # Corners of more ranges than this are too many to be tried one by one.
@@ -96,7 +93,7 @@ class SearchSpace:
         if space.tokens is not None and resources.tokens_per_step is None:
             problem = "a budget in tokens needs to know how many a step takes"
             fix = "add tokens_per_step to the space or the study, or give steps"
-            raise SpecError([Problem("space, key tokens", problem, fix)])
+            raise SpecError.at("space, key tokens", problem, fix)
         longest = max(run.schedule.steps for run in study.continual_runs)
         quantities = {
             "loss_potential": space.loss_potential,
@@ -169,9 +166,7 @@ class SearchSpace:
         """
         if self.combinations > count:
             problem = f"the lists have {self.combinations} combinations, and {count} candidates are wanted"
-            raise SpecError(
-                [Problem("space", problem, "shorten them, use ranges, or ask for more")]
-            )
+            raise SpecError.at("space", problem, "shorten them, use ranges, or ask for more")
         dimensions = len(self.ranges)
         places = np.zeros((1, 0))
         if dimensions:

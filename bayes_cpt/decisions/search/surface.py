@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.arrays import Floats
+from bayes_cpt.errors import SpecError
 
 if TYPE_CHECKING:
     from bayes_cpt.decisions.decision import Decision
     from bayes_cpt.decisions.search.candidates import Candidates
 
-type Floats = NDArray[np.floating]
 
 POINTS = 25
 # Which quantities are looked at, the first that were searched.
@@ -73,14 +73,10 @@ class Surface:
         ranged = [name for name in ORDER if name in space.ranges]
         first, second = names or (*ranged, "", "")[:2]
         if first not in space.ranges or second not in space.ranges:
-            raise SpecError(
-                [
-                    Problem(
-                        "space",
-                        f"a surface is over two ranges, and it has {', '.join(ranged) or 'none'}",
-                        "give two of replay, relative_peak, steps as { low = ..., high = ... }",
-                    )
-                ]
+            raise SpecError.at(
+                "space",
+                f"a surface is over two ranges, and it has {', '.join(ranged) or 'none'}",
+                "give two of replay, relative_peak, steps as { low = ..., high = ... }",
             )
         centre = decision.contenders.candidates.take(slice(0, 1))
         grid = np.linspace(0.0, 1.0, points)

@@ -17,11 +17,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.scores.pairs import ScorePairs
 from bayes_cpt.inference.sampling import sample
 from bayes_cpt.inference.whitening import Metric
-
-type Floats = NDArray[np.float64]
 
 # Priors: the level and the log odds of T are normal, slope (per nat) and scatter log-normal. Published
 # ladders have slopes of 1 to 10 per nat and scatters of half a point to three points.

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import Check, is_number
 from bayes_cpt.errors import StudyError
 from bayes_cpt.study.readers.tables import read_table, row_word
@@ -15,7 +15,6 @@ from bayes_cpt.study.readers.tables import read_table, row_word
 if TYPE_CHECKING:
     import pandas as pd
 
-type Floats = NDArray[np.float64]
 
 COLUMNS = ("benchmark", "domain", "loss", "score")
 CHANCE = "chance"
@@ -154,7 +153,6 @@ def pairs_of(pairs: Sequence[ScorePairs], name: str) -> ScorePairs:
         If there is none of that name.
     """
     from bayes_cpt.checks import suggestion
-    from bayes_cpt.errors import Problem
 
     known = {paired.benchmark: paired for paired in pairs}
     if name in known:
@@ -166,4 +164,4 @@ def pairs_of(pairs: Sequence[ScorePairs], name: str) -> ScorePairs:
         if known
         else ("give a table of losses and scores: scores=... or --scores FILE")
     )
-    raise StudyError([Problem(f"benchmark {name}", problem, fix)])
+    raise StudyError.at(f"benchmark {name}", problem, fix)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import Problem
 from bayes_cpt.forecast.plans import PlanError, Prepared
 from bayes_cpt.forecast.third_sets.regression import drawn_residual
@@ -19,7 +20,6 @@ from bayes_cpt.model.simulate import CurveDraws
 if TYPE_CHECKING:
     import pandas as pd
 
-type Floats = NDArray[np.float64]
 
 # Of bands, those that hold losses.
 COLUMNS = ("mean", "median", "sd", "lower", "upper")

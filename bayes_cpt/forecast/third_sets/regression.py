@@ -9,12 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.model.misfit.curve_residuals import CurveResidual, bridge, precision_products
 from bayes_cpt.study.runs import Run
-
-type Floats = NDArray[np.float64]
 
 # Prior mean and sd of both weights; several targets have that mean together, and the sd each. The paper's
 # eight pairs lie between -0.6 and 1.9, and the mean of each pair between 0.45 and 0.67 (docs/law.md).

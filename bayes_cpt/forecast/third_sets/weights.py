@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import suggestion
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.forecast.plans import DRAWS, observed_curves
@@ -44,7 +44,6 @@ from bayes_cpt.study.study import Study
 if TYPE_CHECKING:
     import pandas as pd
 
-type Floats = NDArray[np.float64]
 
 # The linear form is in doubt where what it leaves goes with how runs were trained so rarely by chance, or
 # where it explains less of the change.
@@ -170,7 +169,7 @@ def check_names(posterior: Posterior, names: Sequence[str]) -> tuple[str, ...]:
     if names and not posterior.frame.spec.law.continual:
         problem = "the law knows no CPT phase, and third validation sets follow from its losses"
         fix = "fit with --model cpt or cpt-replay"
-        raise StudyError([Problem(f"model {posterior.frame.spec.name}", problem, fix)])
+        raise StudyError.at(f"model {posterior.frame.spec.name}", problem, fix)
     known = third_names(study)
     wanted = known if tuple(names) == ("all",) else tuple(dict.fromkeys(names))
     problems = [
@@ -372,7 +371,7 @@ def _third_set(known: _Known, name: str, generator: np.random.Generator) -> Thir
             "measure it, beside those, along at least one CPT run and at its base (step 0), or leave "
             "the set out"
         )
-        raise StudyError([Problem(f"study {study.name}, domain {name}", problem, fix)])
+        raise StudyError.at(f"study {study.name}, domain {name}", problem, fix)
     data = [known.changes(run, name) for run in runs]
     sizes = draw_sizes(data, frame.reference.steps, known.floor.size, generator)
     misfit, fluctuation, memory = sizes

@@ -5,8 +5,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.model.log_densities import log_likelihoods, log_priors
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame, Setup
@@ -15,7 +15,6 @@ from bayes_cpt.model.simulate import simulate
 if TYPE_CHECKING:
     import xarray as xr
 
-type Floats = NDArray[np.float64]
 
 # Draws from the prior, and posterior draws whose replicated curves are kept, in all chains together.
 PRIOR_DRAWS, REPLICATED_DRAWS = 1000, 200

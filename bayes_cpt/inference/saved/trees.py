@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.laws.law import ALONG, SHARED
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.study import Study
@@ -14,16 +14,9 @@ from bayes_cpt.study.study import Study
 if TYPE_CHECKING:
     import xarray as xr
 
-type Floats = NDArray[np.float64]
 
-
-def study_group(study: Study) -> "xr.Dataset":
-    """Return the files of a study as text variables, to be kept inside a fit.
-
-    Parameters
-    ----------
-    study : Study
-    """
+def _study_group(study: Study) -> "xr.Dataset":
+    """Return the files of a study as text variables, to be kept inside a fit."""
     import xarray as xr
 
     from bayes_cpt.study.writers.folder import write_study
@@ -82,7 +75,7 @@ def build_tree(
                 stats, coords={key: coords[key] for key in ("chain", "draw")}
             ),
             **(groups or {}),
-            "study": study_group(study),
+            "study": _study_group(study),
         }
     )
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from bayes_cpt.study.segments import FloatArray
+from bayes_cpt.arrays import Floats
 
 # Aimed-at truncation error of a series; tests hold it to 1e-8.
 INTERPOLATION_ERROR = 1e-11
@@ -53,11 +53,11 @@ class Interval:
         rate = height / half_width + math.hypot(1.0, height / half_width)
         return cls(middle, half_width, math.ceil(-math.log(INTERPOLATION_ERROR) / math.log(rate)))
 
-    def at_nodes(self) -> FloatArray:
+    def at_nodes(self) -> Floats:
         """Return the number at each node, shape (nodes,), falling."""
         return self.middle + self.half_width * np.cos(_angles(self.nodes))
 
-    def series(self, values: FloatArray) -> FloatArray:
+    def series(self, values: Floats) -> Floats:
         """Return the series of what has these values at the nodes, shape (..., nodes) both.
 
         Parameters
@@ -66,7 +66,7 @@ class Interval:
         """
         return np.asarray(values @ _transform(self.nodes))
 
-    def values(self, series: FloatArray) -> FloatArray:
+    def values(self, series: Floats) -> Floats:
         """Return the values at the nodes of what has this series, shape (..., nodes) both.
 
         Parameters
@@ -95,12 +95,12 @@ class Interval:
         return xp.cos(xp.expand_dims(angle, -1) * np.arange(self.nodes))
 
 
-def _angles(nodes: int) -> FloatArray:
+def _angles(nodes: int) -> Floats:
     return np.asarray((np.arange(nodes) + 0.5) * (np.pi / nodes))
 
 
 @lru_cache(maxsize=32)
-def _transform(nodes: int) -> FloatArray:
+def _transform(nodes: int) -> Floats:
     """Return the matrix that takes values at the nodes to a series: a discrete cosine transform."""
     waves = np.cos(_angles(nodes)[:, None] * np.arange(nodes)) * (2.0 / nodes)
     waves[:, 0] *= 0.5

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from bayes_cpt.study.segments import FloatArray
+from bayes_cpt.arrays import Floats
 
 NODES = 8
 # Panels have as many steps as a power of 2: each from the shortest to the longest.
@@ -32,10 +32,10 @@ class Panels:
         Of the sums up to each node.
     """
 
-    steps: FloatArray
-    nodes: FloatArray
-    weights: FloatArray
-    sums_to: FloatArray
+    steps: Floats
+    nodes: Floats
+    weights: Floats
+    sums_to: Floats
 
 
 @lru_cache(maxsize=1)
@@ -46,7 +46,7 @@ def panels() -> Panels:
     return Panels(lengths.astype(np.float64), np.stack(nodes), np.stack(weights), np.stack(sums_to))
 
 
-def _panel(steps: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _panel(steps: int) -> tuple[Floats, Floats, Floats]:
     """Return nodes, weights and the matrix of sums up to each node for a panel."""
     order = np.arange(1, NODES)
     beside = 0.5 * order * np.sqrt((steps**2 - order**2) / (4.0 * order**2 - 1.0))

@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.laws.numerics.chebyshev import Interval
-from bayes_cpt.study.segments import FloatArray
 
 # The least momentum, and room around numbers so that none lies on the edge of its range.
 SHORTEST, ROOM = 0.1, 1e-3
@@ -64,7 +64,7 @@ class MomentumRange:
         """The Chebyshev interval in log(1 - lambda)."""
         return Interval.between(math.log1p(-self.high), math.log1p(-self.low), MOMENTUM_HEIGHT)
 
-    def node_momenta(self) -> FloatArray:
+    def node_momenta(self) -> Floats:
         """Return the momentum at each node, shape (nodes,), rising."""
         return np.asarray(-np.expm1(self.interval.at_nodes()))
 

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.laws.areas import SMALLEST, AreaForm
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.segments import Segment
-
-type Floats = NDArray[np.float64]
 
 DECAYS = ("linear", "cosine", "one_minus_sqrt", "exponential")
 

@@ -27,8 +27,8 @@ def with_lone_bases(study: Study, domains: Sequence[str]) -> Study:
     runs, rows = [], []
     taken = {run.name for run in study.runs}
     for base in study.bases:
-        found = _losses(study, base, domains)
-        if not found or base.schedule is None:
+        losses = _losses(study, base, domains)
+        if not losses or base.schedule is None:
             continue
         name = base.name
         while name in taken:
@@ -36,7 +36,7 @@ def with_lone_bases(study: Study, domains: Sequence[str]) -> Study:
         taken.add(name)
         runs.append(Run(name, "pt", base.schedule, model_size=base.model_size))
         step = base.schedule.steps
-        rows += [(name, step, domain, loss) for domain, loss in found.items()]
+        rows += [(name, step, domain, loss) for domain, loss in losses.items()]
     return study.with_runs(runs, rows) if runs else study
 
 

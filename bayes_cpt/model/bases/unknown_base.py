@@ -41,7 +41,7 @@ def unknown_base(study: Study) -> Base | None:
     if others:
         problem = f"its pre-training is not known, and the study also has {', '.join(others[:3])}"
         fix = f"keep to the runs that start from it, or {GIVE_SCHEDULE}"
-        raise StudyError([Problem(place, problem, fix)])
+        raise StudyError.at(place, problem, fix)
     return unknown[0]
 
 
@@ -53,9 +53,9 @@ def fitted_bases(study: Study) -> tuple[Base, ...]:
     study : Study
         The one that was fitted.
     """
-    own = unknown_base(study)
-    if own is not None:
-        return (own,)
+    unknown = unknown_base(study)
+    if unknown is not None:
+        return (unknown,)
     return tuple(base for base in study.bases if base.schedule is not None)
 
 
@@ -80,17 +80,17 @@ def for_base(spec: ModelSpec, study: Study) -> ModelSpec:
     if len(study.targets) > 1:
         problem = "its pre-training is not known, and the study has several targets"
         fix = f"keep to the runs of one target, or {GIVE_SCHEDULE}"
-        raise StudyError([Problem(f"study {study.name}, base {base.name}", problem, fix)])
+        raise StudyError.at(f"study {study.name}, base {base.name}", problem, fix)
     if spec.law.model_size:
         problem = (
             f"its pre-training is not known, and the law of {spec.name} compares it by model size"
         )
         fix = f"fit this base with a model without model_size, as cpt-replay, or {GIVE_SCHEDULE}"
-        raise StudyError([Problem(f"study {study.name}, base {base.name}", problem, fix)])
+        raise StudyError.at(f"study {study.name}, base {base.name}", problem, fix)
     if not spec.unknown_base:
         problem = f"its pre-training is not known, and the model {spec.name} has no prior for it"
         fix = f"add [unknown_base] as in models/cpt-replay.toml, or {GIVE_SCHEDULE}"
-        raise StudyError([Problem(f"study {study.name}, base {base.name}", problem, fix)])
+        raise StudyError.at(f"study {study.name}, base {base.name}", problem, fix)
     law = spec.law.model_copy(update={"unknown_base": True, "base_offset": False})
     names = parameter_names(law, spec.residuals)
     priors = {name: prior for name, prior in spec.priors.items() if name in names}
@@ -143,11 +143,11 @@ def check_kind(study: Study, runs: Iterable[Run], *, unknown: bool) -> None:
         schedule = study.base(run.base).schedule if run.base is not None else None
         if (run.phase == "cpt" and schedule is None) == unknown:
             continue
-        own, fitted = ("known", "not known") if unknown else ("not known", "known")
-        problem = f"its pre-training is {own}, and that of what was fitted is {fitted}"
+        of_run, fitted = ("known", "not known") if unknown else ("not known", "known")
+        problem = f"its pre-training is {of_run}, and that of what was fitted is {fitted}"
         fix = "start the run from the base that was fitted" if unknown else GIVE_SCHEDULE
         place = f"run {run.name}" + (f", base {run.base}" if run.base else "")
-        raise StudyError([Problem(place, problem, fix)])
+        raise StudyError.at(place, problem, fix)
 
 
 def check_base(fitted: Study, plan: Study, runs: Iterable[Run]) -> None:
@@ -164,12 +164,10 @@ def check_base(fitted: Study, plan: Study, runs: Iterable[Run]) -> None:
     StudyError
         Naming the first run that does not.
     """
-    own = unknown_base(fitted)
+    unknown = unknown_base(fitted)
     for run in runs:
-        if own is None or run.base in (None, own.name):
+        if unknown is None or run.base in (None, unknown.name):
             continue
-        problem = (
-            f"the fit is of the base {own.name}, whose pre-training is not known, and of no other"
-        )
-        fix = f"start the run from {own.name}, or fit runs that start from this one"
-        raise StudyError([Problem(f"run {run.name}, base {run.base}", problem, fix)])
+        problem = f"the fit is of the base {unknown.name}, whose pre-training is not known, and of no other"
+        fix = f"start the run from {unknown.name}, or fit runs that start from this one"
+        raise StudyError.at(f"run {run.name}, base {run.base}", problem, fix)

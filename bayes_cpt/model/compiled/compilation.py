@@ -311,10 +311,10 @@ def _tables(spec: ModelSpec, roles: tuple[str, ...], parts: "list[RoleSource]") 
     place |= {(f"{name}{MEMBER}{domain}", None): k for (name, domain), k in place.items() if domain}
     # Where what is of one group stands each curve says itself; -1 is the first of these.
     of_groups = [name for name, info in frame.parameters().items() if info.dims in GROUPED]
-    own = {name: -1 - k for k, name in enumerate(of_groups)}
+    of_members = {name: -1 - k for k, name in enumerate(of_groups)}
     parameters = [
         [
-            own.get(name, place.get((name, domain), place.get((name, None), -1)))
+            of_members.get(name, place.get((name, domain), place.get((name, None), -1)))
             for name in part.parameters
         ]
         for domain, part in zip(domains, parts[::2], strict=True)
@@ -322,8 +322,8 @@ def _tables(spec: ModelSpec, roles: tuple[str, ...], parts: "list[RoleSource]") 
     slopes = [part.slopes for part in parts]
     return {
         "parameters": _rectangle(parameters),
-        "outputs": _rectangle([[output for output, _ in own] for own in slopes]),
-        "inputs": _rectangle([[parameter for _, parameter in own] for own in slopes]),
+        "outputs": _rectangle([[output for output, _ in pairs] for pairs in slopes]),
+        "inputs": _rectangle([[parameter for _, parameter in pairs] for pairs in slopes]),
         "paces": [place.get((name, None), -1) for name in (*kernels.PACES, kernels.POWER)],
     }
 

@@ -210,7 +210,7 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
     base_value, base_slope = np.empty((6, 2))[:, :1], np.empty((slope_count, 2))[:, :1]
     every_back, every_residual = np.empty((6, longest)), np.empty(longest)
     parameters = np.empty(parameter_places.shape[1])
-    own = np.empty(parameter_places.shape[1], dtype=np.int64)
+    places_here = np.empty(parameter_places.shape[1], dtype=np.int64)
     gradients[:] = 0.0
     for c in range(count):
         start, stop, d = first[c], last[c], domain[c]
@@ -218,10 +218,10 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
         rows, results, slopes = every_row[:size], every_value[:, :size], every_slope[:, :size]
         back, residual = every_back[:, :size], every_residual[:size]
         for k in range(parameter_places.shape[1]):
-            own[k] = parameter_places[d, k]
-            if own[k] < 0:
-                own[k] = np.int64(member[c, -1 - own[k]])
-            parameters[k] = values[own[k]]
+            places_here[k] = parameter_places[d, k]
+            if places_here[k] < 0:
+                places_here[k] = np.int64(member[c, -1 - places_here[k]])
+            parameters[k] = values[places_here[k]]
         continual = shared[c, 2] == 0.0
         pretrained = 2 * d + 1
         phase = 2 * d if continual else pretrained
@@ -265,6 +265,8 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
                 along = 0.0
                 for i in range(size):
                     along += back[output, i] * slopes[s, i]
-                gradients[c, own[slope_inputs[phase, s]]] += along
+                gradients[c, places_here[slope_inputs[phase, s]]] += along
             if known[c] > 0.0 and slope_outputs[pretrained, s] == 0:
-                gradients[c, own[slope_inputs[pretrained, s]]] += through_base * base_slope[s, 0]
+                gradients[c, places_here[slope_inputs[pretrained, s]]] += (
+                    through_base * base_slope[s, 0]
+                )

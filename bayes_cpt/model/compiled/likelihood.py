@@ -74,11 +74,11 @@ def _invert(root, lowest, levels, inverse):  # type: ignore[no-untyped-def]
                 left -= root[size - 1, b] * inverse[a, size - 1]
             inverse[a, b] = left * per_root
             inverse[b, a] = inverse[a, b]
-        own = per_root
+        entry = per_root
         for m in range(reached):
             a = b + 1 + m if b + 1 + m <= top else size - 1
-            own -= root[a, b] * inverse[a, b]
-        inverse[b, b] = own * per_root
+            entry -= root[a, b] * inverse[a, b]
+        inverse[b, b] = entry * per_root
 
 
 @numba.njit(**COMPILED)
@@ -381,12 +381,12 @@ def curve_log_likelihoods(  # type: ignore[no-untyped-def]
     value, slopes = np.zeros(curves), np.zeros((5, points))
     room = workspace(place, first, last)
     for curve in range(curves):
-        own = slice(first[curve], last[curve])
+        here = slice(first[curve], last[curve])
         knots = slice(knot_first[curve], knot_first[curve + 1])
         value[curve] = curve_log_likelihood(
-            residual[own], fluctuation[own], memory[own], misfit[own], offset[own], gap[own],
-            place[own], height[own], floating[first[curve]], knot_carried[knots], knot_innovation[knots],
+            residual[here], fluctuation[here], memory[here], misfit[here], offset[here], gap[here],
+            place[here], height[here], floating[first[curve]], knot_carried[knots], knot_innovation[knots],
             room,
-            slopes[0, own], slopes[1, own], slopes[2, own], slopes[3, own], slopes[4, own],
+            slopes[0, here], slopes[1, here], slopes[2, here], slopes[3, here], slopes[4, here],
         )  # fmt: skip
     return value, slopes[0], slopes[1], slopes[2], slopes[3], slopes[4]

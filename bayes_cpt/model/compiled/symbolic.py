@@ -36,7 +36,12 @@ MIXED = ("pretraining", "other_share")
 # Of which curves of the general validation set take the values of every target.
 OF_ALL = "forgetting_factor"
 # What is 0 in PT; the level of CPT is that of PT where it is carried over, and then S2_cpt is 0.
-TRANSFER = {"target_share", "other_share", "paced_steps", *(own for own in POINT if "cpt" in own)}
+TRANSFER = {
+    "target_share",
+    "other_share",
+    "paced_steps",
+    *(name for name in POINT if "cpt" in name),
+}
 REFERENCE = ("learning_rate", "forward_pt", "forward_cpt", "steps", "unique_steps")
 # Stands between the name of a parameter and the place of one of its members.
 MEMBER = "__"
@@ -70,7 +75,7 @@ class _Points:
         # A target's own shift has no factor of forgetting.
         if len(values) == 1:
             return sympy.Integer(1)
-        return sum(own * getattr(self, _share(k)) for k, own in enumerate(values))
+        return sum(value * getattr(self, _share(k)) for k, value in enumerate(values))
 
 
 @dataclass(frozen=True)
@@ -109,8 +114,8 @@ def role_source(spec: ModelSpec, role: str, name: str, *, pretraining: bool) -> 
     names, outputs = tuple(symbols), list(named.values())
     slopes, expressions = [], []
     for i, output in enumerate(outputs):
-        for j, own in enumerate(names):
-            slope = _slope(output, own, symbols[own])
+        for j, parameter in enumerate(names):
+            slope = _slope(output, parameter, symbols[parameter])
             if slope != 0:
                 slopes.append((i, j))
                 expressions.append(slope)
@@ -134,8 +139,8 @@ def role_expressions(
     reference = Reference(**{k: sympy.Symbol(f"reference_{k}", positive=True) for k in REFERENCE})
     frame = Frame(spec, (role,), (role,), reference)
     symbols = {
-        own: _parameter_symbol(own, spec.priors[own.partition(MEMBER)[0]].of(role))
-        for own in parameters_of(spec, role)
+        name: _parameter_symbol(name, spec.priors[name.partition(MEMBER)[0]].of(role))
+        for name in parameters_of(spec, role)
     }
     outputs = _outputs(frame, symbols, pretraining=pretraining)
     return symbols, dict(zip(OUTPUTS, outputs, strict=True))
@@ -187,8 +192,8 @@ def _outputs(frame: Frame, symbols: dict[str, Any], *, pretraining: bool = False
     for name, symbol in symbols.items():
         members.setdefault(name.partition(MEMBER)[0], []).append(symbol)
     values = {
-        name: own[0] if infos[name].dims is None else np.array(own, dtype=object)
-        for name, own in members.items()
+        name: parts[0] if infos[name].dims is None else np.array(parts, dtype=object)
+        for name, parts in members.items()
     }
     law = frame.spec.law
     carried = law.carry_memory and not law.unknown_base
@@ -198,7 +203,7 @@ def _outputs(frame: Frame, symbols: dict[str, Any], *, pretraining: bool = False
     offset = frame.law.base_offset
     phase = sympy.Integer(int(pretraining))
     scales = frame.residual_scales(points, phase, values, coefficients, Symbols)  # type: ignore[arg-type]
-    found = [
+    outputs = [
         frame.law.loss(points, gathered, Symbols),
         offset.kept(points, gathered, Symbols) if offset and not pretraining else int(pretraining),
         scales.fluctuation,
@@ -206,7 +211,7 @@ def _outputs(frame: Frame, symbols: dict[str, Any], *, pretraining: bool = False
         scales.misfit,
         scales.offset,
     ]
-    return [sympy.sympify(np.asarray(value, dtype=object).item()) for value in found]
+    return [sympy.sympify(np.asarray(value, dtype=object).item()) for value in outputs]
 
 
 def _slope(output: Any, name: str, parameter: Any) -> Any:
@@ -222,7 +227,7 @@ def _source(
 ) -> str:
     """Write the function: what the whole curve shares before the loop, the rest inside."""
     shared, results = sympy.cse([*outputs, *slopes], symbols=sympy.numbered_symbols("x"))
-    varying = {sympy.Symbol(own, real=True) for own in POINT}
+    varying = {sympy.Symbol(name, real=True) for name in POINT}
     once: list[tuple[Any, Any]] = []
     inside: list[tuple[Any, Any]] = []
     hoist = _Hoist(varying, once)
@@ -233,20 +238,20 @@ def _source(
         else:
             once.append((symbol, expression))
     rows = [hoist(result) for result in results]
-    used = {own for _, e in inside for own in e.free_symbols} | {
-        own for row in rows for own in row.free_symbols
+    used = {symbol for _, e in inside for symbol in e.free_symbols} | {
+        symbol for row in rows for symbol in row.free_symbols
     }
     show = Printer({"fully_qualified_modules": False}).doprint
     lines = [f"def {name}(parameters, reference, curve, columns, values, slopes):"]
     lines += _unpacked("parameters", [str(symbol) for symbol in parameters])
-    lines += _unpacked("reference", [f"reference_{own}" for own in REFERENCE])
+    lines += _unpacked("reference", [f"reference_{name}" for name in REFERENCE])
     lines += _unpacked("curve", curve)
     lines += [f"    {symbol} = {show(expression)}" for symbol, expression in once]
     lines += ["    for i in range(columns.shape[0]):"]
     lines += [
-        f"        {own} = columns[i, {k}]"
-        for k, own in enumerate(POINT)
-        if sympy.Symbol(own, real=True) in used
+        f"        {name} = columns[i, {k}]"
+        for k, name in enumerate(POINT)
+        if sympy.Symbol(name, real=True) in used
     ]
     lines += [f"        {symbol} = {show(expression)}" for symbol, expression in inside]
     for k, row in enumerate(rows):

@@ -1,15 +1,17 @@
 """Elementary functions as symbols that stay as they were written, and how they are printed."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import sympy
 from sympy.printing.pycode import PythonCodePrinter
 
 
-class Exp(sympy.Function):  # type: ignore[misc]
-    """exp, left as it was written: SymPy would turn exp(a log x) into a slower power."""
+class _Written(sympy.Function):  # type: ignore[misc]
+    """A function left as it was written; each has its value at 0, unless that is none, and its slope."""
+
+    at_zero: ClassVar[int | None] = None
 
     @classmethod
     def eval(cls, argument: Any) -> Any:
@@ -19,7 +21,7 @@ class Exp(sympy.Function):  # type: ignore[misc]
         ----------
         argument : sympy expression
         """
-        return sympy.Integer(1) if argument == 0 else None
+        return None if cls.at_zero is None or argument != 0 else sympy.Integer(cls.at_zero)
 
     def fdiff(self, argindex: int = 1) -> Any:
         """Return the derivative.
@@ -29,82 +31,47 @@ class Exp(sympy.Function):  # type: ignore[misc]
         argindex : int
             By which argument; there is one.
         """
+        return self._slope(self.args[0])
+
+
+class Exp(_Written):
+    """exp: SymPy would turn exp(a log x) into a slower power."""
+
+    at_zero = 1
+
+    def _slope(self, argument: Any) -> Any:
         return self
 
 
-class Log(sympy.Function):  # type: ignore[misc]
-    """log, left as it was written."""
+class Log(_Written):
+    """log."""
 
-    def fdiff(self, argindex: int = 1) -> Any:
-        """Return the derivative.
-
-        Parameters
-        ----------
-        argindex : int
-            By which argument; there is one.
-        """
-        return 1 / self.args[0]
+    def _slope(self, argument: Any) -> Any:
+        return 1 / argument
 
 
-class Expm1(sympy.Function):  # type: ignore[misc]
+class Expm1(_Written):
     """expm1; its derivative costs no second exponential."""
 
-    @classmethod
-    def eval(cls, argument: Any) -> Any:
-        """Return the value where it is known.
+    at_zero = 0
 
-        Parameters
-        ----------
-        argument : sympy expression
-        """
-        return sympy.Integer(0) if argument == 0 else None
-
-    def fdiff(self, argindex: int = 1) -> Any:
-        """Return the derivative.
-
-        Parameters
-        ----------
-        argindex : int
-            By which argument; there is one.
-        """
+    def _slope(self, argument: Any) -> Any:
         return 1 + self
 
 
-class Log1p(sympy.Function):  # type: ignore[misc]
+class Log1p(_Written):
     """log1p."""
 
-    @classmethod
-    def eval(cls, argument: Any) -> Any:
-        """Return the value where it is known.
+    at_zero = 0
 
-        Parameters
-        ----------
-        argument : sympy expression
-        """
-        return sympy.Integer(0) if argument == 0 else None
-
-    def fdiff(self, argindex: int = 1) -> Any:
-        """Return the derivative.
-
-        Parameters
-        ----------
-        argindex : int
-            By which argument; there is one.
-        """
-        return 1 / (1 + self.args[0])
+    def _slope(self, argument: Any) -> Any:
+        return 1 / (1 + argument)
 
 
-class Sqrt(sympy.Function):  # type: ignore[misc]
+class Sqrt(_Written):
     """sqrt."""
 
-    def fdiff(self, argindex: int = 1) -> Any:
-        """Return the derivative.
-
-        Parameters
-        ----------
-        argindex : int
-            By which argument; there is one.
-        """
+    def _slope(self, argument: Any) -> Any:
         return 1 / (2 * self)
 
 

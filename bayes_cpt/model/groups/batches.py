@@ -31,11 +31,11 @@ def for_batches(spec: ModelSpec, study: Study) -> ModelSpec:
         if spec.law.targets > 1:
             problem = f"it has several targets, and the law of {spec.name} compares batches of one"
             fix = "keep to one target or to one batch, or use --model cpt-replay"
-            raise StudyError([Problem(f"study {study.name}", problem, fix)])
+            raise StudyError.at(f"study {study.name}", problem, fix)
         if spec.law.unknown_base:
             problem = f"its pre-training is not known, and the law of {spec.name} compares batches"
             fix = "fit it with --model cpt-replay, or give the base's schedule, if only roughly"
-            raise StudyError([Problem(f"study {study.name}, base", problem, fix)])
+            raise StudyError.at(f"study {study.name}, base", problem, fix)
         return spec
     return without_batches(spec)
 
@@ -117,7 +117,9 @@ def run_batch(plan: Study, run: Run, known: Sequence[Batch]) -> Batch | None:
     batch = batch_of(plan, run)
     problems = []
     for key, field in KEYS.items():
-        values = sorted({own for batch_ in known if (own := getattr(batch_, field)) is not None})
+        values = sorted(
+            {value for batch_ in known if (value := getattr(batch_, field)) is not None}
+        )
         if getattr(batch, field) is None and len(values) > 1:
             problem = f"it is not given, and fitted runs have {values[0]:g} to {values[-1]:g}"
             place = f"plan {plan.name}, run {run.name}, key {key}"
@@ -162,5 +164,5 @@ def plan_batches(plan: Study, runs: Iterable[Run], known: Sequence[Batch]) -> li
     runs : iterable of Run
     known : sequence of Batch
     """
-    found = (run_batch(plan, run, known) for run in runs)
-    return [own for own in found if own is not None]
+    batches = (run_batch(plan, run, known) for run in runs)
+    return [batch for batch in batches if batch is not None]

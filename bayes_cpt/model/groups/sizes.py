@@ -27,18 +27,11 @@ def fitted_sizes(study: Study, *, continual: bool) -> tuple[float, ...]:
     return tuple(sorted({size for run in runs if (size := study.model_size(run)) is not None}))
 
 
-def all_sizes(study: Study, *, continual: bool) -> tuple[float, ...]:
-    """Return also the sizes of bases that no run starts from yet, rising.
-
-    Parameters
-    ----------
-    study : Study
-    continual : bool
-        As for `fitted_sizes`.
-    """
+def _all_sizes(study: Study, *, continual: bool) -> tuple[float, ...]:
+    """Return also the sizes of bases that no run starts from yet, rising."""
     bases = [base.model_size for base in study.bases] if continual else []
-    own = {size for size in bases if size is not None}
-    return tuple(sorted({*fitted_sizes(study, continual=continual), *own}))
+    of_bases = {size for size in bases if size is not None}
+    return tuple(sorted({*fitted_sizes(study, continual=continual), *of_bases}))
 
 
 def known_sizes(spec: ModelSpec, study: Study) -> tuple[float, ...]:
@@ -49,7 +42,7 @@ def known_sizes(spec: ModelSpec, study: Study) -> tuple[float, ...]:
     spec : ModelSpec
     study : Study
     """
-    return all_sizes(study, continual=spec.law.continual) if spec.law.model_size else ()
+    return _all_sizes(study, continual=spec.law.continual) if spec.law.model_size else ()
 
 
 def check_sizes(study: Study, runs: Iterable[Run], bases: Iterable[Base] = ()) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.checks import suggestion
-from bayes_cpt.errors import Problem, StudyError, StudyWarning
+from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.study import Study
 
@@ -35,11 +35,11 @@ def for_targets(spec: ModelSpec, study: Study) -> ModelSpec:
         problem = (
             f"it has {count} targets, and the law has no factor for the share of each in the data"
         )
-        raise StudyError([Problem(place, problem, "use --model cpt-replay, or keep to one target")])
+        raise StudyError.at(place, problem, "use --model cpt-replay, or keep to one target")
     if not spec.targets:
         problem = f"it has {count} targets, and the model has no priors for what they share"
         fix = "add [targets] as in models/cpt-replay.toml, use --model cpt-replay, or keep to one target"
-        raise StudyError([Problem(place, problem, fix)])
+        raise StudyError.at(place, problem, fix)
     law = spec.law.model_copy(update={"targets": count})
     return spec.model_copy(update={"law": law, "priors": spec.priors | spec.targets})
 
@@ -71,9 +71,9 @@ def check_one_target(study: Study, what: str) -> None:
     """
     if len(study.targets) > 1:
         problem = f"it has {len(study.targets)} targets, and {what} is for one only"
-        own = study.targets[0]
-        fix = f"name one, as in --target {own}; in Python take posterior.of_target({own!r})"
-        raise StudyError([Problem(f"study {study.name}", problem, fix)])
+        target = study.targets[0]
+        fix = f"name one, as in --target {target}; in Python take posterior.of_target({target!r})"
+        raise StudyError.at(f"study {study.name}", problem, fix)
 
 
 def check_target(study: Study, name: str) -> None:
@@ -92,7 +92,7 @@ def check_target(study: Study, name: str) -> None:
     if name not in study.targets:
         problem = f"{name!r} is no target of the study{suggestion(name, study.targets)}"
         fix = f"name one of {', '.join(study.targets) or 'none: the study has none'}"
-        raise StudyError([Problem(f"study {study.name}", problem, fix)])
+        raise StudyError.at(f"study {study.name}", problem, fix)
 
 
 def study_of_target(study: Study, name: str) -> Study:
@@ -117,7 +117,7 @@ def study_of_target(study: Study, name: str) -> Study:
     if not runs:
         problem = f"no run trains on {name} alone, and what is asked is told of such runs"
         fix = "name another target, or add a run on it alone and fit again"
-        raise StudyError([Problem(f"study {study.name}, target {name}", problem, fix)])
+        raise StudyError.at(f"study {study.name}, target {name}", problem, fix)
     kept = study.subset(run.name for run in (*study.pretraining_runs, *runs))
     later = kept.losses[
         ~((kept.losses["step"] == 0) & kept.losses["run"].isin(run.name for run in runs))

@@ -9,15 +9,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.laws.law import gather
 from bayes_cpt.model.misfit.knots import KNOTS_PT, unit_ramps
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.residuals import ONSET_SHARE, Scales
 from bayes_cpt.model.setup import Frame
-
-type Floats = NDArray[np.floating]
 
 
 def unmeasured_level(

@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.model.residuals import ResidualDesign, Scales
-
-type Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +78,7 @@ def known_residual(
     residual, slow : ndarray, shape (draws, points)
         nats/token.
     """
-    precision, projection = weights_given(seen, residual, seen_steps)
+    precision, projection = _weights_given(seen, residual, seen_steps)
     noise = generator.standard_normal(projection.shape)
     shifted = projection[..., None] + np.linalg.cholesky(precision) @ noise[..., None]
     weights = np.linalg.solve(precision, shifted)[..., 0]
@@ -106,12 +104,12 @@ def slow_mean(part: CurveResidual, seen: CurveResidual, residual: Floats, steps:
         What was measured less the law's curve, nats/token.
     steps : ndarray, shape (seen points,)
     """
-    precision, projection = weights_given(seen, residual, steps)
+    precision, projection = _weights_given(seen, residual, steps)
     weights = np.linalg.solve(precision, projection[..., None])[..., 0]
     return np.asarray(np.einsum("dpk,dk->dp", part.columns, weights))
 
 
-def weights_given(seen: CurveResidual, residual: Floats, steps: Floats) -> tuple[Floats, Floats]:
+def _weights_given(seen: CurveResidual, residual: Floats, steps: Floats) -> tuple[Floats, Floats]:
     """Return what residuals tell of the weights: precision, and precision times mean, by draw.
 
     Parameters
@@ -198,7 +196,7 @@ def known_residual_moments(
     part, steps, seen, residual, seen_steps
         As there.
     """
-    precision, projection = weights_given(seen, residual, seen_steps)
+    precision, projection = _weights_given(seen, residual, seen_steps)
     last = seen_steps.size - 1
     before = np.searchsorted(seen_steps, steps, side="right") - 1
     start = 0.0 if part.anchored else -np.inf

@@ -18,15 +18,14 @@ costs as much per configuration as it has waves.
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.laws.term import Reference
 from bayes_cpt.study.schedules import Schedule
-
-type Floats = NDArray[np.floating]
 
 # Means over what the errors of 13 lab runs that no fit saw leave open, under flat priors (log of the
 # length): `python -m testbench.alike research/testbench/errors.csv` in research/. They tell that errors of
@@ -71,8 +70,8 @@ def alike(new: Floats, total: Floats, others: int, correlation: float) -> Floats
     """
     # Numbers of Python, which leave the precision of arrays as it is.
     share = float(correlation / (1.0 + (others - 1) * correlation))
-    own = math.sqrt(max(1.0 - others * share * correlation, 0.0))
-    return np.asarray(share * total + own * new)
+    unshared = math.sqrt(max(1.0 - others * share * correlation, 0.0))
+    return np.asarray(share * total + unshared * new)
 
 
 def correlated(normals: Floats, correlation: float) -> Floats:
@@ -84,10 +83,10 @@ def correlated(normals: Floats, correlation: float) -> Floats:
         Independent ones.
     correlation : float
     """
-    found = normals.copy()
-    for place in range(1, len(found)):
-        found[place] = alike(normals[place], found[:place].sum(axis=0), place, correlation)
-    return found
+    mixed = normals.copy()
+    for place in range(1, len(mixed)):
+        mixed[place] = alike(normals[place], mixed[:place].sum(axis=0), place, correlation)
+    return mixed
 
 
 def variance_of_sum(sizes: Floats, correlation: float, weights: Floats) -> Floats:
@@ -149,7 +148,7 @@ class Configuration:
             "last": rates[-1],
             "forward_pt": 0.0 if base is None else base.learning_rates().sum(),
         }
-        return cls(**{name: np.array([float(own)]) for name, own in values.items()})
+        return cls(**{name: np.array([float(value)]) for name, value in values.items()})
 
     def features(self, reference: Reference) -> Floats:
         """Return features in which a distance of 1 is a large difference, shape (runs, features).
@@ -246,7 +245,7 @@ class SharedMisfit:
         if knot not in self._drawn:
             generator = np.random.default_rng([self.seed, knot + 1])
             shape = (self.domains, 2 * WAVES, self.draws)
-            plain = generator.standard_normal(shape, dtype=np.float32)
+            plain: Any = generator.standard_normal(shape, dtype=np.float32)
             self._drawn[knot] = correlated(plain, self.correlation)
         return self._drawn[knot]
 
@@ -269,8 +268,8 @@ class SharedMisfit:
             How many innovations.
         """
         waves = self.waves(features)
-        found = [waves @ self.amplitudes(knot) for knot in range(knots)]
-        return np.stack(found, axis=-1).astype(np.float64)
+        by_knot = [waves @ self.amplitudes(knot) for knot in range(knots)]
+        return np.stack(by_knot, axis=-1).astype(np.float64)
 
     def along(self, ramps: Floats) -> "Combined":
         """Return what is drawn of the misfit where innovations add up with some weights.

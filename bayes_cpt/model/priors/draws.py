@@ -3,15 +3,13 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.model.priors.pooling import draw_alike
 from bayes_cpt.model.setup import Frame
 
 if TYPE_CHECKING:
     import pandas as pd
-
-type Floats = NDArray[np.float64]
 
 
 def draw_priors(frame: Frame, draws: int, seed: int) -> dict[str, Floats]:
@@ -33,17 +31,17 @@ def draw_priors(frame: Frame, draws: int, seed: int) -> dict[str, Floats]:
     (100,)
     """
     generator = np.random.default_rng(seed)
-    found = {}
+    drawn = {}
     for name, info in frame.parameters().items():
         prior = frame.spec.priors[name]
         if info.dims is None:
-            found[name] = prior.of(None).draw(draws, generator)
+            drawn[name] = prior.of(None).draw(draws, generator)
         else:
             roles = [frame.role(member) for member in frame.members(info.dims)]
             columns = [prior.of(role).draw(draws, generator) for role in roles]
-            found[name] = np.stack(columns, axis=1)
-    draw_alike(frame, found, generator)
-    return found
+            drawn[name] = np.stack(columns, axis=1)
+    draw_alike(frame, drawn, generator)
+    return drawn
 
 
 def prior_table(frame: Frame, interval: float = 0.9) -> "pd.DataFrame":
@@ -68,10 +66,12 @@ def prior_table(frame: Frame, interval: float = 0.9) -> "pd.DataFrame":
     for name, info in frame.parameters().items():
         prior = frame.spec.priors[name]
         for member in frame.members(info.dims):
-            own = prior.of(frame.role(member))
-            ends = zip(("lower", "median", "upper"), own.quantiles(probabilities), strict=True)
+            distribution = prior.of(frame.role(member))
+            ends = zip(
+                ("lower", "median", "upper"), distribution.quantiles(probabilities), strict=True
+            )
             rows.append(
-                {"parameter": name, "domain": member.label, "distribution": own.words}
+                {"parameter": name, "domain": member.label, "distribution": distribution.words}
                 | {end: float(value) for end, value in ends}
                 | {"unit": info.unit, "meaning": info.meaning, "reason": prior.reason}
             )

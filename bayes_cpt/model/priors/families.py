@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.model.priors.family import Family, rounded, scales
-
-type Floats = NDArray[np.float64]
 
 
 class Normal(Family):

@@ -6,11 +6,10 @@ from statistics import NormalDist
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.strict import Strict
-
-type Floats = NDArray[np.float64]
 
 # Digits kept of what is worked out: more than any statement holds, few enough to read.
 DIGITS = 4

@@ -11,12 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.model.priors.families import Distribution
 from bayes_cpt.model.setup import Frame
-
-type Floats = NDArray[np.float64]
 
 # The potential of a model by which its targets, or batches, are alike.
 ALIKE = "alike"
@@ -40,11 +38,11 @@ def log_alikeness(standard: Any, spread: Any, xp: Any) -> Any:
     True
     """
     count = standard.shape[-1]
-    own = spread**2
-    shared = own + count * (1.0 - own)
+    unshared = spread**2
+    shared = unshared + count * (1.0 - unshared)
     total, square = standard.sum(axis=-1), (standard**2).sum(axis=-1)
-    form = (square - (1.0 - own) / shared * total**2) / own
-    return -0.5 * ((count - 1) * xp.log(own) + xp.log(shared) + form - square)
+    form = (square - (1.0 - unshared) / shared * total**2) / unshared
+    return -0.5 * ((count - 1) * xp.log(unshared) + xp.log(shared) + form - square)
 
 
 def standardised(frame: Frame, name: str, values: Any, places: list[int], xp: Any = np) -> Any:
@@ -80,16 +78,16 @@ def log_alikenesses(frame: Frame, parameters: Mapping[str, Any], xp: Any = np) -
     xp : module, optional
         `numpy` or `pytensor.tensor`.
     """
-    spreads, found = parameters[frame.spread], []
+    spreads, densities = parameters[frame.spread], []
     for place, name in enumerate(frame.pooled):
         parts = [
             log_alikeness(
-                standardised(frame, name, parameters[name], own, xp), spreads[..., place], xp
+                standardised(frame, name, parameters[name], pool, xp), spreads[..., place], xp
             )
-            for own in frame.pools(name)
+            for pool in frame.pools(name)
         ]
-        found.append(sum(parts[1:], start=parts[0]))
-    return found
+        densities.append(sum(parts[1:], start=parts[0]))
+    return densities
 
 
 def draw_alike(frame: Frame, drawn: dict[str, Floats], generator: np.random.Generator) -> None:
@@ -106,13 +104,13 @@ def draw_alike(frame: Frame, drawn: dict[str, Floats], generator: np.random.Gene
         for places in frame.pools(name):
             prior = _prior(frame, name, places)
             spread = drawn[frame.spread][:, place, None]
-            own = standardised(frame, name, drawn[name], places)
-            shared = generator.standard_normal((len(own), 1))
-            standard = np.sqrt(1.0 - spread**2) * shared + spread * own
+            each = standardised(frame, name, drawn[name], places)
+            shared = generator.standard_normal((len(each), 1))
+            standard = np.sqrt(1.0 - spread**2) * shared + spread * each
             drawn[name][:, places] = prior.from_scale(prior.center + prior.spread * standard)
 
 
-def draw_further(standard: Floats, spread: Floats, shared: Floats, own: Floats) -> Floats:
+def draw_further(standard: Floats, spread: Floats, shared: Floats, fresh: Floats) -> Floats:
     """Return one more of a population in each draw, given what the known ones have, shape (draws,).
 
     What all share is normal given the known ones; a further one lies about it as they do.
@@ -122,7 +120,7 @@ def draw_further(standard: Floats, spread: Floats, shared: Floats, own: Floats) 
     standard : ndarray, shape (draws, known)
         z of the known ones.
     spread : ndarray, shape (draws,)
-    shared, own : ndarray, shape (draws,)
+    shared, fresh : ndarray, shape (draws,)
         Standard normal numbers: for what all share, and for its own.
 
     Examples
@@ -135,11 +133,11 @@ def draw_further(standard: Floats, spread: Floats, shared: Floats, own: Floats) 
     weight = np.sqrt(1.0 - variance)
     precision = 1.0 + standard.shape[1] * weight**2 / variance
     mean = weight / variance * standard.sum(axis=1) / precision
-    return np.asarray(weight * (mean + shared / np.sqrt(precision)) + spread * own)
+    return np.asarray(weight * (mean + shared / np.sqrt(precision)) + spread * fresh)
 
 
 def further(
-    frame: Frame, name: str, values: Floats, spreads: Floats, shared: Floats, own: Floats
+    frame: Frame, name: str, values: Floats, spreads: Floats, shared: Floats, fresh: Floats
 ) -> Floats:
     """Return a pooled parameter of one more member in each draw, shape (draws, populations).
 
@@ -151,13 +149,13 @@ def further(
         One of `Frame.pooled`.
     values : ndarray, shape (draws, members)
     spreads : ndarray, shape (draws, pooled)
-    shared, own : ndarray, shape (draws, populations)
+    shared, fresh : ndarray, shape (draws, populations)
         Standard normal numbers, as for `draw_further`.
     """
-    found, spread = [], spreads[:, frame.pooled.index(name)]
+    drawn, spread = [], spreads[:, frame.pooled.index(name)]
     for k, places in enumerate(frame.pools(name)):
         prior = _prior(frame, name, places)
         known = standardised(frame, name, values, places)
-        standard = draw_further(known, spread, shared[:, k], own[:, k])
-        found.append(prior.from_scale(prior.center + prior.spread * standard))
-    return np.stack(found, axis=1)
+        standard = draw_further(known, spread, shared[:, k], fresh[:, k])
+        drawn.append(prior.from_scale(prior.center + prior.spread * standard))
+    return np.stack(drawn, axis=1)

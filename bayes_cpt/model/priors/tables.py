@@ -4,7 +4,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.errors import SpecError
 from bayes_cpt.model.priors.families import Distribution, Fixed, LogNormal
 from bayes_cpt.strict import Strict
 
@@ -41,11 +41,11 @@ class Prior(Strict):
         role : str or None
             ``general`` or ``target``.
         """
-        own = {"general": self.general, "target": self.target}.get(role or "")
-        found = own or self.every
-        if found is None:
-            raise SpecError([Problem("priors", "a shared parameter has no prior", "give every")])
-        return found
+        of_role = {"general": self.general, "target": self.target}.get(role or "")
+        distribution = of_role or self.every
+        if distribution is None:
+            raise SpecError.at("priors", "a shared parameter has no prior", "give every")
+        return distribution
 
 
 def prior_ends(prior: Distribution | None) -> tuple[float, float] | None:

@@ -81,11 +81,11 @@ class Calibration:
             ) from None
         differs = [
             what
-            for what, own, other in (
+            for what, expected, other in (
                 ("model", model, posterior.frame.spec.name),
                 ("study", study, posterior.tree.attrs["study_digest"]),
             )
-            if own != other
+            if expected != other
         ]
         caution = f"The validation is of another {' and '.join(differs)}." if differs else ""
         return cls(points, summary, caution)

@@ -65,8 +65,8 @@ def page(report: "Report") -> str:
             runs=runs_table(study),
             bases=bases_table(study),
             equations=[
-                (Markup(mathml(own)), _with_letters(own.note))
-                for own in statements(equation(frame))
+                (Markup(mathml(statement)), _with_letters(statement.note))
+                for statement in statements(equation(frame))
             ],
             letters=[
                 (_symbol(name), meaning(frame, name))
@@ -89,34 +89,34 @@ def page(report: "Report") -> str:
 def _trusted(report: "Report") -> list[str]:
     """Return what may be relied on."""
     posterior = report.posterior
-    found = []
+    lines = []
     if posterior.trustworthy:
         passed = checks_passed(posterior)
-        found.append(f"{passed[0].upper()}{passed[1:]}.")
-    found.append(trust(report.quality))
-    found.append(summarise(report.determined)[0])
+        lines.append(f"{passed[0].upper()}{passed[1:]}.")
+    lines.append(trust(report.quality))
+    lines.append(summarise(report.determined)[0])
     if report.calibration is not None:
-        found += [
+        lines += [
             f"On points that no fit saw ({score['left_out']}) the 90 % bands held "
             f"{100 * score['coverage_90']:.0f}{score['error']} % of {score['points']}."
             for score in report.calibration.scores()
         ]
-    return found
+    return lines
 
 
 def _minded(report: "Report") -> list[str]:
     """Return what should be relied on less, or was not looked at."""
     posterior = report.posterior
-    found = [f"The posterior falls short: {problem}." for problem in posterior.problems]
+    lines = [f"The posterior falls short: {problem}." for problem in posterior.problems]
     if not posterior.law_fits:
-        found += law_words(posterior).verdict
-    found.append(summarise(report.determined)[1])
+        lines += law_words(posterior).verdict
+    lines.append(summarise(report.determined)[1])
     if report.decision is not None:
-        found += [
+        lines += [
             f"The recommendation leaves what was fitted: {note}."
             for note in report.decision.outside[0]
         ]
-        found += [
+        lines += [
             f"{edge[:1].upper()}{edge[1:]}, so that better may lie beyond."
             for edge in report.decision.edges
         ]
@@ -124,15 +124,15 @@ def _minded(report: "Report") -> list[str]:
         last = report.bands.drop_duplicates("run")
         notes = [f"{row.run}: {row.outside}" for row in last.itertuples() if row.outside]
         if notes:
-            found.append(f"Forecasts outside what was fitted: {listed(notes, NAMED)}.")
+            lines.append(f"Forecasts outside what was fitted: {listed(notes, NAMED)}.")
     if report.calibration is None:
-        found.append(
+        lines.append(
             "Forecasts were not tested on held-out runs of this study: bayes-cpt validate forecast does."
         )
     elif report.calibration.caution:
-        found.append(report.calibration.caution)
-    found.append("bayes-cpt summary FIT --sensitivity says which of this leans on a prior.")
-    return found
+        lines.append(report.calibration.caution)
+    lines.append("bayes-cpt summary FIT --sensitivity says which of this leans on a prior.")
+    return lines
 
 
 def _drawings(report: "Report") -> dict[str, Drawing]:

@@ -115,17 +115,17 @@ class Report:
         """The tables of results, by name: effects, coefficients, and choices, forecast, calibration."""
         rows = self.quantities
         coefficients = rows[rows["kind"] == "coefficient"]
-        found = {
+        tables = {
             "effects": effects_table(self.posterior, self.determined, self.interval),
             "coefficients": quantities_table(self.posterior, coefficients, self.interval),
         }
         if self.decision is not None:
-            found["choices"] = choices_table(self.decision, self.interval)
+            tables["choices"] = choices_table(self.decision, self.interval)
         if self.bands is not None:
-            found["forecast"] = forecast_table(self.bands)
+            tables["forecast"] = forecast_table(self.bands)
         if self.calibration is not None:
-            found["calibration"] = self.calibration.table()
-        return found
+            tables["calibration"] = self.calibration.table()
+        return tables
 
     @cached_property
     def verdict(self) -> list[str]:
@@ -137,8 +137,8 @@ class Report:
     @cached_property
     def sentences(self) -> list[str]:
         """Sentences that are ready for a paper: the best choice, and where forecast runs end."""
-        found = [] if self.decision is None else optimum_sentences(self.decision, self.interval)
-        return found if self.bands is None else found + forecast_sentences(self.bands)
+        sentences = [] if self.decision is None else optimum_sentences(self.decision, self.interval)
+        return sentences if self.bands is None else sentences + forecast_sentences(self.bands)
 
     @cached_property
     def methods(self) -> tuple[str, ...]:
@@ -219,9 +219,9 @@ def report(
         if planned is None:
             contenders = decision.plan()
             planned = contenders.subset([contenders.runs[0].name])
-    found = Report(posterior, decision, planned, calibration, interval, seed, command)
+    full_report = Report(posterior, decision, planned, calibration, interval, seed, command)
     if path is not None:
-        text = found.html()
+        text = full_report.html()
         with replacing(path) as partial:
             partial.write_text(text, encoding="utf-8")
-    return found
+    return full_report

@@ -33,28 +33,28 @@ def texts(report: "Report") -> dict[str, str]:
         ``methods.tex``, ``sentences.tex``, ``equation.tex``, ``table-NAME.tex``, ``.md`` and ``.csv``,
         ``references.bib``, ``paper.tex``, which takes in all of them, and ``paper.md``.
     """
-    methods = [escape_citing(paragraph) for paragraph in report.methods]
+    methods = [_escape_citing(paragraph) for paragraph in report.methods]
     equations = statements(equation(report.posterior.frame))
-    found = {
+    pieces = {
         "methods.tex": "\n\n".join(methods) + "\n",
         "sentences.tex": "\n\n".join(map(escape, report.sentences)) + "\n",
         "equation.tex": "\n".join(
-            f"\\[ {latex_equation(own)} \\]{_note(own.note)}" for own in equations
+            f"\\[ {latex_equation(statement)} \\]{_note(statement.note)}" for statement in equations
         )
         + "\n",
         "references.bib": bibtex(report.posterior, cited("\n".join(report.methods))),
     }
     for name, table in report.tables.items():
         for suffix, write in WRITERS.items():
-            found[f"table-{name}{suffix}"] = write(table)
+            pieces[f"table-{name}{suffix}"] = write(table)
     facts = {
         "title": escape(f"{report.posterior.study.name}: what was fitted, and what follows"),
         "tables": list(report.tables),
         "figures": _figure_captions(report),
     }
-    found["paper.tex"] = environment().get_template("paper.tex").render(facts)
-    found["paper.md"] = _markdown(report)
-    return found
+    pieces["paper.tex"] = environment().get_template("paper.tex").render(facts)
+    pieces["paper.md"] = _markdown(report)
+    return pieces
 
 
 def figures(report: "Report") -> "dict[str, Figure]":
@@ -67,14 +67,14 @@ def figures(report: "Report") -> "dict[str, Figure]":
     from bayes_cpt import plots
     from bayes_cpt.plots.style import COLUMN
 
-    posterior, found = report.posterior, {}
+    posterior, drawn = report.posterior, {}
     if report.curves is not None:
-        found["forecast"] = plots.forecast(posterior, report.curves, width=COLUMN)
+        drawn["forecast"] = plots.forecast(posterior, report.curves, width=COLUMN)
     if report.surface is not None and report.decision is not None:
-        found["surface"] = plots.loss_surface(report.decision, report.surface)
-    found["ridges"] = plots.ridges(posterior)
-    found["sampling"] = plots.sampling(posterior, report.quantities)
-    return {file_name(name): figure for name, figure in found.items()}
+        drawn["surface"] = plots.loss_surface(report.decision, report.surface)
+    drawn["ridges"] = plots.ridges(posterior)
+    drawn["sampling"] = plots.sampling(posterior, report.quantities)
+    return {file_name(name): figure for name, figure in drawn.items()}
 
 
 def file_name(figure: str) -> str:
@@ -98,16 +98,12 @@ def _figure_captions(report: "Report") -> dict[str, str]:
     }
 
 
-def escape_citing(text: str) -> str:
+def _escape_citing(text: str) -> str:
     r"""Return a text as LaTeX prints it, its citations as commands.
-
-    Parameters
-    ----------
-    text : str
 
     Examples
     --------
-    >>> escape_citing("By 90 % [@hoffman2014nuts].")
+    >>> _escape_citing("By 90 % [@hoffman2014nuts].")
     'By 90 \\%~\\cite{hoffman2014nuts}.'
     """
     parts = re.split(rf"(\s*{CITATION.pattern.replace('(', '(?:')})", text)
@@ -122,8 +118,8 @@ def _markdown(report: "Report") -> str:
     """Return methods, sentences and tables as one Markdown text, for pandoc or a page."""
     parts = ["## Results", *report.sentences, "## Methods", *report.methods]
     parts += [
-        f"$$ {latex_equation(own)} $$" + (f"\n\n({own.note})" if own.note else "")
-        for own in statements(equation(report.posterior.frame))
+        f"$$ {latex_equation(statement)} $$" + (f"\n\n({statement.note})" if statement.note else "")
+        for statement in statements(equation(report.posterior.frame))
     ]
     parts += ["## Tables", *(WRITERS[".md"](table) for table in report.tables.values())]
     return "\n\n".join(parts) + "\n"

@@ -57,7 +57,7 @@ def methods(
             "summary": frame.spec.summary,
             "versions": versions(posterior),
             "skipped": _skipped(residuals),
-            "parameters": sum(not isinstance(own.prior, Fixed) for own in elements(frame)),
+            "parameters": sum(not isinstance(element.prior, Fixed) for element in elements(frame)),
             "correlated": residuals.kind == "curve",
             "reached": reached,
             "tuning": effort.tune,

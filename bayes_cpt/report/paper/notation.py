@@ -7,6 +7,7 @@ parentheses; LaTeX and MathML say how each thing is written.
 import ast
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
 from bayes_cpt.report.paper.statements import GREEK, Statement, Symbol, tree
 
@@ -20,11 +21,20 @@ ONE_LINE = 3
 class _Notation(ABC):
     """How an equation is written: what stands where is the same in every notation."""
 
+    # What each thing looks like, with places for its parts in the order in which they are read.
+    LINE: ClassVar[str]
+    NUMBER: ClassVar[str]
+    NEGATIVE: ClassVar[str]
+    FENCED: ClassVar[str]
+    TOTAL: ClassVar[str]
+    FUNCTION: ClassVar[str]
+    OPERATIONS: ClassVar[dict[type[ast.operator], str]]
+
     def statement(self, statement: Statement) -> str:
         """Return an equation: one line, or one for each summand."""
         left, (_, first), *rest = statement.left, *_summands(statement.right)
         if len(rest) < ONE_LINE:
-            return self.line(self.of(left), self.of(statement.right))
+            return self.LINE % (self.of(left), self.of(statement.right))
         others = [(sign, self.signed(sign, node)) for sign, node in rest]
         return self.rows(self.of(left), self.of(first), others)
 
@@ -34,52 +44,41 @@ class _Notation(ABC):
             case ast.Name(id=name):
                 return self.symbol(Symbol.of(name))
             case ast.Constant(value=int() | float() as value):
-                return self.number(str(value))
+                return self.NUMBER % value
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return self.negative(self.of(operand))
-            case ast.Call(func=ast.Name(id="exp" | "expm1" as name), args=[exponent]):
-                power = self.power(self.symbol(Symbol("e", ())), self.of(exponent))
-                less_one = self.fenced(self.sum(power, "-", self.number("1")))
-                return power if name == "exp" else less_one
+                return self.NEGATIVE % self.of(operand)
+            case ast.Call(func=ast.Name(id="exp"), args=[exponent]):
+                return self.OPERATIONS[ast.Pow] % (self.of(ast.Name("e")), self.of(exponent))
+            case ast.Call(func=ast.Name(id="expm1"), args=arguments):
+                power = ast.Call(ast.Name("exp"), arguments, [])
+                return self.FENCED % self.of(ast.BinOp(power, ast.Sub(), ast.Constant(1)))
             case ast.Call(func=ast.Name(id="sum"), args=[summand]):
-                return self.total(self.of(summand))
+                return self.TOTAL % self.of(summand)
             case ast.Call(func=ast.Name(id=name), args=[argument]):
-                return self.function(self.symbol(Symbol.of(name)), self.of(argument))
+                return self.FUNCTION % (self.symbol(Symbol.of(name)), self.of(argument))
             case ast.BinOp(op=operator):
-                return self.operation(operator, *self.operands(node))
+                return self.OPERATIONS[type(operator)] % self.operands(node)
         raise SyntaxError(f"no sign for {ast.unparse(node)}")
-
-    def operation(self, operator: ast.operator, first: str, second: str) -> str:
-        """Return what an operation makes of its two sides."""
-        match operator:
-            case ast.Div():
-                return self.fraction(first, second)
-            case ast.Pow():
-                return self.power(first, second)
-            case ast.Mult():
-                return self.product(first, second)
-        return self.sum(first, SIGNS[type(operator)], second)
 
     def operands(self, node: ast.BinOp) -> tuple[str, str]:
         """Return both sides of an operation, in parentheses where they need them."""
-        own = PRECEDENCE[type(node.op)]
+        strength = PRECEDENCE[type(node.op)]
         sides = []
-        for side, least in ((node.left, own), (node.right, own + isinstance(node.op, ast.Sub))):
+        for side, least in (
+            (node.left, strength),
+            (node.right, strength + isinstance(node.op, ast.Sub)),
+        ):
             # An exponent stands by itself; a base must be an atom.
             is_exponent = isinstance(node.op, ast.Pow) and side is node.right
             least = ATOM if isinstance(node.op, ast.Pow) else least
             bare = isinstance(node.op, ast.Div) or is_exponent or _strength(side) >= least
-            sides.append(self.of(side) if bare else self.fenced(self.of(side)))
+            sides.append(self.of(side) if bare else self.FENCED % self.of(side))
         return sides[0], sides[1]
 
     def signed(self, sign: str, node: ast.expr) -> str:
         """Return a summand as it stands after its sign: a sum that is taken away, in parentheses."""
         is_sum = _strength(node) <= PRECEDENCE[ast.Sub]
-        return self.fenced(self.of(node)) if sign == "-" and is_sum else self.of(node)
-
-    @abstractmethod
-    def line(self, left: str, right: str) -> str:
-        """Return an equation in one line."""
+        return self.FENCED % self.of(node) if sign == "-" and is_sum else self.of(node)
 
     @abstractmethod
     def rows(self, left: str, first: str, rest: Sequence[tuple[str, str]]) -> str:
@@ -89,46 +88,21 @@ class _Notation(ABC):
     def symbol(self, symbol: Symbol) -> str:
         """Return a letter with its index."""
 
-    @abstractmethod
-    def number(self, digits: str) -> str:
-        """Return a number."""
-
-    @abstractmethod
-    def negative(self, inner: str) -> str:
-        """Return what has a minus before it."""
-
-    @abstractmethod
-    def fenced(self, inner: str) -> str:
-        """Return what stands in parentheses."""
-
-    @abstractmethod
-    def total(self, summand: str) -> str:
-        """Return a sum over steps."""
-
-    @abstractmethod
-    def function(self, name: str, argument: str) -> str:
-        """Return a function of its argument."""
-
-    @abstractmethod
-    def fraction(self, above: str, below: str) -> str:
-        """Return a fraction."""
-
-    @abstractmethod
-    def power(self, base: str, exponent: str) -> str:
-        """Return a power."""
-
-    @abstractmethod
-    def product(self, first: str, second: str) -> str:
-        """Return a product."""
-
-    @abstractmethod
-    def sum(self, first: str, sign: str, second: str) -> str:
-        """Return a sum or a difference."""
-
 
 class _Latex(_Notation):
-    def line(self, left: str, right: str) -> str:
-        return f"{left} = {right}"
+    LINE = "%s = %s"
+    NUMBER = "%s"
+    NEGATIVE = "-%s"
+    FENCED = r"\left(%s\right)"
+    TOTAL = r"\sum %s"
+    FUNCTION = "%s(%s)"
+    OPERATIONS: ClassVar = {
+        ast.Add: "%s + %s",
+        ast.Sub: "%s - %s",
+        ast.Mult: r"%s\,%s",
+        ast.Div: r"\frac{%s}{%s}",
+        ast.Pow: "%s^{%s}",
+    }
 
     def rows(self, left: str, first: str, rest: Sequence[tuple[str, str]]) -> str:
         lines = [f"{left} ={{}}& {first}", *(f"& {sign} {summand}" for sign, summand in rest)]
@@ -146,41 +120,27 @@ class _Latex(_Notation):
         )
         return f"{letter}_{{{index}}}"
 
-    def number(self, digits: str) -> str:
-        return digits
-
-    def negative(self, inner: str) -> str:
-        return f"-{inner}"
-
-    def fenced(self, inner: str) -> str:
-        return f"\\left({inner}\\right)"
-
-    def total(self, summand: str) -> str:
-        return f"\\sum {summand}"
-
-    def function(self, name: str, argument: str) -> str:
-        return f"{name}({argument})"
-
-    def fraction(self, above: str, below: str) -> str:
-        return f"\\frac{{{above}}}{{{below}}}"
-
-    def power(self, base: str, exponent: str) -> str:
-        return f"{base}^{{{exponent}}}"
-
-    def product(self, first: str, second: str) -> str:
-        return f"{first}\\,{second}"
-
-    def sum(self, first: str, sign: str, second: str) -> str:
-        return f"{first} {sign} {second}"
-
 
 class _MathML(_Notation):
-    def line(self, left: str, right: str) -> str:
-        return f'<math display="block"><mrow>{left}<mo>=</mo>{right}</mrow></math>'
+    LINE = '<math display="block"><mrow>%s<mo>=</mo>%s</mrow></math>'
+    NUMBER = "<mn>%s</mn>"
+    NEGATIVE = "<mrow><mo>−</mo>%s</mrow>"
+    FENCED = "<mrow><mo>(</mo>%s<mo>)</mo></mrow>"
+    TOTAL = "<mrow><mo>∑</mo>%s</mrow>"
+    FUNCTION = f"<mrow>%s<mo>&#x2061;</mo>{FENCED}</mrow>"
+    OPERATIONS: ClassVar = {
+        ast.Add: "%s<mo>+</mo>%s",
+        ast.Sub: "%s<mo>−</mo>%s",
+        ast.Mult: '%s<mspace width=".17em"/>%s',
+        ast.Div: "<mfrac><mrow>%s</mrow><mrow>%s</mrow></mfrac>",
+        ast.Pow: "<msup><mrow>%s</mrow><mrow>%s</mrow></msup>",
+    }
 
     def rows(self, left: str, first: str, rest: Sequence[tuple[str, str]]) -> str:
         cells = [(f"{left}<mo>=</mo>", first)]
-        cells += [("", f"{self._sign(sign)}{summand}") for sign, summand in rest]
+        cells += [
+            ("", f"<mo>{'−' if sign == '-' else sign}</mo>{summand}") for sign, summand in rest
+        ]
         lines = (
             f"<mtr><mtd>{head}</mtd><mtd><mrow>{summand}</mrow></mtd></mtr>"
             for head, summand in cells
@@ -199,36 +159,6 @@ class _MathML(_Notation):
         ]
         index = parts[0] if len(parts) == 1 else f"<mrow>{'<mo>,</mo>'.join(parts)}</mrow>"
         return f"<msub>{letter}{index}</msub>"
-
-    def number(self, digits: str) -> str:
-        return f"<mn>{digits}</mn>"
-
-    def negative(self, inner: str) -> str:
-        return f"<mrow>{self._sign('-')}{inner}</mrow>"
-
-    def fenced(self, inner: str) -> str:
-        return f"<mrow><mo>(</mo>{inner}<mo>)</mo></mrow>"
-
-    def total(self, summand: str) -> str:
-        return f"<mrow><mo>∑</mo>{summand}</mrow>"
-
-    def function(self, name: str, argument: str) -> str:
-        return f"<mrow>{name}<mo>&#x2061;</mo>{self.fenced(argument)}</mrow>"
-
-    def fraction(self, above: str, below: str) -> str:
-        return f"<mfrac><mrow>{above}</mrow><mrow>{below}</mrow></mfrac>"
-
-    def power(self, base: str, exponent: str) -> str:
-        return f"<msup><mrow>{base}</mrow><mrow>{exponent}</mrow></msup>"
-
-    def product(self, first: str, second: str) -> str:
-        return f'{first}<mspace width=".17em"/>{second}'
-
-    def sum(self, first: str, sign: str, second: str) -> str:
-        return f"{first}{self._sign(sign)}{second}"
-
-    def _sign(self, sign: str) -> str:
-        return f"<mo>{'−' if sign == '-' else sign}</mo>"
 
 
 LATEX, MATHML = _Latex(), _MathML()

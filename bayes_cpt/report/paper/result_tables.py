@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from bayes_cpt.report.numbers import chance, fixed, signed
+from bayes_cpt.report.numbers import chance, fixed, signed, supported
 from bayes_cpt.report.paper.tables import TextTable
 from bayes_cpt.report.summary_words import COMPARISONS, open_effects
 
@@ -74,7 +74,7 @@ def quantities_table(posterior: "Posterior", rows: "pd.DataFrame", interval: flo
             "On": rows["domain"],
             "Mean": _column(rows, "mean"),
             f"{100 * interval:g} % interval": [
-                f"{fixed_any(row.lower, row.sd)} to {fixed_any(row.upper, row.sd)}"
+                f"{supported(row.lower, row.sd)} to {supported(row.upper, row.sd)}"
                 for row in rows.itertuples()
             ],
             "R-hat": [f"{value:.3f}" for value in rows["r_hat"]],
@@ -96,27 +96,7 @@ def quantities_table(posterior: "Posterior", rows: "pd.DataFrame", interval: flo
 
 
 def _column(rows: "pd.DataFrame", name: str) -> list[str]:
-    return [fixed_any(row[name], row["sd"]) for row in rows.to_dict("records")]
-
-
-def fixed_any(value: float, spread: float) -> str:
-    """Return a number of any size with the digits that its standard deviation supports.
-
-    Parameters
-    ----------
-    value, spread : float
-
-    Examples
-    --------
-    >>> fixed_any(5662.3, 812.0), fixed_any(0.997, 0.00123), fixed_any(0.0, 0.0)
-    ('5700', '0.9970', '0.000')
-    """
-    if spread >= 10.0:
-        import math
-
-        unit = 10.0 ** math.floor(math.log10(spread))
-        return f"{round(value / unit) * unit:.0f}".replace("-", "−")
-    return fixed(value, spread)
+    return [supported(row[name], row["sd"]) for row in rows.to_dict("records")]
 
 
 def choices_table(decision: "Decision", interval: float = 0.9) -> TextTable:

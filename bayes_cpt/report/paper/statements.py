@@ -119,16 +119,16 @@ def statements(lines: Sequence[str]) -> list[Statement]:
             whole[-1] += f" {line.strip()}"
         else:
             whole.append(line.strip())
-    found: list[tuple[str, list[str]]] = []
+    equations: list[tuple[str, list[str]]] = []
     for text in whole:
         if " = " in text:
-            found.append((text, []))
-        elif not found:
+            equations.append((text, []))
+        elif not equations:
             raise SyntaxError(f"this is no equation: {text}")
         else:
             # Words alone say more of the equation before them.
-            found[-1][1].append(text)
-    return [_statement(text, remarks) for text, remarks in found]
+            equations[-1][1].append(text)
+    return [_statement(text, remarks) for text, remarks in equations]
 
 
 def _statement(text: str, remarks: Sequence[str]) -> Statement:

@@ -166,25 +166,25 @@ def _loss_series(raw: RawLog, choices: Choices, notes: list[str]) -> dict[str, s
         return dict(choices.losses)
     units = {name: unit for name in names if (unit := measured_unit(name)) is not None}
     # One sort of measurement: a loss beside its own perplexity would be the same set twice.
-    kept = choices.loss_unit or next((own for own in UNITS if own in units.values()), None)
-    found = {name: domain_of(name) for name, unit in units.items() if unit == kept}
-    if not found and choices.loss_unit:
-        found = {name: domain_of(name) for name in units}
-    if not found:
+    kept = choices.loss_unit or next((known for known in UNITS if known in units.values()), None)
+    domains = {name: domain_of(name) for name, unit in units.items() if unit == kept}
+    if not domains and choices.loss_unit:
+        domains = {name: domain_of(name) for name in units}
+    if not domains:
         raise fail(
             raw.source,
             f"no series is called a validation loss; there are {', '.join(names[:SHOWN_NAMES])}",
             "say which are, --loss SERIES=SET for each (a training loss is none)",
         )
-    if len(set(found.values())) < len(found):
+    if len(set(domains.values())) < len(domains):
         raise fail(
             raw.source,
-            f"two series are of one validation set: {', '.join(found)}",
+            f"two series are of one validation set: {', '.join(domains)}",
             "say which are meant, --loss SERIES=SET for each",
         )
-    words = ", ".join(f"{series} is {domain}" for series, domain in found.items())
+    words = ", ".join(f"{series} is {domain}" for series, domain in domains.items())
     notes.append(f"{raw.source}: validation sets by the names of the series: {words}")
-    return found
+    return domains
 
 
 def _rate_series(raw: RawLog, choices: Choices, notes: list[str]) -> str | None:
@@ -195,10 +195,10 @@ def _rate_series(raw: RawLog, choices: Choices, notes: list[str]) -> str | None:
             f"there is no series {choices.rate!r}{suggestion(choices.rate, names)}",
             f"name one of {', '.join(names[:SHOWN_NAMES])}",
         )
-    found = choices.rate or rate_series(names)
-    if found is not None and choices.rate is None:
-        notes.append(f"{raw.source}: the learning rate is the series {found}")
-    return found
+    series = choices.rate or rate_series(names)
+    if series is not None and choices.rate is None:
+        notes.append(f"{raw.source}: the learning rate is the series {series}")
+    return series
 
 
 def _unit(raw: RawLog, chosen: Mapping[str, str], choices: Choices, notes: list[str]) -> str:

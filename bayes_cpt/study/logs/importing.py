@@ -86,7 +86,7 @@ def import_run(folder: Path, name: str, given: Mapping[str, Any]) -> Imported:
     known = dict(runs.get(name, {})) if isinstance(runs, dict) else {}
     by_hand = name not in recipes and bool(known)
     stated = _stated(folder, name) if by_hand and not known.get("lr_log") else None
-    found = logged_run(
+    logged = logged_run(
         name,
         recipe.read(),
         recipe,
@@ -97,25 +97,25 @@ def import_run(folder: Path, name: str, given: Mapping[str, Any]) -> Imported:
     otherwise = name in recipes and any(
         getattr(recipe, key) != getattr(recipes[name], key) for key in READING
     )
-    losses, added, kept, notes = _merged_losses(folder, found, recipe, otherwise)
+    losses, added, kept, notes = _merged_losses(folder, logged, recipe, otherwise)
     with tempfile.TemporaryDirectory() as place:
         copy = Path(place) / "study"
         shutil.copytree(folder, copy, ignore=lambda at, names: _aside(Path(at), names))
-        _write(copy, tables, found, losses, stated is None)
+        _write(copy, tables, logged, losses, stated is None)
         (copy / IMPORTS).write_text(recipes_text({**recipes, name: recipe}), encoding="utf-8")
         _check(copy, folder)
         _put_in_place(copy, folder)
-    return Imported(read_study(folder), found.run, added, kept, (*found.notes, *notes))
+    return Imported(read_study(folder), logged.run, added, kept, (*logged.notes, *notes))
 
 
 def _aside(at: Path, names: list[str]) -> set[str]:
     """Return what of a study folder is not copied: all but its own few files."""
-    own = (
+    of_study = (
         SETTINGS,
         IMPORTS,
         *(f"{stem}{end}" for stem in ("losses", "lr") for end in (".csv", ".parquet")),
     )
-    return {name for name in names if name not in own or (at / name).is_dir()}
+    return {name for name in names if name not in of_study or (at / name).is_dir()}
 
 
 def _stated(folder: Path, name: str) -> "Any":
@@ -125,7 +125,7 @@ def _stated(folder: Path, name: str) -> "Any":
 
 
 def _merged_losses(
-    folder: Path, found: LoggedRun, recipe: Recipe, otherwise: bool
+    folder: Path, logged: LoggedRun, recipe: Recipe, otherwise: bool
 ) -> "tuple[pd.DataFrame, int, int, list[str]]":
     """Return the study's losses with those of the run; a log that was rotated keeps its older part.
 
@@ -135,51 +135,51 @@ def _merged_losses(
 
     path = find_table(folder, "losses")
     table = read_table(path) if path else pd.DataFrame(columns=list(LOSS_COLUMNS))
-    own = table["run"] == found.run.name if "run" in table else pd.Series(dtype=bool)
+    of_run = table["run"] == logged.run.name if "run" in table else pd.Series(dtype=bool)
     before = {
         (int(step), str(domain)): float(loss)
-        for step, domain, loss in table.loc[own, ["step", "domain", "loss"]].itertuples(index=False)
+        for step, domain, loss in table.loc[of_run, ["step", "domain", "loss"]].itertuples(
+            index=False
+        )
     }
-    now = {(step, domain): loss for step, domain, loss in found.losses}
+    now = {(step, domain): loss for step, domain, loss in logged.losses}
     notes = []
     if otherwise and before:
-        notes.append(f"run {found.run.name}: {len(before)} losses that were read otherwise left")
+        notes.append(f"run {logged.run.name}: {len(before)} losses that were read otherwise left")
         before = {}
     differ = [
         key for key in now if key in before and abs(now[key] - before[key]) > SAME_VALUE * now[key]
     ]
     if differ and recipe.overlap == "refuse":
         step, domain = differ[0]
-        raise LogError(
-            [
-                Problem(
-                    f"run {found.run.name}, step {step}, domain {domain}",
-                    f"the study has {before[differ[0]]:g} there, the log {now[differ[0]]:g} "
-                    f"({len(differ)} points differ)",
-                    "give --overlap last to take the log's, --overlap first to keep the study's",
-                )
-            ]
+        raise LogError.at(
+            f"run {logged.run.name}, step {step}, domain {domain}",
+            f"the study has {before[differ[0]]:g} there, the log {now[differ[0]]:g} "
+            f"({len(differ)} points differ)",
+            "give --overlap last to take the log's, --overlap first to keep the study's",
         )
     if gone := [key for key in before if key not in now]:
-        notes.append(f"run {found.run.name}: {len(gone)} losses that the log has no more were kept")
+        notes.append(
+            f"run {logged.run.name}: {len(gone)} losses that the log has no more were kept"
+        )
     if differ:
         notes.append(
-            f"run {found.run.name}: {len(differ)} losses differ; the {recipe.overlap} was kept"
+            f"run {logged.run.name}: {len(differ)} losses differ; the {recipe.overlap} was kept"
         )
     merged = {**now, **before} if recipe.overlap == "first" else {**before, **now}
     rows = [
-        (found.run.name, step, domain, loss)
+        (logged.run.name, step, domain, loss)
         for (step, domain), loss in sorted(
             merged.items(), key=lambda item: (item[0][1], item[0][0])
         )
     ]
     added = pd.DataFrame(rows, columns=list(LOSS_COLUMNS), dtype=object)
-    whole = pd.concat([table[~own], added], ignore_index=True)
+    whole = pd.concat([table[~of_run], added], ignore_index=True)
     return whole, len(now.keys() - before.keys()), len(before), notes
 
 
 def _write(
-    copy: Path, tables: dict[str, Any], found: LoggedRun, losses: "pd.DataFrame", rewrite: bool
+    copy: Path, tables: dict[str, Any], logged: LoggedRun, losses: "pd.DataFrame", rewrite: bool
 ) -> None:
     path = find_table(copy, "losses") or copy / "losses.csv"
     _write_table(losses, path)
@@ -187,8 +187,8 @@ def _write(
         return
     settings = copy / SETTINGS
     text = settings.read_text(encoding="utf-8-sig")
-    settings.write_text(_with_run(text, tables, found.run, settings), encoding="utf-8")
-    _write_rates(copy, found.run)
+    settings.write_text(_with_run(text, tables, logged.run, settings), encoding="utf-8")
+    _write_rates(copy, logged.run)
 
 
 def _write_table(table: "pd.DataFrame", path: Path) -> None:

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.errors import StudyError
 
 # Facts that a log may tell beside its numbers, as `RawLog.facts` names them.
 TOTAL_STEPS, WARMUP_STEPS, SEQUENCES_PER_STEP = "total_steps", "warmup_steps", "sequences_per_step"
@@ -101,7 +101,7 @@ def fail(place: str, problem: str, fix: str) -> LogError:
     problem, fix : str
         In words.
     """
-    return LogError([Problem(place, problem, fix)])
+    return LogError.at(place, problem, fix)
 
 
 def as_number(value: object) -> float | None:

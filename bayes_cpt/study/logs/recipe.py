@@ -90,14 +90,16 @@ class Recipe:
             Naming every key at fault.
         """
         check = Check()
-        names = tuple(own.name for own in fields(cls))
+        names = tuple(key.name for key in fields(cls))
         keys = dict(check.keys(table, allowed=names, required=("paths",)))
         paths = keys.get("paths")
         paths = [paths] if isinstance(paths, str) else paths
         if not isinstance(paths, list) or not paths or not all(isinstance(p, str) for p in paths):
             check.add("key paths", f"paths is {paths!r}", 'write paths = ["file", ...]')
         losses = keys.get("losses", {})
-        if not isinstance(losses, dict) or not all(isinstance(own, str) for own in losses.values()):
+        if not isinstance(losses, dict) or not all(
+            isinstance(domain, str) for domain in losses.values()
+        ):
             check.add("key losses", f"losses is {losses!r}", 'write losses = { "series" = "set" }')
         for key, sort, words in (
             ("start", int, "a whole number"), ("total_steps", int, "a whole number"),
@@ -116,9 +118,9 @@ class Recipe:
         """Return the recipe's keys, those at their defaults left out (`from_toml` undone)."""
         usual = Recipe()
         return {
-            own.name: value
-            for own in fields(self)
-            if (value := getattr(self, own.name)) != getattr(usual, own.name)
+            key.name: value
+            for key in fields(self)
+            if (value := getattr(self, key.name)) != getattr(usual, key.name)
         }
 
     def changed(self, given: Mapping[str, Any]) -> Self:
@@ -139,7 +141,7 @@ class Recipe:
         LogError
         """
         raw = read_logs(self.kind, self.paths, Layout(self.step, self.row_run))
-        names = [own.name for own in fields(Choices)]
+        names = [key.name for key in fields(Choices)]
         return clean(raw, Choices(**{name: getattr(self, name) for name in names}))
 
     def run_keys(self) -> dict[str, Any]:
@@ -150,10 +152,12 @@ class Recipe:
 def _toml(value: Any) -> str:
     if isinstance(value, Mapping):
         return (
-            "{ " + ", ".join(f"{toml_key(key)} = {_toml(own)}" for key, own in value.items()) + " }"
+            "{ "
+            + ", ".join(f"{toml_key(key)} = {_toml(part)}" for key, part in value.items())
+            + " }"
         )
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(_toml(own) for own in value) + "]"
+        return "[" + ", ".join(_toml(part) for part in value) + "]"
     return toml_value(value)
 
 
@@ -210,13 +214,13 @@ def recipes_of(tables: Mapping[str, Any], place: str) -> dict[str, Recipe]:
     if not isinstance(named, dict):
         check.add(place, f"{TABLE} is {named!r}", f"write a table [{TABLE}.NAME] for each run")
         named = {}
-    found = {
+    recipes = {
         name: check.run(f"{place}, run {name}", Recipe.from_toml, table)
         for name, table in named.items()
     }
     if check.problems:
         raise LogError(check.problems)
-    return {name: recipe for name, recipe in found.items() if recipe is not None}
+    return {name: recipe for name, recipe in recipes.items() if recipe is not None}
 
 
 def recipes_text(recipes: Mapping[str, Recipe]) -> str:
@@ -228,5 +232,5 @@ def recipes_text(recipes: Mapping[str, Recipe]) -> str:
         By the names of the runs.
     """
     head = "# How the runs of this study were read from their logs; `bayes-cpt import` keeps it.\n"
-    tables = [toml_text([TABLE, name], own.to_toml()) for name, own in recipes.items()]
+    tables = [toml_text([TABLE, name], recipe.to_toml()) for name, recipe in recipes.items()]
     return "\n".join([head, *tables])

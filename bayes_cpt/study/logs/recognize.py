@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.study.schedules import Schedule
-from bayes_cpt.study.segments import FloatArray, LoggedSegment, Segment
-
-type IntArray = NDArray[np.int64]
+from bayes_cpt.study.segments import LoggedSegment, Segment
 
 # Of the peak: what a fitted schedule may differ from the log.
 TOLERANCE = 1e-6
@@ -81,15 +79,15 @@ def recognize(
     at = np.asarray(steps, dtype=np.int64)
     values = np.asarray(rates, dtype=np.float64)
     # A trainer that counts from 0 logs at step s what the shape has at s - 1.
-    found = {}
+    by_shift = {}
     for shift in (0, 1):
         kept = at >= shift
         segments = _segments(at[kept] - shift, values[kept], total_steps)
         if segments is not None:
-            found[shift] = segments
-    if found:
-        shift = min(found, key=lambda own: (len(found[own]), own))
-        segments, kept = found[shift], at >= shift
+            by_shift[shift] = segments
+    if by_shift:
+        shift = min(by_shift, key=lambda number: (len(by_shift[number]), number))
+        segments, kept = by_shift[shift], at >= shift
         notes = [f"{name}: learning rates follow {_words(segments)}"]
         notes += [f"{name}: {note}" for note in _open_breaks(segments, at[kept] - shift)]
         if shift:
@@ -106,7 +104,7 @@ def recognize(
     return _as_log(at, values, total_steps, name)
 
 
-def _as_log(steps: IntArray, rates: FloatArray, total_steps: int, name: str) -> Recognized:
+def _as_log(steps: Ints, rates: Floats, total_steps: int, name: str) -> Recognized:
     kept = steps > 0
     schedule = Schedule.from_log(steps[kept], rates[kept], total_steps)
     notes = [f"{name}: learning rates follow no usual shape to {TOLERANCE:g} and are kept as a log"]
@@ -122,7 +120,7 @@ def _as_log(steps: IntArray, rates: FloatArray, total_steps: int, name: str) -> 
     return Recognized(schedule, tuple(notes))
 
 
-def _segments(steps: IntArray, rates: FloatArray, total: int) -> list[Segment] | None:
+def _segments(steps: Ints, rates: Floats, total: int) -> list[Segment] | None:
     if steps.size < 2 or not rates.max() > 0:
         return None
     pieces = _pieces(steps, rates, total, TOLERANCE * float(rates.max()))
@@ -163,9 +161,7 @@ def _rounded(rate: float, peak: float) -> float:
     return short if abs(short - rate) <= TOLERANCE * peak else rate
 
 
-def _pieces(
-    steps: IntArray, rates: FloatArray, total: int, tolerance: float
-) -> list[_Piece] | None:
+def _pieces(steps: Ints, rates: Floats, total: int, tolerance: float) -> list[_Piece] | None:
     pieces: list[_Piece] = []
     first = 0
     while first < steps.size:
@@ -209,7 +205,7 @@ def _ended(piece: _Piece, end: int) -> _Piece:
     return _Piece(piece.shape, piece.first, piece.last, piece.start, end, first, float(rate))
 
 
-def _starts(steps: IntArray, first: int, before: _Piece | None) -> Iterator[int]:
+def _starts(steps: Ints, first: int, before: _Piece | None) -> Iterator[int]:
     """Yield the steps after which a piece whose first point is `first` may begin."""
     if before is None:
         yield from range(min(int(steps[first]), MOST_BREAKS) + 1)
@@ -222,8 +218,8 @@ def _starts(steps: IntArray, first: int, before: _Piece | None) -> Iterator[int]
 
 
 def _candidates(
-    steps: IntArray,
-    rates: FloatArray,
+    steps: Ints,
+    rates: Floats,
     first: int,
     start: int,
     before: _Piece | None,
@@ -232,7 +228,7 @@ def _candidates(
 ) -> Iterator[_Piece]:
     """Yield what each shape explains from a point on, if it begins after step `start`."""
     joined = _ended(before, start).end_rate if before is not None and start > before.start else None
-    last = _longest(steps, rates, first, lambda at, own: np.ptp(own) <= tolerance)
+    last = _longest(steps, rates, first, lambda at, stretch: np.ptp(stretch) <= tolerance)
     if last - first >= 2 or (joined is not None and abs(joined - rates[first]) <= tolerance):
         rate = float(rates[first])
         yield _Piece(
@@ -247,7 +243,7 @@ def _candidates(
     yield from _cosines(steps, rates, first, start, joined, total, tolerance)
 
 
-def _longest(steps: IntArray, rates: FloatArray, first: int, fits: object) -> int:
+def _longest(steps: Ints, rates: Floats, first: int, fits: object) -> int:
     """Return the end of the longest stretch from `first` that `fits`, by doubling and halving."""
     reach, size = first + 1, 2
     while True:
@@ -270,20 +266,20 @@ def _longest(steps: IntArray, rates: FloatArray, first: int, fits: object) -> in
 
 def _longest_line(
     shape: str,
-    steps: IntArray,
-    rates: FloatArray,
+    steps: Ints,
+    rates: Floats,
     first: int,
     start: int,
     joined: float | None,
     tolerance: float,
 ) -> _Piece | None:
-    def line(at: IntArray, own: FloatArray) -> tuple[float, float] | None:
+    def line(at: Ints, stretch: Floats) -> tuple[float, float] | None:
         places = (at - start).astype(np.float64)
         if shape == "one_minus_sqrt":
             places = np.sqrt(places)
-        values = own
+        values = stretch
         if joined is not None:
-            places, values = np.r_[0.0, places], np.r_[joined, own]
+            places, values = np.r_[0.0, places], np.r_[joined, stretch]
         if shape == "exponential":
             if not values.min() > 0:
                 return None
@@ -299,13 +295,13 @@ def _longest_line(
             fitted, seen = np.exp(fitted), np.exp(seen)
         return (level, slope) if np.abs(fitted - seen).max() <= tolerance else None
 
-    last = _longest(steps, rates, first, lambda at, own: line(at, own) is not None)
+    last = _longest(steps, rates, first, lambda at, stretch: line(at, stretch) is not None)
     if last - first + (joined is not None) < 2 + SPARE_POINTS:
         return None
-    found = line(steps[first:last], rates[first:last])
-    if found is None:
+    line_fit = line(steps[first:last], rates[first:last])
+    if line_fit is None:
         return None
-    level, slope = found
+    level, slope = line_fit
     end = int(steps[last - 1])
     if end <= start:
         return None
@@ -319,8 +315,8 @@ def _longest_line(
 
 
 def _cosines(
-    steps: IntArray,
-    rates: FloatArray,
+    steps: Ints,
+    rates: Floats,
     first: int,
     start: int,
     joined: float | None,
@@ -333,13 +329,13 @@ def _cosines(
             last = int(np.searchsorted(steps, end, side="right"))
             if last - first + (joined is not None) < 2 + SPARE_POINTS:
                 continue
-            at, own = steps[first:last], rates[first:last]
+            at, stretch = steps[first:last], rates[first:last]
             course = 0.5 * (1.0 - np.cos(np.pi * (at - start) / (end - start)))
             if joined is not None:
-                course, own = np.r_[0.0, course], np.r_[joined, own]
+                course, stretch = np.r_[0.0, course], np.r_[joined, stretch]
             design = np.stack([1.0 - course, course], axis=1)
-            ends, *_ = np.linalg.lstsq(design, own, rcond=None)
-            if np.abs(design @ ends - own).max() > tolerance or ends.min() < -tolerance:
+            ends, *_ = np.linalg.lstsq(design, stretch, rcond=None)
+            if np.abs(design @ ends - stretch).max() > tolerance or ends.min() < -tolerance:
                 continue
             if abs(ends[1] - ends[0]) <= tolerance:
                 continue
@@ -347,9 +343,7 @@ def _cosines(
             return
 
 
-def _cosine_ends(
-    steps: IntArray, rates: FloatArray, first: int, total: int
-) -> Iterator[tuple[int, int]]:
+def _cosine_ends(steps: Ints, rates: Floats, first: int, total: int) -> Iterator[tuple[int, int]]:
     """Yield ranges of steps that a half-cosine from `first` on may end in, the likeliest first."""
     yield total, total
     turn = int(np.argmax(rates[first:])) + first
@@ -364,7 +358,7 @@ def _cosine_ends(
         yield int(steps[-1]), int(steps[-1])
 
 
-def _open_breaks(segments: Sequence[Segment], steps: IntArray) -> Iterator[str]:
+def _open_breaks(segments: Sequence[Segment], steps: Ints) -> Iterator[str]:
     """Yield where a learning rate jumps between two logged steps: any step between may be the one."""
     end = 0
     for before, after in pairwise(segments):

@@ -146,9 +146,9 @@ def _schedule(
     elif total > log.last_step:
         notes.append(f"{place}: the log reaches step {log.last_step} of {total}")
     steps, rates = zip(*log.rates, strict=True)
-    found = recognize(steps, rates, total, name=place)
-    notes += found.notes
-    return found.schedule
+    recognized = recognize(steps, rates, total, name=place)
+    notes += recognized.notes
+    return recognized.schedule
 
 
 def _check_stated(place: str, log: Log, stated: Schedule) -> None:

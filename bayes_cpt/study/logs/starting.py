@@ -266,7 +266,7 @@ def _place_on_run(
     name: str, table: dict[str, Any], runs: Sequence[LoggedRun], notes: list[str]
 ) -> None:
     """Give a base that lies on a PT run its steps: the run's last unless it says."""
-    trunk = next((own.run for own in runs if own.run.name == table.get("run")), None)
+    trunk = next((started.run for started in runs if started.run.name == table.get("run")), None)
     if trunk is not None and "steps" not in table:
         table["steps"] = trunk.schedule.steps
         notes.append(
@@ -289,15 +289,19 @@ def _written(
 
     text = [toml_text(["study"], study)]
     text += [toml_text(["bases", name], table) for name, table in bases.items()]
-    rows = [(own.run.name, step, domain, loss) for own in runs for step, domain, loss in own.losses]
+    rows = [
+        (logged.run.name, step, domain, loss)
+        for logged in runs
+        for step, domain, loss in logged.losses
+    ]
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
     partial.mkdir()
     try:
-        settings = "\n".join([*text, runs_text([own.run for own in runs])])
+        settings = "\n".join([*text, runs_text([logged.run for logged in runs])])
         (partial / "study.toml").write_text(settings, encoding="utf-8")
         pd.DataFrame(rows, columns=list(LOSS_COLUMNS)).to_csv(partial / "losses.csv", index=False)
-        write_rates([own.run for own in runs], partial / "lr.csv")
+        write_rates([logged.run for logged in runs], partial / "lr.csv")
         (partial / IMPORTS).write_text(recipes_text(recipes), encoding="utf-8")
         with warnings.catch_warnings():
             # They name the folder that it is written in; it is read once more when it is in place.

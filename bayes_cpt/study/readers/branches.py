@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from bayes_cpt.checks import Check, suggestion
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.errors import StudyError
 from bayes_cpt.study.runs import Branch, Run
 from bayes_cpt.study.schedules import Schedule
 
@@ -48,7 +48,7 @@ def _trunk(table: object) -> object:
 
 
 def branched(
-    branch: object, own: Schedule | None, built: dict[str, Run], keys: dict[str, Any]
+    branch: object, rest: Schedule | None, built: dict[str, Run], keys: dict[str, Any]
 ) -> tuple[Branch, Schedule | None]:
     """Return where a run branches off, and its whole schedule: the trunk's up to there, then its own.
 
@@ -56,7 +56,7 @@ def branched(
     ----------
     branch : object
         What study.toml says.
-    own : Schedule or None
+    rest : Schedule or None
         The part after the branch. Of a logged one the steps count on from the trunk's; if it repeats the
         trunk it is taken as it is.
     built : dict of str to Run
@@ -76,26 +76,24 @@ def branched(
     if not isinstance(name, str) or name not in built:
         problem = f"there is no run {name!r} to branch off{suggestion(name, built)}"
         fix = f"name one of {', '.join(built) or 'the runs of the study'}"
-        raise StudyError([Problem("key run", problem, fix)])
+        raise StudyError.at("key run", problem, fix)
     trunk = built[name]
     if trunk.phase != keys.get("phase", trunk.phase) or trunk.base != keys.get("base"):
         problem = f"the run {name} is of another phase or base"
-        raise StudyError(
-            [Problem("key run", problem, "branch off a run of the same phase and base")]
-        )
+        raise StudyError.at("key run", problem, "branch off a run of the same phase and base")
     before, place = trunk.schedule.first(step), Branch(name, step)
-    if own is None:
+    if rest is None:
         return place, None
     if keys.get("lr_log", False):
-        return place, _after_log(before, own)
-    return place, before + own
+        return place, _after_log(before, rest)
+    return place, before + rest
 
 
-def _after_log(before: Schedule, own: Schedule) -> Schedule:
+def _after_log(before: Schedule, rest: Schedule) -> Schedule:
     """Return the trunk with a log behind it whose steps count on from the trunk's."""
-    (segment,) = own.segments
+    (segment,) = rest.segments
     steps = np.asarray(getattr(segment, "logged_steps"))  # noqa: B009
     if steps[0] <= before.steps:
-        return own
-    rates = own.learning_rates()[steps - 1]
+        return rest
+    rates = rest.learning_rates()[steps - 1]
     return before + Schedule.from_log(steps - before.steps, rates)

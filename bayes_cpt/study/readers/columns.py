@@ -168,12 +168,12 @@ def _rows(path: Path, log: RawLog) -> Iterable[Row]:
 
 
 def _json_rows(path: Path) -> Iterator[Row]:
-    found = read_json(path)
-    if isinstance(found, dict) and isinstance(found.get("history"), list):
-        found = found["history"]
-    if not isinstance(found, list):
+    content = read_json(path)
+    if isinstance(content, dict) and isinstance(content.get("history"), list):
+        content = content["history"]
+    if not isinstance(content, list):
         raise fail(str(path), "this is no list of rows", "export the history as a list of objects")
-    for number, row in enumerate(found, start=1):
+    for number, row in enumerate(content, start=1):
         place = f"{path}, entry {number}"
         if not isinstance(row, dict):
             raise fail(place, f"this is {row!r}", "give an object per step")
@@ -214,13 +214,13 @@ def flat(row: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     >>> flat({"step": 3, "eval": {"loss": 2.5}})
     {'step': 3, 'eval/loss': 2.5}
     """
-    found: dict[str, Any] = {}
+    joined: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, Mapping):
-            found |= flat(value, f"{above}{name}/")
+            joined |= flat(value, f"{above}{name}/")
         else:
-            found[f"{above}{name}"] = value
-    return found
+            joined[f"{above}{name}"] = value
+    return joined
 
 
 def decoded(path: Path) -> str:

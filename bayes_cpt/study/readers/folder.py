@@ -88,7 +88,7 @@ def run_keys(path: str | Path, key: str) -> dict[str, Any]:
 
 
 def _path_error(path: Path, problem: str, fix: str) -> StudyError:
-    return StudyError([Problem(str(path), problem, fix)])
+    return StudyError.at(str(path), problem, fix)
 
 
 def _read(path: Path, *, is_plan: bool, fitted: Study | None, aside: Collection[str] = ()) -> Study:
@@ -206,14 +206,14 @@ def _complete(settings: Settings, fitted: Study | None, place: str) -> list[Prob
                 f"the base {base.name!r} of the fitted study has another schedule",
                 "give it the same schedule, leave the table out, or choose another name",
             )
-    own = {base.name for base in settings.bases} | settings.malformed
-    wanted = {run.base for run in settings.runs if run.base} - own
+    of_plan = {base.name for base in settings.bases} | settings.malformed
+    wanted = {run.base for run in settings.runs if run.base} - of_plan
     # An unknown name is answered with all that there are.
     complete = wanted <= set(theirs_by_name)
     settings.bases += [
         base
         for name, base in theirs_by_name.items()
-        if name not in own and (name in wanted or not complete)
+        if name not in of_plan and (name in wanted or not complete)
     ]
     return check.problems
 

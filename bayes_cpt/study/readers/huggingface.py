@@ -41,9 +41,9 @@ def _states(path: Path) -> list[Path]:
     if (path / STATE).is_file():
         return [path / STATE]
     checkpoints = {
-        int(found[1]): folder / STATE
+        int(match[1]): folder / STATE
         for folder in path.glob("checkpoint-*")
-        if (found := re.fullmatch(r"checkpoint-(\d+)", folder.name)) and (folder / STATE).is_file()
+        if (match := re.fullmatch(r"checkpoint-(\d+)", folder.name)) and (folder / STATE).is_file()
     }
     if not checkpoints:
         raise fail(

@@ -111,7 +111,7 @@ def kind_of(path: Path) -> str:
             kind: sum(
                 1
                 for line in text.splitlines()
-                if any(own.series and own.pattern.search(line) for own in formats)
+                if any(form.series and form.pattern.search(line) for form in formats)
             )
             + (text.count("[step=") if kind == "olmo" else 0)
             for kind, formats in FORMATS.items()

@@ -41,7 +41,7 @@ def read_mlflow(path: Path | str) -> RawLog:
 def _run_folder(path: Path) -> Path:
     if (path / METRICS).is_dir():
         return path
-    runs = sorted(found.parent for found in path.rglob(METRICS) if found.is_dir())
+    runs = sorted(metrics.parent for metrics in path.rglob(METRICS) if metrics.is_dir())
     if len(runs) == 1:
         return runs[0]
     if not runs:

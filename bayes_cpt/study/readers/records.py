@@ -93,7 +93,7 @@ def floats(value: Value, form: str) -> list[float]:
     content = value if isinstance(value, bytes) else b""
     if len(content) % struct.calcsize(form):
         raise DamagedRecordError("a list of numbers is cut off")
-    return [found[0] for found in struct.iter_unpack(f"<{form}", content)]
+    return [number[0] for number in struct.iter_unpack(f"<{form}", content)]
 
 
 def inner(value: Value) -> bytes:

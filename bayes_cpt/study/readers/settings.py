@@ -200,8 +200,8 @@ def _build_run(
             "the run has no learning rates",
             "add schedule = [ ... ], or lr_log = true and an lr.csv",
         )
-    own = ("schedule", "lr_log", "branch")
-    rest = {key: keys[key] for key in keys if key in RUN_KEYS and key not in own}
+    aside = ("schedule", "lr_log", "branch")
+    rest = {key: keys[key] for key in keys if key in RUN_KEYS and key not in aside}
     if "branch" in keys:
         joined = check.run("key branch", branched, keys["branch"], schedule, built, keys)
         rest["branch"], schedule = joined or (None, None)

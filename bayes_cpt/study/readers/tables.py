@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bayes_cpt.checks import Check
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.errors import StudyError
 from bayes_cpt.study.tables import DECIMAL_COMMA
 
 if TYPE_CHECKING:
@@ -35,11 +35,11 @@ def find_table(folder: Path, stem: str) -> Path | None:
     StudyError
         If it is there both as CSV and as Parquet.
     """
-    found = [path for suffix in SUFFIXES if (path := folder / f"{stem}{suffix}").is_file()]
-    if len(found) > 1:
-        problem = f"both {found[0].name} and {found[1].name} are there"
-        raise StudyError([Problem(str(folder), problem, "remove one of them")])
-    return found[0] if found else None
+    files = [path for suffix in SUFFIXES if (path := folder / f"{stem}{suffix}").is_file()]
+    if len(files) > 1:
+        problem = f"both {files[0].name} and {files[1].name} are there"
+        raise StudyError.at(str(folder), problem, "remove one of them")
+    return files[0] if files else None
 
 
 def read_table(path: Path) -> "pd.DataFrame":
@@ -63,7 +63,7 @@ def read_table(path: Path) -> "pd.DataFrame":
         table = pd.read_parquet(path)
     except (OSError, ValueError) as error:
         problem = f"this is no Parquet file: {str(error).splitlines()[0]}"
-        raise StudyError([Problem(str(path), problem, "write it again, or as CSV")]) from error
+        raise StudyError.at(str(path), problem, "write it again, or as CSV") from error
     table = table.reset_index(drop=True)
     table.index += 1
     return table
@@ -97,7 +97,7 @@ def check_separator(path: Path) -> None:
         content = file.read(LOOKED_AT)
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         problem = "the file is UTF-16, as spreadsheets export Unicode text"
-        raise StudyError([Problem(str(path), problem, "save it as CSV in UTF-8")])
+        raise StudyError.at(str(path), problem, "save it as CSV in UTF-8")
     header, *rows = content.decode("utf-8-sig", errors="replace").splitlines() or [""]
     counts = {mark: len(header.split(mark)) for mark in SEPARATORS}
     separator = max(counts, key=counts.__getitem__)
@@ -111,7 +111,7 @@ def check_separator(path: Path) -> None:
         "save it with commas between the columns and decimal points, or have it read as it is: "
         "bayes-cpt import csv --help"
     )
-    raise StudyError([Problem(str(path), problem, fix)])
+    raise StudyError.at(str(path), problem, fix)
 
 
 def _read_csv(path: Path) -> "pd.DataFrame":
@@ -141,11 +141,11 @@ def _read_csv(path: Path) -> "pd.DataFrame":
                 lines.append(reader.line_num)
     except UnicodeDecodeError as error:
         problem = f"byte {error.start} is not UTF-8"
-        raise StudyError([Problem(str(path), problem, "save the file as UTF-8")]) from error
+        raise StudyError.at(str(path), problem, "save the file as UTF-8") from error
     except csv.Error as error:
         place = f"{path}, line {reader.line_num}"
         problem = f"this is not CSV: {error}"
-        raise StudyError([Problem(place, problem, "close the quotes and save it again")]) from error
+        raise StudyError.at(place, problem, "close the quotes and save it again") from error
     if not header:
         check.add(str(path), "the file is empty", "write a header line and one row per measurement")
     check.raise_problems()

@@ -89,15 +89,15 @@ def _records(log: RawLog, file: Path) -> Iterator[bytes]:
 
 
 def _scalar(value: bytes) -> tuple[str, float] | None:
-    tag, found = "", None
+    tag, logged = "", None
     for field, content in fields(value):
         if field == VALUE_TAG:
             tag = inner(content).decode()
         elif field == VALUE_SIMPLE:
-            (found,) = floats(content, "f")
+            (logged,) = floats(content, "f")
         elif field == VALUE_TENSOR:
-            found = _tensor(inner(content))
-    return None if found is None else (tag, found)
+            logged = _tensor(inner(content))
+    return None if logged is None else (tag, logged)
 
 
 def _tensor(tensor: bytes) -> float | None:
@@ -130,10 +130,10 @@ _TABLE = _table()
 
 def _crc32c(content: bytes) -> int:
     """Return the Castagnoli checksum (RFC 3720, B.4)."""
-    found = 0xFFFFFFFF
+    checksum = 0xFFFFFFFF
     for byte in content:
-        found = (found >> 8) ^ _TABLE[(found ^ byte) & 0xFF]
-    return found ^ 0xFFFFFFFF
+        checksum = (checksum >> 8) ^ _TABLE[(checksum ^ byte) & 0xFF]
+    return checksum ^ 0xFFFFFFFF
 
 
 def _masked(checksum: int) -> int:

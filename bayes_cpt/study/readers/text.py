@@ -116,8 +116,8 @@ def read_text(path: Path, kind: str) -> RawLog:
     """
     log = RawLog(str(path))
     lines = decoded(path).splitlines()
-    for place, found, line in _matches(lines, FORMATS[kind], path):
-        _add(log, place, found, line)
+    for place, values, line in _matches(lines, FORMATS[kind], path):
+        _add(log, place, values, line)
     if not log.entries:
         raise fail(
             str(path),
@@ -145,32 +145,32 @@ def _matches(
             match = line.pattern.search(text)
             if match is None:
                 continue
-            found = {name: value for name, value in match.groupdict().items() if value is not None}
-            micro = found.pop("micro", None)
-            if "step" not in found:
+            values = {name: value for name, value in match.groupdict().items() if value is not None}
+            micro = values.pop("micro", None)
+            if "step" not in values:
                 known = step_of.get(micro, last) if micro else last
                 if known is None:
                     break
-                found["step"] = known
+                values["step"] = known
             elif micro:
                 # Only the last is needed: an evaluation follows its step.
-                step_of = {micro: found["step"]}
-            last = found["step"]
-            yield f"{path}, line {number}", found, line
+                step_of = {micro: values["step"]}
+            last = values["step"]
+            yield f"{path}, line {number}", values, line
             break
 
 
-def _add(log: RawLog, place: str, found: dict[str, str], line: Line) -> None:
-    step = float(found["step"])
+def _add(log: RawLog, place: str, values: dict[str, str], line: Line) -> None:
+    step = float(values["step"])
     for group, fact in (("total", TOTAL_STEPS), ("sequences", SEQUENCES_PER_STEP)):
-        if group in found:
-            log.facts[fact] = float(found[group])
-    if "name" in found:
-        log.add(step, found["name"], float(found["value"]), place)
+        if group in values:
+            log.facts[fact] = float(values[group])
+    if "name" in values:
+        log.add(step, values["name"], float(values["value"]), place)
     for group, series in line.series.items():
-        value = as_number(found.get(group))
+        value = as_number(values.get(group))
         if value is None:
             continue
-        if group == "loss" and (name := found.get("set", "").strip(" '\"")):
+        if group == "loss" and (name := values.get("set", "").strip(" '\"")):
             series = f"{name}_{series}"
         log.add(step, series, value, place)

@@ -80,15 +80,19 @@ def _add_history(log: RawLog, record: bytes, place: str) -> None:
             name, content = _item(inner(value))
             row[name] = content
         elif field == HISTORY_STEP:
-            counts = [signed(own) for key, own in fields(inner(value)) if key == STEP_NUMBER]
+            counts = [
+                signed(field_value)
+                for key, field_value in fields(inner(value))
+                if key == STEP_NUMBER
+            ]
             step = float(counts[0]) if counts else 0.0
     row = flat(row)
     count = as_number(row.pop("_step", None))
     at = count if count is not None else step
     for name, content in row.items():
-        found = as_number(content)
-        if found is not None and not name.startswith("_") and at is not None:
-            log.add(at, name, found, place)
+        number = as_number(content)
+        if number is not None and not name.startswith("_") and at is not None:
+            log.add(at, name, number, place)
 
 
 def _item(item: bytes) -> tuple[str, Any]:

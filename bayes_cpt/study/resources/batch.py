@@ -71,8 +71,8 @@ def batches_of(study: Study) -> tuple[Batch, ...]:
     ----------
     study : Study
     """
-    found = Counter(batch_of(study, run) for run in study.continual_runs)
-    return tuple(sorted(found, key=lambda own: (-found[own], *own.numbers)))
+    counts = Counter(batch_of(study, run) for run in study.continual_runs)
+    return tuple(sorted(counts, key=lambda batch: (-counts[batch], *batch.numbers)))
 
 
 def _number(tokens: float) -> str:

@@ -60,7 +60,7 @@ def note_epochs(
     known = Resources(per_step, unique_tokens)
     for role in ROLES:
         epochs = {run.name: known.of_one(run).get(f"{role}_epochs", 0.0) for run in runs}
-        many = {name: own for name, own in epochs.items() if own > MANY_EPOCHS}
+        many = {name: count for name, count in epochs.items() if count > MANY_EPOCHS}
         if many:
             most = max(many, key=lambda name: many[name])
             cautions.add(

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bayes_cpt.errors import Problem, SpecError, StudyError
+from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.study.resources.resources import Resources
 from bayes_cpt.study.study import Study
 
@@ -29,17 +29,15 @@ def unique_steps(study: Study) -> float:
             "the law discounts repeated tokens, and nothing says how many different ones there are"
         )
         fix = "add unique_tokens = { target = ... } and tokens_per_step, or use --model cpt-replay"
-        raise StudyError([Problem(place, problem, fix)])
-    found = {run.name: study.resources.of_run(run).tokens_per_step for run in study.continual_runs}
-    sizes = sorted({float(own) for own in found.values() if own is not None})
+        raise StudyError.at(place, problem, fix)
+    tokens = {run.name: study.resources.of_run(run).tokens_per_step for run in study.continual_runs}
+    sizes = sorted({float(count) for count in tokens.values() if count is not None})
     if study.tokens_per_step is not None and not sizes:
         sizes = [study.tokens_per_step]
     if not sizes or not np.isclose(sizes[0], sizes[-1], rtol=ALIKE):
         said = f"{sizes[0]:g} to {sizes[-1]:g}" if sizes else "an unknown number of"
         problem = f"the law discounts repeated tokens, and steps of CPT runs take {said} tokens"
-        raise StudyError(
-            [Problem(place, problem, "keep runs of one batch, and say tokens_per_step")]
-        )
+        raise StudyError.at(place, problem, "keep runs of one batch, and say tokens_per_step")
     return target / sizes[0]
 
 
@@ -66,7 +64,7 @@ def check_same_data(study: Study, plan: Study) -> None:
             f"1/{mine:.6g}: the law with repeated tokens knows the data that it was fitted to"
         )
         fix = "leave unique_tokens, tokens_per_step and batch_tokens as in the study"
-        raise StudyError([Problem("table study, key unique_tokens", problem, fix)])
+        raise StudyError.at("table study, key unique_tokens", problem, fix)
 
 
 def check_same_steps(steps: float, resources: Resources) -> None:
@@ -91,4 +89,4 @@ def check_same_steps(steps: float, resources: Resources) -> None:
     if not np.isclose(steps, theirs, rtol=1e-6):
         problem = f"its target data last {theirs:.6g} steps, and those of the fit {steps:.6g}"
         fix = "leave unique_tokens and tokens_per_step out, or use a fit of --model cpt-replay"
-        raise SpecError([Problem("space, key unique_tokens", problem, fix)])
+        raise SpecError.at("space, key unique_tokens", problem, fix)

@@ -5,13 +5,12 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import Check
 from bayes_cpt.errors import StudyError
 from bayes_cpt.study.runs import Run
-
-type Floats = NDArray[np.float64]
 
 ROLES = ("general", "target")
 # Up to four epochs repeated tokens are worth nearly as much as new ones (Muennighoff et al. 2023,
@@ -23,13 +22,13 @@ SECONDS_PER_HOUR = 3600.0
 def _read[T](kind: type[T], table: object, required: Collection[str]) -> T:
     """Return what a table of a study.toml describes, all its problems at once."""
     check = Check()
-    known = [own.name for own in fields(kind)]  # type: ignore[arg-type]
+    known = [part.name for part in fields(kind)]  # type: ignore[arg-type]
     keys = check.keys(table, allowed=known, required=required)
     values: dict[str, Any] = {key: value for key, value in keys.items() if key in known}
     if set(required) <= set(values) and isinstance(table, dict) and (values or not keys):
-        found = check.run("", kind, **values)
-        if found is not None and not check.problems:
-            return found
+        resource = check.run("", kind, **values)
+        if resource is not None and not check.problems:
+            return resource
     raise StudyError(check.problems)
 
 
@@ -91,8 +90,8 @@ class UniqueTokens:
         role : str
             ``general`` or ``target``.
         """
-        found = getattr(self, role)
-        return None if found is None else float(found)
+        tokens = getattr(self, role)
+        return None if tokens is None else float(tokens)
 
 
 @dataclass(frozen=True)
@@ -130,9 +129,9 @@ class Compute:
         if self.price is not None:
             check.positive("price", self.price, "money for a GPU-hour")
         check.raise_problems()
-        for own in fields(self):
-            if getattr(self, own.name) is not None:
-                object.__setattr__(self, own.name, float(getattr(self, own.name)))
+        for part in fields(self):
+            if getattr(self, part.name) is not None:
+                object.__setattr__(self, part.name, float(getattr(self, part.name)))
 
     @classmethod
     def read(cls, table: object) -> Self:
@@ -237,7 +236,7 @@ class Resources:
         ----------
         steps, replay : array_like
         """
-        epochs = {f"{role}_epochs": own for role, own in self.epochs(steps, replay).items()}
+        epochs = {f"{role}_epochs": count for role, count in self.epochs(steps, replay).items()}
         return epochs | self.costs(steps)
 
     def of_one(self, run: Run) -> dict[str, float]:
@@ -248,5 +247,5 @@ class Resources:
         run : Run
         """
         replay = 1.0 if run.replay is None else run.replay
-        found = self.of_run(run).told(run.schedule.steps, replay)
-        return {name: float(value) for name, value in found.items()}
+        taken = self.of_run(run).told(run.schedule.steps, replay)
+        return {name: float(value) for name, value in taken.items()}

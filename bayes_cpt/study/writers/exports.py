@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.arrays import Floats
+from bayes_cpt.errors import StudyError
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule
-from bayes_cpt.study.segments import FloatArray, Segment
+from bayes_cpt.study.segments import Segment
 
 # Of the peak: what a trainer's schedule may differ from the study's.
 TOLERANCE = 1e-6
@@ -49,13 +50,8 @@ class Parts:
         return self.warmup + self.stable + self.decay
 
 
-def parts_of(schedule: Schedule) -> Parts | None:
-    """Return a schedule's parts, None where it has others than warm-up, stable stretch and decay.
-
-    Parameters
-    ----------
-    schedule : Schedule
-    """
+def _parts_of(schedule: Schedule) -> Parts | None:
+    """Return a schedule's parts, None where it has others than warm-up, stable stretch and decay."""
     segments = list(schedule.segments)
     if not all(isinstance(segment, Segment) for segment in segments):
         return None
@@ -79,7 +75,7 @@ def parts_of(schedule: Schedule) -> Parts | None:
     )
 
 
-def _course(shape: str, share: FloatArray) -> FloatArray:
+def _course(shape: str, share: Floats) -> Floats:
     """Return how much of a decay is left after a share of it."""
     if shape == "cosine":
         return 0.5 * (1.0 + np.cos(np.pi * share))
@@ -106,20 +102,20 @@ def training_arguments(run: Run) -> dict[str, Any]:
     StudyError
         If no scheduler of transformers follows it.
     """
-    parts = parts_of(run.schedule)
+    parts = _parts_of(run.schedule)
     if parts is None or (parts.warmup and parts.initial):
         raise _refused(run, "Hugging Face's schedulers")
     kind, options = _huggingface_kind(parts)
-    found: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "learning_rate": parts.peak,
         "max_steps": parts.steps,
         "warmup_steps": parts.warmup,
         "lr_scheduler_type": kind,
     }
     if options:
-        found["lr_scheduler_kwargs"] = options
-    _check(run, huggingface_rates(found), "Hugging Face's schedulers")
-    return found
+        arguments["lr_scheduler_kwargs"] = options
+    _check(run, huggingface_rates(arguments), "Hugging Face's schedulers")
+    return arguments
 
 
 def _huggingface_kind(parts: Parts) -> tuple[str, dict[str, Any]]:
@@ -138,7 +134,7 @@ def _huggingface_kind(parts: Parts) -> tuple[str, dict[str, Any]]:
     return ("polynomial", {"lr_end": parts.end, "power": 1.0}) if parts.end else ("linear", {})
 
 
-def huggingface_rates(arguments: dict[str, Any]) -> FloatArray:
+def huggingface_rates(arguments: dict[str, Any]) -> Floats:
     """Return the learning rate after each step by transformers' own formulas, shape (max_steps,).
 
     Parameters
@@ -187,7 +183,7 @@ def megatron_arguments(run: Run) -> list[str]:
     StudyError
         If its scheduler does not follow it.
     """
-    parts = parts_of(run.schedule)
+    parts = _parts_of(run.schedule)
     if parts is None:
         raise _refused(run, "Megatron's scheduler")
     values: dict[str, Any] = {
@@ -205,18 +201,12 @@ def megatron_arguments(run: Run) -> list[str]:
         values |= {"lr-wsd-decay-style": style, "lr-wsd-decay-iters": parts.decay}
     elif parts.decay:
         values["lr-decay-style"] = parts.shape
-    _check(run, megatron_rates(values), "Megatron's scheduler")
+    _check(run, _megatron_rates(values), "Megatron's scheduler")
     return [word for name, value in values.items() for word in (f"--{name}", f"{value}")]
 
 
-def megatron_rates(values: dict[str, Any]) -> FloatArray:
-    """Return the learning rate after each step by Megatron's own formulas, shape (train-iters,).
-
-    Parameters
-    ----------
-    values : dict
-        Of Megatron's options by name, without dashes in front.
-    """
+def _megatron_rates(values: dict[str, Any]) -> Floats:
+    """Return the learning rate after each step by Megatron's own formulas, shape (train-iters,)."""
     count = np.arange(1, values["train-iters"] + 1, dtype=np.float64)
     warmup, steps = values["lr-warmup-iters"], values["lr-decay-iters"]
     highest, lowest, initial = values["lr"], values["min-lr"], values["lr-warmup-init"]
@@ -254,7 +244,7 @@ def nemo_arguments(run: Run) -> list[str]:
     StudyError
         If none of its schedulers follows it: one that decays must warm up from 0 first.
     """
-    parts = parts_of(run.schedule)
+    parts = _parts_of(run.schedule)
     if parts is None or parts.initial * bool(parts.warmup):
         raise _refused(run, "NeMo's schedulers")
     values: dict[str, Any] = {
@@ -267,21 +257,14 @@ def nemo_arguments(run: Run) -> list[str]:
         values["name"] = "CosineAnnealing"
     elif parts.decay:
         values |= {"name": "PolynomialHoldDecayAnnealing", "power": 1.0, "hold_steps": parts.stable}
-    _check(run, nemo_rates(parts.peak, values), "NeMo's schedulers")
-    found = {"model.optim.lr": parts.peak, "trainer.max_steps": parts.steps}
-    found |= {f"model.optim.sched.{name}": value for name, value in values.items()}
-    return [f"{name}={value}" for name, value in found.items()]
+    _check(run, _nemo_rates(parts.peak, values), "NeMo's schedulers")
+    overrides = {"model.optim.lr": parts.peak, "trainer.max_steps": parts.steps}
+    overrides |= {f"model.optim.sched.{name}": value for name, value in values.items()}
+    return [f"{name}={value}" for name, value in overrides.items()]
 
 
-def nemo_rates(peak: float, values: dict[str, Any]) -> FloatArray:
-    """Return the learning rate of each step by NeMo's own formulas, shape (max_steps + 1,).
-
-    Parameters
-    ----------
-    peak : float
-    values : dict
-        Of ``optim.sched``.
-    """
+def _nemo_rates(peak: float, values: dict[str, Any]) -> Floats:
+    """Return the learning rate of each step by NeMo's own formulas, shape (max_steps + 1,)."""
     count = np.arange(values["max_steps"] + 1, dtype=np.float64)
     warmup = values["warmup_steps"]
     held = warmup + values.get("hold_steps", 0)
@@ -381,7 +364,7 @@ def factor(done):
 '''
 
 
-def _check(run: Run, rates: FloatArray, target: str) -> None:
+def _check(run: Run, rates: Floats, target: str) -> None:
     wanted = run.schedule.learning_rates()
     far = np.abs(rates - wanted) if rates.size == wanted.size else np.full(1, math.inf)
     if far.max() > TOLERANCE * run.schedule.peak:
@@ -392,4 +375,4 @@ def _refused(run: Run, target: str, step: int | None = None) -> StudyError:
     place = f"run {run.name}" + (f", step {step}" if step else "")
     problem = f"{target} cannot follow this schedule"
     fix = "export it for torch, whose LambdaLR takes any, or plan warm-up from 0, stable, decay"
-    return StudyError([Problem(place, problem, fix)])
+    return StudyError.at(place, problem, fix)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from bayes_cpt.errors import Problem, StudyError
+from bayes_cpt.errors import StudyError
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.segments import LoggedSegment
@@ -45,8 +45,7 @@ def write_study(
     """
     folder = Path(path)
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
-        problem = Problem(str(folder), "there is something already", "choose a new folder")
-        raise StudyError([problem])
+        raise StudyError.at(str(folder), "there is something already", "choose a new folder")
     runs = tuple(run if branch_of(study, run) else replace(run, branch=None) for run in study.runs)
     text = settings_text(study, runs)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -126,19 +125,18 @@ def _base_lines(base: Base, pretraining_runs: set[str]) -> list[str]:
     schedule = base.schedule
     if schedule is not None and schedule.is_logged:
         if base.run not in pretraining_runs:
-            problem = Problem(
+            raise StudyError.at(
                 f"base {base.name}, key schedule",
                 "the base has a logged schedule but lies on no PT run of the study",
                 "name the PT run it was saved from",
             )
-            raise StudyError([problem])
         # Read back from the log of its run.
         schedule = None
     return _table_lines(["bases", base.name], keys, schedule)
 
 
 def _run_lines(run: Run) -> list[str]:
-    logged, own = _written(run)
+    logged, rest = _written(run)
     keys = {
         "phase": run.phase,
         "base": run.base,
@@ -151,7 +149,7 @@ def _run_lines(run: Run) -> list[str]:
         "branch": run.branch and asdict(run.branch),
         "lr_log": logged or None,
     }
-    return _table_lines(["runs", run.name], keys, own)
+    return _table_lines(["runs", run.name], keys, rest)
 
 
 def _written(run: Run) -> tuple[bool, Schedule | None]:
@@ -162,8 +160,8 @@ def _written(run: Run) -> tuple[bool, Schedule | None]:
     if run.schedule.is_logged or start not in (0, *ends):
         # A trunk that is left in the middle of a segment has no segments up to there.
         return True, None
-    own = tuple(segment for segment, end in zip(segments, ends, strict=True) if end > start)
-    return False, Schedule(own)
+    rest = tuple(segment for segment, end in zip(segments, ends, strict=True) if end > start)
+    return False, Schedule(rest)
 
 
 def _table_lines(
@@ -201,8 +199,8 @@ def toml_value(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(toml_value, value))}]"
     if isinstance(value, dict):
-        given = {toml_key(key): own for key, own in value.items() if own is not None}
-        return f"{{ {', '.join(f'{key} = {toml_value(own)}' for key, own in given.items())} }}"
+        given = {toml_key(key): part for key, part in value.items() if part is not None}
+        return f"{{ {', '.join(f'{key} = {toml_value(part)}' for key, part in given.items())} }}"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -225,12 +223,12 @@ def logged_rates(runs: Iterable[Run]) -> "pd.DataFrame":
         logged, start = [], 0
         for segment in run.schedule.segments:
             # Where the log ends early the last step says how long the run is.
-            own = (
+            from_log = (
                 np.union1d(segment.logged_steps, [segment.steps])
                 if isinstance(segment, LoggedSegment)
                 else np.arange(1, segment.steps + 1)
             )
-            logged.append(own + start)
+            logged.append(from_log + start)
             start += segment.steps
         steps = np.concatenate(logged)
         rates = run.schedule.learning_rates()[steps - 1]

@@ -78,14 +78,16 @@ class Comparison:
     @property
     def problems(self) -> tuple[str, ...]:
         """What keeps the comparison from being trusted, the law named first; empty where nothing does."""
-        found = [f"{law}: {said}" for law, fit in self.fits.items() for said in fit.problems]
+        problems = [f"{law}: {said}" for law, fit in self.fits.items() for said in fit.problems]
         if self.scores is not None:
-            return (*found, *self.scores.problems)
+            return (*problems, *self.scores.problems)
         if isinstance(self.curve_loo, str):
-            return (*found, f"no first answer without refits: {self.curve_loo}")
+            return (*problems, f"no first answer without refits: {self.curve_loo}")
         doubtful = self.curve_loo.doubtful
-        found += [f"{law}: Pareto k is too large in {n} curves" for law, n in doubtful.items() if n]
-        return tuple(found)
+        problems += [
+            f"{law}: Pareto k is too large in {n} curves" for law, n in doubtful.items() if n
+        ]
+        return tuple(problems)
 
     def table(self) -> "pd.DataFrame":
         """Return one row per law and stack, and per share of the runs that was seen (`LawScores.table`).
@@ -223,7 +225,7 @@ def read_models(models: Sequence[str | Path | ModelSpec]) -> dict[str, ModelSpec
     SpecError
         If there are fewer than two, one comes twice, or they are of different phases.
     """
-    read = [own if isinstance(own, ModelSpec) else read_spec(own) for own in models]
+    read = [model if isinstance(model, ModelSpec) else read_spec(model) for model in models]
     problems = []
     if len(read) < 2:
         fix = "name two at least, as in cpt-replay,cpt-replay-printed"
@@ -294,9 +296,9 @@ def comparison_folds(
         by_law.append({fold.label: fold for fold in folds})
     first, *others = by_law
     common = [
-        _common([fold, *(own[label] for own in others)])
+        _common([fold, *(by_label[label] for by_label in others)])
         for label, fold in first.items()
-        if all(label in own for own in others)
+        if all(label in by_label for by_label in others)
     ]
     kept = [fold for fold in common if len(fold.measured)]
     whole = sum(fold.seen == 0 for fold in kept)
@@ -306,7 +308,7 @@ def comparison_folds(
             f"differences need {FEWEST_RUNS}"
         )
         fix = "measure more runs, or compare the fits alone: --quick"
-        raise StudyError([Problem(f"study {study.name}", problem, fix)])
+        raise StudyError.at(f"study {study.name}", problem, fix)
     return kept
 
 

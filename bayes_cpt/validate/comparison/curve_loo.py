@@ -12,12 +12,10 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.validate.comparison.stacking import Difference, difference, stacking_weights
-
-type Floats = NDArray[np.float64]
 
 LIKELIHOOD = "log_likelihood"
 
@@ -65,15 +63,15 @@ class CurveLoo:
         with warnings.catch_warnings():
             # A large Pareto k is said in `doubtful`.
             warnings.simplefilter("ignore", UserWarning)
-            found = [
+            estimates = [
                 az.loo(tree, pointwise=True, var_name="loss", reff=1.0) for tree in trees.values()
             ]
         return cls(
             laws=tuple(fits),
             curves=tuple(str(name) for name in first[LIKELIHOOD]["curve"].to_numpy()),
-            log_densities=np.stack([_values(own.elpd_i) for own in found], axis=1),
-            pareto_k=np.stack([_values(own.pareto_k) for own in found], axis=1),
-            highest_k=float(min(own.good_k for own in found)),
+            log_densities=np.stack([_values(estimate.elpd_i) for estimate in estimates], axis=1),
+            pareto_k=np.stack([_values(estimate.pareto_k) for estimate in estimates], axis=1),
+            highest_k=float(min(estimate.good_k for estimate in estimates)),
         )
 
     @property

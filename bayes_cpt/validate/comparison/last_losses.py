@@ -62,12 +62,12 @@ class LastLosses:
         """
         import pandas as pd
 
-        own = [
+        of_baselines = [
             scored_mixture(fold, quantiles, {name: {name: 1.0} for name in baselines})
             for fold in ends
         ]
         laws = scores.points[(scores.points["seen"] == 0) & (scores.points["share"] == 1.0)]
-        points = pd.concat([laws, *own], ignore_index=True)
+        points = pd.concat([laws, *of_baselines], ignore_index=True)
         methods = (*scores.methods, *baselines)
         answered = points.groupby("run")["method"].nunique() == len(methods)
         kept = points["run"].map(answered)
@@ -98,20 +98,20 @@ class LastLosses:
         means = self.points.groupby(["method", "run"], sort=False)[columns].mean()
         rows = []
         for method in self.methods:
-            own = means.loc[method]
-            gap = difference(own[CRPS].to_numpy(), means.loc[self.best][CRPS].to_numpy())
+            of_method = means.loc[method]
+            gap = difference(of_method[CRPS].to_numpy(), means.loc[self.best][CRPS].to_numpy())
             rows.append(
                 {
                     "method": method,
-                    "runs": len(own),
-                    "crps": own[CRPS].mean(),
+                    "runs": len(of_method),
+                    "crps": of_method[CRPS].mean(),
                     "crps_difference": gap.mean,
                     "crps_error": gap.error,
-                    "mae": own[ERROR].mean(),
-                    "coverage_50": own["covered_50"].mean(),
-                    "coverage_90": own["covered_90"].mean(),
-                    "coverage_90_error": own["covered_90"].sem(),
-                    "width_90": own["width_90"].mean(),
+                    "mae": of_method[ERROR].mean(),
+                    "coverage_50": of_method["covered_50"].mean(),
+                    "coverage_90": of_method["covered_90"].mean(),
+                    "coverage_90_error": of_method["covered_90"].sem(),
+                    "width_90": of_method["width_90"].mean(),
                 }
             )
         return pd.DataFrame(rows)
@@ -159,7 +159,7 @@ def last_losses_of(folds: Sequence[Fold], baselines: Sequence[str]) -> list[Fold
     SpecError
         If too few runs were measured at their last step, or a baseline cannot be fitted without some run.
     """
-    found = []
+    of_last = []
     for fold in folds:
         measured = fold.measured[fold.measured["share"] == 1.0]
         if fold.seen > 0 or measured.empty:
@@ -167,16 +167,16 @@ def last_losses_of(folds: Sequence[Fold], baselines: Sequence[str]) -> list[Fold
         asked = fold.question
         points = measured[["run", "domain", "step"]]
         question = Question(asked.study, asked.plan, points, asked.known)
-        found.append(Fold(fold.label, fold.seen, question, measured))
-    if len(found) < 2:
-        problem = f"{len(found)} of the runs to leave out were measured at their last step"
-        raise SpecError([Problem("baselines", problem, "leave --baselines out")])
-    for fold in found:
+        of_last.append(Fold(fold.label, fold.seen, question, measured))
+    if len(of_last) < 2:
+        problem = f"{len(of_last)} of the runs to leave out were measured at their last step"
+        raise SpecError.at("baselines", problem, "leave --baselines out")
+    for fold in of_last:
         asked = fold.question
         for name in baselines:
             try:
                 check_asked(LAWS[name], asked.study, asked.plan, asked.points)
             except BaselineError as error:
                 place, fix = f"baselines, without {fold.label}", f"leave {name} out"
-                raise SpecError([Problem(place, str(error).rstrip("."), fix)]) from None
-    return found
+                raise SpecError.at(place, str(error).rstrip("."), fix) from None
+    return of_last

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayes_cpt.errors import BayesCPTError, Problem
 from bayes_cpt.validate.comparison.stacking import (
@@ -27,7 +26,6 @@ from bayes_cpt.validate.scores import score_points
 if TYPE_CHECKING:
     import pandas as pd
 
-type Floats = NDArray[np.float64]
 
 STACK = "stack"
 # Draws that a stack is scored by.
@@ -119,8 +117,8 @@ class LawScores:
         rows, points = [], []
         for fold in kept:
             run = str(fold.measured["run"].iloc[0])
-            own = others.loc[run] if run in others.index else pd.Series(weights)
-            shares, log_densities = own.to_numpy(), scores.loc[fold.label].to_numpy()
+            weights_here = others.loc[run] if run in others.index else pd.Series(weights)
+            shares, log_densities = weights_here.to_numpy(), scores.loc[fold.label].to_numpy()
             value = mixture_log_density(log_densities[None], shares)[0]
             row = {"fold": fold.label, "seen": fold.seen, "run": run}
             rows.append(row | dict(zip(laws, log_densities, strict=True)) | {STACK: value})
@@ -257,9 +255,9 @@ def scored_mixture(
     """
     import pandas as pd
 
-    own = quantiles[quantiles["fold"] == fold.label]
+    of_fold = quantiles[quantiles["fold"] == fold.label]
     columns = [level_name(level) for level in range(LEVELS)]
-    values = {str(method): rows[columns].to_numpy().T for method, rows in own.groupby("method")}
+    values = {str(method): rows[columns].to_numpy().T for method, rows in of_fold.groupby("method")}
     tables = []
     for name, weights in mixtures.items():
         if not values.keys() >= weights.keys():

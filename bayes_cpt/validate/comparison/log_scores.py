@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.plans import Prepared, prepare
 from bayes_cpt.inference.new_groups import covering
 from bayes_cpt.inference.posterior import Posterior
@@ -23,7 +23,6 @@ from bayes_cpt.validate.folds import Question
 if TYPE_CHECKING:
     import pandas as pd
 
-type Floats = NDArray[np.float64]
 type Steps = Mapping[tuple[str, str], list[int]]
 
 # Draws whose whitened curves are in memory at once.
@@ -119,8 +118,8 @@ def _density(
     return np.concatenate(
         [
             log_densities(
-                law.frame, {name: value[own] for name, value in parameters.items()}, curves, last
+                law.frame, {name: value[block] for name, value in parameters.items()}, curves, last
             ).sum(axis=1)
-            for own in blocks
+            for block in blocks
         ]
     )

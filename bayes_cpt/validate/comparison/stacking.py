@@ -7,9 +7,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-type Floats = NDArray[np.float64]
+from bayes_cpt.arrays import Floats
 
 # A smaller weight is none: no forecast would have a draw of it.
 NONE = 1e-4
@@ -82,8 +81,8 @@ def stacking_weights(log_densities: Floats) -> Floats:
         },
         options={"maxiter": FINE, "ftol": 1e-12},
     )
-    found = _cleaned(np.asarray(fine.x))
-    return found if loss(found) <= loss(weights) else _cleaned(weights)
+    refined = _cleaned(np.asarray(fine.x))
+    return refined if loss(refined) <= loss(weights) else _cleaned(weights)
 
 
 def _gains(densities: Floats, weights: Floats) -> Floats:
@@ -145,9 +144,9 @@ def mixture_draws(quantiles: Floats, weights: Floats, draws: int) -> Floats:
 
     levels = (np.arange(quantiles.shape[1]) + 0.5) / quantiles.shape[1]
     parts = []
-    for own, count in zip(quantiles, apportioned(np.asarray(weights), draws), strict=True):
+    for of_model, count in zip(quantiles, apportioned(np.asarray(weights), draws), strict=True):
         wanted = (np.arange(count) + 0.5) / max(count, 1)
-        parts.append(np.stack([np.interp(wanted, levels, column) for column in own.T], axis=1))
+        parts.append(np.stack([np.interp(wanted, levels, column) for column in of_model.T], axis=1))
     return np.concatenate(parts)
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.paper_method import BaselineError
@@ -20,7 +20,6 @@ from bayes_cpt.validate.paper_method import BaselineError
 if TYPE_CHECKING:
     import pandas as pd
 
-type Floats = NDArray[np.float64]
 
 STARTS = 12
 REFITS = 40
@@ -140,15 +139,15 @@ def predict(
         best = _fit(law, steps / typical, share, losses, _starts(law, losses, generator))
         fitted = law.losses(best, steps / typical, share)
         residuals = losses - fitted
-        found = []
+        drawn = []
         for _ in range(REFITS):
             resampled = fitted + generator.choice(residuals, residuals.size)
             refit = _fit(law, steps / typical, share, resampled, best[None])
             curve = law.losses(refit, *wanted)
-            found += [
+            drawn += [
                 curve + generator.choice(residuals, len(here)) for _ in range(RESIDUALS_PER_REFIT)
             ]
-        draws[:, here] = found
+        draws[:, here] = drawn
     return draws
 
 
@@ -217,12 +216,12 @@ def _fit(law: FinalLossLaw, steps: Floats, share: Floats, losses: Floats, starts
     high = np.array([np.inf, *(np.array(law.highest[1:]) + 3.0)])
     best, lowest = starts[0], np.inf
     for start in starts:
-        found = least_squares(
-            lambda own: law.losses(own, steps, share) - losses,
+        solution = least_squares(
+            lambda parameters: law.losses(parameters, steps, share) - losses,
             np.clip(start, low, high),
             bounds=(low, high),
             max_nfev=200,
         )
-        if np.isfinite(found.cost) and found.cost < lowest:
-            best, lowest = found.x, float(found.cost)
+        if np.isfinite(solution.cost) and solution.cost < lowest:
+            best, lowest = solution.x, float(solution.cost)
     return np.asarray(best)

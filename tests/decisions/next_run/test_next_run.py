@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from dense_residuals import fluctuation_covariance, misfit_covariance, walk
-from numpy.typing import NDArray
 from synthetic import as_posterior, lab, lab_posterior, prior_as_posterior
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.next_run import next_run as module
 from bayes_cpt.decisions.next_run.affordable import REPLAYS, Affordable
 from bayes_cpt.decisions.next_run.next_run import checkpoints, next_run
@@ -22,8 +22,6 @@ from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.simulate import expected_loss
-
-type Floats = NDArray[np.float64]
 
 SPACE = {"bases": "stable_12k", "replay": {"low": 0.0, "high": 0.8}, "relative_peak": 1.0}
 PROBES = """

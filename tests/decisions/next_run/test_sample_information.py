@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy.stats import norm
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.next_run.sample_information import (
     PENALTIES,
     Stakes,
@@ -16,8 +16,6 @@ from bayes_cpt.decisions.next_run.sample_information import (
     information,
     normal_scores,
 )
-
-type Floats = NDArray[np.float64]
 
 DRAWS = 2000
 

@@ -4,15 +4,12 @@ from functools import cache
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from synthetic import lab_posterior
 
 from bayes_cpt.decisions.schedule.free_schedule import LOWEST_PEAK, Shapes
 from bayes_cpt.decisions.schedule.schedule_end import Criterion, ScheduleEnd
 from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.study.schedules import Schedule, linear
-
-type Floats = NDArray[np.float64]
 
 STEPS, CAP = 1000, 2e-3
 CRITERIA: tuple[Criterion, ...] = ("annealing", "multi_power", "both")

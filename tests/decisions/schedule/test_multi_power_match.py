@@ -8,13 +8,12 @@ from numpy.typing import NDArray
 from printed import PEAK, study
 from synthetic import lab
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.schedule.multi_power_match import BETA, GAMMA, POINTS, MultiPowerMatch
 from bayes_cpt.laws.areas import AreaForm, learning_rate_level
 from bayes_cpt.laws.multi_power import Falls, MultiPower
 from bayes_cpt.laws.numerics.ranges import MomentumRange
 from bayes_cpt.study.schedules import constant, cosine, linear, warmup_stable_decay
-
-type Floats = NDArray[np.float64]
 
 MOMENTA = np.array([0.995, 0.998, 0.999])
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from synthetic import lab_posterior
 
 from bayes_cpt.decisions.objective import read_objective
@@ -21,8 +20,6 @@ from bayes_cpt.report.schedule_words import course
 from bayes_cpt.study.readers.folder import read_plan
 from bayes_cpt.study.schedules import constant, cosine, linear
 from bayes_cpt.study.writers.folder import runs_text
-
-type Floats = NDArray[np.float64]
 
 STEPS, REPLAY, BASE = 800, 0.25, "annealed_0pct"
 

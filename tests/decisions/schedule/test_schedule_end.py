@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from open_weights import open_study
 from printed import printed_posterior
 from synthetic import lab, lab_posterior, prior_as_posterior
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.schedule.multi_power_match import BETA, GAMMA
 from bayes_cpt.decisions.schedule.schedule_end import FEW_DRAWS, TERMS, Criterion, ScheduleEnd
 from bayes_cpt.decisions.search.evaluate import FinalLosses
@@ -21,8 +21,6 @@ from bayes_cpt.laws.areas import SMALLEST, learning_rate_level
 from bayes_cpt.laws.multi_power import Falls, MultiPower
 from bayes_cpt.model.spec import parse_spec, read_spec
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear, warmup_stable_decay
-
-type Floats = NDArray[np.float64]
 
 STEPS, PEAK = 900, 2e-3
 WEIGHTS = np.array([0.3, 0.7])

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from dense_residuals import curve_covariance
-from numpy.typing import NDArray
 from open_weights import open_study
 from printed import printed_posterior
 from synthetic import lab, lab_posterior, prior_as_posterior
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.search import evaluate
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.evaluate import FinalLosses
@@ -28,8 +28,6 @@ from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import parse_spec, read_spec
-
-type Floats = NDArray[np.float64]
 
 DRAWS = 100
 SPACES: dict[str, dict[str, Any]] = {

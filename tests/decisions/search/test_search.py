@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from numpy.typing import NDArray
 from scipy.stats import norm
 from synthetic import lab, lab_posterior
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.contenders import APART, Contenders, separated
 from bayes_cpt.decisions.frontier import Front
@@ -25,8 +25,6 @@ from bayes_cpt.decisions.slices import Slice
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import SpecError
-
-type Floats = NDArray[np.floating]
 
 LISTS: dict[str, Any] = {
     "bases": ["stable_12k", "annealed_0pct"],

@@ -7,14 +7,12 @@ from dense_residuals import curve_covariance
 from hand_points import hand_curves
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy.stats import multivariate_normal, norm
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.model.compiled.likelihood import curve_log_likelihoods
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, residual_design
-
-type Floats = NDArray[np.float64]
 
 REFERENCE_STEPS = 3000.0
 ONSET = ONSET_SHARE * REFERENCE_STEPS

@@ -3,17 +3,15 @@
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.typing import NDArray
 from synthetic import lab, lab_posterior
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.marginals import LawDraws, Marginals
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant, linear
 from bayes_cpt.study.study import Study
-
-type Floats = NDArray[np.float64]
 
 PRETRAINING = linear(300, 0.0, 2e-3) + constant(7700, 2e-3) + linear(2000, 2e-3, 5e-4)
 PT, CPT = 0, 1

@@ -34,6 +34,7 @@ RUNS = ["r00_cos", "r25_cos", "r50_cos", "r75_wsd"]
 MODELS = [OURS, PRINTED]
 
 
+@cache
 def truth(model: str) -> dict[str, np.ndarray]:
     """Return one parameter vector of a law: the medians of its prior."""
     drawn = draw_priors(build_setup(read_spec(model), lab()).frame, 400, seed=2)
