@@ -1,9 +1,14 @@
-"""The coordinates of a sampler: the two paces of annealing as their mean and their ratio.
+"""The coordinates of a sampler: paces of annealing as mean and ratio, deviations times their spread.
 
 What an anneal has gained tells the mean pace, (1 - share)·memory + share·slow_memory. It tells little of
 each pace alone, and nothing of one whose share is small: over the paces themselves the posterior has two
 arms that narrow where they meet. Mean and ratio are nearly independent of each other there. The logarithms
 change by a shear, so that densities stay what they are. Where one of the three is fixed, nothing changes.
+
+A deviation in sds of a spread acts as their product. Where the losses tell that product, the posterior over
+the two is a thin curved ridge, and straight over product and spread; where they do not, the product's range
+changes with the spread, and deviation and spread are independent. Which are taken as products is decided by
+`bayes_cpt.inference.density.centred`.
 """
 
 import math
@@ -91,5 +96,54 @@ def join_slopes(slopes, position, paces, offset):  # type: ignore[no-untyped-def
     slopes[paces[2]] -= both * (1.0 - share) * (slow - fast)
 
 
+@numba.njit(cache=True, error_model="numpy")
+def separate_spreads(position, centred, levels):  # type: ignore[no-untyped-def]
+    """Turn products with a spread into deviations, in place, and return the log of what volumes change by.
+
+    Parameters
+    ----------
+    position : ndarray, shape (dimensions,)
+        Unconstrained values, but for products in place of the deviations.
+    centred : ndarray of int, shape (deviations, 2)
+        Where each deviation stands, and the logarithm of its spread.
+    levels : ndarray, shape (deviations,)
+        Logarithm of the spread at which product and deviation are the same number.
+    """
+    volume = 0.0
+    for k in range(levels.size):
+        change = levels[k] - position[centred[k, 1]]
+        position[centred[k, 0]] *= math.exp(change)
+        volume += change
+    return volume
+
+
+@numba.njit(cache=True, error_model="numpy")
+def join_spread_slopes(slopes, position, centred, levels):  # type: ignore[no-untyped-def]
+    """Turn slopes by deviations and spreads into those by products and spreads, in place.
+
+    The slope of what volumes change by is added.
+
+    Parameters
+    ----------
+    slopes, position : ndarray, shape (dimensions,)
+        The slopes and where they were taken, with deviations.
+    centred, levels
+        As in `separate_spreads`.
+    """
+    for k in range(levels.size):
+        deviation, spread = centred[k]
+        slopes[spread] -= slopes[deviation] * position[deviation] + 1.0
+        slopes[deviation] *= math.exp(levels[k] - position[spread])
+
+
 # All of them, each before those that call it.
-COMPILED = (_sampled, _share, _log_mean, separate_paces, join_paces, join_slopes)
+COMPILED = (
+    _sampled,
+    _share,
+    _log_mean,
+    separate_paces,
+    join_paces,
+    join_slopes,
+    separate_spreads,
+    join_spread_slopes,
+)

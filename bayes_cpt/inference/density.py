@@ -3,12 +3,12 @@
 Priors, transforms and data are read off the model; its likelihood is the model's own operation. The same
 function through PyTensor costs seconds of compilation in every process; this one costs none
 (docs/benchmarks.md). The density is over the unconstrained values of the parameters, whose annealing paces
-are taken as mean and ratio (`bayes_cpt.inference.coordinates`).
+are taken as mean and ratio, and chosen deviations times their spread (`bayes_cpt.inference.coordinates`).
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import BayesCPTError
-from bayes_cpt.inference.coordinates import join_paces, separate_paces
+from bayes_cpt.inference.coordinates import join_paces, separate_paces, separate_spreads
 from bayes_cpt.inference.native import (
     BOUNDED,
     LOG_NORMAL,
@@ -26,6 +26,7 @@ from bayes_cpt.inference.native import (
     packed,
 )
 from bayes_cpt.inference.whitening import Metric
+from bayes_cpt.laws.size import DEVIATIONS
 from bayes_cpt.model.compiled.kernels import PACES
 from bayes_cpt.model.compiled.packing import length
 from bayes_cpt.model.groups.grouping import BATCHES
@@ -77,6 +78,12 @@ class Density:
         spread last.
     arrays : tuple of ndarray
         Measured losses, then the data of the model.
+    deviations : ndarray of int, shape (deviations, 2)
+        Where each number that counts in sds of a sampled log-normal spread stands, and that spread.
+    centred : ndarray of int, shape (products, 2)
+        Those of them that are taken times their spread: none as the density of a model is made.
+    levels : ndarray, shape (products,)
+        As in `bayes_cpt.inference.coordinates.separate_spreads`.
     """
 
     names: tuple[str, ...]
@@ -88,6 +95,9 @@ class Density:
     likelihood: int
     pools: NDArray[np.int64]
     arrays: tuple[Any, ...]
+    deviations: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
+    centred: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
+    levels: Floats = field(default_factory=lambda: np.zeros(0))
 
     @property
     def start(self) -> Floats:
@@ -138,13 +148,14 @@ class Density:
         loss, numbers, places = self.arrays
         counts = (kind, self.template, loss, numbers, places)
         return packed(
-            [metric.center, metric.factor, *priors, self.template, loss, numbers],
-            [kind, self.places, self.paces, [self.likelihood], self.pools],
+            [metric.center, metric.factor, *priors, self.template, loss, numbers, self.levels],
+            [kind, self.places, self.paces, [self.likelihood], self.pools, self.centred],
             places,
             [
                 *(array.size for array in counts),
                 length(places, "curve_first"),
                 *self.pools.shape,
+                self.levels.size,
                 self.pace_offset,
             ],
         )
@@ -160,6 +171,7 @@ class Density:
         separated = np.array(positions, dtype=np.float64, order="C")
         for position in separated.reshape(-1, self.places.size):
             separate_paces(position, self.paces, self.pace_offset)
+            separate_spreads(position, self.centred, self.levels)
         return separated
 
     def values(self, positions: Floats) -> dict[str, Floats]:
@@ -218,7 +230,35 @@ def density_of(model: "pm.Model") -> Density:
         likelihood=operation.law.address,
         pools=_pools(model, where),
         arrays=tuple(array.get_value(borrow=True) for array in (loss, *data)),
+        deviations=_deviations(where, sizes, columns[0]),
     )
+
+
+def centred(density: Density, metric: Metric) -> tuple[Density, Metric]:
+    """Return the density with the deviations that data tell times their spread, and its metric.
+
+    The mode is looked for over the deviations themselves: times a spread, the density is highest where the
+    spread is least, far from where most of it lies. What data tell of a deviation is its precision there,
+    all else being known, beside the 1 of its prior: where all else can make up for it, it is still a ridge
+    that is told.
+
+    Parameters
+    ----------
+    density : Density
+        Over the deviations themselves.
+    metric : Metric
+        Of its Laplace approximation (`bayes_cpt.inference.whitening.laplace`).
+    """
+    known = np.linalg.inv(metric.factor)
+    precision = (known**2).sum(axis=0)
+    places = density.deviations[:, 0]
+    prior = density.priors[2][places] ** -2.0
+    pairs = density.deviations[precision[places] > 2.0 * prior]
+    levels = metric.center[pairs[:, 1]]
+    factor = metric.factor.copy()
+    # A product of the same value as the deviation moves with the logarithm of its spread.
+    factor[pairs[:, 0]] += metric.center[pairs[:, 0], None] * metric.factor[pairs[:, 1]]
+    return replace(density, centred=pairs, levels=levels), Metric(metric.center, factor)
 
 
 def _likelihood(model: "pm.Model") -> Any:
@@ -253,6 +293,17 @@ def _pools(model: "pm.Model", where: dict[str, int]) -> NDArray[np.int64]:
             pools = [[k for k, domain in enumerate(coordinate) if domain != domains[0]]]
         rows += [[*(where[name] + k for k in own), spread + place] for own in pools]
     return np.array(rows or np.zeros((0, 1)), dtype=np.int64)
+
+
+def _deviations(where: dict[str, int], sizes: dict[str, int], kinds: Floats) -> NDArray[np.int64]:
+    """Return where deviations of single sizes stand, and the spread of each; none of fixed ones."""
+    rows = []
+    for name, spread in DEVIATIONS.items():
+        if name in where and spread in where and kinds[where[spread]] == LOG_NORMAL:
+            # The sizes of a validation set come one after the other.
+            each = sizes[name] // sizes[spread]
+            rows += [[where[name] + k, where[spread] + k // each] for k in range(sizes[name])]
+    return np.array(rows or np.zeros((0, 2)), dtype=np.int64)
 
 
 def _read_prior(model: "pm.Model", variable: Any) -> tuple[tuple[int, ...], tuple[Any, ...]]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.inference.density import Density
+from bayes_cpt.inference.density import Density, centred
 from bayes_cpt.inference.native import native_model
 from bayes_cpt.inference.whitening import Metric, Whitened, empirical_metric, laplace
 
@@ -165,6 +165,8 @@ def sample(
     report = progress or (lambda stage, share: None)
     report("finding the mode", 0.0)
     metric = laplace(density, seed)
+    if isinstance(density, Density):
+        density, metric = centred(density, metric)
     best = None
     for attempt, effort in enumerate(efforts, start=1):
         stage = "sampling"

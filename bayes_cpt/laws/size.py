@@ -11,6 +11,8 @@ BY_SIZE = {"A": "gamma_A", "C1": "gamma_1", "C2": "gamma_2", "B": "gamma_B", "D"
 OF_SIZES = ("delta_N", "epsilon_N")
 # Of `BY_SIZE` those that a single size has off the power of size by ``exp(epsilon_N)``.
 GAINS = ("C1", "C2")
+# Parameters that count in sds of another.
+DEVIATIONS = {"size_deviation": "size_misfit", "annealing_deviation": "annealing_misfit"}
 
 
 @dataclass(frozen=True)
@@ -80,8 +82,8 @@ class ModelSize:
         if self.continual:
             coefficients["gamma_2"] = annealing + parameters["ratio_by_size"]
             coefficients["gamma_B"] = parameters["shift_by_size"]
-        for name, kind in (("delta_N", "size"), ("epsilon_N", "annealing")):
-            misfit, deviation = parameters[f"{kind}_misfit"], parameters[f"{kind}_deviation"]
+        for name, (own, spread) in zip(OF_SIZES, DEVIATIONS.items(), strict=True):
+            deviation, misfit = parameters[own], parameters[spread]
             # The sizes of a validation set come one after the other.
             sizes = deviation.shape[-1] // misfit.shape[-1]
             coefficients[name] = deviation * xp.repeat(misfit, sizes, axis=-1)

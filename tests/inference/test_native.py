@@ -56,6 +56,8 @@ def test_nutpie_is_told_what_the_density_says(study: Study) -> None:
     [
         "separate_paces",
         "join_slopes",
+        "separate_spreads",
+        "join_spread_slopes",
         "_log_mean",
         "add_alikeness",
         "prior_density",
