@@ -41,7 +41,8 @@ def test_in_every_draw_the_limit_of_all_that_cpt_adds_counts() -> None:
         if name != "lambda"
     }
     share = 1.0 - replay
-    rise = c["B"] * share * (1.0 + c["b"] * replay) ** -c["gamma"] + c["D"] * share
+    factor = share * (1.0 + c["b"] * replay) ** -c["gamma"] * np.exp(-c["k"] * replay)
+    rise = c["B"] * factor + c["D"] * share
     np.testing.assert_allclose(found.draws["rise"][:, 0], rise)
     positive = rise > 0
     assert positive.any()
@@ -99,8 +100,9 @@ def test_what_the_prior_says_stands_beside_what_the_data_add() -> None:
         c = frame.law.coefficients(draw_priors(frame, 2000, seed=0), np)
     for replay, share in zip([0.0, 0.5], table["exists_prior"], strict=True):
         left = 1.0 - replay
-        size, onset, exponent, step = (c[name][:, 0] for name in ("B", "b", "gamma", "D"))
-        rise = size * left * (1.0 + onset * replay) ** -exponent + step * left
+        size, onset, exponent, dilution, step = (c[s][:, 0] for s in ("B", "b", "gamma", "k", "D"))
+        factor = left * (1.0 + onset * replay) ** -exponent * np.exp(-dilution * replay)
+        rise = size * factor + step * left
         assert share == pytest.approx(np.mean(rise > 0), abs=0.001)
     assert table["exists_prior"][0] == 1.0
     assert table["exists_prior"][1] < 0.95 < table["exists"][1]
