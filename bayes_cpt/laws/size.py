@@ -82,8 +82,8 @@ class ModelSize:
         if self.continual:
             coefficients["gamma_2"] = annealing + parameters["ratio_by_size"]
             coefficients["gamma_B"] = parameters["shift_by_size"]
-        for name, (own, spread) in zip(OF_SIZES, DEVIATIONS.items(), strict=True):
-            deviation, misfit = parameters[own], parameters[spread]
+        for name, (sampled, spread) in zip(OF_SIZES, DEVIATIONS.items(), strict=True):
+            deviation, misfit = parameters[sampled], parameters[spread]
             # The sizes of a validation set come one after the other.
             sizes = deviation.shape[-1] // misfit.shape[-1]
             coefficients[name] = deviation * xp.repeat(misfit, sizes, axis=-1)

@@ -20,7 +20,22 @@ DECAYS = ("linear", "cosine", "one_minus_sqrt", "exponential")
 
 
 @dataclass(frozen=True, eq=False)
-class ScheduleBatch:
+class BySchedule:
+    """Arrays with a row for each schedule."""
+
+    def take(self, rows: Ints) -> Self:
+        """Return the rows of some of the schedules.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Which, in this order.
+        """
+        return replace(self, **{name: values[rows] for name, values in vars(self).items()})
+
+
+@dataclass(frozen=True, eq=False)
+class ScheduleBatch(BySchedule):
     """Schedules that go in a line to a peak, stay there, and decay; all arrays of shape (schedules,).
 
     Parameters
@@ -64,16 +79,6 @@ class ScheduleBatch:
             (DECAYS[self.shape[index]], decay, peak, final),
         )
         return Schedule(tuple(Segment(*part) for part in parts if part[1]))
-
-    def take(self, rows: Ints) -> Self:
-        """Return some of the schedules.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-            Which, in this order.
-        """
-        return replace(self, **{name: column[rows] for name, column in vars(self).items()})
 
     def distinct(self, start: Ints) -> tuple[Ints, Ints]:
         """Return one schedule of each kind, and which of these each schedule is like.
@@ -148,7 +153,7 @@ class ScheduleBatch:
 
 
 @dataclass(frozen=True, eq=False)
-class Ends:
+class Ends(BySchedule):
     """Areas after the last step of some CPT schedules.
 
     Parameters
@@ -163,13 +168,3 @@ class Ends:
     level: Floats
     forward: Floats
     paced_steps: Floats
-
-    def take(self, rows: Ints) -> Self:
-        """Return the areas of some of the schedules.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-            Which, in this order.
-        """
-        return replace(self, **{name: values[rows] for name, values in vars(self).items()})
