@@ -6,11 +6,13 @@ From the repository's root::
 
 Every study is fitted with all of its runs under the priors of `vague.toml`; a hierarchical model over the
 fits gives priors. They are learnt from all studies, and once more without each family (one repository's
-runs), whose studies are then forecast under them as in `testbench.public`. Stopped, the same command
-goes on.
+runs), whose studies are then forecast under them as in `testbench.public`. By what share of
+the law's slope bands widen beyond the fitted steps (`testbench.beyond`) is learnt in the same way. Stopped,
+the same command goes on.
 """
 
 import argparse
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -29,19 +31,19 @@ from bayes_cpt.study.study import Study
 from bayes_cpt.validate.held_out import OURS, TABLES, Method
 from bayes_cpt.validate.parallel import Pool
 from bayes_cpt.validate.records import Records
+from testbench.beyond import ends_of_studies, likeliest_share
 from testbench.held_out import METHODS
-from testbench.public import Models, score_suite, study_table, suite, write
+from testbench.public import (
+    FAMILIES,
+    Models,
+    family,
+    score_suite,
+    study_table,
+    suite,
+    write,
+)
 
 VAGUE = Path(__file__).with_name("vague.toml")
-# How names of studies start, by the repository that their runs come from.
-FAMILIES = {
-    "lr": "124m",
-    "horizon": "124m",
-    "ladder": "ladder",
-    "size": "sizes",
-    "web": "sizes",
-    "mpl": "mpl",
-}
 # A study whose runs another one has, too.
 CONTAINED = ("lr-124m-one-peak",)
 # Runs of one peak LR that are learnt from at most: of a sweep most tell the same.
@@ -49,11 +51,6 @@ MOST_RUNS = 9
 # Levels follow data and tokenizer: they keep the priors of the model.
 NOT_LEARNT = ("reference_loss", "reference_slope", "annealing_gain")
 METHOD_NAMES = ("paper", OURS)
-
-
-def family(study: str) -> str:
-    """Return the family of a study, by its name."""
-    return FAMILIES[study.split("-")[0]]
 
 
 def whole_studies(folder: Path) -> dict[str, Study]:
@@ -118,6 +115,26 @@ def learn(
     return found
 
 
+def widening(folder: Path, left_out: str, spec: ModelSpec, pool: Pool, seed: int) -> ModelSpec:
+    """Return a model whose bands widen beyond the fitted steps as the studies of other families tell.
+
+    Parameters
+    ----------
+    folder : Path
+        As `testbench.public` takes it.
+    left_out : str
+        The family that tells nothing.
+    spec : ModelSpec
+    pool : Pool
+    seed : int
+    """
+    ends = ends_of_studies(folder, spec, pool, seed, left_out)
+    share = round(likeliest_share(ends.values()), 3)
+    sys.stderr.write(f"without {left_out}: bands widen by {share:g} of the slope\n")
+    residuals = spec.residuals.model_copy(update={"extrapolation_pt": share})
+    return spec.model_copy(update={"residuals": residuals})
+
+
 def score(
     folder: Path,
     models: dict[str, ModelSpec],
@@ -155,7 +172,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     pool = Pool(options.jobs)
     studies = whole_studies(options.folder)
-    models = learn(studies, read_spec(VAGUE), pool, options.out, options.seed)
+    models = {
+        left_out: widening(options.folder, left_out, spec, pool, options.seed)
+        for left_out, spec in learn(
+            studies, read_spec(VAGUE), pool, options.out, options.seed
+        ).items()
+    }
     names = options.methods.split(",")
     table = score(options.folder, models, names, pool, options.out, options.seed)
     write(table, options.out)

@@ -41,6 +41,15 @@ from testbench.held_out import INDEPENDENT, METHODS, knows_bases
 from testbench.report import markdown_table
 
 LAB_TESTS = Path(__file__).parents[2] / "tests" / "data"
+# How names of studies start, by the repository that their runs come from.
+FAMILIES = {
+    "lr": "124m",
+    "horizon": "124m",
+    "ladder": "ladder",
+    "size": "sizes",
+    "web": "sizes",
+    "mpl": "mpl",
+}
 # What the multi-power repository fits; its six other schedules are predicted.
 MULTI_POWER_FITTED = ("cosine_24000", "constant_24000", "wsdcon_9")
 MODELS = ("pretrain", "cpt-replay")
@@ -69,6 +78,16 @@ class Models:
     def law_alone(self, question: Question, seed: int) -> Answer:
         """Answer by the paper's method given the law of the study's model."""
         return our_areas.answer(question, seed, spec=self.of(question.study))
+
+
+def family(study: str) -> str:
+    """Return the family of a study, by its name.
+
+    Parameters
+    ----------
+    study : str
+    """
+    return FAMILIES[study.split("-")[0]]
 
 
 def suite(folder: Path) -> dict[str, Folds]:

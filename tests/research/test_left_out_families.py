@@ -3,7 +3,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from testbench.families import CONTAINED, FAMILIES, MOST_RUNS, VAGUE, family, joined, whole_studies
+from testbench import families
+from testbench.families import CONTAINED, MOST_RUNS, VAGUE, joined, whole_studies, widening
+from testbench.public import FAMILIES, family
 from testbench.simulation import NOISE, RUNS, simulated
 
 from bayes_cpt.history.evidence import Label, labels_of
@@ -98,3 +100,28 @@ def test_the_vague_model_is_pretrain_but_for_its_priors() -> None:
         for label in (label for label in wide if label[0] == name):
             assert wide[label].spread > learnt[label].spread
     assert set(FAMILIES.values()) == {"124m", "ladder", "sizes", "mpl"}
+
+
+def test_bands_widen_as_other_families_tell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec, asked = read_spec("pretrain"), []
+    generator = np.random.default_rng(0)
+    promised = np.full(4000, 0.2)
+    end = pd.DataFrame(
+        {
+            "error": 0.07 * promised * generator.standard_normal(4000),
+            "sd": 1e-6,
+            "promised": promised,
+        }
+    )
+
+    def ends(*arguments: object) -> dict[str, pd.DataFrame]:
+        asked.append(arguments[-1])
+        return {"one": end}
+
+    monkeypatch.setattr(families, "ends_of_studies", ends)
+    found = widening(tmp_path, "mpl", spec, families.Pool(1), 0)
+    assert asked == ["mpl"]
+    assert found.residuals.extrapolation_pt == pytest.approx(0.07, rel=0.05)
+    assert found.priors == spec.priors
