@@ -34,6 +34,9 @@ NEAREST = 0.02
 LOWEST, HIGHEST = 1e-3, 1.0
 NOTHING = "none"
 
+# Name of a study, what is fitted of it and asked for, by what, and the seed.
+type Task = tuple[str, Fold, ModelSpec, int]
+
 
 def without_widening(spec: ModelSpec) -> ModelSpec:
     """Return a model whose bands do not widen beyond the steps that were fitted.
@@ -91,13 +94,11 @@ def likeliest_share(studies: Collection[pd.DataFrame]) -> float:
     """
 
     def unlikely(log_share: float) -> float:
-        share = np.exp(log_share)
-        return -sum(
-            stats.norm.logpdf(
-                own["error"], 0.0, np.hypot(own["sd"], share * own["promised"])
-            ).mean()
-            for own in studies
-        )
+        share, total = np.exp(log_share), 0.0
+        for own in studies:
+            sd = np.hypot(own["sd"], share * own["promised"])
+            total -= float(stats.norm.logpdf(own["error"], 0.0, sd).mean())
+        return total
 
     bounds = (np.log(LOWEST), np.log(HIGHEST))
     return float(np.exp(optimize.minimize_scalar(unlikely, bounds=bounds, method="bounded").x))
@@ -137,15 +138,16 @@ def ends_of_studies(
         A family whose studies are not looked at.
     """
     spec = without_widening(spec)
-    tasks = [
-        (name, *folds(Models(spec, spec)), spec, seed)
+    tasks: list[Task] = [
+        (name, fold, spec, seed)
         for name, folds in suite(folder).items()
         if name.split("-")[0] in FAMILIES and family(name) != left_out
+        for fold in folds(Models(spec, spec))
     ]
     return {name: own for name, own in pool.run(_ends_of, tasks) if len(own)}
 
 
-def _ends_of(task: tuple[str, Fold, ModelSpec, int]) -> tuple[str, pd.DataFrame]:
+def _ends_of(task: Task) -> tuple[str, pd.DataFrame]:
     name, fold, spec, seed = task
     posterior = fit(fold.question.study, spec, seed=task_seed(seed, name))
     return name, ends(posterior, fold.question.plan, fold.measured)

@@ -75,7 +75,7 @@ class Pair:
 def pairs(path: Path, seed: int) -> list[Pair]:
     """Return all pairs of a study's CPT runs that were measured at the same last step."""
     study = read_study(path)
-    runs = [run for run in study.continual_runs if last_losses(study, run) is not None]
+    runs = [run for run in study.continual_runs if _measured(study, run) is not None]
     return [
         Pair(path, (one.name, two.name), task_seed(seed, f"{path.name} {one.name} {two.name}"))
         for one, two in itertools.combinations(runs, 2)
@@ -83,14 +83,8 @@ def pairs(path: Path, seed: int) -> list[Pair]:
     ]
 
 
-def last_losses(study: Study, run: Run) -> Floats | None:
-    """Return the losses of a run at its last step, None where they were not measured.
-
-    Parameters
-    ----------
-    study : Study
-    run : Run
-    """
+def _measured(study: Study, run: Run) -> Floats | None:
+    """Return the losses of a run at its last step, None where they were not measured."""
     ends = []
     for domain in (study.general, str(study.target)):
         steps, losses = study.curve(run.name, domain)
@@ -105,7 +99,7 @@ def one_pair(pair: Pair) -> Outcome:
     study = read_study(pair.path)
     held = tuple(study.run(name) for name in pair.names)
     seen = study.subset(run.name for run in study.runs if run.name not in pair.names)
-    ends = np.stack([own for run in held if (own := last_losses(study, run)) is not None], axis=1)
+    ends = np.stack([own for run in held if (own := _measured(study, run)) is not None], axis=1)
     plan = replace(study, runs=held, losses=study.losses.iloc[:0], is_plan=True)
     plan = with_base_losses(study, (study.general, str(study.target)), plan)
     draws, log = _forecast(seen, plan, held, pair.seed)

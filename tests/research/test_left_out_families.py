@@ -16,6 +16,7 @@ from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import warmup_stable_decay
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.writers.folder import write_study
+from bayes_cpt.validate.parallel import Pool
 
 PRETRAINING = tuple(run for run in RUNS if run.phase == "pt")
 
@@ -121,7 +122,7 @@ def test_bands_widen_as_other_families_tell(
         return {"one": end}
 
     monkeypatch.setattr(families, "ends_of_studies", ends)
-    found = widening(tmp_path, "mpl", spec, families.Pool(1), 0)
+    found = widening(tmp_path, "mpl", spec, Pool(1), 0)
     assert asked == ["mpl"]
     assert found.residuals.extrapolation_pt == pytest.approx(0.07, rel=0.05)
     assert found.priors == spec.priors
