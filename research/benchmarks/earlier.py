@@ -138,7 +138,9 @@ def main() -> None:
             for what in rows["now"][0]:
                 now, earlier = (median(row[what] for row in rows[name]) for name in checkouts)
                 ratio = now / earlier
-                sys.stdout.write(f"{kind} {model} {what}: {now:.4g} / {earlier:.4g} = {ratio:.3g}\n")
+                sys.stdout.write(
+                    f"{kind} {model} {what}: {now:.4g} / {earlier:.4g} = {ratio:.3g}\n"
+                )
                 sys.stdout.flush()
 
 
