@@ -46,7 +46,9 @@ COMMANDS = "<!-- The commands stand here on the site. -->"
 
 def complete(app: "Sphinx", page: str, source: list[str]) -> None:
     """Put the commands where they belong, and lead links to files of the root to their pages."""
-    text = source[0].replace(COMMANDS, reference())
+    text = source[0]
+    if COMMANDS in text:
+        text = text.replace(COMMANDS, reference())
     for file, own in ROOT_PAGES.items():
         text = text.replace(f"]({file}", f"]({own}")
     source[0] = text

@@ -1,4 +1,8 @@
+import gc
 import os
+
+# Modules and tests are there to the end: until all are collected, looking for garbage finds none.
+gc.disable()
 
 # Before NumPy loads: on many small matrices the threads of its linear algebra only wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -12,3 +16,9 @@ collect_ignore = ["data/logs/made.py"]
 # The first example pays for imports and compilation, which is no fault of the code under test.
 settings.register_profile("bayes_cpt", deadline=None)
 settings.load_profile("bayes_cpt")
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage from here on, but not among what was collected."""
+    gc.freeze()
+    gc.enable()

@@ -14,7 +14,7 @@ NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 SCRIPTS = sorted(NOTEBOOKS.glob("*.py"))
 # So few draws fall short of the diagnostics; what is tested is that every cell works.
 SETTINGS = {
-    "BAYES_CPT_NOTEBOOK_DRAWS": "100",
+    "BAYES_CPT_NOTEBOOK_DRAWS": "25",
     "BAYES_CPT_NOTEBOOK_ATTEMPTS": "1",
     "MPLBACKEND": "agg",
     # Of tqdm, which would like a package for progress bars in browsers.

@@ -92,6 +92,8 @@ class Columns:
         As a share of the reference learning rate.
     size_member, batch_member : ndarray of int, shape (points,) or (1,)
         As in `Points`; no batch is needed where the law does not compare them.
+    branched : ndarray, optional
+        As in `Points`; 0 in CPT.
     """
 
     domain_index: int
@@ -111,6 +113,7 @@ class Columns:
     learning_rate: Floats
     size_member: NDArray[np.int64]
     batch_member: NDArray[np.int64] | None = None
+    branched: Any = 0.0
 
     @classmethod
     def of(cls, points: Points, rows: Any, bases: Bases) -> Self:
@@ -175,7 +178,7 @@ class Columns:
         return np.asarray(self.mixture @ values.T)
 
     def losses(self, law: Law, coefficients: dict[str, Any], offset: Any) -> Floats:
-        """Return the law's losses moved by what is kept of the base's offset, shape (points, draws).
+        """Return the law's losses moved by what is kept of the offset of its start, shape (points, draws).
 
         Parameters
         ----------
@@ -183,12 +186,10 @@ class Columns:
         coefficients : dict of str to ndarray, shape (draws,)
             Of this validation set, from `bayes_cpt.laws.law.gather`.
         offset : ndarray
-            Of the measured base above the law's loss there, shape (draws,) or (points, draws).
+            Of the measured start above the law's loss there, shape (draws,) or (points, draws).
         """
-        loss = law.loss(self, coefficients, np)
-        if law.base_offset is not None:
-            loss = loss + offset * law.base_offset.kept(self, coefficients, np)
-        return np.asarray(loss)
+        kept = law.kept(self, coefficients, np)
+        return np.asarray(law.loss(self, coefficients, np) + offset * kept)
 
 
 def _column(values: Floats) -> Floats:

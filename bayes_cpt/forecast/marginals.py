@@ -105,11 +105,7 @@ class LawDraws:
         offset: Any = 0.0
         if bases.base_known[curve]:
             offset = bases.loss[curve] - law.loss(base, coefficients, np)
-        if bases.branched[curve]:
-            loss = law.loss(at, coefficients, np) + offset
-        else:
-            loss = at.losses(law, coefficients, offset)
-        return np.broadcast_to(loss, (rows.size, self.draws))
+        return np.broadcast_to(at.losses(law, coefficients, offset), (rows.size, self.draws))
 
     def noise(self, curves: Curves, curve: int, rows: Any, design: ResidualDesign) -> Floats:
         """Return the sd of a new run's loss about the law's at points of a curve, (points, draws).

@@ -26,7 +26,7 @@ from bayes_cpt.inference.native import (
     packed,
 )
 from bayes_cpt.inference.whitening import Metric
-from bayes_cpt.laws.size import DEVIATIONS
+from bayes_cpt.laws.size import OF_SIZES
 from bayes_cpt.model.compiled.kernels import PACES
 from bayes_cpt.model.compiled.packing import length
 from bayes_cpt.model.groups.grouping import BATCHES
@@ -298,7 +298,7 @@ def _pools(model: "pm.Model", where: dict[str, int]) -> NDArray[np.int64]:
 def _deviations(where: dict[str, int], sizes: dict[str, int], kinds: Floats) -> NDArray[np.int64]:
     """Return where deviations of single sizes stand, and the spread of each; none of fixed ones."""
     rows = []
-    for name, spread in DEVIATIONS.items():
+    for name, spread in OF_SIZES.values():
         if name in where and spread in where and kinds[where[spread]] == LOG_NORMAL:
             # The sizes of a validation set come one after the other.
             each = sizes[name] // sizes[spread]

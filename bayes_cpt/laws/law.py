@@ -178,11 +178,25 @@ class Law:
             return xp.zeros_like(points.steps)
         law_at_base = self.loss(bases, gather(bases, coefficients, xp), xp)
         offset = (bases.loss - law_at_base) * bases.base_known
-        kept = points.branched
-        if self.base_offset is not None:
-            of_base = self.base_offset.kept(points, gather(points, coefficients, xp), xp)
-            kept = xp.where(points.branched > 0.0, 1.0, of_base)
+        kept = self.kept(points, gather(points, coefficients, xp), xp)
         return offset[..., points.curve_index] * kept
+
+    def kept(self, points: Any, gathered: Values, xp: Any) -> Any:
+        """Return the share of the offset of a curve's measured start that is left at each point.
+
+        A base offset wears off over the steps of CPT, of which PT has none.
+
+        Parameters
+        ----------
+        points : Points
+        gathered : mapping
+            Coefficients of each point, from `gather`.
+        xp : module
+            `numpy` or `pytensor.tensor`.
+        """
+        if self.base_offset is None:
+            return points.branched
+        return self.base_offset.kept(points, gathered, xp)
 
 
 def gather(points: Any, values: Values, xp: Any) -> dict[str, Any]:

@@ -7,12 +7,13 @@ from bayes_cpt.laws.term import FACTOR, Parameter, Reference, Values
 
 # Coefficients that change with model size, each as a power of it, and the coefficient that is its exponent.
 BY_SIZE = {"A": "gamma_A", "C1": "gamma_1", "C2": "gamma_2", "B": "gamma_B", "D": "gamma_B"}
-# Coefficients of single sizes.
-OF_SIZES = ("delta_N", "epsilon_N")
+# Coefficients of single sizes: the parameter that counts in sds of another, and that one.
+OF_SIZES = {
+    "delta_N": ("size_deviation", "size_misfit"),
+    "epsilon_N": ("annealing_deviation", "annealing_misfit"),
+}
 # Of `BY_SIZE` those that a single size has off the power of size by ``exp(epsilon_N)``.
 GAINS = ("C1", "C2")
-# Parameters that count in sds of another.
-DEVIATIONS = {"size_deviation": "size_misfit", "annealing_deviation": "annealing_misfit"}
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class ModelSize:
         if self.continual:
             coefficients["gamma_2"] = annealing + parameters["ratio_by_size"]
             coefficients["gamma_B"] = parameters["shift_by_size"]
-        for name, (sampled, spread) in zip(OF_SIZES, DEVIATIONS.items(), strict=True):
+        for name, (sampled, spread) in OF_SIZES.items():
             deviation, misfit = parameters[sampled], parameters[spread]
             # The sizes of a validation set come one after the other.
             sizes = deviation.shape[-1] // misfit.shape[-1]

@@ -57,6 +57,8 @@ class _Points:
     def __init__(self, pretraining: bool, carried: bool, shared: Iterable[str]) -> None:
         names = (*POINT, *shared)
         self.__dict__ |= {name: sympy.Symbol(name, real=True) for name in names}
+        # Of curves of PT those alone have an offset that branch off another one.
+        self.branched = sympy.Integer(int(pretraining))
         if pretraining:
             self.__dict__ |= dict.fromkeys(TRANSFER, sympy.Integer(0))
         if pretraining and carried:
@@ -200,12 +202,11 @@ def _outputs(frame: Frame, symbols: dict[str, Any], *, pretraining: bool = False
     points = _Points(pretraining, carried, curve_names(frame.spec))
     coefficients = frame.law.coefficients(values, Symbols)
     gathered = gather(points, coefficients, Symbols)
-    offset = frame.law.base_offset
     phase = sympy.Integer(int(pretraining))
     scales = frame.residual_scales(points, phase, values, coefficients, Symbols)  # type: ignore[arg-type]
     outputs = [
         frame.law.loss(points, gathered, Symbols),
-        offset.kept(points, gathered, Symbols) if offset and not pretraining else int(pretraining),
+        frame.law.kept(points, gathered, Symbols),
         scales.fluctuation,
         scales.memory,
         scales.misfit,
