@@ -16,7 +16,7 @@ from bayes_cpt import fit as fit_study
 from bayes_cpt import read_study
 from bayes_cpt.watch import Status, Watcher
 from bayes_cpt.watch.callback import trainer_callback
-from bayes_cpt.watch.curve_sizes import Sizes
+from bayes_cpt.watch.experience import Experience
 
 MADE = Path(__file__).parent / "data" / "logs" / "made.py"
 
@@ -71,7 +71,7 @@ def test_the_callback_hears_a_real_trainer(
     from transformers import Trainer, TrainingArguments
 
     found = read_study(study)
-    watcher = Watcher(prior_as_posterior(found), "r25", level=0.5, sizes=Sizes.same())
+    watcher = Watcher(prior_as_posterior(found), "r25", level=0.5, experience=Experience.none())
     alarms: list[Status] = []
     torch.manual_seed(0)
     network = made["Network"]()

@@ -4,35 +4,30 @@ The residual model has one size of the fluctuation and one of the misfit for all
 set. Bands of nine tenths hardly feel that single curves fluctuate half as much or twice as much; a search
 for the largest departure of a whole run does. So a curve has the sizes of the fit times factors of its own,
 ``log f ~ Normal(-tau², tau)``: the mean of ``f²`` is 1, as the common size is a mean square. How unlike
-curves are, tau, is learnt from the fitted curves. With r the residuals of curve i,
+curves are, tau, is learnt from the fitted curves, each as though the fit had not seen its run
+(`bayes_cpt.watch.left_out`). With y_i the losses of curve i,
 
-    p(y | tau) / p(y | 0) = prod_i  E[ int p(r_i | theta, f) p(f | tau) df / p(r_i | theta, 1) ],
+    p(tau | y) ~ p(tau)·prod_i  int p(y_i | other runs, f) p(f | tau) df,
 
-the mean over posterior draws theta: exact for one curve, and taken as independent between curves.
+Gaussian in y_i given f, and taken as independent between curves.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from hashlib import sha256
-from typing import Any, Self
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.bases.lone_bases import with_lone_bases
-from bayes_cpt.model.log_densities import residual_squares
-from bayes_cpt.model.simulate import expected_loss, scales_of
+from bayes_cpt.watch.left_out import LeftOut
 
-# Logarithms of the factors at which curves are weighed; few knots tell of a misfit, so coarser. Both in
-# whole strides: a covariance is reckoned for each ratio of the two, and many pairs share one.
-STRIDE = 0.3
-FLUCTUATION_STRIDES, MISFIT_STRIDES = np.linspace(-5.0, 5.0, 11), np.linspace(-6.0, 6.0, 7)
-FLUCTUATION_GRID, MISFIT_GRID = STRIDE * FLUCTUATION_STRIDES, STRIDE * MISFIT_STRIDES
+# Logarithms of the factors at which curves are weighed; few knots tell of a misfit, so coarser.
+FLUCTUATION_GRID, MISFIT_GRID = np.linspace(-1.5, 1.5, 11), np.linspace(-1.8, 1.8, 7)
 TAUS = np.linspace(0.0, 1.2, 25)
 # Half-normal prior of tau: sizes that differ by a factor of 1.5 are usual, of 3 are rare.
 TAU_SCALE = 0.4
-DRAWS = 40
+# Points of a curve that are looked at: the size of its fluctuation is known to a relative 1/sqrt(2·most).
+MOST_POINTS = 100
 # Keeps the ratio of two likelihoods a number.
 HIGHEST_LOG = 700.0
 
@@ -58,18 +53,14 @@ class Sizes:
         return cls(only, only)
 
     @classmethod
-    def of(cls, posterior: Posterior, *, continual: bool) -> Self:
-        """Learn from the fitted curves of a phase.
+    def of(cls, likelihoods: Sequence[Floats]) -> Self:
+        """Learn from curves.
 
         Parameters
         ----------
-        posterior : Posterior
-            Of several laws the one with the largest weight counts.
-        continual : bool
-            Whether curves of CPT are asked for.
+        likelihoods : sequence of ndarray, shape (fluctuation factors, misfit factors)
+            Of each curve, as `curve_likelihoods` returns them.
         """
-        law = max(posterior.shares(), key=lambda share: share[1] or 0)[0]
-        likelihoods = curve_likelihoods(law, continual=continual)
         prior = np.exp(-0.5 * (TAUS / TAU_SCALE) ** 2)
         log_weights = np.log(prior)[:, None] + np.log(prior)[None]
         by_fluctuation, by_misfit = _factor_weights(FLUCTUATION_GRID), _factor_weights(MISFIT_GRID)
@@ -78,33 +69,6 @@ class Sizes:
         weights = np.exp(log_weights - log_weights.max())
         weights /= weights.sum()
         return cls(weights.sum(axis=1), weights.sum(axis=0))
-
-    def state(self, posterior: Posterior) -> dict[str, Any]:
-        """Return this, ready for JSON, with what tells of which draws it was learnt.
-
-        Parameters
-        ----------
-        posterior : Posterior
-            That it was learnt from.
-        """
-        return {
-            "draws": _digest(posterior),
-            "fluctuation": self.fluctuation.tolist(),
-            "misfit": self.misfit.tolist(),
-        }
-
-    @classmethod
-    def restored(cls, state: Mapping[str, Any] | None, posterior: Posterior) -> Self | None:
-        """Return what `state` gave, None where there is none or it is of other draws.
-
-        Parameters
-        ----------
-        state : mapping or None
-        posterior : Posterior
-        """
-        if state is None or state["draws"] != _digest(posterior):
-            return None
-        return cls(np.array(state["fluctuation"]), np.array(state["misfit"]))
 
     def draw(
         self, count: int, domains: int, generator: np.random.Generator
@@ -125,56 +89,30 @@ class Sizes:
         return factors[0], factors[1]
 
 
-def curve_likelihoods(posterior: Posterior, *, continual: bool) -> list[Floats]:
-    """Return the likelihood of each fitted curve with sizes of its own over that with the common ones.
+def curve_likelihoods(run: LeftOut) -> list[Floats]:
+    """Return the likelihood of each curve of a run with sizes of its own over that with the common ones.
 
     Parameters
     ----------
-    posterior : Posterior
-        Of one law.
-    continual : bool
-        Whether curves of CPT or of PT are asked for.
+    run : LeftOut
 
     Returns
     -------
     list of ndarray, shape (fluctuation factors, misfit factors)
     """
-    frame, parameters = posterior.frame, posterior.parameters(DRAWS)
-    if frame.spec.residuals.kind == "independent":
-        return []
-    study = with_lone_bases(posterior.study, frame.domains) if continual else posterior.study
-    runs = study.continual_runs if continual else study.pretraining_runs
-    curves = frame.curves(
-        study, lambda run, domain: frame.fitted_steps(study, run, domain), runs=runs
-    )
-    design = frame.residual_design(curves)
-    scales = scales_of(frame, parameters, curves, design)
-    residual = curves.points.loss - expected_loss(frame, parameters, curves)
-    counts = (design.last - design.first).astype(np.float64)
-    logs = np.empty((len(residual), len(curves.curves), FLUCTUATION_GRID.size, MISFIT_GRID.size))
-    strides = MISFIT_STRIDES - FLUCTUATION_STRIDES[:, None]
-    for ratio in np.unique(strides):
-        factor = np.exp(STRIDE * ratio)
-        scaled = replace(scales, misfit=factor * scales.misfit, offset=factor * scales.offset)
-        squares, determinants = residual_squares(residual, curves, design, scaled)
-        for i, j in np.argwhere(strides == ratio):
-            # No fitted point is extrapolated, so that all parts of the residual grow by the same factor.
-            whole = FLUCTUATION_GRID[i]
-            logs[:, :, i, j] = -0.5 * (squares * np.exp(-2.0 * whole) + determinants)
-            logs[:, :, i, j] -= counts * whole
-    common = logs[:, :, FLUCTUATION_STRIDES == 0, MISFIT_STRIDES == 0]
-    ratios = np.exp(np.minimum(logs - common[..., None], HIGHEST_LOG)).mean(axis=0)
-    return list(np.asarray(ratios))
-
-
-def _digest(posterior: Posterior) -> str:
-    """Return what tells draws from others."""
-    digest = sha256()
-    for law, weight in posterior.shares():
-        digest.update(repr(weight).encode())
-        for name, values in sorted(law.parameters(DRAWS).items()):
-            digest.update(name.encode() + np.ascontiguousarray(values).tobytes())
-    return digest.hexdigest()
+    found = []
+    for domain in dict.fromkeys(run.domains):
+        places = run.of_domain(domain)
+        kept = np.unique(np.linspace(0, places.size - 1, min(places.size, MOST_POINTS)).astype(int))
+        curve = run.at(places[kept])
+        logs = np.array(
+            [
+                [curve.log_density(np.exp(fluctuation), np.exp(misfit)) for misfit in MISFIT_GRID]
+                for fluctuation in FLUCTUATION_GRID
+            ]
+        )
+        found.append(np.exp(np.minimum(logs - curve.log_density(1.0, 1.0), HIGHEST_LOG)))
+    return found
 
 
 def _factor_weights(grid: Floats) -> Floats:

@@ -18,6 +18,7 @@ from bayes_cpt.model.simulate import simulate
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch import Watcher
 from bayes_cpt.watch.curve_sizes import TAUS, Sizes
+from bayes_cpt.watch.experience import Experience
 from bayes_cpt.watch.faults import faulty
 from bayes_cpt.watch.predictive import Predictive
 from bayes_cpt.watch.watcher import STRETCHES, WatchError, save_state
@@ -96,7 +97,7 @@ def replace_parameters(posterior: Posterior, values: dict[str, Any]) -> Any:
 
 
 def test_alarms_are_false_about_as_often_as_stated(posterior: Posterior, curves: Any) -> None:
-    watcher = Watcher(posterior, RUN, level=0.1, sizes=Sizes.same())
+    watcher = Watcher(posterior, RUN, level=0.1, experience=Experience.none())
     watcher.expect(STEPS)
     start = watcher.state()
     alarms = 0
@@ -113,7 +114,7 @@ def test_a_wrong_learning_rate_is_found_and_named(posterior: Posterior) -> None:
     run = study.run(RUN)
     wrong = faulty(run)["a peak learning rate twice as high"]
     drawn = Predictive.of(posterior, wrong, study, STEPS, seed=5, sizes=Sizes.same())
-    watcher = Watcher(posterior, RUN, sizes=Sizes.same())
+    watcher = Watcher(posterior, RUN, experience=Experience.none())
     watcher.expect(STEPS)
     for i, row in enumerate(drawn.rows):
         watcher.tell(row.step, {row.domain: float(drawn.usual[0, 0, i])})
@@ -124,7 +125,7 @@ def test_a_wrong_learning_rate_is_found_and_named(posterior: Posterior) -> None:
 
 
 def test_the_forecast_of_the_end_narrows_onto_it(posterior: Posterior, curves: Any) -> None:
-    watcher = Watcher(posterior, RUN, sizes=Sizes.same())
+    watcher = Watcher(posterior, RUN, experience=Experience.none())
     watcher.expect(STEPS)
     widths = []
     for i, step in enumerate(STEPS):
@@ -140,7 +141,7 @@ def test_memory_is_flat_over_10000_updates(posterior: Posterior) -> None:
     run = lab().run(RUN)
     long = replace(run, name="long", schedule=run.schedule.stretched(100_000))
     plan = replace(lab(), runs=(long,), losses=lab().losses.iloc[:0], is_plan=True)
-    watcher = Watcher(posterior, "long", plan, sizes=Sizes.same())
+    watcher = Watcher(posterior, "long", plan, experience=Experience.none())
     watcher.expect(range(10, 100_001, 10))
     tracemalloc.start()
     sizes = []
@@ -156,7 +157,7 @@ def test_memory_is_flat_over_10000_updates(posterior: Posterior) -> None:
 
 
 def test_a_watch_goes_on_from_its_state(posterior: Posterior, curves: Any, tmp_path: Path) -> None:
-    whole, first, second = (Watcher(posterior, RUN, sizes=Sizes.same()) for _ in range(3))
+    whole, first, second = (Watcher(posterior, RUN, experience=Experience.none()) for _ in range(3))
     for watcher in (whole, first, second):
         watcher.expect(STEPS)
     for i, step in enumerate(STEPS[:4]):
@@ -199,7 +200,7 @@ def test_what_the_fitted_curves_told_is_not_learnt_again(
 def test_a_run_that_diverges_is_off_track_until_it_is_restarted_from_before(
     posterior: Posterior, curves: Any
 ) -> None:
-    watcher = Watcher(posterior, RUN, sizes=Sizes.same())
+    watcher = Watcher(posterior, RUN, experience=Experience.none())
     watcher.expect(STEPS)
     assert watcher.update(STEPS[0], told(posterior, curves[2], 0)).on_track
     status = watcher.update(STEPS[1], {"kernel": math.nan})
