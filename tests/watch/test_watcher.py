@@ -21,7 +21,8 @@ from bayes_cpt.watch.curve_sizes import TAUS, Sizes
 from bayes_cpt.watch.experience import Experience
 from bayes_cpt.watch.faults import faulty
 from bayes_cpt.watch.predictive import Predictive
-from bayes_cpt.watch.watcher import STRETCHES, WatchError, save_state
+from bayes_cpt.watch.stretches import STRETCHES
+from bayes_cpt.watch.watcher import WatchError, save_state
 
 RUN = "r25_lin05"
 STEPS = [10, 40, 100, 250, 600, 1200, 2000, 3000]
@@ -176,14 +177,14 @@ def test_what_the_fitted_curves_told_is_not_learnt_again(
     posterior: Posterior, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Unless the fit is another."""
-    learnt = Sizes(np.eye(TAUS.size)[3], np.eye(TAUS.size)[5])
+    learnt = Experience(Sizes(np.eye(TAUS.size)[3], np.eye(TAUS.size)[5]), 12.0, 15.0)
     asked: list[Posterior] = []
 
-    def learn(law: Posterior, *, continual: bool) -> Sizes:
+    def learn(law: Posterior, *, continual: bool) -> Experience:
         asked.append(law)
         return learnt
 
-    monkeypatch.setattr(Sizes, "of", learn)
+    monkeypatch.setattr(Experience, "of", learn)
     first = Watcher(posterior, RUN)
     first.status()
     state = json.loads(json.dumps(first.state()))
