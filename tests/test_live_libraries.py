@@ -181,7 +181,10 @@ def test_a_run_on_a_real_mlflow_server_is_imported_and_updated(server: str, tmp_
     address = f"{server}#{run_id}"
     log(late=False)
     assert (
-        run(["import", "mlflow", address, "--study", place, *words, "--steps", str(int(last))]) == 0
+        run(
+            ["import", "mlflow", address, "--study", place, *words, "--total-steps", str(int(last))]
+        )
+        == 0
     )
     log(late=True)
     assert run(["import", "mlflow", address, "--study", place, *update]) == 0

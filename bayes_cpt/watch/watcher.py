@@ -15,6 +15,7 @@ from bayes_cpt.errors import BayesCPTError, Problem
 from bayes_cpt.files import replacing
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.inference.new_groups import covering
+from bayes_cpt.model.fitted_points import first_step
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
@@ -147,6 +148,10 @@ class Watcher:
         self._run: Run = self._study.run(self.run)
         self.posterior = covering(self.posterior, self._study, [self._run])
         self._outside = outside_range(self.posterior.study, self._study, self._run)
+        # The law of PT is fitted to what comes after this step, and says nothing of what comes before.
+        residuals, fitted = self.posterior.frame.spec.residuals, self.posterior.study
+        pretraining = self._run.phase == "pt"
+        self._first = first_step(fitted, self._run, residuals) if pretraining else 0.0
 
     def update(self, step: int, losses: Mapping[str, float]) -> Status:
         """Tell of an evaluation, and return how the run is doing.
@@ -173,8 +178,9 @@ class Watcher:
         if self.diverged is not None and step < self.diverged:
             # The job was restarted from before it diverged.
             self.diverged = None
-        for domain, loss in known.items():
-            self._take(step, domain, loss)
+        if step > self._first:
+            for domain, loss in known.items():
+                self._take(step, domain, loss)
         if step != self._latest:
             self._gap = max(1, abs(step - self._latest))
         if step >= self._latest:
@@ -192,7 +198,8 @@ class Watcher:
             Rising, from 1 to the run's last; of many, one of each stretch is looked at.
         """
         total = self._run.schedule.steps
-        chosen = sorted({*watched_steps(steps, total), *self.points, total})
+        told = [step for step in steps if step > self._first]
+        chosen = sorted({*watched_steps(told, total), *self.points, total})
         self._predictive = self._forecast(chosen)
 
     def _take(self, step: int, domain: str, loss: float) -> None:
@@ -212,7 +219,7 @@ class Watcher:
         """Draw what is expected where the run was looked at, and where it will be if it goes on so."""
         total = self._run.schedule.steps
         starts = np.ceil(total * (np.arange(STRETCHES) / STRETCHES) ** 2)
-        ahead = starts[starts > self._latest]
+        ahead = starts[starts > max(self._latest, self._first)]
         if self._latest:
             ahead = self._latest + self._gap * np.ceil((ahead - self._latest) / self._gap)
         future = ahead[(ahead > self._latest) & (ahead <= total)].astype(int)

@@ -198,6 +198,17 @@ def test_what_the_fitted_curves_told_is_not_learnt_again(
     assert len(asked) == 2
 
 
+def test_what_comes_before_the_law_of_pretraining_holds_is_not_judged() -> None:
+    """A loss at initialisation is no departure; one as far off later is."""
+    posterior = prior_as_posterior(lab().subset(["pt_trunk", "pt_cosine"]), "pretrain", draws=50)
+    watcher = Watcher(posterior, "pt_cosine", experience=Experience.none())
+    watcher.expect([1, 100, 6000, 12000])
+    early = watcher.update(100, {"general": 6.9})
+    assert (early.on_track, early.losses) == (True, {"general": 6.9})
+    assert early.probability == 1.0
+    assert not watcher.update(6000, {"general": 9.9}).on_track
+
+
 def test_a_run_that_diverges_is_off_track_until_it_is_restarted_from_before(
     posterior: Posterior, curves: Any
 ) -> None:
