@@ -15,7 +15,7 @@ from synthetic import prior_as_posterior
 from bayes_cpt import read_study
 from bayes_cpt.cli import run
 from bayes_cpt.watch import predictive
-from bayes_cpt.watch.experience import Experience
+from bayes_cpt.watch.learnt.experience import Experience
 
 ROOT = Path(__file__).parents[1]
 LOGS = ROOT / "tests" / "data" / "logs" / "hf"

@@ -28,7 +28,7 @@ from bayes_cpt.cli import run
 from bayes_cpt.study.readers.mlflow import read_mlflow
 from bayes_cpt.watch import Status, Watcher
 from bayes_cpt.watch.callback import trainer_callback
-from bayes_cpt.watch.experience import Experience
+from bayes_cpt.watch.learnt.experience import Experience
 
 LOGS = Path(__file__).parent / "data" / "logs"
 MADE = LOGS / "made.py"

@@ -2,7 +2,7 @@
 
 Curves are drawn from the posterior predictive distribution of a new run: what the fit is unsure of (the
 law's coefficients), what the law misses, how losses fluctuate, how alike the errors of the two losses
-are, and how unlike runs are in the size of these (`bayes_cpt.watch.curve_sizes`). Conditioning on the
+are, and how unlike runs are in the size of these (`bayes_cpt.watch.learnt.curve_sizes`). Conditioning on the
 points that have arrived updates all of them at once, in a time that does not grow with the run. Draws
 that were not used for the covariances say how large departures are in runs on track.
 """
@@ -19,11 +19,11 @@ from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
-from bayes_cpt.watch.curve_sizes import Sizes
 from bayes_cpt.watch.departures import Departures, Row, Usual
 from bayes_cpt.watch.drawn import Parts, drawn_parts, factors_by_row, in_time, law_curve
 from bayes_cpt.watch.faults import faulty
-from bayes_cpt.watch.left_out import LeftOut
+from bayes_cpt.watch.learnt.curve_sizes import Sizes
+from bayes_cpt.watch.learnt.left_out import LeftOut
 from bayes_cpt.watch.likeness import APART, TOGETHER, Likeness
 from bayes_cpt.watch.mixture import Mixture
 

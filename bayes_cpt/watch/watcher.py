@@ -20,7 +20,7 @@ from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.views import view
-from bayes_cpt.watch.experience import Experience
+from bayes_cpt.watch.learnt.experience import Experience
 from bayes_cpt.watch.predictive import Outlook, Predictive
 from bayes_cpt.watch.renewal import Renewal, renewed
 from bayes_cpt.watch.stretches import STRETCHES, stretch, watched_steps

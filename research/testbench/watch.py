@@ -32,7 +32,7 @@ from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch.drawn import drawn_parts, factors_by_row, in_time
-from bayes_cpt.watch.experience import Experience
+from bayes_cpt.watch.learnt.experience import Experience
 from bayes_cpt.watch.predictive import Predictive
 from bayes_cpt.watch.watcher import Watcher
 from testbench.alike_errors import MODEL, folds

@@ -18,7 +18,7 @@ from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch import Watcher, predictive
-from bayes_cpt.watch.curve_sizes import Sizes
+from bayes_cpt.watch.learnt.curve_sizes import Sizes
 
 
 @pytest.fixture(scope="module")

@@ -17,9 +17,9 @@ from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch import Watcher
-from bayes_cpt.watch.curve_sizes import TAUS, Sizes
-from bayes_cpt.watch.experience import Experience
 from bayes_cpt.watch.faults import faulty
+from bayes_cpt.watch.learnt.curve_sizes import TAUS, Sizes
+from bayes_cpt.watch.learnt.experience import Experience
 from bayes_cpt.watch.predictive import Predictive
 from bayes_cpt.watch.stretches import STRETCHES
 from bayes_cpt.watch.watcher import WatchError, save_state

@@ -12,9 +12,9 @@ from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import constant
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch import Watcher
-from bayes_cpt.watch.curve_sizes import Sizes
 from bayes_cpt.watch.drawn import drawn_parts, in_time
-from bayes_cpt.watch.experience import Experience
+from bayes_cpt.watch.learnt.curve_sizes import Sizes
+from bayes_cpt.watch.learnt.experience import Experience
 from bayes_cpt.watch.worth import STOP, Worth, rests_of, worth
 
 NOW = 1200

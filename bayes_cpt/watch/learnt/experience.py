@@ -1,9 +1,9 @@
 """How unlike real runs are to the ones that are drawn: what fitted runs tell of a run that no fit saw.
 
-Sizes of residuals that are each run's own (`bayes_cpt.watch.curve_sizes`) are one way in which runs are
+Sizes of residuals that are each run's own (`bayes_cpt.watch.learnt.curve_sizes`) are one way in which runs are
 unlike; what the law misses may also begin sooner, drift, or come of a configuration that is the first of
 its kind. A search over a whole run finds any of it. So the fitted runs are watched, each as though the
-fit had not seen it (`bayes_cpt.watch.left_out`), and the shares p of drawn runs that depart as far are
+fit had not seen it (`bayes_cpt.watch.learnt.left_out`), and the shares p of drawn runs that depart as far are
 kept. If departures of real runs are larger by a factor, p is uniform to a power, ``p^a ~ Uniform(0, 1)``
 (the tail of a normal score falls as ``exp(-z²/2)``: a is the inverse square of the factor). With the
 conjugate prior ``a ~ Gamma(n0, s0)`` and n runs, ``s = sum(-log p)``, the share of real runs that depart
@@ -23,8 +23,8 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.watch.curve_sizes import Sizes, curve_likelihoods
-from bayes_cpt.watch.left_out import LeftOut, left_out_runs
+from bayes_cpt.watch.learnt.curve_sizes import Sizes, curve_likelihoods
+from bayes_cpt.watch.learnt.left_out import LeftOut, left_out_runs
 from bayes_cpt.watch.predictive import Predictive
 from bayes_cpt.watch.stretches import watched_steps
 

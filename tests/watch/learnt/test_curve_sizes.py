@@ -11,14 +11,14 @@ from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.log_densities import residual_log_densities
 from bayes_cpt.model.setup import fitted_setup
 from bayes_cpt.model.simulate import expected_loss, scales_of, simulate
-from bayes_cpt.watch.curve_sizes import (
+from bayes_cpt.watch.learnt.curve_sizes import (
     FLUCTUATION_GRID,
     MISFIT_GRID,
     TAUS,
     Sizes,
     curve_likelihoods,
 )
-from bayes_cpt.watch.left_out import left_out_runs
+from bayes_cpt.watch.learnt.left_out import left_out_runs
 
 
 @cache

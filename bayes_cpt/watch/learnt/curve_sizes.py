@@ -5,7 +5,7 @@ set. Bands of nine tenths hardly feel that single curves fluctuate half as much 
 for the largest departure of a whole run does. So a curve has the sizes of the fit times factors of its own,
 ``log f ~ Normal(-tau², tau)``: the mean of ``f²`` is 1, as the common size is a mean square. How unlike
 curves are, tau, is learnt from the fitted curves, each as though the fit had not seen its run
-(`bayes_cpt.watch.left_out`). With y_i the losses of curve i,
+(`bayes_cpt.watch.learnt.left_out`). With y_i the losses of curve i,
 
     p(tau | y) ~ p(tau)·prod_i  int p(y_i | other runs, f) p(f | tau) df,
 
@@ -19,7 +19,7 @@ from typing import Self
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.watch.left_out import LeftOut
+from bayes_cpt.watch.learnt.left_out import LeftOut
 
 # Logarithms of the factors at which curves are weighed; few knots tell of a misfit, so coarser.
 FLUCTUATION_GRID, MISFIT_GRID = np.linspace(-1.5, 1.5, 11), np.linspace(-1.8, 1.8, 7)

@@ -9,8 +9,8 @@ from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.watch import left_out
-from bayes_cpt.watch.left_out import FINEST_LOSS, MOST_TOLD, LeftOut, left_out_runs
+from bayes_cpt.watch.learnt import left_out
+from bayes_cpt.watch.learnt.left_out import FINEST_LOSS, MOST_TOLD, LeftOut, left_out_runs
 
 RUN = "r50_cos"
 # Numbers that the law of these tests does not know, and draws of it.

@@ -8,16 +8,16 @@ from scipy import stats
 from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.watch import experience
-from bayes_cpt.watch.curve_sizes import Sizes
 from bayes_cpt.watch.departures import reached
-from bayes_cpt.watch.experience import (
+from bayes_cpt.watch.learnt import experience
+from bayes_cpt.watch.learnt.curve_sizes import Sizes, curve_likelihoods
+from bayes_cpt.watch.learnt.experience import (
     OTHER_RUNS,
     OTHER_SURPRISE,
     Experience,
     drawn_share,
 )
-from bayes_cpt.watch.left_out import LeftOut, left_out_runs
+from bayes_cpt.watch.learnt.left_out import LeftOut, left_out_runs
 
 SHARES = np.array([1.0, 0.3, 0.05, 1e-3, 1e-12])
 
@@ -70,7 +70,7 @@ def test_each_fitted_run_is_watched_with_the_sizes_of_the_others(
     assert learnt.runs == OTHER_RUNS + 2
     assert learnt.surprise == pytest.approx(OTHER_SURPRISE - np.log(0.02) - np.log(0.5))
     runs = {run.run.name: run for run in left_out_runs(posterior, continual=True)}
-    other = Sizes.of(experience.curve_likelihoods(runs["r50_cos"]))
+    other = Sizes.of(curve_likelihoods(runs["r50_cos"]))
     np.testing.assert_array_equal(asked["r25_cos"].fluctuation, other.fluctuation)
     state = json.loads(json.dumps(learnt.state(posterior)))
     again = Experience.restored(state, posterior)
