@@ -2,8 +2,8 @@
 
 Curves are drawn from the posterior predictive distribution of a new run: what the fit is unsure of (the
 law's coefficients), what the law misses, how losses fluctuate, how alike the errors of the two losses
-are, and how unlike runs are in the size of these (`bayes_cpt.watch.learnt.curve_sizes`). Conditioning on the
-points that have arrived updates all of them at once, in a time that does not grow with the run. Draws
+are, and how unlike runs are in the size of these (`bayes_cpt.watch.learnt.curve_sizes`). Conditioning on
+the points that have arrived updates all of them at once, in a time that does not grow with the run. Draws
 that were not used for the covariances say how large departures are in runs on track.
 """
 

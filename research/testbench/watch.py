@@ -190,7 +190,7 @@ def measured(posterior: Posterior, study: Study, level: float = 0.05) -> pd.Data
         watcher.expect([step for step in sorted(told) if step > 0])
         found = [watcher.update(step, told[step]) for step in sorted(told) if step > 0]
         lowest = min(status.probability for status in found)
-        drawn = np.exp(experience.surprise * (1.0 - lowest ** (-1.0 / experience.runs)))
+        drawn = experience.drawn(lowest)
         row = {"run": run.name, "drawn": drawn, "lowest": lowest, "alarm": found[-1].off_since}
         rows.append(row)
     return pd.DataFrame(rows)

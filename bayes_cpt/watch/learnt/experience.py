@@ -1,10 +1,10 @@
 """How unlike real runs are to the ones that are drawn: what fitted runs tell of a run that no fit saw.
 
-Sizes of residuals that are each run's own (`bayes_cpt.watch.learnt.curve_sizes`) are one way in which runs are
-unlike; what the law misses may also begin sooner, drift, or come of a configuration that is the first of
-its kind. A search over a whole run finds any of it. So the fitted runs are watched, each as though the
-fit had not seen it (`bayes_cpt.watch.learnt.left_out`), and the shares p of drawn runs that depart as far are
-kept. If departures of real runs are larger by a factor, p is uniform to a power, ``p^a ~ Uniform(0, 1)``
+Sizes of residuals that are each run's own (`bayes_cpt.watch.learnt.curve_sizes`) are one way in which runs
+are unlike; what the law misses may also begin sooner, drift, or come of a configuration that is the first
+of its kind. A search over a whole run finds any of it. So the fitted runs are watched, each as though the
+fit had not seen it (`bayes_cpt.watch.learnt.left_out`), and the shares p of drawn runs that depart as far
+are kept. If departures of real runs are larger by a factor, p is uniform to a power, ``p^a ~ Uniform(0, 1)``
 (the tail of a normal score falls as ``exp(-z²/2)``: a is the inverse square of the factor). With the
 conjugate prior ``a ~ Gamma(n0, s0)`` and n runs, ``s = sum(-log p)``, the share of real runs that depart
 as far is
@@ -97,6 +97,18 @@ class Experience:
         if not self.runs:
             return drawn
         return np.asarray((self.surprise / (self.surprise - np.log(drawn))) ** self.runs)
+
+    def drawn(self, share: float) -> float:
+        """Return the share of drawn runs of which `share` says that of real ones.
+
+        Parameters
+        ----------
+        share : float
+            Above 0.
+        """
+        if not self.runs:
+            return share
+        return float(np.exp(self.surprise * (1.0 - share ** (-1.0 / self.runs))))
 
     def state(self, posterior: Posterior) -> dict[str, Any]:
         """Return this, ready for JSON, with what tells of which draws it was learnt.

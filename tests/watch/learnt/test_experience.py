@@ -37,6 +37,8 @@ def test_shares_are_means_over_how_much_larger_real_departures_may_be() -> None:
     means = [weights @ share**power for share in SHARES]
     np.testing.assert_allclose(learnt.share(SHARES), means, rtol=1e-6)
     np.testing.assert_array_equal(Experience.none().share(SHARES), SHARES)
+    for one in (learnt, Experience.none()):
+        np.testing.assert_allclose([one.drawn(s) for s in one.share(SHARES)], SHARES, rtol=1e-9)
 
 
 def test_the_level_is_kept_where_departures_are_larger_by_a_factor_of_their_own() -> None:
