@@ -4,7 +4,7 @@ Sizes of residuals that are each run's own (`bayes_cpt.watch.learnt.curve_sizes`
 are unlike; what the law misses may also begin sooner, drift, or come of a configuration that is the first
 of its kind. A search over a whole run finds any of it. So the fitted runs are watched, each as though the
 fit had not seen it (`bayes_cpt.watch.learnt.left_out`), and the shares p of drawn runs that depart as far
-are kept. If departures of real runs are larger by a factor, p is uniform to a power, ``p^a ~ Uniform(0, 1)``
+are kept. If departures of real runs are larger by a factor, p is uniform to a power, ``p^a ~ U(0, 1)``
 (the tail of a normal score falls as ``exp(-z²/2)``: a is the inverse square of the factor). With the
 conjugate prior ``a ~ Gamma(n0, s0)`` and n runs, ``s = sum(-log p)``, the share of real runs that depart
 as far is
