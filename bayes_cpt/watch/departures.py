@@ -12,6 +12,9 @@ from bayes_cpt.arrays import Floats
 WINDOWS = (1, 4, 16, None)
 # A standardised score that one run on track in a thousand reaches at a given time.
 STANDING_OUT = 3.1
+# Largest peaks of drawn runs that say how rare still larger ones are, and an excess, in their mean, that
+# is no number more.
+TAIL, FURTHEST = 40, 600.0
 # Keeps the scores of a row that nothing can move from being no numbers.
 SMALLEST = 1e-12
 
@@ -149,13 +152,30 @@ class Departures:
             return np.empty(0)
         largest = np.maximum.accumulate(np.max(list(self.scores.values()), axis=0))
         # Of the likeness for which so large a departure is most usual.
-        reached = [
-            peaks.size - np.searchsorted(peaks, largest) for peaks in np.sort(self.usual.peaks)
-        ]
-        return np.asarray((1 + np.max(reached, axis=0)) / (1 + self.usual.peaks.shape[1]))
+        return np.asarray(np.max([reached(peaks, largest) for peaks in self.usual.peaks], axis=0))
 
     def likeliest_fault(self) -> str | None:
         """Return the fault whose pattern the departures have most of, None where none stands out."""
         known = [name for name in self.usual.patterns if self.scores]
         best = max(known, key=lambda name: float(self.scores[name][-1]), default=None)
         return best if best is not None and self.scores[best][-1] > STANDING_OUT else None
+
+
+def reached(peaks: Floats, largest: Floats) -> Floats:
+    """Return the share of drawn runs whose peak reaches a departure, shape of `largest`.
+
+    Counted; beyond the `TAIL` largest peaks, where too few runs are left to count, it falls exponentially
+    at their mean excess: more slowly than tails of normal scores do.
+
+    Parameters
+    ----------
+    peaks : ndarray, shape (curves,)
+    largest : ndarray
+    """
+    ranked = np.sort(peaks)
+    counted = (1 + peaks.size - np.searchsorted(ranked, largest)) / (1 + peaks.size)
+    tail = min(TAIL, peaks.size // 2)
+    last = ranked[-tail]
+    excess = np.maximum(largest - last, 0.0) / max((ranked[-tail:] - last).mean(), SMALLEST)
+    beyond = (1 + tail) / (1 + peaks.size) * np.exp(-np.minimum(excess, FURTHEST))
+    return np.where(largest > last, beyond, counted)

@@ -16,11 +16,10 @@ from bayes_cpt.model.points import Curves
 from bayes_cpt.model.simulate import expected_loss, simulate
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
-from bayes_cpt.watch.curve_sizes import Sizes
 from bayes_cpt.watch.departures import Row
+from bayes_cpt.watch.learnt.curve_sizes import Sizes
+from bayes_cpt.watch.learnt.left_out import FINEST_LOSS
 
-# A jitter for the covariance, nats: no loss is measured more finely.
-FINEST_LOSS = 1e-5
 # Draws that the law's mean curve is of.
 LAW_DRAWS = 40
 

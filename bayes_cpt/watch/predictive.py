@@ -2,25 +2,28 @@
 
 Curves are drawn from the posterior predictive distribution of a new run: what the fit is unsure of (the
 law's coefficients), what the law misses, how losses fluctuate, how alike the errors of the two losses
-are, and how unlike runs are in the size of these (`bayes_cpt.watch.curve_sizes`). Conditioning on the
-points that have arrived updates all of them at once, in a time that does not grow with the run. Draws
+are, and how unlike runs are in the size of these (`bayes_cpt.watch.learnt.curve_sizes`). Conditioning on
+the points that have arrived updates all of them at once, in a time that does not grow with the run. Draws
 that were not used for the covariances say how large departures are in runs on track.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
-from bayes_cpt.watch.curve_sizes import Sizes
 from bayes_cpt.watch.departures import Departures, Row, Usual
-from bayes_cpt.watch.drawn import drawn_parts, factors_by_row, in_time, law_curve
+from bayes_cpt.watch.drawn import Parts, drawn_parts, factors_by_row, in_time, law_curve
 from bayes_cpt.watch.faults import faulty
+from bayes_cpt.watch.learnt.curve_sizes import Sizes
+from bayes_cpt.watch.learnt.left_out import LeftOut
 from bayes_cpt.watch.likeness import APART, TOGETHER, Likeness
 from bayes_cpt.watch.mixture import Mixture
 
@@ -87,8 +90,8 @@ class Predictive:
         run: Run,
         plan: Study,
         steps: Sequence[int],
+        sizes: Sizes,
         seed: int = 0,
-        sizes: Sizes | None = None,
     ) -> Self:
         """Draw the curves of a planned run at some steps.
 
@@ -100,32 +103,70 @@ class Predictive:
         plan : Study
         steps : sequence of int
             Rising, from 1.
+        sizes : Sizes
+            How unlike runs are.
         seed : int
-        sizes : Sizes, optional
-            How unlike runs are; learnt from the fitted curves unless given.
         """
         generator = np.random.default_rng(seed)
-        sizes = sizes or Sizes.of(posterior, continual=run.phase == "cpt")
         domains = posterior.frame.domains
         order, rows = in_time(domains, steps)
+        kinds = _likenesses(domains)
+        drawn = drawn_parts(posterior, plan, run, steps, CURVES + USUAL_CURVES, generator, kinds)
+        faults = _patterns(posterior, run, plan, steps, order)
+        return cls._made_of(drawn.at(order), CURVES, rows, domains, sizes, generator, faults)
+
+    @classmethod
+    def left_out(cls, posterior: Posterior, run: LeftOut, sizes: Sizes, curves: int) -> Self:
+        """Draw the curves of a fitted run as though the fit had not seen it, at all points that it has.
+
+        Parameters
+        ----------
+        posterior : Posterior
+            Of one law.
+        run : LeftOut
+        sizes : Sizes
+            How unlike runs are.
+        curves : int
+            For moments, and as many to say what is usual.
+        """
+        generator = np.random.default_rng(0)
+        domains = posterior.frame.domains
+        steps = np.unique(run.steps).tolist()
+        order, rows = in_time(domains, steps)
+        place = {at: i for i, at in enumerate(zip(run.domains, run.steps.tolist(), strict=True))}
+        kept = [i for i, row in enumerate(rows) if (row.domain, row.step) in place]
+        rows = tuple(rows[i] for i in kept)
+        order = order[kept]
+        measured = run.at([place[row.domain, row.step] for row in rows])
+        kinds = _likenesses(domains)
+        drawn = drawn_parts(posterior, run.study, run.run, steps, 2 * curves, generator, kinds)
+        normals = generator.standard_normal((2 * curves, measured.directions.shape[1]))
+        drawn = replace(drawn.at(order), expected=measured.mean + normals @ measured.directions.T)
+        faults = _patterns(posterior, run.run, run.study, steps, order)
+        return cls._made_of(drawn, curves, rows, domains, sizes, generator, faults)
+
+    @classmethod
+    def _made_of(
+        cls,
+        drawn: Parts,
+        count: int,
+        rows: tuple[Row, ...],
+        domains: Sequence[str],
+        sizes: Sizes,
+        generator: np.random.Generator,
+        faults: Mapping[str, Floats],
+    ) -> Self:
+        """Return that of drawn curves, the first so many of which are for moments."""
         of_row = np.array([domains.index(row.domain) for row in rows])
         several = len(domains) > 2
-        kinds = (APART, TOGETHER) if several else (None,)
-        count = CURVES + USUAL_CURVES
-        drawn = drawn_parts(posterior, plan, run, steps, count, generator, kinds).at(order)
         members = factors_by_row(sizes, MEMBERS, len(domains), generator, of_row)
-        curves = USUAL_CURVES // len(kinds)
+        curves = (len(drawn.expected) - count) // len(_likenesses(domains))
         usual = [factors_by_row(sizes, curves, len(domains), generator, of_row)]
         if several:
             members = Likeness.any(MEMBERS, of_row, generator).factors(members)
             likenesses = Likeness.none(curves, of_row), Likeness.any(curves, of_row, generator)
             usual = [likeness.factors(usual[0]) for likeness in likenesses]
-        planned = law_curve(posterior, plan, run, steps)
-        faults = {
-            name: (law_curve(posterior, plan, other, steps) - planned)[order]
-            for name, other in faulty(run).items()
-        }
-        fitted, rest = drawn.first(CURVES), drawn.last(curves)
+        fitted, rest = drawn.first(count), drawn.last(curves)
         mixture = Mixture(fitted.expected.mean(axis=0), fitted.covariances(members))
         return cls(rows, mixture, np.stack([rest.curves(factors) for factors in usual]), faults)
 
@@ -190,3 +231,19 @@ class Predictive:
         patterns = {name: np.linalg.solve(root, off[rows]) for name, off in self.faults.items()}
         white = np.stack([self._expected.white(curves[:, rows]) for curves in self.usual])
         return Usual(whole, white, patterns, tuple(self.rows[row] for row in rows))
+
+
+def _likenesses(domains: Sequence[str]) -> tuple[ErrorCorrelation | None, ...]:
+    """Return the likenesses of the validation sets that runs are drawn for; None is the fit's."""
+    return (APART, TOGETHER) if len(domains) > 2 else (None,)
+
+
+def _patterns(
+    posterior: Posterior, run: Run, plan: Study, steps: Sequence[int], order: NDArray[np.int64]
+) -> dict[str, Floats]:
+    """Return by how much losses would be off if something was wrong with the run, by what is."""
+    planned = law_curve(posterior, plan, run, steps)
+    return {
+        name: (law_curve(posterior, plan, other, steps) - planned)[order]
+        for name, other in faulty(run).items()
+    }

@@ -15,22 +15,21 @@ from bayes_cpt.errors import BayesCPTError, Problem
 from bayes_cpt.files import replacing
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.inference.new_groups import covering
+from bayes_cpt.model.fitted_points import first_step
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.views import view
-from bayes_cpt.watch.curve_sizes import Sizes
+from bayes_cpt.watch.learnt.experience import Experience
 from bayes_cpt.watch.predictive import Outlook, Predictive
 from bayes_cpt.watch.renewal import Renewal, renewed
+from bayes_cpt.watch.stretches import STRETCHES, stretch, watched_steps
 from bayes_cpt.watch.worth import Worth, worth
 
 if TYPE_CHECKING:
     from bayes_cpt.decisions.objective import Objective
     from bayes_cpt.inference.posterior import Posterior
 
-# A run is parted into so many stretches, even in the square root of the step, and one evaluation of each is
-# looked at: those between tell little more, and memory must not grow.
-STRETCHES = 40
 LEVEL = 0.05
 STATE_FORMAT = 1
 
@@ -55,7 +54,7 @@ class Status:
         Of the whole run.
     on_track : bool
     probability : float
-        Share of runs on track that depart from the forecast as far as this one has, at any time.
+        Share of real runs on track that depart from the forecast as far as this one has, at any time.
     off_since : int or None
         Step at which the run was first found off track.
     looks_like : str or None
@@ -108,8 +107,8 @@ class Watcher:
         Share of runs on track for which an alarm is given at any time of theirs.
     interval : float
         Mass of the central intervals.
-    sizes : Sizes, optional
-        How unlike runs are in the size of their residuals; learnt from the fitted curves unless given.
+    experience : Experience, optional
+        How unlike real runs are to drawn ones; learnt from the fitted runs unless given.
 
     Raises
     ------
@@ -131,7 +130,7 @@ class Watcher:
     plan: Study | None = None
     level: float = LEVEL
     interval: float = 0.9
-    sizes: Sizes | None = None
+    experience: Experience | None = None
     points: dict[int, dict[str, float]] = field(default_factory=dict, init=False)
     off_since: int | None = field(default=None, init=False)
     diverged: int | None = field(default=None, init=False)
@@ -149,6 +148,10 @@ class Watcher:
         self._run: Run = self._study.run(self.run)
         self.posterior = covering(self.posterior, self._study, [self._run])
         self._outside = outside_range(self.posterior.study, self._study, self._run)
+        # The law of PT is fitted to what comes after this step, and says nothing of what comes before.
+        residuals, fitted = self.posterior.frame.spec.residuals, self.posterior.study
+        pretraining = self._run.phase == "pt"
+        self._first = first_step(fitted, self._run, residuals) if pretraining else 0.0
 
     def update(self, step: int, losses: Mapping[str, float]) -> Status:
         """Tell of an evaluation, and return how the run is doing.
@@ -175,8 +178,9 @@ class Watcher:
         if self.diverged is not None and step < self.diverged:
             # The job was restarted from before it diverged.
             self.diverged = None
-        for domain, loss in known.items():
-            self._take(step, domain, loss)
+        if step > self._first:
+            for domain, loss in known.items():
+                self._take(step, domain, loss)
         if step != self._latest:
             self._gap = max(1, abs(step - self._latest))
         if step >= self._latest:
@@ -194,8 +198,8 @@ class Watcher:
             Rising, from 1 to the run's last; of many, one of each stretch is looked at.
         """
         total = self._run.schedule.steps
-        first = {self._stretch(step): step for step in sorted(steps, reverse=True)}
-        chosen = sorted({*first.values(), *self.points, total})
+        told = [step for step in steps if step > self._first]
+        chosen = sorted({*watched_steps(told, total), *self.points, total})
         self._predictive = self._forecast(chosen)
 
     def _take(self, step: int, domain: str, loss: float) -> None:
@@ -209,14 +213,13 @@ class Watcher:
                 self._predictive = None
 
     def _stretch(self, step: int) -> int:
-        share = math.sqrt(step / self._run.schedule.steps)
-        return min(int(STRETCHES * share), STRETCHES - 1)
+        return stretch(step, self._run.schedule.steps)
 
     def _draw(self) -> Predictive:
         """Draw what is expected where the run was looked at, and where it will be if it goes on so."""
         total = self._run.schedule.steps
         starts = np.ceil(total * (np.arange(STRETCHES) / STRETCHES) ** 2)
-        ahead = starts[starts > self._latest]
+        ahead = starts[starts > max(self._latest, self._first)]
         if self._latest:
             ahead = self._latest + self._gap * np.ceil((ahead - self._latest) / self._gap)
         future = ahead[(ahead > self._latest) & (ahead <= total)].astype(int)
@@ -224,13 +227,14 @@ class Watcher:
         return self._forecast(steps[steps > 0].tolist())
 
     def _forecast(self, steps: Sequence[int]) -> Predictive:
-        sizes = self._learnt_sizes()
-        return Predictive.of(self.posterior, self._run, self._study, steps, sizes=sizes)
+        sizes = self._learnt().sizes
+        return Predictive.of(self.posterior, self._run, self._study, steps, sizes)
 
-    def _learnt_sizes(self) -> Sizes:
-        if self.sizes is None:
-            self.sizes = Sizes.of(self.posterior, continual=self._run.phase == "cpt")
-        return self.sizes
+    def _learnt(self) -> Experience:
+        if self.experience is None:
+            continual = self._run.phase == "cpt"
+            self.experience = Experience.of(self.posterior, continual=continual)
+        return self.experience
 
     def _rows(self) -> set[int]:
         return set() if self._predictive is None else {row.step for row in self._predictive.rows}
@@ -244,7 +248,8 @@ class Watcher:
                 seen.append(place)
                 losses.append(self.points[row.step][row.domain])
         outlook = predictive.outlook(seen, losses)
-        probability = 0.0 if self.diverged is not None else outlook.probability
+        drawn = np.array(outlook.probability)
+        probability = 0.0 if self.diverged is not None else float(self._learnt().share(drawn))
         if probability < self.level and self.off_since is None:
             self.off_since = self.diverged or self._latest
         return self._described(predictive, outlook, probability)
@@ -312,7 +317,7 @@ class Watcher:
             self._study,
             points,
             read_objective(objective),
-            self._learnt_sizes(),
+            self._learnt().sizes,
             interval=self.interval,
         )
 
@@ -338,7 +343,7 @@ class Watcher:
             "off_since": self.off_since,
             "diverged": self.diverged,
             "points": [[step, losses] for step, losses in sorted(self.points.items())],
-            "sizes": None if self.sizes is None else self.sizes.state(self.posterior),
+            "experience": self.experience and self.experience.state(self.posterior),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -365,7 +370,8 @@ class Watcher:
         self._looked_at = {
             (self._stretch(step), d) for step in self.points for d in self.points[step]
         }
-        self.sizes = self.sizes or Sizes.restored(state.get("sizes"), self.posterior)
+        learnt = Experience.restored(state.get("experience"), self.posterior)
+        self.experience = self.experience or learnt
         if not self._rows() >= set(self.points):
             self._predictive = None
 

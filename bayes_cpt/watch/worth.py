@@ -17,8 +17,8 @@ from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule, constant, linear
 from bayes_cpt.study.study import Study
-from bayes_cpt.watch.curve_sizes import Sizes
 from bayes_cpt.watch.drawn import drawn_parts, factors_by_row, in_time
+from bayes_cpt.watch.learnt.curve_sizes import Sizes
 
 DRAWS = 2000
 # Shares of the whole run over which a rest decays, where that ends before the run would.

@@ -31,8 +31,8 @@ from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study
-from bayes_cpt.watch.curve_sizes import Sizes
 from bayes_cpt.watch.drawn import drawn_parts, factors_by_row, in_time
+from bayes_cpt.watch.learnt.experience import Experience
 from bayes_cpt.watch.predictive import Predictive
 from bayes_cpt.watch.watcher import Watcher
 from testbench.alike_errors import MODEL, folds
@@ -59,15 +59,15 @@ class Watched:
         Where the run is, with its base's losses.
     steps : list of int
         At which it is evaluated.
-    sizes : Sizes
-        How unlike runs are in the size of their residuals.
+    experience : Experience
+        How unlike real runs are to drawn ones.
     """
 
     posterior: Posterior
     run: Run
     plan: Study
     steps: list[int]
-    sizes: Sizes
+    experience: Experience
 
     @classmethod
     def of(cls, posterior: Posterior, name: str) -> Self:
@@ -78,7 +78,7 @@ class Watched:
         plan = with_base_losses(posterior.study, posterior.frame.domains, plan)
         shares = np.linspace(0.0, 1.0, EVALUATIONS + 1)[1:] ** 2
         steps = sorted({max(1, round(run.schedule.steps * share)) for share in shares})
-        return cls(posterior, run, plan, steps, Sizes.of(posterior, continual=True))
+        return cls(posterior, run, plan, steps, Experience.of(posterior, continual=True))
 
     def drawn(
         self, truth: Run, count: int, seed: int, alike: ErrorCorrelation | None = None
@@ -94,12 +94,24 @@ class Watched:
             self.posterior, self.plan, truth, self.steps, count, generator, (alike,)
         )
         of_row = np.array([domains.index(row.domain) for row in rows])
-        factors = factors_by_row(self.sizes, count, len(domains), generator, of_row)
+        factors = factors_by_row(self.experience.sizes, count, len(domains), generator, of_row)
         return parts.at(order).curves(factors)
 
     def expected(self) -> Predictive:
         """Return what the watcher expects."""
-        return Predictive.of(self.posterior, self.run, self.plan, self.steps, sizes=self.sizes)
+        sizes = self.experience.sizes
+        return Predictive.of(self.posterior, self.run, self.plan, self.steps, sizes)
+
+    def first_alarms(self, expected: Predictive, losses: Floats, level: float) -> list[int | None]:
+        """Return the step of the first alarm of each curve, None where there is none."""
+        every = range(len(expected.rows))
+        found: list[int | None] = []
+        for curve in losses:
+            departures = expected.departures(every, curve)
+            alarms = np.flatnonzero(self.experience.share(departures.course()) < level)
+            ends = departures.usual.ends
+            found.append(expected.rows[ends[alarms[0]] - 1].step if alarms.size else None)
+        return found
 
 
 def planted(run: Run) -> dict[str, Run]:
@@ -112,18 +124,6 @@ def planted(run: Run) -> dict[str, Run]:
         f"replay ratio {wrong:g}": replace(run, replay=wrong),
         "learning rate does not decay": replace(run, schedule=held),
     }
-
-
-def first_alarms(expected: Predictive, losses: Floats, level: float) -> list[int | None]:
-    """Return the step of the first alarm of each curve, None where there is none."""
-    every = range(len(expected.rows))
-    found: list[int | None] = []
-    for curve in losses:
-        departures = expected.departures(every, curve)
-        alarms = np.flatnonzero(departures.course() < level)
-        ends = departures.usual.ends
-        found.append(expected.rows[ends[alarms[0]] - 1].step if alarms.size else None)
-    return found
 
 
 def report(
@@ -151,7 +151,7 @@ def report(
     cases[f"data corrupted half-way, +{CORRUPTION:g} on the target"] = corrupted
     return pd.DataFrame(
         [
-            _row(case, first_alarms(expected, losses, level), watched.run.schedule.steps)
+            _row(case, watched.first_alarms(expected, losses, level), watched.run.schedule.steps)
             for case, losses in cases.items()
         ]
     )
@@ -173,10 +173,16 @@ def _row(case: str, alarms: list[int | None], steps: int) -> dict[str, float | s
 
 
 def measured(posterior: Posterior, study: Study, level: float = 0.05) -> pd.DataFrame:
-    """Return a row for each CPT run of a study: the lowest probability of being on track, and the alarm."""
+    """Return a row for each run of a study: the lowest probability of being on track, and the alarm.
+
+    Column ``drawn`` is the least share of drawn runs that depart as far, of which `Experience` is learnt.
+    """
     rows = []
-    for run in study.continual_runs:
-        watcher = Watcher(posterior, run.name, study.without_losses(), level=level)
+    experience = Experience.of(posterior, continual=bool(study.continual_runs))
+    for run in study.continual_runs or study.pretraining_runs:
+        watcher = Watcher(
+            posterior, run.name, study.without_losses(), level=level, experience=experience
+        )
         told: dict[int, dict[str, float]] = {}
         for domain in posterior.frame.domains:
             for step, loss in zip(*study.curve(run.name, domain), strict=True):
@@ -184,7 +190,9 @@ def measured(posterior: Posterior, study: Study, level: float = 0.05) -> pd.Data
         watcher.expect([step for step in sorted(told) if step > 0])
         found = [watcher.update(step, told[step]) for step in sorted(told) if step > 0]
         lowest = min(status.probability for status in found)
-        rows.append({"run": run.name, "lowest": lowest, "alarm": found[-1].off_since})
+        drawn = experience.drawn(lowest)
+        row = {"run": run.name, "drawn": drawn, "lowest": lowest, "alarm": found[-1].off_since}
+        rows.append(row)
     return pd.DataFrame(rows)
 
 

@@ -24,7 +24,7 @@ from bayes_cpt.study.readers.folder import read_plan
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.writers.folder import write_study
 from bayes_cpt.watch import predictive
-from bayes_cpt.watch.curve_sizes import Sizes
+from bayes_cpt.watch.learnt.curve_sizes import Sizes
 
 TARGETS = ("code", "law")
 DOMAINS = ("web", *TARGETS)

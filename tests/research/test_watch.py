@@ -9,7 +9,7 @@ from synthetic import as_posterior, lab, prior_as_posterior
 from target_family import several
 from testbench import watch
 from testbench.alike_errors import Fold
-from testbench.watch import LIKENESSES, Watched, first_alarms, planted
+from testbench.watch import LIKENESSES, Watched, planted
 
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation
@@ -18,7 +18,7 @@ from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch import Watcher, predictive
-from bayes_cpt.watch.curve_sizes import Sizes
+from bayes_cpt.watch.learnt.experience import Experience
 
 
 @pytest.fixture(scope="module")
@@ -64,13 +64,13 @@ def test_the_alarms_are_those_of_a_watcher_that_is_told_point_by_point(
     watched = Watched.of(posterior, "r25_lin05")
     expected = watched.expected()
     losses = watched.drawn(planted(watched.run)["learning rate does not decay"], 1, seed=3)
-    watcher = Watcher(posterior, "watched", watched.plan, sizes=watched.sizes)
+    watcher = Watcher(posterior, "watched", watched.plan, experience=watched.experience)
     watcher.expect(watched.steps)
     for row, loss in zip(expected.rows, losses[0].tolist(), strict=True):
         watcher.tell(row.step, {row.domain: loss})
         if row.domain == posterior.frame.domains[-1] and not watcher.status().on_track:
             break
-    assert first_alarms(expected, losses, watcher.level) == [watcher.off_since]
+    assert watched.first_alarms(expected, losses, watcher.level) == [watcher.off_since]
 
 
 @pytest.mark.parametrize("alike", LIKENESSES.values(), ids=list(LIKENESSES))
@@ -79,15 +79,15 @@ def test_alarms_are_no_oftener_false_however_alike_several_sets_err(
 ) -> None:
     """Taken to err alike by .75, as other studies do, independent sets cry wolf in a quarter of runs."""
     monkeypatch.setattr(watch, "EVALUATIONS", 10)
-    monkeypatch.setattr(Sizes, "of", lambda posterior, *, continual: Sizes.same())
+    monkeypatch.setattr(Experience, "of", lambda posterior, *, continual: Experience.none())
     watched = Watched.of(prior_as_posterior(several(), draws=250, spread=0.05), "mixed")
     expected, count = watched.expected(), 200
-    alarms = first_alarms(expected, watched.drawn(watched.run, count, 11, alike), 0.05)
+    alarms = watched.first_alarms(expected, watched.drawn(watched.run, count, 11, alike), 0.05)
     share = sum(alarm is not None for alarm in alarms) / count
     # Binomial, two standard errors.
     assert share <= 0.05 + 2.0 * (0.05 * 0.95 / count) ** 0.5
     wrong = planted(watched.run)["replay ratio 0"]
-    found = first_alarms(expected, watched.drawn(wrong, 20, 12, alike), 0.05)
+    found = watched.first_alarms(expected, watched.drawn(wrong, 20, 12, alike), 0.05)
     assert None not in found
 
 
@@ -114,7 +114,7 @@ def test_runs_that_no_fit_saw_are_watched_once_each(
     ]
     monkeypatch.setattr(predictive, "CURVES", 300)
     monkeypatch.setattr(predictive, "USUAL_CURVES", 100)
-    monkeypatch.setattr(Sizes, "of", lambda posterior, *, continual: Sizes.same())
+    monkeypatch.setattr(Experience, "of", lambda posterior, *, continual: Experience.none())
     monkeypatch.setattr(watch, "fitted", stand_in)
     monkeypatch.setattr(watch, "folds", lambda: few[: 1 + len(asked)])
     target = tmp_path / "watched.csv"

@@ -17,10 +17,12 @@ from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch import Watcher
-from bayes_cpt.watch.curve_sizes import TAUS, Sizes
 from bayes_cpt.watch.faults import faulty
+from bayes_cpt.watch.learnt.curve_sizes import TAUS, Sizes
+from bayes_cpt.watch.learnt.experience import Experience
 from bayes_cpt.watch.predictive import Predictive
-from bayes_cpt.watch.watcher import STRETCHES, WatchError, save_state
+from bayes_cpt.watch.stretches import STRETCHES
+from bayes_cpt.watch.watcher import WatchError, save_state
 
 RUN = "r25_lin05"
 STEPS = [10, 40, 100, 250, 600, 1200, 2000, 3000]
@@ -96,7 +98,7 @@ def replace_parameters(posterior: Posterior, values: dict[str, Any]) -> Any:
 
 
 def test_alarms_are_false_about_as_often_as_stated(posterior: Posterior, curves: Any) -> None:
-    watcher = Watcher(posterior, RUN, level=0.1, sizes=Sizes.same())
+    watcher = Watcher(posterior, RUN, level=0.1, experience=Experience.none())
     watcher.expect(STEPS)
     start = watcher.state()
     alarms = 0
@@ -113,7 +115,7 @@ def test_a_wrong_learning_rate_is_found_and_named(posterior: Posterior) -> None:
     run = study.run(RUN)
     wrong = faulty(run)["a peak learning rate twice as high"]
     drawn = Predictive.of(posterior, wrong, study, STEPS, seed=5, sizes=Sizes.same())
-    watcher = Watcher(posterior, RUN, sizes=Sizes.same())
+    watcher = Watcher(posterior, RUN, experience=Experience.none())
     watcher.expect(STEPS)
     for i, row in enumerate(drawn.rows):
         watcher.tell(row.step, {row.domain: float(drawn.usual[0, 0, i])})
@@ -124,7 +126,7 @@ def test_a_wrong_learning_rate_is_found_and_named(posterior: Posterior) -> None:
 
 
 def test_the_forecast_of_the_end_narrows_onto_it(posterior: Posterior, curves: Any) -> None:
-    watcher = Watcher(posterior, RUN, sizes=Sizes.same())
+    watcher = Watcher(posterior, RUN, experience=Experience.none())
     watcher.expect(STEPS)
     widths = []
     for i, step in enumerate(STEPS):
@@ -140,7 +142,7 @@ def test_memory_is_flat_over_10000_updates(posterior: Posterior) -> None:
     run = lab().run(RUN)
     long = replace(run, name="long", schedule=run.schedule.stretched(100_000))
     plan = replace(lab(), runs=(long,), losses=lab().losses.iloc[:0], is_plan=True)
-    watcher = Watcher(posterior, "long", plan, sizes=Sizes.same())
+    watcher = Watcher(posterior, "long", plan, experience=Experience.none())
     watcher.expect(range(10, 100_001, 10))
     tracemalloc.start()
     sizes = []
@@ -156,7 +158,7 @@ def test_memory_is_flat_over_10000_updates(posterior: Posterior) -> None:
 
 
 def test_a_watch_goes_on_from_its_state(posterior: Posterior, curves: Any, tmp_path: Path) -> None:
-    whole, first, second = (Watcher(posterior, RUN, sizes=Sizes.same()) for _ in range(3))
+    whole, first, second = (Watcher(posterior, RUN, experience=Experience.none()) for _ in range(3))
     for watcher in (whole, first, second):
         watcher.expect(STEPS)
     for i, step in enumerate(STEPS[:4]):
@@ -175,14 +177,14 @@ def test_what_the_fitted_curves_told_is_not_learnt_again(
     posterior: Posterior, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Unless the fit is another."""
-    learnt = Sizes(np.eye(TAUS.size)[3], np.eye(TAUS.size)[5])
+    learnt = Experience(Sizes(np.eye(TAUS.size)[3], np.eye(TAUS.size)[5]), 12.0, 15.0)
     asked: list[Posterior] = []
 
-    def learn(law: Posterior, *, continual: bool) -> Sizes:
+    def learn(law: Posterior, *, continual: bool) -> Experience:
         asked.append(law)
         return learnt
 
-    monkeypatch.setattr(Sizes, "of", learn)
+    monkeypatch.setattr(Experience, "of", learn)
     first = Watcher(posterior, RUN)
     first.status()
     state = json.loads(json.dumps(first.state()))
@@ -196,10 +198,21 @@ def test_what_the_fitted_curves_told_is_not_learnt_again(
     assert len(asked) == 2
 
 
+def test_what_comes_before_the_law_of_pretraining_holds_is_not_judged() -> None:
+    """A loss at initialisation is no departure; one as far off later is."""
+    posterior = prior_as_posterior(lab().subset(["pt_trunk", "pt_cosine"]), "pretrain", draws=50)
+    watcher = Watcher(posterior, "pt_cosine", experience=Experience.none())
+    watcher.expect([1, 100, 6000, 12000])
+    early = watcher.update(100, {"general": 6.9})
+    assert (early.on_track, early.losses) == (True, {"general": 6.9})
+    assert early.probability == 1.0
+    assert not watcher.update(6000, {"general": 9.9}).on_track
+
+
 def test_a_run_that_diverges_is_off_track_until_it_is_restarted_from_before(
     posterior: Posterior, curves: Any
 ) -> None:
-    watcher = Watcher(posterior, RUN, sizes=Sizes.same())
+    watcher = Watcher(posterior, RUN, experience=Experience.none())
     watcher.expect(STEPS)
     assert watcher.update(STEPS[0], told(posterior, curves[2], 0)).on_track
     status = watcher.update(STEPS[1], {"kernel": math.nan})

@@ -12,8 +12,9 @@ from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import constant
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch import Watcher
-from bayes_cpt.watch.curve_sizes import Sizes
 from bayes_cpt.watch.drawn import drawn_parts, in_time
+from bayes_cpt.watch.learnt.curve_sizes import Sizes
+from bayes_cpt.watch.learnt.experience import Experience
 from bayes_cpt.watch.worth import STOP, Worth, rests_of, worth
 
 NOW = 1200
@@ -88,7 +89,7 @@ def test_a_rest_as_planned_gains_nothing(posterior: Posterior, held: tuple[Run, 
 
 
 def test_before_the_first_point_and_after_the_last_nothing_is_advised(posterior: Posterior) -> None:
-    watcher = Watcher(posterior, "r25_cos", sizes=Sizes.same())
+    watcher = Watcher(posterior, "r25_cos", experience=Experience.none())
     found = watcher.worth("balanced")
     assert found.rests == ()
     assert found.advised is None

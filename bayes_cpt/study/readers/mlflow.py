@@ -86,7 +86,8 @@ def _read_server(address: str) -> RawLog:
     log = RawLog(address)
     try:
         client = MlflowClient(tracking_uri=uri)
-        for name in client.get_run(run).data.metrics:
+        known = client.get_run(run).data
+        for name in known.metrics:
             for metric in client.get_metric_history(run, name):
                 log.add(
                     metric.step, name, metric.value, f"{address}, metric {name}, step {metric.step}"
@@ -98,4 +99,8 @@ def _read_server(address: str) -> RawLog:
             f"the server does not give the run: {said}",
             "check the address and the run's id",
         ) from error
+    if not log.entries:
+        raise fail(address, "the run has no metrics", "log at least one evaluation")
+    if (steps := as_number(known.params.get(WARMUP_STEPS))) is not None:
+        log.facts[WARMUP_STEPS] = steps
     return log

@@ -6,18 +6,19 @@ import pandas as pd
 import pytest
 from synthetic import as_posterior, lab, prior_as_posterior
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.log_densities import residual_log_densities
 from bayes_cpt.model.setup import fitted_setup
 from bayes_cpt.model.simulate import expected_loss, scales_of, simulate
-from bayes_cpt.watch.curve_sizes import (
-    DRAWS,
+from bayes_cpt.watch.learnt.curve_sizes import (
     FLUCTUATION_GRID,
     MISFIT_GRID,
     TAUS,
     Sizes,
     curve_likelihoods,
 )
+from bayes_cpt.watch.learnt.left_out import left_out_runs
 
 
 @cache
@@ -49,9 +50,15 @@ def simulated(tau: float) -> Posterior:
     return as_posterior(prior.frame, study, values)
 
 
+def likelihoods(posterior: Posterior) -> list[Floats]:
+    """Return the likelihood of each CPT curve."""
+    runs = left_out_runs(posterior, continual=True)
+    return [own for run in runs for own in curve_likelihoods(run)]
+
+
 @pytest.mark.parametrize("tau", [0.0, 0.5])
 def test_how_unlike_curves_are_is_learnt_from_them(tau: float) -> None:
-    sizes = Sizes.of(simulated(tau), continual=True)
+    sizes = Sizes.of(likelihoods(simulated(tau)))
     mean = sizes.fluctuation @ TAUS
     spread = np.sqrt(sizes.fluctuation @ (TAUS - mean) ** 2)
     assert spread < 0.15
@@ -62,7 +69,7 @@ def test_how_unlike_curves_are_is_learnt_from_them(tau: float) -> None:
 
 def test_a_curve_is_likeliest_at_the_factor_that_it_has() -> None:
     posterior = simulated(0.5)
-    found = curve_likelihoods(posterior, continual=True)
+    found = likelihoods(posterior)
     assert len(found) == 2 * len(posterior.study.continual_runs)
     best = np.array([own.max(axis=1).argmax() for own in found])
     curves = fitted_setup(posterior.frame, posterior.study).curves.curves
@@ -73,9 +80,9 @@ def test_a_curve_is_likeliest_at_the_factor_that_it_has() -> None:
 
 def test_likelihoods_are_those_of_the_whole_residual_with_other_sizes() -> None:
     posterior = simulated(0.5)
-    found = curve_likelihoods(posterior, continual=True)
+    found = likelihoods(posterior)
     study, frame = posterior.study, posterior.frame
-    parameters = posterior.parameters(DRAWS)
+    parameters = posterior.parameters()
     steps = partial(frame.fitted_steps, study)
     curves = frame.curves(study, steps, runs=study.continual_runs)
     design = frame.residual_design(curves)

@@ -1,0 +1,1 @@
+"""What the fitted runs tell of runs that no fit saw."""
