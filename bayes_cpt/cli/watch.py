@@ -252,7 +252,9 @@ class _Looks:
         notes = [note for note in (better, *self.notes, trouble, waiting) if note]
         told = status.verdict()
         if waiting:
-            told[0] = "No validation loss was found in the log: wait, or say which it is with --loss."
+            told[0] = (
+                "No validation loss was found in the log: wait, or say which it is with --loss."
+            )
         limits = ends_below(status, self.limits, self.watcher.interval)
         _show(written, status, told + limits, notes)
 

@@ -146,7 +146,9 @@ def _problem(detail: Any, place: Path) -> Problem:
         f"statement {part + 1}" if isinstance(part, int) else str(part) for part in detail["loc"]
     ]
     parts = [part for part in where if part != "statements"] or ["statements"]
-    message, fix = said(_Statements, detail, "correct the statement, as bayes-cpt prior --help shows")
+    message, fix = said(
+        _Statements, detail, "correct the statement, as bayes-cpt prior --help shows"
+    )
     if where in ([], ["statements"]):
         fix += "; write a table [[statements]] for each"
     return Problem(f"{place}, {', '.join(parts)}", message, fix)

@@ -126,7 +126,9 @@ class Follower:
             e
             for e in raw.entries
             if not np.isfinite(e.value)
-            and (e.series in names or "loss" in e.series or domain_of(e.series) in self.choices.sets)
+            and (
+                e.series in names or "loss" in e.series or domain_of(e.series) in self.choices.sets
+            )
         ]
         for entry in wrong:
             step = round(entry.step / (self.choices.per_step or 1.0)) - self.choices.start
@@ -166,7 +168,9 @@ def following(
     **choices
         Of the reader of that kind.
     """
-    return Follower(path, kind, Choices(sets=sets, overlap="last", drop_nan=True, **choices), layout)
+    return Follower(
+        path, kind, Choices(sets=sets, overlap="last", drop_nan=True, **choices), layout
+    )
 
 
 def _by_step(log: Log) -> dict[int, dict[str, float]]:

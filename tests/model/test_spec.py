@@ -140,7 +140,12 @@ def test_roles_take_precedence_over_every(tmp_path: Path) -> None:
 
 # What is written, where the error is, what it says, and the fix.
 MALFORMED = {
-    "unknown key": (EXTENDED + "colour = 1\n", "key colour", "the key 'colour' is unknown", "take the key out"),
+    "unknown key": (
+        EXTENDED + "colour = 1\n",
+        "key colour",
+        "the key 'colour' is unknown",
+        "take the key out",
+    ),
     "unknown key of the law": (
         EXTENDED + "[law]\nreplay_gian = true\n",
         "own.toml, key law.replay_gian",
@@ -159,7 +164,12 @@ MALFORMED = {
         "did you mean 'median'?",
         "take the key out",
     ),
-    "key like no other": (EXTENDED + "[law]\nzzz = 1\n", "law.zzz", "is unknown", "the keys are terms,"),
+    "key like no other": (
+        EXTENDED + "[law]\nzzz = 1\n",
+        "law.zzz",
+        "is unknown",
+        "the keys are terms,",
+    ),
     "unknown term": (EXTENDED + '[law]\nterms = ["powr"]\n', "terms", "'power'", "correct"),
     "no terms": (EXTENDED + "[law]\nterms = []\n", "terms", "at least 1", "correct"),
     "prior with a slip": (
