@@ -1,6 +1,6 @@
 import json
-import shutil
 import math
+import shutil
 from pathlib import Path
 
 import pytest
