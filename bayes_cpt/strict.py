@@ -1,9 +1,63 @@
-"""The base of all tables that users write: specifications, objectives, spaces and statements."""
+"""The base of all tables that users write, and what is said of a table that does not fit it."""
+
+from typing import Any, TypeAliasType, get_args
 
 from pydantic import BaseModel, ConfigDict
+
+from bayes_cpt.checks import suggestion
 
 
 class Strict(BaseModel):
     """Base of all tables: immutable, and an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def said(kind: type[BaseModel], detail: Any, fix: str) -> tuple[str, str]:
+    """Return what is wrong with a table, and what to do about it.
+
+    Parameters
+    ----------
+    kind : type of BaseModel
+        What the table should be.
+    detail : dict
+        One of the errors of Pydantic.
+    fix : str
+        What to do about a wrong value.
+    """
+    key = detail["loc"][-1] if detail["loc"] else ""
+    match detail["type"]:
+        case "extra_forbidden":
+            known = _keys(kind, detail["loc"])
+            hint = suggestion(key, known)
+            of = "" if hint or not known else f"; the keys are {', '.join(known)}"
+            return f"the key {key!r} is unknown{hint}", f"take the key out or correct its name{of}"
+        case "missing":
+            return f"the key {key!r} is missing", "add the key"
+        case "literal_error":
+            message = detail["msg"].replace("Input should be", "this is none of")
+            return message, "write one of them"
+    return detail["msg"].removeprefix("Value error, "), fix
+
+
+def _keys(kind: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
+    """Return the keys that the innermost table of a location may have."""
+    kinds = [kind]
+    for part in location[:-1]:
+        inner = [
+            table
+            for outer in kinds
+            if part in outer.model_fields
+            for table in _tables(outer.model_fields[str(part)].annotation)
+        ]
+        # Other parts are names of a user's own, places in a list, and forms of a value.
+        kinds = inner or kinds
+    return list(dict.fromkeys(key for table in kinds for key in table.model_fields))
+
+
+def _tables(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, TypeAliasType):
+        return _tables(annotation.__value__)
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [table for part in get_args(annotation) for table in _tables(part)]

@@ -120,7 +120,7 @@ def watch(
         planned = None if plan is None else read_plan(plan, posterior.study)
         watcher = Watcher(posterior, run, planned, level=level, interval=interval)
         layout = Layout(reading.pop("step", None))
-        follower = following(log, kind, layout, start=start, **reading)
+        follower = following(log, kind, layout, posterior.frame.domains, start=start, **reading)
         limits = _limits(below, posterior.frame.domains)
         looks = _Looks(watcher, follower, kept, aim, renew, limits)
         looks.take_up()
@@ -250,20 +250,24 @@ class _Looks:
         better = advice(worth, status.step, status.steps)
         waiting = self.follower.unnamed if not status.step else ""
         notes = [note for note in (better, *self.notes, trouble, waiting) if note]
-        _show(written, status, ends_below(status, self.limits, self.watcher.interval), notes)
+        told = status.verdict()
+        if waiting:
+            told[0] = (
+                "No validation loss was found in the log: wait, or say which it is with --loss."
+            )
+        limits = ends_below(status, self.limits, self.watcher.interval)
+        _show(written, status, told + limits, notes)
 
 
-def _show(written: Output, status: "Status", limits: list[str], notes: list[str]) -> None:
+def _show(written: Output, status: "Status", told: list[str], notes: list[str]) -> None:
     if written.out.is_terminal and not written.quiet:
         written.out.clear()
     from bayes_cpt.report.numbers import fixed
     from bayes_cpt.report.watch_words import end_spread
 
-    for index, line in enumerate(status.verdict()):
+    for index, line in enumerate(told):
         style = "bold" if status.on_track else "bold red"
         written.text(line, "" if index else style)
-    for line in limits:
-        written.text(line, "bold")
     table = columns("on", "now", "end", "lower", "upper", "still to gain", "", numbers=0)
     left = written.out.width - NUMBERS_WIDTH - max(len(domain) for domain in status.forecast)
     width = min(max(left, LEAST_PLOT), PLOT_WIDTH)

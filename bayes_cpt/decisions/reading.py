@@ -4,8 +4,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from bayes_cpt.checks import suggestion
 from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.strict import said
 
 # Problems of a key itself, which may be no identifier: re-play, or a name in quotes.
 ABOUT_KEYS = ("extra_forbidden", "missing")
@@ -42,16 +42,5 @@ def _problem(kind: type[BaseModel], detail: Any, place: str, fix: str) -> Proble
     if str(last).isidentifier() or isinstance(last, int) or detail["type"] in ABOUT_KEYS:
         names.append(str(last))
     key = ".".join(names)
-    message = detail["msg"].removeprefix("Value error, ")
-    if detail["type"] == "extra_forbidden":
-        word = names[-1]
-        hint = suggestion(word, kind.model_fields) if len(names) == 1 else ""
-        message = f"the key {word!r} is unknown{hint}"
-        fix = "take the key out or correct its name"
-    elif detail["type"] == "missing":
-        message = f"the key {names[-1]!r} is missing"
-        fix = "add the key"
-    elif detail["type"] == "literal_error":
-        message = message.replace("Input should be", "this is none of")
-        fix = "write one of them"
+    message, fix = said(kind, detail, fix)
     return Problem(f"{place}{', key ' + key if key else ''}", message, fix)

@@ -6,7 +6,7 @@ from typing import Any, Self
 from pydantic import Field, ValidationError, model_validator
 
 from bayes_cpt.errors import Problem, SpecError
-from bayes_cpt.strict import Strict
+from bayes_cpt.strict import Strict, said
 from bayes_cpt.toml_files import read_toml
 
 type Pair = tuple[float, float]
@@ -109,7 +109,14 @@ class _Statements(Strict):
     """The TOML file."""
 
     name: str = Field(default="elicited", min_length=1)
-    statements: tuple[Statement, ...] = Field(min_length=1)
+    statements: tuple[Statement, ...]
+
+    @model_validator(mode="after")
+    def _states_something(self) -> Self:
+        # Not by a least length: Pydantic would say it of a list whose only statement is wrong, too.
+        if not self.statements:
+            raise ValueError("there is no statement")
+        return self
 
 
 def read_statements(path: str | Path) -> tuple[str, tuple[Statement, ...]]:
@@ -139,10 +146,9 @@ def _problem(detail: Any, place: Path) -> Problem:
         f"statement {part + 1}" if isinstance(part, int) else str(part) for part in detail["loc"]
     ]
     parts = [part for part in where if part != "statements"] or ["statements"]
-    message = detail["msg"].removeprefix("Value error, ")
-    fixes = {
-        "extra_forbidden": "take the key out or correct its name",
-        "missing": "add the key; of statements, a table [[statements]] for each",
-    }
-    fix = fixes.get(detail["type"], "correct the statement, as bayes-cpt prior --help shows")
+    message, fix = said(
+        _Statements, detail, "correct the statement, as bayes-cpt prior --help shows"
+    )
+    if where in ([], ["statements"]):
+        fix += "; write a table [[statements]] for each"
     return Problem(f"{place}, {', '.join(parts)}", message, fix)

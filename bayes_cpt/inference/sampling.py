@@ -362,7 +362,7 @@ def diagnose(values: dict[str, Floats], statistics: dict[str, NDArray[Any]]) -> 
     problems += _short_of("bulk ESS", bulk, lambda x: np.min(x) < LOWEST_ESS, np.min, "below 400")
     problems += _short_of("tail ESS", tail, lambda x: np.min(x) < LOWEST_ESS, np.min, "below 400")
     if diverging:
-        problems.append(f"{diverging} draws diverged")
+        problems.append(f"{diverging} draw{'' if diverging == 1 else 's'} diverged")
     if saturated:
         problems.append(f"{saturated} trajectories ran to the greatest depth")
     return Diagnostics(rhat, bulk, tail, diverging, saturated, tuple(problems))

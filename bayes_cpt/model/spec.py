@@ -16,7 +16,7 @@ from bayes_cpt.laws import Reference
 from bayes_cpt.laws.numerics.ranges import HIGHEST_POWER, LOWEST_POWER
 from bayes_cpt.model.law_table import LawTable, ResidualTable
 from bayes_cpt.model.priors.tables import Prior, prior_ends
-from bayes_cpt.strict import Strict
+from bayes_cpt.strict import Strict, said
 from bayes_cpt.toml_files import read_toml
 
 ROLES = ("general", "target")
@@ -167,7 +167,7 @@ def _validated[Table: Strict](
     try:
         return kind.model_validate(table)
     except ValidationError as error:
-        problems = [_problem(detail, place, within) for detail in error.errors()]
+        problems = [_problem(kind, detail, place, within) for detail in error.errors()]
     raise SpecError(problems)
 
 
@@ -214,12 +214,7 @@ def _merged(parent: dict[str, Any], child: dict[str, Any], place: str) -> dict[s
     return result
 
 
-def _problem(detail: Any, place: str, within: tuple[str, ...]) -> Problem:
+def _problem(kind: type[Strict], detail: Any, place: str, within: tuple[str, ...]) -> Problem:
     key = ".".join(str(part) for part in (*within, *detail["loc"]))
-    message = detail["msg"].removeprefix("Value error, ")
-    fixes = {
-        "extra_forbidden": "take the key out or correct its name",
-        "missing": "add the key",
-    }
-    fix = fixes.get(detail["type"], "correct the value; models/cpt-replay.toml shows the form")
+    message, fix = said(kind, detail, "correct the value; models/cpt-replay.toml shows the form")
     return Problem(f"{place}{', key ' + key if key else ''}", message, fix)

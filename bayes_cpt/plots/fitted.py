@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 MASS = 0.9
 DRAWS = 400
-COLUMNS = 2
+# Panels in a row of a block: with many validation sets one, so that the figure is as wide as a page.
+COLUMNS, MANY_SETS = 2, 3
 # Least height of a panel, nats/token.
 SPAN = 0.2
 WORDS = {"new_run": "a new run like this one", "known_run": "this run, given its points"}
@@ -57,8 +58,8 @@ def fitted(
     bands = posterior.predict(plan, kind=kind, draws=DRAWS)
     steps = bands["step"].to_numpy()
 
-    figure, axes = panels.blocks(domains, len(shown), COLUMNS, (2.4, 1.55))
-    columns = min(COLUMNS, len(shown))
+    columns = min(COLUMNS if len(domains) < MANY_SETS else 1, len(shown))
+    figure, axes = panels.blocks(domains, len(shown), columns, (2.4, 1.55))
     for i, domain in enumerate(domains):
         for j, (panel, run) in enumerate(zip(axes[i], shown, strict=True)):
             curve_draws = bands.sel(run=run.name, domain=domain).stack(sample=("chain", "draw"))

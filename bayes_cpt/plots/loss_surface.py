@@ -19,6 +19,8 @@ HEIGHT = 2.15
 # Shares of the surface below its levels: where it is steep, equal steps of loss would lie on one another.
 LEVELS = (0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97)
 MASS = 0.9
+# How many times the widest interval black would be: levels stay legible on the darkest shade.
+PALE = 3.0
 
 
 @styled
@@ -54,7 +56,7 @@ def loss_surface(decision: "Decision", surface: Surface | None = None) -> "Figur
             half.T,
             cmap="Greys",
             vmin=0.0,
-            vmax=1.6 * widest,
+            vmax=PALE * widest,
             shading="gouraud",
             rasterized=True,
         )

@@ -173,7 +173,7 @@ def _sure(choice: "ScheduleChoice", interval: float) -> dict[str, Any] | None:
         for term in TERMS
     ]
     return {
-        "gain": Estimate.of(-gains, interval),
+        "gain": Estimate.of(gains, interval),
         "lowest": min(each),
         "is_told": choice.is_told(choice.advised, COSINE),
     }

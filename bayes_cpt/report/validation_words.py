@@ -39,7 +39,8 @@ def verdict(scores: "pd.DataFrame", points: "pd.DataFrame", refits: "pd.DataFram
         f"{_advice(first)}: the 90 % bands held {_share(first)} of {first['points']} points that no fit "
         f"saw ({left_out(first['seen'])}){among}.",
         f"How sure: {runs} run{'s, each one observation' if runs > 1 else ', one observation'}; "
-        f"{short or 'none'} of {len(made)} refits {'falls' if short == 1 else 'fall'} short.",
+        f"{short or 'none'} of {len(made)} refits {'falls' if short == 1 else 'fall'} short of the "
+        "diagnostics.",
         "What would change it: more runs, above all unlike these.",
     ]
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from bayes_cpt.errors import StudyError
 from bayes_cpt.study.logs.clean import Choices, Log, clean
+from bayes_cpt.study.logs.names import domain_of
 from bayes_cpt.study.logs.raw import LogError
 from bayes_cpt.study.readers.columns import Layout
 from bayes_cpt.study.readers.logs import AUTO, kind_of, read_logs
@@ -124,7 +125,10 @@ class Follower:
         wrong = [
             e
             for e in raw.entries
-            if not np.isfinite(e.value) and (e.series in names or "loss" in e.series)
+            if not np.isfinite(e.value)
+            and (
+                e.series in names or "loss" in e.series or domain_of(e.series) in self.choices.sets
+            )
         ]
         for entry in wrong:
             step = round(entry.step / (self.choices.per_step or 1.0)) - self.choices.start
@@ -147,7 +151,9 @@ class Follower:
         self._offset, self._file = (int(number) for number in state)
 
 
-def following(path: str, kind: str, layout: Layout | None, **choices: Any) -> Follower:
+def following(
+    path: str, kind: str, layout: Layout | None, sets: tuple[str, ...] = (), **choices: Any
+) -> Follower:
     """Return what follows a log of a running job: the later of two numbers counts, NaN ends it.
 
     Parameters
@@ -157,10 +163,14 @@ def following(path: str, kind: str, layout: Layout | None, **choices: Any) -> Fo
         Of the log.
     layout : Layout or None
         Which columns are what, where the log does not say.
+    sets : tuple of str
+        Validation sets that are forecast; see `Choices`.
     **choices
         Of the reader of that kind.
     """
-    return Follower(path, kind, Choices(overlap="last", drop_nan=True, **choices), layout)
+    return Follower(
+        path, kind, Choices(sets=sets, overlap="last", drop_nan=True, **choices), layout
+    )
 
 
 def _by_step(log: Log) -> dict[int, dict[str, float]]:

@@ -36,7 +36,10 @@ SMALLER = {
     "report": ["--draws", "60"],
     "planner": ["--candidates", "64", "--draws", "8"],
     "next-run": ["--candidates", "64", "--draws", "50"],
+    "watch": ["--once"],
 }
+# Beside what -o names: what a watch learnt.
+STATE = "log.csv.recommended.watch.json"
 
 
 def commands(page: Path) -> list[str]:
@@ -103,10 +106,20 @@ def test_options_of_long_commands_are_valid(command: str, folder: Path) -> None:
     assert all(path.exists() for path in paths)
 
 
+def begin_the_long_run(folder: Path) -> None:
+    """Write the plan of a run that was decided on, and the log of its first steps."""
+    (folder / "decision").mkdir()
+    plan = (ROOT / "data/cpt-lab/plan-example.toml").read_text(encoding="utf-8")
+    (folder / "decision" / "plan.toml").write_text(plan.replace("long_r25", "recommended"))
+    (folder / "log.csv").write_text("step,general,kernel\n0,2.972,3.518\n10,2.973,3.515\n")
+
+
 @pytest.mark.parametrize("command", [c for c in DOCUMENTED if c.split()[0] not in SAMPLING])
 def test_commands_are_answered(command: str, call: Call, folder: Path) -> None:
-    before = set(folder.iterdir())
     arguments = shlex.split(command)
+    if arguments[0] == "watch":
+        begin_the_long_run(folder)
+    before = set(folder.iterdir())
     answer = call(*arguments, *SMALLER.get(arguments[0], []))
     assert answer.code == 0, answer.err
     assert answer.out
@@ -114,4 +127,6 @@ def test_commands_are_answered(command: str, call: Call, folder: Path) -> None:
     targets = {
         folder / arguments[i + 1] for i, own in enumerate(arguments) if own in ("-o", "--paper")
     }
+    if arguments[0] == "watch":
+        targets.add(folder / STATE)
     assert targets == set(folder.iterdir()) - before

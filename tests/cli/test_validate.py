@@ -169,7 +169,10 @@ def test_scores_are_shown_and_written(call: Call, tmp_path: Path) -> None:
     use, sure, change = answer.out.splitlines()[:3]
     assert "the 90 % bands held" in use
     assert "(whole runs); after 50 %: " in use
-    assert sure == "How sure: 2 runs, each one observation; none of 4 refits fall short."
+    assert (
+        sure
+        == "How sure: 2 runs, each one observation; none of 4 refits fall short of the diagnostics."
+    )
     assert change.startswith("What would change it: ")
     assert "…" not in answer.out
     assert "by the place in the run" in answer.out

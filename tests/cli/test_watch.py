@@ -69,12 +69,26 @@ def test_losses_under_other_names_are_said_and_not_waited_for_in_silence(
     call: Call, fit_file: Path, tmp_path: Path
 ) -> None:
     log = tmp_path / "log.csv"
-    log.write_text(lines(200).replace("eval/", ""))
+    log.write_text(lines(200).replace("eval/general", "prose").replace("eval/kernel", "sources"))
     answer = call("watch", fit_file, log, "--run", RUN, "--once")
-    assert answer.out.startswith("Nothing was measured yet of 3000 steps: wait.")
-    assert "there are general_loss, kernel_loss; say which are, --loss SERIES=SET" in answer.err
+    first = answer.out.splitlines()[0]
+    assert first == "No validation loss was found in the log: wait, or say which it is with --loss."
+    assert "there are prose_loss, sources_loss; say which are, --loss SERIES=SET" in answer.err
     unknown = ("watch", fit_file, log, "--run", RUN, "--once", "--below", "prose=2.5")
     check_refusal(call(*unknown), ("--below prose=2.5: name one of general, kernel",))
+
+
+@pytest.mark.parametrize("name", ["{}", "{}_loss", "val_{}", "{}/ce"])
+def test_a_series_called_by_a_validation_set_of_the_fit_is_its_loss(
+    call: Call, fit_file: Path, tmp_path: Path, name: str
+) -> None:
+    log = tmp_path / "log.csv"
+    written = lines(200)
+    for domain in ("general", "kernel"):
+        written = written.replace(f"eval/{domain}_loss", name.format(domain))
+    log.write_text(written)
+    answer = call("watch", fit_file, log, "--run", RUN, "--once")
+    assert "step 200 of 3000" in answer.out.splitlines()[0]
 
 
 def test_a_fit_that_knows_of_the_run_is_kept_beside(

@@ -140,12 +140,35 @@ def test_roles_take_precedence_over_every(tmp_path: Path) -> None:
 
 # What is written, where the error is, what it says, and the fix.
 MALFORMED = {
-    "unknown key": (EXTENDED + "colour = 1\n", "key colour", "not permitted", "take the key out"),
+    "unknown key": (
+        EXTENDED + "colour = 1\n",
+        "key colour",
+        "the key 'colour' is unknown",
+        "take the key out",
+    ),
     "unknown key of the law": (
         EXTENDED + "[law]\nreplay_gian = true\n",
-        "key law.replay_gian",
-        "not permitted",
+        "own.toml, key law.replay_gian",
+        "the key 'replay_gian' is unknown (did you mean 'replay_gain'?)",
         "take the key out",
+    ),
+    "key of a law's own table": (
+        EXTENDED + '[law.replay_factor]\ngenerl = "power"\n',
+        "key law.replay_factor.generl",
+        "did you mean 'general'?",
+        "take the key out",
+    ),
+    "key of a prior": (
+        EXTENDED + prior("exponent", 'distribution = "normal", mean = 0, sd = 1, medin = 2'),
+        "priors.exponent.every",
+        "did you mean 'median'?",
+        "take the key out",
+    ),
+    "key like no other": (
+        EXTENDED + "[law]\nzzz = 1\n",
+        "law.zzz",
+        "is unknown",
+        "the keys are terms,",
     ),
     "unknown term": (EXTENDED + '[law]\nterms = ["powr"]\n', "terms", "'power'", "correct"),
     "no terms": (EXTENDED + "[law]\nterms = []\n", "terms", "at least 1", "correct"),
@@ -167,7 +190,7 @@ MALFORMED = {
         "priors.error",
         "add [priors.error]",
     ),
-    "missing name": ("[law]\nterms = ['power']\n[priors]\n", "key name", "required", "add the key"),
+    "missing name": ("[law]\nterms = ['power']\n[priors]\n", "key name", "missing", "add the key"),
     "sd of 0": (
         EXTENDED + prior("exponent", 'distribution = "normal", mean = 0, sd = 0'),
         "priors.exponent",
@@ -218,7 +241,7 @@ MALFORMED = {
     "missing number": (
         EXTENDED + prior("exponent", 'distribution = "normal", mean = 0'),
         "priors.exponent",
-        "required",
+        "the key 'sd' is missing",
         "add the key",
     ),
     "prior without a reason": (

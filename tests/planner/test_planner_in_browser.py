@@ -12,6 +12,7 @@ from synthetic import lab, lab_posterior, prior_as_posterior
 from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.forecast.bands import bands
 from bayes_cpt.planner.page import Planner
+from bayes_cpt.report.numbers import decimals
 from bayes_cpt.study.readers.folder import read_plan
 
 # What is moved, and what is seen afterwards: as a person does it, by the controls alone.
@@ -85,7 +86,8 @@ def test_a_visit(planner: Planner, tmp_path: Path) -> None:
             assert cells[0] == row["domain"]
             shown = [float(cells[1]), *map(float, cells[2].split(" to ")), float(cells[3])]
             wanted = [row[name] for name in ("median", "lower", "upper", "sd")]
-            np.testing.assert_allclose(shown, wanted, rtol=0, atol=0.5001e-4)
+            rounding = 0.5001 * 10.0 ** -decimals(row["sd"])
+            np.testing.assert_allclose(shown, wanted, rtol=0, atol=rounding)
     assert read_plan(plan, lab()).run("planned").schedule.steps == 3000
 
 

@@ -120,6 +120,9 @@ function stepTicks(last, width) {
   return { ...found, marks: found.marks.filter((mark) => mark <= last), low: 0, high: last };
 }
 
+/** About the height of a label, and half the width of the word base, pixels. */
+const LABEL = 14;
+
 /** Bands of a loss over the run, its base's loss, what it may be, and a run that is held for comparison. */
 function drawBands(chart, role, found, place, limit, held) {
   const { run, bands, starts } = found;
@@ -136,9 +139,14 @@ function drawBands(chart, role, found, place, limit, held) {
     chart.put("wide", "path", { class: look("wide"), d: areaOf(run.grid, outerLow, outerHigh, x, y) });
     chart.put("inner", "path", { class: look("inner"), d: areaOf(run.grid, innerLow, innerHigh, x, y) });
     chart.put("median", "path", { class: look("median"), d: lineOf(run.grid, median, x, y) });
+    // A label lies away from the end of the curve; of two lines too near for that, outside both.
+    const heights = lines.map(([, value]) => y(value));
+    const near = heights.length > 1 && Math.abs(heights[0] - heights[1]) < LABEL;
+    const end = near ? (starts[place] + limit) / 2 : median[median.length - 1];
+    const besideLine = (value) => y(value) + (value >= end || y(value) + LABEL > box.bottom ? -5 : LABEL - 2);
     for (const [name, value] of lines) {
       const at = px(y(value));
-      const label = { class: `${name}-label`, x: box.right, y: px(y(value) - 5), "text-anchor": "end" };
+      const label = { class: `${name}-label`, x: box.right, y: px(besideLine(value)), "text-anchor": "end" };
       chart.put(name, "line", { class: name, x1: box.left, x2: box.right, y1: at, y2: at });
       chart.put(`${name}-label`, "text", label, name);
     }
@@ -186,7 +194,9 @@ function drawEnds(chart, roles, domains, found, kind, held) {
       for (const [label, value, look] of marks) {
         if (value === undefined || value < across.low || value > across.high) continue;
         chart.put(`${name}${label}`, "line", { class: look, x1: px(x(value)), x2: px(x(value)), y1: box.top, y2: box.bottom });
-        if (label === "base") chart.put(`${name}text`, "text", { x: px(x(value) + 4), y: box.top + 4 }, "base");
+        // Over the density's top, which it would hide, and inside the chart.
+        const at = Math.min(Math.max(x(value), box.left + LABEL), box.right - LABEL);
+        if (label === "base") chart.put(`${name}text`, "text", { x: px(at), y: box.top - 6, "text-anchor": "middle" }, "base");
       }
     });
   });

@@ -139,8 +139,9 @@ function showAtRest() {
   const rows = planner.domains.map((domain, place) => {
     const { median, lower, upper, sd } = found.summaries[place];
     const start = found.starts[place];
-    const cells = [median, `${lower.toFixed(4)} to ${upper.toFixed(4)}`, sd, start, signed(median - start, 4)];
-    return [domain, ...cells.map((cell) => (typeof cell === "number" ? cell.toFixed(4) : cell))];
+    const places = decimals(sd);
+    const [middle, low, high, spread, base] = [median, lower, upper, sd, start].map((value) => value.toFixed(places));
+    return [domain, middle, `${low} to ${high}`, spread, base, signed(median - start, places)];
   });
   byId("table").replaceChildren(
     ...rows.map(([name, ...cells]) => {

@@ -91,8 +91,8 @@ def forecast_sentences(bands: "pd.DataFrame") -> list[str]:
     Returns
     -------
     list of str
-        As in "Run long_r25 ends at 2.79 nats/token on general after 12000 steps (90 % predictive interval
-        2.74 to 2.84).".
+        As in "Run long_r25 is forecast to end at 2.79 nats/token on general after 12000 steps (90 %
+        predictive interval 2.74 to 2.84).".
     """
     mass = 100 * float(bands.attrs["interval"])
     kind = "predictive" if (bands["kind"] != "expected").all() else "credible"
@@ -103,7 +103,7 @@ def forecast_sentences(bands: "pd.DataFrame") -> list[str]:
         )
         outside = " This leaves what was fitted: " + row["outside"] + "." if row["outside"] else ""
         sentences.append(
-            f"Run {row['run']} ends at {median} nats/token on {row['domain']} after {row['step']} steps "
-            f"({mass:g} % {kind} interval {lower} to {upper}).{outside}"
+            f"Run {row['run']} is forecast to end at {median} nats/token on {row['domain']} after "
+            f"{row['step']} steps ({mass:g} % {kind} interval {lower} to {upper}).{outside}"
         )
     return sentences

@@ -28,6 +28,9 @@ class Choices:
     losses : mapping of str to str
         Series of a validation loss and the validation set that it is of; those whose names say so unless
         given.
+    sets : tuple of str
+        Validation sets that the losses can be of, where they are known: where no name says a validation
+        loss, a series that is called by one of them is its.
     rate : str, optional
         Series of the learning rate.
     step_unit : {"steps", "tokens", "samples"}
@@ -45,6 +48,7 @@ class Choices:
     """
 
     losses: Mapping[str, str] = field(default_factory=dict)
+    sets: tuple[str, ...] = ()
     rate: str | None = None
     step_unit: str = "steps"
     per_step: float | None = None
@@ -170,6 +174,9 @@ def _loss_series(raw: RawLog, choices: Choices, notes: list[str]) -> dict[str, s
     domains = {name: domain_of(name) for name, unit in units.items() if unit == kept}
     if not domains and choices.loss_unit:
         domains = {name: domain_of(name) for name in units}
+    if not domains:
+        called = {name: domain_of(name) for name in names}
+        domains = {name: domain for name, domain in called.items() if domain in choices.sets}
     if not domains:
         raise fail(
             raw.source,
