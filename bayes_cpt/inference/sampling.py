@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.inference.density import Density, centred
+from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.native import native_model
+from bayes_cpt.inference.straightening import straightened
 from bayes_cpt.inference.whitening import Metric, Whitened, empirical_metric, laplace
 
 type Progress = Callable[[str, float], None]
@@ -166,7 +167,7 @@ def sample(
     report("finding the mode", 0.0)
     metric = laplace(density, seed)
     if isinstance(density, Density):
-        density, metric = centred(density, metric)
+        density, metric = straightened(density, metric)
     best = None
     for attempt, effort in enumerate(efforts, start=1):
         stage = "sampling"
