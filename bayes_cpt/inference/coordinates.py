@@ -9,7 +9,7 @@ A deviation in sds of a spread acts as their product. Where the losses tell that
 the two is a thin curved ridge, and straight over product and spread; where they do not, the product's range
 changes with the spread, and deviation and spread are independent. Where they tell but a sum of the product
 and of other numbers, the ridge is straight over the deviation and such sums. What is taken how is for
-`bayes_cpt.inference.straightening.straightened` to say.
+`bayes_cpt.inference.whitening.straightened` to say.
 """
 
 import math
