@@ -9,7 +9,7 @@ are taken as mean and ratio, and deviations of sizes such that their ridges are 
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from bayes_cpt.inference.native import (
     compiled_density,
     packed,
 )
-from bayes_cpt.inference.whitening import Metric
+from bayes_cpt.inference.whitening import Metric, straightened
 from bayes_cpt.laws.size import OF_SIZES
 from bayes_cpt.model.compiled.kernels import PACES
 from bayes_cpt.model.compiled.packing import length
@@ -132,6 +132,20 @@ class Density:
             for j in self.paces[:2]
         ]
         return float(scales[0] - scales[1])
+
+    def straightened(self, metric: Metric) -> tuple["Density", Metric]:
+        """Return the density in coordinates that make its ridges straight, and the metric there.
+
+        Parameters
+        ----------
+        metric : Metric
+            Of the Laplace approximation in its present coordinates.
+        """
+        if not len(self.deviations):
+            return self, metric
+        sds = self.priors[2][self.deviations[:, 0]]
+        coordinates, metric = straightened(self.deviations, sds, metric)
+        return replace(self, **coordinates), metric
 
     def in_metric(self, metric: Metric) -> Callable[[Floats], tuple[float, Floats]]:
         """Return the function of white coordinates: log density and gradient.

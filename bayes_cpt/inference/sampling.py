@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.native import native_model
-from bayes_cpt.inference.whitening import Metric, Whitened, empirical_metric, laplace, straightened
+from bayes_cpt.inference.whitening import Metric, Whitened, empirical_metric, laplace
 
 type Progress = Callable[[str, float], None]
 
@@ -168,7 +168,7 @@ def sample(
     report("finding the mode", 0.0)
     metric = laplace(density, seed)
     if isinstance(density, Density):
-        density, metric = straightened(density, metric)
+        density, metric = density.straightened(metric)
     best = None
     for attempt, effort in enumerate(efforts, start=1):
         stage = "sampling"

@@ -6,16 +6,14 @@ factor from a Laplace approximation at the mode, or from the draws of an earlier
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import BayesCPTError
-
-if TYPE_CHECKING:
-    from bayes_cpt.inference.density import Density
 
 type Evaluate = Callable[[Floats], tuple[float, Floats]]
 
@@ -173,8 +171,10 @@ def empirical_metric(metric: Metric, white: Floats) -> Metric:
     return Metric(center, metric.factor @ np.linalg.cholesky(shrunk))
 
 
-def straightened(density: "Density", metric: Metric) -> tuple["Density", Metric]:
-    """Return the density with straight ridges over deviations and their spread, and its metric.
+def straightened(
+    deviations: NDArray[np.int64], sds: Floats, metric: Metric
+) -> tuple[dict[str, NDArray[Any]], Metric]:
+    """Return coordinates with straight ridges over deviations and their spread, and the metric there.
 
     A deviation of a single size counts in sds of its spread and acts as their product. Of three sizes the
     losses tell three levels, and level, slope and exponent of all sizes can make up for most of what a
@@ -190,45 +190,50 @@ def straightened(density: "Density", metric: Metric) -> tuple["Density", Metric]
 
     Parameters
     ----------
-    density : Density
-        Over the deviations themselves.
+    deviations : ndarray of int, shape (deviations, 2)
+        Where each deviation stands among the sampled numbers, and the logarithm of its spread.
+    sds : ndarray, shape (deviations,)
+        Of the deviations' priors.
     metric : Metric
-        Of its Laplace approximation (`laplace`).
+        Of the Laplace approximation over the deviations themselves (`laplace`).
+
+    Returns
+    -------
+    coordinates : dict of str to ndarray
+        Fields of `bayes_cpt.inference.density.Density`.
+    metric : Metric
     """
-    if not len(density.deviations):
-        return density, metric
-    places, spreads = density.deviations.T
-    center, factor, turns = metric.center.copy(), metric.factor.copy(), _turns(density, metric)
+    places, spreads = deviations.T
+    center, factor, turns = metric.center.copy(), metric.factor.copy(), _turns(deviations, metric)
     center[places], factor[places] = turns.T @ center[places], turns.T @ factor[places]
     inverse = np.linalg.inv(factor)
     precision = inverse.T @ inverse
-    prior = density.priors[2][places] ** 2
+    prior = sds**2
     told = np.diag(precision)[places] * prior > 1.0 / TOLD
     alone = told & ((factor[places] ** 2).sum(axis=1) < TOLD * prior)
     follows = told & ~alone
-    centred, ridges = density.deviations[alone], density.deviations[follows]
+    centred, ridges = deviations[alone], deviations[follows]
     # A product of the same value as the deviation moves with the logarithm of its spread.
     products = factor[places] + center[places, None] * factor[spreads]
     factor[centred[:, 0]] = products[alone]
     moves = _moves(precision, center, ridges, np.setdiff1d(np.arange(center.size), spreads))
-    sds = np.exp(center[ridges[:, 1]])
-    changed = replace(
-        density,
-        turned=places.copy(),
-        turns=turns,
-        centred=centred,
-        levels=center[centred[:, 1]],
-        ridges=ridges,
-        moves=moves,
-    )
-    center -= moves @ (center[ridges[:, 0]] * sds)
-    factor -= moves @ (sds[:, None] * products[follows])
-    return changed, Metric(center, factor)
+    coordinates = {
+        "turned": places.copy(),
+        "turns": turns,
+        "centred": centred,
+        "levels": center[centred[:, 1]],
+        "ridges": ridges,
+        "moves": moves,
+    }
+    spread = np.exp(center[ridges[:, 1]])
+    center -= moves @ (center[ridges[:, 0]] * spread)
+    factor -= moves @ (spread[:, None] * products[follows])
+    return coordinates, Metric(center, factor)
 
 
-def _turns(density: "Density", metric: Metric) -> Floats:
+def _turns(deviations: NDArray[np.int64], metric: Metric) -> Floats:
     """Return directions of the deviations of each spread, the best told first, as columns."""
-    places, spreads = density.deviations.T
+    places, spreads = deviations.T
     turns = np.zeros((places.size, places.size))
     for spread in np.unique(spreads):
         own = np.flatnonzero(spreads == spread)
@@ -237,7 +242,9 @@ def _turns(density: "Density", metric: Metric) -> Floats:
     return turns
 
 
-def _moves(precision: Floats, center: Floats, ridges: Floats, numbers: Floats) -> Floats:
+def _moves(
+    precision: Floats, center: Floats, ridges: NDArray[np.int64], numbers: NDArray[np.int64]
+) -> Floats:
     """Return by how much all else is expected to move with each product, shape (dimensions, ridges)."""
     others = np.setdiff1d(numbers, ridges[:, 0])
     moves = np.zeros((center.size, len(ridges)))

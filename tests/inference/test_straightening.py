@@ -11,7 +11,7 @@ from synthetic import lab
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.coordinates import join_paces
 from bayes_cpt.inference.density import Density, density_of
-from bayes_cpt.inference.whitening import Metric, straightened
+from bayes_cpt.inference.whitening import Metric
 from bayes_cpt.model.build import build_model
 from bayes_cpt.model.spec import read_spec
 
@@ -48,7 +48,7 @@ def mixed() -> tuple[Density, Metric, Metric]:
     contrast = {int(places[k]): weight for k, weight in enumerate((0.4, -0.8, 0.4))}
     sums = [{int(places[k]): 1.0, other: 1.0} for k, other in ((6, 0), (7, 1), (9, 2))]
     metric = metric_of(plain(), places[3:5], contrast, *sums)
-    return (*straightened(plain(), metric), metric)
+    return (*plain().straightened(metric), metric)
 
 
 def jacobian(density: Density, position: Floats) -> Floats:
@@ -122,7 +122,7 @@ def test_deviations_that_data_tell_by_themselves_are_taken_times_their_spread(
     told: int | None,
 ) -> None:
     metric = metric_of(plain(), plain().deviations[:told, 0])
-    density, _ = straightened(plain(), metric)
+    density, _ = plain().straightened(metric)
     np.testing.assert_array_equal(density.centred, plain().deviations[:told])
     assert not len(density.ridges)
 
@@ -131,7 +131,7 @@ def test_a_contrast_that_data_tell_is_taken_times_its_spread_and_the_rest_are_no
     places = plain().deviations[:3, 0]
     contrast = np.array([1.0, -2.0, 1.0]) / np.sqrt(6.0)
     metric = metric_of(plain(), places[:0], dict(zip(places.tolist(), contrast, strict=True)))
-    density, _ = straightened(plain(), metric)
+    density, _ = plain().straightened(metric)
     np.testing.assert_array_equal(density.centred, plain().deviations[:1])
     assert abs(contrast @ density.turns[:3, 0]) == pytest.approx(1.0)
     np.testing.assert_allclose(
@@ -142,7 +142,7 @@ def test_a_contrast_that_data_tell_is_taken_times_its_spread_and_the_rest_are_no
 def test_what_makes_up_for_a_deviation_moves_along_with_it_at_any_spread() -> None:
     place, spread = plain().deviations[0]
     metric = metric_of(plain(), plain().deviations[:0, 0], {int(place): 1.0, 0: 1.0})
-    density, new = straightened(plain(), metric)
+    density, new = plain().straightened(metric)
     ((at, _),) = density.ridges
     for wider in (0.0, 1.0):
         here = new.center.copy()
@@ -161,6 +161,6 @@ def test_what_makes_up_for_a_deviation_moves_along_with_it_at_any_spread() -> No
 def test_a_law_without_sizes_keeps_its_density_and_metric() -> None:
     density = density_of(build_model(lab(), read_spec("cpt-replay")))
     metric = metric_of(density, np.arange(density.start.size))
-    changed, same = straightened(density, metric)
+    changed, same = density.straightened(metric)
     np.testing.assert_array_equal(same.factor, metric.factor)
     np.testing.assert_array_equal(changed.block(same), density.block(metric))
