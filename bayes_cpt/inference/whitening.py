@@ -173,7 +173,7 @@ def empirical_metric(metric: Metric, white: Floats) -> Metric:
 
 def straightened(
     deviations: NDArray[np.int64], sds: Floats, metric: Metric
-) -> tuple[dict[str, NDArray[Any]], Metric]:
+) -> tuple[dict[str, Any], Metric]:
     """Return coordinates with straight ridges over deviations and their spread, and the metric there.
 
     A deviation of a single size counts in sds of its spread and acts as their product. Of three sizes the
