@@ -1,4 +1,4 @@
-"""The coordinates of a sampler: paces of annealing as mean and ratio, deviations times their spread.
+"""The coordinates of a sampler: paces of annealing as mean and ratio, deviations with straight ridges.
 
 What an anneal has gained tells the mean pace, (1 - share)·memory + share·slow_memory. It tells little of
 each pace alone, and nothing of one whose share is small: over the paces themselves the posterior has two
@@ -7,8 +7,9 @@ change by a shear, so that densities stay what they are. Where one of the three 
 
 A deviation in sds of a spread acts as their product. Where the losses tell that product, the posterior over
 the two is a thin curved ridge, and straight over product and spread; where they do not, the product's range
-changes with the spread, and deviation and spread are independent. Which are taken as products is decided by
-`bayes_cpt.inference.density.centred`.
+changes with the spread, and deviation and spread are independent. Where they tell but a sum of the product
+and of other numbers, the ridge is straight over the deviation and such sums. What is taken how is for
+`bayes_cpt.inference.whitening.straightened` to say.
 """
 
 import math
@@ -136,6 +137,68 @@ def join_spread_slopes(slopes, position, centred, levels):  # type: ignore[no-un
         slopes[deviation] *= math.exp(levels[k] - position[spread])
 
 
+@numba.njit(cache=True, error_model="numpy")
+def follow_ridges(position, ridges, moves):  # type: ignore[no-untyped-def]
+    """Move numbers along with products of deviation and spread, so that losses stay, in place.
+
+    Volumes stay what they are.
+
+    Parameters
+    ----------
+    position : ndarray, shape (dimensions,)
+        As the sampler has it.
+    ridges : ndarray of int, shape (ridges, 2)
+        Where each deviation stands, and the logarithm of its spread.
+    moves : ndarray, shape (dimensions, ridges)
+        What each number moves by where the product grows by 1: 0 for deviations and spreads.
+    """
+    for k in range(ridges.shape[0]):
+        product = position[ridges[k, 0]] * math.exp(position[ridges[k, 1]])
+        for a in range(position.size):
+            position[a] += moves[a, k] * product
+
+
+@numba.njit(cache=True, error_model="numpy")
+def join_ridge_slopes(slopes, position, ridges, moves):  # type: ignore[no-untyped-def]
+    """Turn slopes by all numbers into those by what the sampler has, in place.
+
+    Parameters
+    ----------
+    slopes, position : ndarray, shape (dimensions,)
+        The slopes and where they were taken.
+    ridges, moves
+        As in `follow_ridges`.
+    """
+    for k in range(ridges.shape[0]):
+        deviation, spread = ridges[k]
+        slope = 0.0
+        for a in range(slopes.size):
+            slope += moves[a, k] * slopes[a]
+        slope *= math.exp(position[spread])
+        slopes[deviation] += slope
+        slopes[spread] += slope * position[deviation]
+
+
+@numba.njit(cache=True, error_model="numpy")
+def turn(values, turned, turns):  # type: ignore[no-untyped-def]
+    """Turn some of the numbers among each other, in place.
+
+    Parameters
+    ----------
+    values : ndarray, shape (dimensions,)
+        Positions, or slopes.
+    turned : ndarray of int, shape (deviations,)
+        Where these numbers stand.
+    turns : ndarray, shape (deviations, deviations)
+        Orthogonal; its transpose turns back.
+    """
+    before = values[turned]
+    for a in range(turned.size):
+        values[turned[a]] = 0.0
+        for b in range(turned.size):
+            values[turned[a]] += turns[a, b] * before[b]
+
+
 # All of them, each before those that call it.
 COMPILED = (
     _sampled,
@@ -146,4 +209,7 @@ COMPILED = (
     join_slopes,
     separate_spreads,
     join_spread_slopes,
+    follow_ridges,
+    join_ridge_slopes,
+    turn,
 )

@@ -3,7 +3,8 @@
 Priors, transforms and data are read off the model; its likelihood is the model's own operation. The same
 function through PyTensor costs seconds of compilation in every process; this one costs none
 (docs/benchmarks.md). The density is over the unconstrained values of the parameters, whose annealing paces
-are taken as mean and ratio, and chosen deviations times their spread (`bayes_cpt.inference.coordinates`).
+are taken as mean and ratio, and deviations of sizes such that their ridges are straight
+(`bayes_cpt.inference.coordinates`).
 """
 
 import math
@@ -16,7 +17,13 @@ from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import BayesCPTError
-from bayes_cpt.inference.coordinates import join_paces, separate_paces, separate_spreads
+from bayes_cpt.inference.coordinates import (
+    follow_ridges,
+    join_paces,
+    separate_paces,
+    separate_spreads,
+    turn,
+)
 from bayes_cpt.inference.native import (
     BOUNDED,
     LOG_NORMAL,
@@ -25,7 +32,7 @@ from bayes_cpt.inference.native import (
     compiled_density,
     packed,
 )
-from bayes_cpt.inference.whitening import Metric
+from bayes_cpt.inference.whitening import Metric, straightened
 from bayes_cpt.laws.size import OF_SIZES
 from bayes_cpt.model.compiled.kernels import PACES
 from bayes_cpt.model.compiled.packing import length
@@ -80,10 +87,12 @@ class Density:
         Measured losses, then the data of the model.
     deviations : ndarray of int, shape (deviations, 2)
         Where each number that counts in sds of a sampled log-normal spread stands, and that spread.
-    centred : ndarray of int, shape (products, 2)
-        Those of them that are taken times their spread: none as the density of a model is made.
-    levels : ndarray, shape (products,)
+    turned, turns : ndarray
+        As in `bayes_cpt.inference.coordinates.turn`: none of these as the density of a model is made.
+    centred, levels : ndarray
         As in `bayes_cpt.inference.coordinates.separate_spreads`.
+    ridges, moves : ndarray
+        As in `bayes_cpt.inference.coordinates.follow_ridges`.
     """
 
     names: tuple[str, ...]
@@ -96,8 +105,12 @@ class Density:
     pools: NDArray[np.int64]
     arrays: tuple[Any, ...]
     deviations: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
+    turned: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    turns: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     centred: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
     levels: Floats = field(default_factory=lambda: np.zeros(0))
+    ridges: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
+    moves: Floats = field(default_factory=lambda: np.zeros((0, 0)))
 
     @property
     def start(self) -> Floats:
@@ -119,6 +132,20 @@ class Density:
             for j in self.paces[:2]
         ]
         return float(scales[0] - scales[1])
+
+    def straightened(self, metric: Metric) -> tuple["Density", Metric]:
+        """Return the density in coordinates that make its ridges straight, and the metric there.
+
+        Parameters
+        ----------
+        metric : Metric
+            Of the Laplace approximation in its present coordinates.
+        """
+        if not len(self.deviations):
+            return self, metric
+        sds = self.priors[2][self.deviations[:, 0]]
+        coordinates, metric = straightened(self.deviations, sds, metric)
+        return replace(self, **coordinates), metric
 
     def in_metric(self, metric: Metric) -> Callable[[Floats], tuple[float, Floats]]:
         """Return the function of white coordinates: log density and gradient.
@@ -147,15 +174,19 @@ class Density:
         kind, *priors = self.priors
         loss, numbers, places = self.arrays
         counts = (kind, self.template, loss, numbers, places)
+        floats = (metric.center, metric.factor, *priors, self.template, loss, numbers)
+        integers = (kind, self.places, self.paces, [self.likelihood], self.pools)
         return packed(
-            [metric.center, metric.factor, *priors, self.template, loss, numbers, self.levels],
-            [kind, self.places, self.paces, [self.likelihood], self.pools, self.centred],
+            [*floats, self.levels, self.moves, self.turns],
+            [*integers, self.centred, self.ridges, self.turned],
             places,
             [
                 *(array.size for array in counts),
                 length(places, "curve_first"),
                 *self.pools.shape,
                 self.levels.size,
+                len(self.ridges),
+                self.turned.size,
                 self.pace_offset,
             ],
         )
@@ -170,8 +201,10 @@ class Density:
         """
         separated = np.array(positions, dtype=np.float64, order="C")
         for position in separated.reshape(-1, self.places.size):
+            follow_ridges(position, self.ridges, self.moves)
             separate_paces(position, self.paces, self.pace_offset)
             separate_spreads(position, self.centred, self.levels)
+            turn(position, self.turned, self.turns)
         return separated
 
     def values(self, positions: Floats) -> dict[str, Floats]:
@@ -232,33 +265,6 @@ def density_of(model: "pm.Model") -> Density:
         arrays=tuple(array.get_value(borrow=True) for array in (loss, *data)),
         deviations=_deviations(where, sizes, columns[0]),
     )
-
-
-def centred(density: Density, metric: Metric) -> tuple[Density, Metric]:
-    """Return the density with the deviations that data tell times their spread, and its metric.
-
-    The mode is looked for over the deviations themselves: times a spread, the density is highest where the
-    spread is least, far from where most of it lies. What data tell of a deviation is its precision there,
-    all else being known, beside the 1 of its prior: where all else can make up for it, it is still a ridge
-    that is told.
-
-    Parameters
-    ----------
-    density : Density
-        Over the deviations themselves.
-    metric : Metric
-        Of its Laplace approximation (`bayes_cpt.inference.whitening.laplace`).
-    """
-    known = np.linalg.inv(metric.factor)
-    precision = (known**2).sum(axis=0)
-    places = density.deviations[:, 0]
-    prior = density.priors[2][places] ** -2.0
-    pairs = density.deviations[precision[places] > 2.0 * prior]
-    levels = metric.center[pairs[:, 1]]
-    factor = metric.factor.copy()
-    # A product of the same value as the deviation moves with the logarithm of its spread.
-    factor[pairs[:, 0]] += metric.center[pairs[:, 0], None] * metric.factor[pairs[:, 1]]
-    return replace(density, centred=pairs, levels=levels), Metric(metric.center, factor)
 
 
 def _likelihood(model: "pm.Model") -> Any:

@@ -15,6 +15,7 @@ from bayes_cpt.inference.saved.fit_files import FORMAT
 from bayes_cpt.inference.saved.groups import arviz_groups
 from bayes_cpt.inference.saved.trees import build_tree
 from bayes_cpt.model.elements import elements
+from bayes_cpt.model.law_table import LawTable
 from bayes_cpt.model.priors.families import Fixed
 from bayes_cpt.model.setup import Frame, Setup, build_setup
 from bayes_cpt.model.spec import ModelSpec, read_spec
@@ -22,7 +23,7 @@ from bayes_cpt.study.evidence import check_evidence
 from bayes_cpt.study.study import Study
 
 if TYPE_CHECKING:
-    from bayes_cpt.inference.sampling import Sample
+    from bayes_cpt.inference.sampling import Effort, Sample
 
 VERSIONS = ("bayes-cpt", "pymc", "pytensor", "nutpie", "numpy", "numba")
 
@@ -55,8 +56,7 @@ def fit(
         Chains sampled at once.
     attempts : int, optional
         How often at most to sample until the diagnostics hold; as often as
-        `bayes_cpt.inference.sampling.EFFORTS` says (or `CAREFUL_EFFORTS`, where the base's PT is not
-        known) unless given. 1 is for a quick look.
+        `efforts_for` says of its law unless given. 1 is for a quick look.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def fit(
         If the posterior cannot be sampled at all.
     """
     from bayes_cpt.inference.density import density_of
-    from bayes_cpt.inference.sampling import CAREFUL_EFFORTS, EFFORTS, sample
+    from bayes_cpt.inference.sampling import sample
     from bayes_cpt.model.build import model_of
 
     if attempts is not None and attempts < 1:
@@ -83,16 +83,29 @@ def fit(
     spec = model if isinstance(model, ModelSpec) else read_spec(model)
     setup = build_setup(spec, study)
     check_evidence(study, continual=spec.law.continual)
-    efforts = CAREFUL_EFFORTS if setup.frame.spec.law.unknown_base else EFFORTS
     drawn = sample(
         density_of(model_of(setup)),
         seed,
         draws=draws,
-        efforts=efforts[:attempts],
+        efforts=efforts_for(setup.frame.spec.law)[:attempts],
         progress=progress,
         cores=cores,
     )
     return build_posterior(setup, study, drawn, seed)
+
+
+def efforts_for(law: LawTable) -> "tuple[Effort, ...]":
+    """Return the attempts that a fit of a law makes, in order.
+
+    Parameters
+    ----------
+    law : LawTable
+    """
+    from bayes_cpt.inference.sampling import CAREFUL_EFFORTS, EFFORTS, SIZES_EFFORTS
+
+    if law.unknown_base:
+        return CAREFUL_EFFORTS
+    return SIZES_EFFORTS if law.model_size else EFFORTS
 
 
 def build_posterior(setup: Setup, study: Study, drawn: "Sample", seed: int) -> Posterior:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.inference.density import Density, centred
+from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.native import native_model
 from bayes_cpt.inference.whitening import Metric, Whitened, empirical_metric, laplace
 
@@ -40,9 +40,11 @@ class Effort:
 
 
 EFFORTS = (Effort(300, 3000, 0.9), Effort(600, 3000, 0.97), Effort(1500, 4000, 0.995))
-# Where next to nothing is known of PT the posterior has narrow corners that only small steps go into: with
-# larger ones, those of 0.995 included, there is a divergence now and then, and the time is lost.
+# Where next to nothing is known of PT the posterior has narrow corners that only small steps go into: those
+# of 0.995 diverge now and then, and the time is lost.
 CAREFUL_EFFORTS = (Effort(2000, 4000, 0.998), Effort(3000, 6000, 0.9995))
+# So it is with steps of 0.9 where single sizes deviate.
+SIZES_EFFORTS = (Effort(300, 3000, 0.97), EFFORTS[2])
 # Draws per chain after which the diagnostics are looked at first, and from then on. What is decided there
 # depends on the draws alone, so that a seed gives the same posterior however fast the machine is.
 FIRST_BLOCK, BLOCK = 600, 200
@@ -166,7 +168,7 @@ def sample(
     report("finding the mode", 0.0)
     metric = laplace(density, seed)
     if isinstance(density, Density):
-        density, metric = centred(density, metric)
+        density, metric = density.straightened(metric)
     best = None
     for attempt, effort in enumerate(efforts, start=1):
         stage = "sampling"
@@ -174,10 +176,10 @@ def sample(
             stage = f"sampling, attempt {attempt} ({best.diagnostics.problems[0]})"
         judge = _Judge(density, metric, effort if draws is None else replace(effort, draws=draws))
         judge.whole = draws is not None
-        positions, best = _run(judge, seed + attempt - 1, cores, partial(report, stage), attempt)
-        if best.diagnostics.trustworthy or not np.isfinite(positions).all():
+        white, best = _run(judge, seed + attempt - 1, cores, partial(report, stage), attempt)
+        if best.diagnostics.trustworthy or not np.isfinite(white).all():
             break
-        metric = empirical_metric(positions.reshape(-1, positions.shape[-1]))
+        metric = empirical_metric(metric, white.reshape(-1, white.shape[-1]))
     assert best is not None
     return best
 
@@ -203,7 +205,7 @@ class _Judge:
                 yield block
 
     def sample(self, trace: Any, block: int, attempt: int) -> tuple[Floats, Sample]:
-        """Return positions, shape (chains, draws, dimensions), and the sample of the first draws."""
+        """Return white coordinates, (chains, draws, dimensions), and the sample of the first draws."""
         white = trace.posterior["z"].transpose("chain", "draw", ...).to_numpy()[:, :block]
         if white.shape[1] < block or np.isnan(white).any():
             # nutpie ends an interrupted run without an error and pads what is missing.
@@ -213,9 +215,8 @@ class _Judge:
             for given, name in STATISTICS.items()
             if given in trace.sample_stats
         }
-        positions = self.metric.center + white @ self.metric.factor.T
-        values = self.density.values(positions)
-        return positions, Sample(values, statistics, diagnose(values, statistics), attempt)
+        values = self.density.values(self.metric.center + white @ self.metric.factor.T)
+        return white, Sample(values, statistics, diagnose(values, statistics), attempt)
 
     def ends(self, sample: Sample) -> bool:
         """Whether the contract holds with a margin, or is out of reach."""
@@ -243,7 +244,7 @@ def _run(
     report: Callable[[float], None],
     attempt: int,
 ) -> tuple[Floats, Sample]:
-    """Return positions, shape (chains, draws, dimensions), and the sample of one attempt.
+    """Return white coordinates, shape (chains, draws, dimensions), and the sample of one attempt.
 
     Chains that follow one another cannot be judged before the last has begun: they are first sampled to the
     usual length, and once more, with the same draws, to the full one where that was too short.
@@ -295,16 +296,16 @@ def _run_to(
         while not _finished(sampler):
             time.sleep(LOOK)
             for block in judge.blocks(min(done) - effort.tune):
-                positions, judged = judge.sample(sampler.inspect(), block, attempt)
+                white, judged = judge.sample(sampler.inspect(), block, attempt)
                 if judge.ends(judged):
-                    return positions, judged
+                    return white, judged
         trace = sampler.wait()
     finally:
         sampler.cancel()
     for block in judge.blocks(most):
-        positions, judged = judge.sample(trace, block, attempt)
+        white, judged = judge.sample(trace, block, attempt)
         if judge.ends(judged):
-            return positions, judged
+            return white, judged
     return None
 
 

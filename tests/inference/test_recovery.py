@@ -76,6 +76,7 @@ UNPRINTED = {
     "replay_quarter": [0.35],
     "saturation_rate": [8.0],
     "saturation_exponent": [1.0],
+    "replay_dilution": [0.0, 0.0],
     "replay_rate": [0.0, 0.0],
     "adaptation_share": [0.0, 0.0],
     "adaptation_time": [0.2, 0.2],
@@ -99,10 +100,11 @@ IDENTIFIED = (
 
 
 def one_pace() -> ModelSpec:
-    """Return the shipped model with the annealing term as printed, which the truths have."""
+    """Return the shipped model with power and annealing term as printed, which the truths have."""
     table = read_spec("cpt-replay").model_dump()
-    table["law"]["slow_annealing"] = False
-    table["priors"] = {k: v for k, v in table["priors"].items() if not k.startswith("slow_")}
+    table["law"] |= {"slow_annealing": False, "forward_power": False, "level_power": False}
+    unprinted = ("slow_memory", "slow_share", "forward_power", "level_power")
+    table["priors"] = {k: v for k, v in table["priors"].items() if k not in unprinted}
     # With one pace the memory stands for both.
     table["priors"]["memory"]["every"] |= {"median": 300.0, "sigma": 1.2}
     return ModelSpec.model_validate(table)
