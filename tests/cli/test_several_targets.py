@@ -24,7 +24,7 @@ from bayes_cpt.study.readers.folder import read_plan
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.writers.folder import write_study
 from bayes_cpt.watch import predictive
-from bayes_cpt.watch.learnt.curve_sizes import Sizes
+from bayes_cpt.watch.learnt.experience import Experience
 
 TARGETS = ("code", "law")
 DOMAINS = ("web", *TARGETS)
@@ -96,7 +96,7 @@ def test_a_run_on_a_mixture_is_watched_on_every_set(
     """Its losses are drawn as the watch takes them to be: those of all sets err alike."""
     monkeypatch.setattr(predictive, "CURVES", 500)
     monkeypatch.setattr(predictive, "USUAL_CURVES", 300)
-    monkeypatch.setattr(Sizes, "of", lambda posterior, *, continual: Sizes.same())
+    monkeypatch.setattr(Experience, "of", lambda posterior, *, continual: Experience.none())
     fit, log = tmp_path / "fit.nc", tmp_path / "log.csv"
     posterior = knowing(study(), read_spec(MODELS[0]))
     posterior.save(fit)

@@ -141,7 +141,8 @@ class Recipe:
         LogError
         """
         raw = read_logs(self.kind, self.paths, Layout(self.step, self.row_run))
-        names = [key.name for key in fields(Choices)]
+        # A recipe names the series of losses: which sets they could be of does not matter.
+        names = {key.name for key in fields(Choices)} - {"sets"}
         return clean(raw, Choices(**{name: getattr(self, name) for name in names}))
 
     def run_keys(self) -> dict[str, Any]:
