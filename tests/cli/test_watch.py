@@ -12,8 +12,12 @@ from command_line import Call, check_refusal
 from synthetic import lab, practice, prior_as_posterior
 
 from bayes_cpt import load
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.watch.learnt.experience import Experience
 
 RUN = "r25_lin05"
+LEARN = Experience.of
+LEARNT: dict[tuple[bytes, bool], Experience] = {}
 HEAD = "step,eval/general_loss,eval/kernel_loss\n"
 
 
@@ -22,6 +26,20 @@ def lines(until: int) -> str:
     kernel = dict(zip(*(own.tolist() for own in lab().curve(RUN, "kernel")), strict=True))
     steps = sorted(step for step in general if step in kernel and 0 < step <= until)
     return HEAD + "".join(f"{step},{general[step]},{kernel[step]}\n" for step in steps)
+
+
+@pytest.fixture(autouse=True)
+def _learnt_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fitted runs tell is learnt from each fit once, as seconds pass over it."""
+    monkeypatch.setattr(Experience, "of", _learnt)
+
+
+def _learnt(posterior: Posterior, *, continual: bool) -> Experience:
+    slopes = posterior.parameters()["reference_slope"]
+    key = (slopes.tobytes(), continual)
+    if key not in LEARNT:
+        LEARNT[key] = LEARN(posterior, continual=continual)
+    return LEARNT[key]
 
 
 def test_once_says_where_the_run_will_end(call: Call, fit_file: Path, tmp_path: Path) -> None:
