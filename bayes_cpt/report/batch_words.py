@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from bayes_cpt.model.groups.batches import checked_batches
+from bayes_cpt.report.numbers import enumerated
 from bayes_cpt.study.ranges import ALIKE_RATIO, ALIKE_REPLAY, LENGTH, REPLAY, factors
 from bayes_cpt.study.resources.batch import UNSAID, Batch, batch_of
 
@@ -64,7 +65,7 @@ def _confounded(study: "Study", members: dict[Batch, list[str]]) -> Iterator[str
             if not any(_alike(factor, run, other) for run in runs for other in others)
         ]
         if apart:
-            listed = " and ".join(filter(None, (", ".join(apart[:-1]), apart[-1])))
+            listed = enumerated(apart)
             yield (
                 f"No run of another batch shares the {listed} of the runs with {batch.words}: what they do "
                 f"and what the batch does cannot be told apart. Add a run of this batch with the {listed} "

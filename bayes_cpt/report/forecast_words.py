@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from bayes_cpt.report.numbers import fixed, listed
+from bayes_cpt.report.numbers import enumerated, fixed, listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,4 +76,6 @@ def _change(runs: "dict[str, pd.DataFrame]") -> str:
     if len(runs) == 1:
         return f"runs nearer to {left[0]}, which leaves what was fitted ({outside[left[0]]})"
     verb = "leaves" if len(left) == 1 else "leave"
-    return f"runs nearer to {listed(left, NAMED)}, which {verb} what was fitted"
+    more = [f"{len(left) - NAMED} more"] if len(left) > NAMED else []
+    names = enumerated([*left[:NAMED], *more])
+    return f"runs nearer to {names}, which {verb} what was fitted"

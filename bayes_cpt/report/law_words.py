@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayes_cpt.inference.law_checks import DRIFT, FACTOR, SIZE
+from bayes_cpt.report.numbers import enumerated
 from bayes_cpt.report.rendering import Words, render
 from bayes_cpt.study.ranges import BASE, FAMILY, PEAK_RATE, factors
 
@@ -120,7 +121,7 @@ def rests_on(study: "Study", *, continual: bool, most: int | None = None) -> str
                 parts.append(f"one {whose}{factor.name} ({shown})")
     if most is not None and len(parts) > most + 1:
         parts[most:] = [f"{len(parts) - most} more such choices"]
-    return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
+    return enumerated(parts)
 
 
 def power_words(posterior: "Posterior", interval: float) -> str:

@@ -1,6 +1,7 @@
 """Numbers in words, with no more digits than their uncertainty supports."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -265,6 +266,21 @@ def between(lower: str, upper: str) -> str:
     ('between 0.2 and 0.7', 'at 1')
     """
     return f"at {lower}" if lower == upper else f"between {lower} and {upper}"
+
+
+def enumerated(parts: Sequence[str]) -> str:
+    """Return parts as a sentence counts them.
+
+    Parameters
+    ----------
+    parts : sequence of str
+
+    Examples
+    --------
+    >>> enumerated(["a"]), enumerated(["a", "b"]), enumerated(["a", "b", "c"])
+    ('a', 'a and b', 'a, b and c')
+    """
+    return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
 
 
 def listed(parts: list[str], most: int) -> str:

@@ -88,7 +88,7 @@ def test_a_forecast_opens_with_where_it_ends_and_how_sure_that_is() -> None:
     widest = max((ends["upper"] - ends["median"]).max(), (ends["median"] - ends["lower"]).max())
     assert reach
     assert abs(float(reach[1]) - widest) <= 0.5 * last["sd"]
-    assert change.endswith("to long_r25; rewarmed_r50, which leave what was fitted.")
+    assert change.endswith("to long_r25 and rewarmed_r50, which leave what was fitted.")
     assert max(map(len, (first, sure, change))) <= 110
     alone = table[table["run"] == "long_r25"]
     alone.attrs |= table.attrs
