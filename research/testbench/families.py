@@ -51,6 +51,8 @@ MOST_RUNS = 9
 # Levels follow data and tokenizer: they keep the priors of the model.
 NOT_LEARNT = ("reference_loss", "reference_slope", "annealing_gain")
 METHOD_NAMES = ("paper", OURS)
+# In place of a family that is left out.
+EVERY = "all"
 
 
 def whole_studies(folder: Path) -> dict[str, Study]:
@@ -101,13 +103,13 @@ def learn(
     evidence: dict[str, Evidence] = dict(zip(studies, fits, strict=True))
     labels = tuple(label for label in labels_of(vague) if label[0] not in NOT_LEARNT)
     found = {}
-    for left_out in ("all", *dict.fromkeys(map(family, studies))):
+    for left_out in (EVERY, *dict.fromkeys(map(family, studies))):
         kept = [
             own for name, own in evidence.items() if family(name) != left_out and not own.problems
         ]
         population = Hierarchy(kept, tuple(labels_of(vague)), 1.0).learn(seed)
         told = tuple(label for label in labels if population.telling[label])
-        name = "all" if left_out == "all" else f"without-{left_out}"
+        name = EVERY if left_out == EVERY else f"without-{left_out}"
         learnt = learnt_model(vague, population, name, seed, told)
         text = learnt_text(learnt, str(VAGUE), digests, seed)
         (out / f"{name}.toml").write_text(text, encoding="utf-8")
@@ -177,6 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for left_out, spec in learn(
             studies, read_spec(VAGUE), pool, options.out, options.seed
         ).items()
+        if left_out != EVERY
     }
     names = options.methods.split(",")
     table = score(options.folder, models, names, pool, options.out, options.seed)
