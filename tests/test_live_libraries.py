@@ -129,7 +129,7 @@ def server(tmp_path: Path) -> Iterator[str]:
     """Yield the address of a real MLflow server that keeps runs in a database."""
     program = os.environ.get(SERVER)
     if program is None:
-        pytest.skip(f"{SERVER} does not name MLflow's program")
+        pytest.skip(f"set {SERVER} to the mlflow program of an environment that has its server")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
