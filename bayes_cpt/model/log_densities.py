@@ -115,34 +115,13 @@ def residual_log_densities(
     scales : Scales
         Shapes (draws, points).
     """
-    squares, determinants = residual_squares(residual, curves, design, scales)
-    counts = (design.last - design.first).astype(np.float64)
-    return np.asarray(-0.5 * (squares + determinants + counts * np.log(2.0 * np.pi)))
-
-
-def residual_squares(
-    residual: Floats, curves: Curves, design: ResidualDesign, scales: Scales
-) -> tuple[Floats, Floats]:
-    """Return what the density of each curve's residuals is of, shape (draws, curves) each.
-
-    Parameters
-    ----------
-    residual, curves, design, scales
-        As for `residual_log_densities`.
-
-    Returns
-    -------
-    squares : ndarray
-        r' Sigma^-1 r, Sigma being the covariance of a curve's residuals r.
-    determinants : ndarray
-        log det Sigma.
-    """
-    squares, determinants = np.empty((2, len(residual), len(curves.curves)))
+    found = np.empty((len(residual), len(curves.curves)))
     for curve in range(len(curves.curves)):
         rows = slice(int(design.first[curve]), int(design.last[curve]))
         part, steps = CurveResidual.of(design, scales, rows), curves.elapsed[rows]
         beyond = scales.extrapolation[:, rows] * design.beyond[rows]
         whole = replace(part, columns=np.concatenate([part.columns, beyond[..., None]], axis=2))
-        products, determinants[:, curve] = precision_products(whole, steps, residual[:, rows, None])
-        squares[:, curve] = products[:, 0, 0]
-    return squares, determinants
+        products, determinants = precision_products(whole, steps, residual[:, rows, None])
+        constant = steps.size * np.log(2.0 * np.pi)
+        found[:, curve] = -0.5 * (products[:, 0, 0] + determinants + constant)
+    return found
