@@ -34,6 +34,8 @@ from testbench.report import markdown_table
 LENGTHS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
 CORRELATIONS = (0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 OWN_SHARES = (0.0, 0.25, 0.5, 0.75)
+# How many lengths stand for all of them.
+EQUALLY = 5
 # Sets of runs with the same validation sets, which the law misses alike.
 STRONG = "cpt-lab-strong"
 TARGETS = {"cpt-lab": "kernel", "cpt-lab-practice": "kernel", STRONG: "ccode"}
@@ -102,6 +104,15 @@ def report(errors: pd.DataFrame) -> str:
                                weights=mass.sum(axis=tuple(a for a in range(3) if a != place))))
         for place, (name, values) in enumerate(quantities.items())
     }  # fmt: skip
+    chances = np.concatenate([[0.0], np.cumsum(mass.sum(axis=(1, 2)))])
+    step = np.log(LENGTHS[1] / LENGTHS[0])
+    edges = np.log(LENGTHS[0]) + step * (np.arange(chances.size) - 0.5)
+    likely = np.exp(np.interp((np.arange(EQUALLY) + 0.5) / EQUALLY, chances, edges))
+    parts.append(
+        f"{EQUALLY} lengths, each as likely as the others: "
+        + ", ".join(f"{length:.2g}" for length in likely)
+        + "."
+    )
     parts.append(
         f"Means: length {np.exp(middle['length']):.2f} (of its logarithm), own share "
         f"{middle['own share']:.2f}, correlation {middle['correlation']:.2f}."

@@ -24,10 +24,9 @@ from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.inference.posterior import Posterior, load
-from bayes_cpt.model.misfit.discrepancy import LENGTH, SharedMisfit
+from bayes_cpt.model.misfit.discrepancy import LENGTHS, SharedMisfit
 from testbench.report import markdown_table
 
-FACTORS = (1 / 3, 0.5, 1.0, 2.0, 3.0)
 CANDIDATES, TOLERANCE, DRAWS = 2048, 0.005, 1000
 STATED, TRUE, LAW = "stated", "length {:g}", "law alone"
 
@@ -58,10 +57,10 @@ def outcomes(
     chosen = int(law.mean(axis=1).argmin())
     cases = {STATED: model.misfit}
     cases |= {
-        TRUE.format(factor * LENGTH): SharedMisfit(
-            model.draws, model.correlation.misfit, len(model.domains), 1, factor * LENGTH
+        TRUE.format(length): SharedMisfit(
+            model.draws, model.correlation.misfit, len(model.domains), 1, (length,)
         )
-        for factor in FACTORS
+        for length in LENGTHS
     }
     found = []
     for name, misfit in {**cases, LAW: None}.items():

@@ -1,7 +1,7 @@
 """A misfit that belongs to the configuration: what the law misses of a run it misses of runs like it.
 
-Its length is drawn anew for each study, from a third to twice the one that the package assumes, and its two
-losses err together as those of cpt-lab do.
+Its length is drawn anew for each study, within what errors of real runs leave open, and its two losses err
+together as those of cpt-lab do.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,6 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.model.misfit.discrepancy import (
-    LENGTH,
     OWN_SHARE,
     Configuration,
     ErrorCorrelation,
@@ -25,7 +24,8 @@ from testbench.short_studies import BASES, DOMAINS, NOISES, Noise
 from testbench.truths import Parameters
 
 SHARED = "shared"
-LENGTHS = (LENGTH / 3.0, 2.0 * LENGTH)
+MIDDLE = 0.85
+LENGTHS = (MIDDLE / 3.0, 2.0 * MIDDLE)
 ALIKE = ErrorCorrelation(misfit=0.73, fluctuation=0.15)
 
 
@@ -33,7 +33,7 @@ def shared_misfit(seed: int) -> SharedMisfit:
     """Return the misfit of one true law."""
     low, high = np.log(LENGTHS)
     length = float(np.exp(np.random.default_rng(seed).uniform(low, high)))
-    return SharedMisfit(1, ALIKE.misfit, len(DOMAINS), seed, length)
+    return SharedMisfit(1, ALIKE.misfit, len(DOMAINS), seed, (length,))
 
 
 def noise_of(name: str, misfit: SharedMisfit | None, runs: tuple[Run, ...]) -> Noise:

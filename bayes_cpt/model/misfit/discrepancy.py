@@ -7,8 +7,8 @@ and variance 1, so that every single curve keeps the misfit that it has in the r
 
 - the share `OWN_SHARE` of its variance is each run's own: another run of the same configuration would show
   another one, so that no choice can gain by it;
-- the rest has a Matérn 5/2 correlation between two configurations, of length `LENGTH` in the units of
-  `Configuration.features`;
+- the rest has a Matérn 5/2 correlation between two configurations, of a length in the units of
+  `Configuration.features`. The length is hardly known, so that each posterior draw has one of `LENGTHS`;
 - between any two losses of one run it has the correlation of `ErrorCorrelation`.
 
 A process is drawn as random Fourier features (Rahimi and Recht 2007): a draw is a smooth function, and
@@ -16,6 +16,7 @@ costs as much per configuration as it has waves.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
@@ -27,10 +28,11 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.laws.term import Reference
 from bayes_cpt.study.schedules import Schedule
 
-# Means over what the errors of 13 lab runs that no fit saw leave open, under flat priors (log of the
-# length): `python -m testbench.alike research/testbench/errors.csv` in research/. They tell that errors of
-# the runs of a study are hardly alike, not whether the length is short or much is each run's own.
-LENGTH = 0.85
+# What the errors of 13 lab runs that no fit saw leave open, under flat priors (log of the length): five
+# lengths, each as likely as the others, and the mean share (`python -m testbench.alike
+# research/testbench/errors.csv` in research/). They tell that errors of the runs of a study are hardly
+# alike, not whether the length is short or much is each run's own.
+LENGTHS = (0.27, 0.45, 0.79, 1.4, 2.9)
 OWN_SHARE = 0.55
 # Degrees of freedom of the Student t distribution that the frequencies of a Matérn 5/2 process have.
 FREEDOM = 5.0
@@ -176,7 +178,7 @@ class Configuration:
         )
 
 
-def likeness(first: Floats, second: Floats, length: float = LENGTH) -> Floats:
+def likeness(first: Floats, second: Floats, length: float) -> Floats:
     """Return the Matérn 5/2 correlation of misfits, shape (first, second).
 
     Parameters
@@ -204,35 +206,45 @@ class SharedMisfit:
     domains : int
         How many validation sets.
     seed : int
-    length : float
-        Of the correlation between configurations.
+    lengths : tuple of float
+        Of the correlation between configurations: draws have them in turn.
     """
 
     draws: int
     correlation: float
     domains: int
     seed: int = 0
-    length: float = LENGTH
+    lengths: tuple[float, ...] = LENGTHS
     _drawn: dict[int, Floats] = field(default_factory=dict, repr=False)
-    _frequencies: list[Floats] = field(default_factory=list, repr=False)
 
     @property
-    def frequencies(self) -> Floats:
-        """Of the waves, shape (features, waves)."""
-        if not self._frequencies:
-            self._frequencies.append(_matern_frequencies(self.seed) / self.length)
-        return self._frequencies[0]
+    def groups(self) -> list[tuple[slice, float]]:
+        """Which draws share a length, and the length."""
+        every = len(self.lengths)
+        return [(slice(at, None, every), self.lengths[at]) for at in range(min(every, self.draws))]
 
-    def waves(self, features: Floats) -> Floats:
-        """Return cosines and sines, their squares adding up to 1, shape (runs, 2·waves).
+    @cached_property
+    def frequencies(self) -> Floats:
+        """Of the waves of a process of length 1, shape (features, waves)."""
+        return _matern_frequencies(self.seed)
+
+    def waves(self, features: Floats) -> Iterator[tuple[slice, Floats]]:
+        """Yield cosines and sines of each group of draws, their squares adding up to 1.
 
         Parameters
         ----------
         features : ndarray, shape (runs, features)
+
+        Yields
+        ------
+        tuple of slice and ndarray, shape (runs, 2·waves)
+            Which draws these are, and their waves.
         """
-        phase = features @ self.frequencies
-        whole = np.concatenate([np.cos(phase), np.sin(phase)], axis=1) / np.sqrt(WAVES)
-        return np.asarray(whole, dtype=np.float32)
+        phase = (features @ self.frequencies).astype(np.float32)
+        for own, length in self.groups:
+            short = phase / np.float32(length)
+            whole = np.concatenate([np.cos(short), np.sin(short)], axis=1)
+            yield own, whole / np.float32(math.sqrt(WAVES))
 
     def amplitudes(self, knot: int) -> Floats:
         """Return the standard normal amplitudes of an innovation, shape (domains, 2·waves, draws).
@@ -267,9 +279,12 @@ class SharedMisfit:
         knots : int
             How many innovations.
         """
-        waves = self.waves(features)
-        by_knot = [waves @ self.amplitudes(knot) for knot in range(knots)]
-        return np.stack(by_knot, axis=-1).astype(np.float64)
+        shape = (self.domains, len(features), self.draws, knots)
+        found = np.empty(shape)
+        for own, waves in self.waves(features):
+            for knot in range(knots):
+                found[:, :, own, knot] = waves @ self.amplitudes(knot)[..., own]
+        return found
 
     def along(self, ramps: Floats) -> "Combined":
         """Return what is drawn of the misfit where innovations add up with some weights.
@@ -286,7 +301,8 @@ class SharedMisfit:
             np.einsum("k,kdwn->dwn", row, np.stack([self.amplitudes(k) for k in range(row.size)]))
             for row in (values[:rank, None] * right[:rank]).astype(np.float32)
         ]
-        amplitudes = np.concatenate(mixed, axis=1)
+        whole = np.concatenate(mixed, axis=1)
+        amplitudes = [np.ascontiguousarray(whole[..., own]) for own, _ in self.groups]
         return Combined(self, left[:, :rank].astype(np.float32), amplitudes)
 
 
@@ -299,12 +315,13 @@ class Combined:
     shared : SharedMisfit
     places : ndarray, shape (places, rank)
         Share of each of few combinations of innovations at each of the steps.
-    amplitudes : ndarray, shape (domains, rank·2·waves, draws)
+    amplitudes : list of ndarray, shape (domains, rank·2·waves, draws of a group)
+        Of each group of draws that share a length.
     """
 
     shared: SharedMisfit
     places: Floats
-    amplitudes: Floats
+    amplitudes: list[Floats]
 
     def at(self, features: Floats, place: NDArray[np.int64]) -> Floats:
         """Return the misfit of runs, each at one of the steps, shape (domains, runs, draws).
@@ -315,9 +332,15 @@ class Combined:
         place : ndarray of int, shape (runs,)
             Which of the steps.
         """
-        waves = self.shared.waves(features)
-        columns = self.places[place][:, :, None] * waves[:, None, :]
-        return np.asarray(columns.reshape(len(waves), -1) @ self.amplitudes)
+        shape = (self.shared.domains, len(features), self.shared.draws)
+        missed = np.empty(shape, np.float32)
+        shares = self.places[place][:, :, None]
+        for (own, waves), amplitudes in zip(
+            self.shared.waves(features), self.amplitudes, strict=True
+        ):
+            columns = (shares * waves[:, None, :]).reshape(len(waves), -1)
+            missed[..., own] = columns @ amplitudes
+        return missed
 
 
 def _matern_frequencies(seed: int) -> Floats:

@@ -6,7 +6,7 @@ from scipy.special import gamma, kv
 from synthetic import lab
 
 from bayes_cpt.model.misfit.discrepancy import (
-    LENGTH,
+    LENGTHS,
     Configuration,
     SharedMisfit,
     correlated,
@@ -16,6 +16,7 @@ from bayes_cpt.model.misfit.discrepancy import (
 from bayes_cpt.model.misfit.knots import unit_ramps
 from bayes_cpt.model.points import reference_of
 
+LENGTH = 0.85
 PLACES = np.random.default_rng(1).normal(size=(30, 6)) * 0.4
 
 
@@ -24,14 +25,14 @@ def test_the_kernel_is_a_matern_process_of_five_halves() -> None:
     scaled = np.sqrt(5.0) * apart / LENGTH
     wanted = 2.0**-1.5 / gamma(2.5) * scaled**2.5 * kv(2.5, scaled)
     np.fill_diagonal(wanted, 1.0)
-    np.testing.assert_allclose(likeness(PLACES, PLACES), wanted, rtol=1e-10)
+    np.testing.assert_allclose(likeness(PLACES, PLACES, LENGTH), wanted, rtol=1e-10)
 
 
 def test_draws_have_the_kernel_and_the_correlation_of_the_losses() -> None:
-    shared = SharedMisfit(draws=4000, correlation=0.7, domains=2)
-    waves = shared.waves(PLACES)
+    shared = SharedMisfit(draws=4000, correlation=0.7, domains=2, lengths=(LENGTH,))
+    waves = next(shared.waves(PLACES))[1]
     # As far as 128 waves tell: what is far apart is alike by chance a little.
-    assert np.abs(waves @ waves.T - likeness(PLACES, PLACES)).mean() < 0.05
+    assert np.abs(waves @ waves.T - likeness(PLACES, PLACES, LENGTH)).mean() < 0.05
     np.testing.assert_allclose((waves**2).sum(axis=1), 1.0, rtol=1e-5)
     drawn = shared.innovations(PLACES, 2)
     assert drawn.shape == (2, 30, 4000, 2)
@@ -42,6 +43,26 @@ def test_draws_have_the_kernel_and_the_correlation_of_the_losses() -> None:
     np.testing.assert_allclose(alike, 0.7, atol=0.05)
     knots = [np.corrcoef(drawn[0, row].T)[0, 1] for row in range(30)]
     np.testing.assert_allclose(knots, 0.0, atol=0.08)
+
+
+def test_draws_have_the_lengths_in_turn() -> None:
+    shared = SharedMisfit(draws=5 * 3000, correlation=0.7, domains=1)
+    drawn = shared.innovations(PLACES[:2], 1)[0, :, :, 0]
+    waves = dict(zip(LENGTHS, (own for _, own in shared.waves(PLACES[:2])), strict=True))
+    for place, length in enumerate(LENGTHS):
+        found = np.corrcoef(drawn[:, place :: len(LENGTHS)])[0, 1]
+        wanted = float(likeness(PLACES[:1], PLACES[1:2], length)[0, 0])
+        # The first is Monte Carlo alone, the second what 128 waves leave.
+        assert found == pytest.approx(float(waves[length][0] @ waves[length][1]), abs=0.05)
+        assert found == pytest.approx(wanted, abs=0.2)
+    near = [np.corrcoef(drawn[:, place::5])[0, 1] for place in range(5)]
+    assert near == sorted(near)
+
+
+def test_fewer_draws_than_lengths_are_drawn_all_the_same() -> None:
+    shared = SharedMisfit(draws=3, correlation=0.7, domains=2)
+    assert np.isfinite(shared.innovations(PLACES, 2)).all()
+    assert shared.innovations(PLACES, 2).std() > 0
 
 
 @pytest.mark.parametrize("correlation", [-0.3, 0.0, 0.7, 1.0])
@@ -77,12 +98,12 @@ def test_near_runs_are_more_alike_than_far_ones() -> None:
         return Configuration.of(base, run.schedule, run.replay or 0.0).features(reference_of(study))
 
     cosine = features("r25_cos")
-    np.testing.assert_allclose(likeness(cosine, cosine), 1.0)
+    np.testing.assert_allclose(likeness(cosine, cosine, LENGTH), 1.0)
     alike = [
-        float(likeness(cosine, features(n))[0, 0]) for n in ("r50_cos", "r25_lin05", "r00_cos")
+        float(likeness(cosine, features(n), LENGTH)[0, 0]) for n in ("r50_cos", "r25_lin05", "r00_cos")
     ]
     assert 0.97 > alike[0] > max(alike[1:])
-    assert likeness(features("r00_const"), features("r75_wsd"))[0, 0] < 0.3
+    assert likeness(features("r00_const"), features("r75_wsd"), LENGTH)[0, 0] < 0.3
 
 
 def test_the_variance_of_a_sum_of_losses_is_the_quadratic_form() -> None:
