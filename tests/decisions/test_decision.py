@@ -10,7 +10,9 @@ from synthetic import lab, lab_posterior
 
 import bayes_cpt
 from bayes_cpt.decisions import risk
+from bayes_cpt.decisions.contenders import Contenders
 from bayes_cpt.decisions.decision import Decision, decide
+from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.errors import SpecError
 
 SPACE: dict[str, Any] = {
@@ -155,8 +157,16 @@ def test_a_careful_measure_avoids_what_may_go_wrong() -> None:
     mean = decide(lab_posterior(), "balanced", SPACE, "expected", **options).contenders
     tail = decide(lab_posterior(), "balanced", SPACE, "cvar:0.9", **options).contenders
     assert mean.values[0].mean() <= tail.values[0].mean() + 1e-4
-    low, high = (float(risk.cvar(own.values[:1].T, 0.9)[0]) for own in (tail, mean))
-    assert low <= high + 1e-4
+    # What the law misses differs by chance in 100 draws more than these options do: drawn alike for both.
+    weights = read_objective("balanced").combination(lab_posterior().frame.domains)
+    normals = np.random.default_rng(3).standard_normal((500, 1))
+
+    def worst_tenth(own: Contenders) -> float:
+        expected = weights @ (own.law - own.starts)[:, 0]
+        drawn = np.sort(expected + normals * own.spread.of_sum(weights, single_run=False)[0], None)
+        return float(drawn[-drawn.size // 10 :].mean())
+
+    assert worst_tenth(tail) <= worst_tenth(mean) + 1e-4
 
 
 def test_everything_may_be_fixed() -> None:
