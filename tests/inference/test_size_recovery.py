@@ -58,7 +58,8 @@ def measurable(seed: int) -> tuple[Study, Posterior]:
             study = simulated(blank, drawn, spec(), seed)
         except StudyError:
             continue
-        return study, as_posterior(frame, study, drawn)
+        chain = {name: values[None] for name, values in drawn.items()}
+        return study, as_posterior(frame, study, chain)
     raise AssertionError("the priors make no study that could be measured")
 
 
