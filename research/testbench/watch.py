@@ -4,8 +4,9 @@
     python -m testbench.watch --unseen watched.csv
 
 Runs on track are drawn from the posterior predictive distribution, each from another draw of the fit and
-with sizes of its residuals of its own, as the watcher takes runs to be; faulty ones are drawn with a fault
-planted, while the watcher expects the run as planned. One planted half-way sets in at half the steps. Of
+with sizes of its residuals of its own; also so that they depart from the forecast by as much more as real
+runs do, which is what the watcher takes runs to be: of these alarms have the level. Faulty ones are drawn
+with a fault planted, while the watcher expects the run as planned. One planted half-way sets in at half the steps. Of
 several targets, runs on track are also drawn with validation sets that err independently, and alike.
 
 ``--unseen`` watches every real CPT run by a fit that did not see it: each of ``data/cpt-lab`` and of
@@ -41,6 +42,7 @@ from testbench.one_decision import fitted
 EVALUATIONS = 40
 # What corrupted data add to the loss of the target, nats, from half-way on.
 CORRUPTION = 0.05
+AS_REAL = "on track, departing as real runs do"
 LIKENESSES = {
     "independently": ErrorCorrelation(0.0, 0.0),
     "alike": ErrorCorrelation(0.95, 0.9),
@@ -97,6 +99,17 @@ class Watched:
         factors = factors_by_row(self.experience.sizes, count, len(domains), generator, of_row)
         return parts.at(order).curves(factors)
 
+    def departing(self, losses: Floats, seed: int) -> Floats:
+        """Return drawn losses that depart as much further as real ones do, of the same shape.
+
+        Each curve departs by a factor of its own, drawn as `Experience` has it.
+        """
+        known, middle = self.experience, losses.mean(axis=0)
+        inverse = np.random.default_rng(seed).gamma(
+            known.runs, 1.0 / known.surprise, (len(losses), 1)
+        )
+        return np.asarray(middle + (losses - middle) / np.sqrt(inverse))
+
     def expected(self) -> Predictive:
         """Return what the watcher expects."""
         sizes = self.experience.sizes
@@ -136,6 +149,7 @@ def report(
     watched = Watched.of(posterior, name)
     expected = watched.expected()
     cases = {"on track": watched.drawn(watched.run, count, seed)}
+    cases[AS_REAL] = watched.departing(cases["on track"], seed)
     if len(posterior.frame.domains) > 2:
         for name, alike in LIKENESSES.items():
             cases[f"on track, sets that err {name}"] = watched.drawn(

@@ -9,7 +9,7 @@ from synthetic import as_posterior, lab, prior_as_posterior
 from target_family import several
 from testbench import watch
 from testbench.alike_errors import Fold
-from testbench.watch import LIKENESSES, Watched, planted
+from testbench.watch import AS_REAL, LIKENESSES, Watched, planted
 
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation
@@ -51,11 +51,24 @@ def test_faults_are_found_and_few_alarms_are_false(
 ) -> None:
     monkeypatch.setattr(watch, "EVALUATIONS", 20)
     table = watch.report(posterior, "r25_lin05", 12).set_index("case")
-    assert len(table) == 5
+    assert len(table) == 6
     assert table.loc["on track", "alarms"] <= 4 / 12
-    faults = table.drop(index="on track")
+    faults = table.drop(index=["on track", AS_REAL])
     assert (faults["alarms"] >= 0.75).all()
     assert (faults["share of the run"] < 0.6).all()
+
+
+def test_curves_depart_as_much_further_as_real_runs_do(posterior: Posterior) -> None:
+    known = replace(Experience.none(), runs=20.0, surprise=40.0)
+    watched = replace(Watched.of(posterior, "r25_lin05"), experience=known)
+    plain = np.random.default_rng(4).standard_normal((20_000, 3)) + [1.0, 2.0, 3.0]
+    found = watched.departing(plain, seed=5)
+    np.testing.assert_allclose(found.mean(axis=0), plain.mean(axis=0), atol=0.05)
+    # The mean of an inverse gamma variable.
+    np.testing.assert_allclose(found.var(axis=0) / plain.var(axis=0), 40.0 / 19.0, rtol=0.03)
+    # A factor belongs to a whole curve.
+    factors = (found - plain.mean(axis=0)) / (plain - plain.mean(axis=0))
+    np.testing.assert_allclose(factors, factors[:, :1].repeat(3, axis=1), rtol=1e-9)
 
 
 def test_the_alarms_are_those_of_a_watcher_that_is_told_point_by_point(
