@@ -77,7 +77,7 @@ def package_method(
     """
     from bayes_cpt.inference.fitting import fit
 
-    return _answer(fit(question.study, spec, seed, draws=draws, cores=cores), question, seed)
+    return answer_by(fit(question.study, spec, seed, draws=draws, cores=cores), question, seed)
 
 
 def stack_method(
@@ -106,10 +106,20 @@ def stack_method(
 
     laws = {spec.name: fit(question.study, spec, seed, draws=draws, cores=cores) for spec in specs}
     shares = {spec.name: weight for spec, weight in zip(specs, weights, strict=True)}
-    return _answer(stack(laws, shares, seed), question, seed)
+    return answer_by(stack(laws, shares, seed), question, seed)
 
 
-def _answer(posterior: "Posterior", question: Question, seed: int) -> Answer:
+def answer_by(posterior: "Posterior", question: Question, seed: int) -> Answer:
+    """Answer by a posterior: a new run's curve, or that of a run seen part-way.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Of the question's study.
+    question : Question
+    seed : int
+        Of the forecast.
+    """
     from bayes_cpt.forecast.predict import draws_at
     from bayes_cpt.validate.comparison.log_scores import log_score
 

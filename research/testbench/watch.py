@@ -6,8 +6,9 @@
 Runs on track are drawn from the posterior predictive distribution, each from another draw of the fit and
 with sizes of its residuals of its own; also so that they depart from the forecast by as much more as real
 runs do, which is what the watcher takes runs to be: of these alarms have the level. Faulty ones are drawn
-with a fault planted, while the watcher expects the run as planned. One planted half-way sets in at half the steps. Of
-several targets, runs on track are also drawn with validation sets that err independently, and alike.
+with a fault planted, while the watcher expects the run as planned. One planted half-way sets in at half the
+steps. Of several targets, runs on track are also drawn with validation sets that err independently, and
+alike.
 
 ``--unseen`` watches every real CPT run by a fit that did not see it: each of ``data/cpt-lab`` and of
 ``tests/data/cpt-lab-strong`` left out of its own study, and ``tests/data/cpt-lab-practice`` by a fit of the

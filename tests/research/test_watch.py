@@ -61,7 +61,7 @@ def test_faults_are_found_and_few_alarms_are_false(
 def test_curves_depart_as_much_further_as_real_runs_do(posterior: Posterior) -> None:
     known = replace(Experience.none(), runs=20.0, surprise=40.0)
     watched = replace(Watched.of(posterior, "r25_lin05"), experience=known)
-    plain = np.random.default_rng(4).standard_normal((20_000, 3)) + [1.0, 2.0, 3.0]
+    plain = np.random.default_rng(4).normal([1.0, 2.0, 3.0], size=(20_000, 3))
     found = watched.departing(plain, seed=5)
     np.testing.assert_allclose(found.mean(axis=0), plain.mean(axis=0), atol=0.05)
     # The mean of an inverse gamma variable.

@@ -100,7 +100,8 @@ def test_near_runs_are_more_alike_than_far_ones() -> None:
     cosine = features("r25_cos")
     np.testing.assert_allclose(likeness(cosine, cosine, LENGTH), 1.0)
     alike = [
-        float(likeness(cosine, features(n), LENGTH)[0, 0]) for n in ("r50_cos", "r25_lin05", "r00_cos")
+        float(likeness(cosine, features(n), LENGTH)[0, 0])
+        for n in ("r50_cos", "r25_lin05", "r00_cos")
     ]
     assert 0.97 > alike[0] > max(alike[1:])
     assert likeness(features("r00_const"), features("r75_wsd"), LENGTH)[0, 0] < 0.3
