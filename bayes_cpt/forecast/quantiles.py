@@ -1,7 +1,8 @@
 """Quantiles of many draws, point by point: what takes longest of large forecasts."""
 
-import numba
 import numpy as np
+
+from bayes_cpt.jit import numba
 
 # Bins that draws are sorted into: those about a quantile hold so few that sorting them costs little.
 BINS = 512

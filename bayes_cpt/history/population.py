@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numba
 import numpy as np
 
 from bayes_cpt.arrays import Floats
@@ -21,6 +20,7 @@ from bayes_cpt.errors import BayesCPTError, Problem
 from bayes_cpt.history.evidence import Evidence, Label
 from bayes_cpt.inference.sampling import Sample, sample
 from bayes_cpt.inference.whitening import Metric
+from bayes_cpt.jit import numba
 
 # Scale of the half-normal prior of a spread, in sds of the model's own prior.
 SPREAD_SCALE = 1.0

@@ -14,7 +14,9 @@ and of other numbers, the ridge is straight over the deviation and such sums. Wh
 
 import math
 
-import numba
+import numpy as np
+
+from bayes_cpt.jit import numba
 
 
 @numba.njit(cache=True, error_model="numpy")
@@ -192,7 +194,9 @@ def turn(values, turned, turns):  # type: ignore[no-untyped-def]
     turns : ndarray, shape (deviations, deviations)
         Orthogonal; its transpose turns back.
     """
-    before = values[turned]
+    before = np.empty(turned.size)
+    for a in range(turned.size):
+        before[a] = values[turned[a]]
     for a in range(turned.size):
         values[turned[a]] = 0.0
         for b in range(turned.size):

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import BayesCPTError
+from bayes_cpt.inference.blocks import packed
 from bayes_cpt.inference.coordinates import (
     follow_ridges,
     join_paces,
@@ -30,7 +31,6 @@ from bayes_cpt.inference.native import (
     LOGIT_NORMAL,
     NORMAL,
     compiled_density,
-    packed,
 )
 from bayes_cpt.inference.whitening import Metric, straightened
 from bayes_cpt.laws.size import OF_SIZES

@@ -7,19 +7,19 @@ chain has at a time: four chains on two cores took three times the processor tim
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numba
 import numpy as np
 from numba import types
 from numba.np.numpy_support import carray
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.inference import coordinates
+from bayes_cpt.inference import blocks, coordinates
+from bayes_cpt.inference.blocks import integer_rows, integers, matrix, vector
 from bayes_cpt.inference.coordinates import (
     follow_ridges,
     join_ridge_slopes,
@@ -29,6 +29,7 @@ from bayes_cpt.inference.coordinates import (
     separate_spreads,
     turn,
 )
+from bayes_cpt.jit import numba
 from bayes_cpt.model.compiled.compilation import code_key, generated_module
 from bayes_cpt.model.compiled.native import KERNEL, NUMBERS, SIZE, call_law
 
@@ -65,7 +66,7 @@ def native_model(block: Floats, start: Callable[[Any], Floats]) -> Any:
     Parameters
     ----------
     block : ndarray
-        From `packed`.
+        From `bayes_cpt.inference.blocks.packed`.
     start : callable
         Of a seed: white coordinates to start from, shape (dimensions,).
     """
@@ -101,28 +102,6 @@ def compiled_density() -> ModuleType:
     code = HEADER + "\n\n".join(before + inspect.getsource(piece) for before, piece in PIECES)
     key = code_key(code + Path(__file__).read_text(encoding="utf-8"))
     return generated_module(f"bayes_cpt_density_{key}", lambda: code)
-
-
-def packed(
-    floats: Sequence[Any], integers: Sequence[Any], places: Any, head: Sequence[float]
-) -> Floats:
-    """Return all that `evaluate` needs in one array, integers as they lie in memory.
-
-    Parameters
-    ----------
-    floats, integers : sequence of array
-        In the order in which `evaluate` takes them.
-    places : ndarray of int32
-        That of the likelihood.
-    head : sequence of float
-        The numbers that the array begins with, after its own size.
-    """
-    narrow = np.zeros(places.size + places.size % 2, dtype=np.int32)
-    narrow[: places.size] = places
-    parts = [np.ascontiguousarray(part, dtype=np.float64).ravel() for part in floats]
-    parts += [np.array(part, dtype=np.int64).ravel().view(np.float64) for part in integers]
-    parts.append(narrow.view(np.float64))
-    return np.concatenate([[1 + len(head) + sum(part.size for part in parts), *head], *parts])
 
 
 @numba.njit(cache=True, error_model="numpy")
@@ -203,7 +182,9 @@ def prior_density(  # type: ignore[no-untyped-def]
     """
     size = white.size
     position, slope, gradient = np.empty(size), np.empty(size), np.empty(size)
-    values = template.copy()
+    values = np.empty(template.size)
+    for a in range(template.size):
+        values[a] = template[a]
     for a in range(size):
         position[a] = metric_center[a]
         for b in range(size):
@@ -301,50 +282,54 @@ def evaluate(white, gradient, block):  # type: ignore[no-untyped-def]
     ----------
     white, gradient : ndarray, shape (dimensions,)
     block : ndarray
-        From `packed`.
+        From `bayes_cpt.inference.blocks.packed`.
     """
     size, count = int(block[1]), int(block[2])
     points, numbers, places, curves = int(block[3]), int(block[4]), int(block[5]), int(block[6])
     pooled, width, products, offset = int(block[7]), int(block[8]), int(block[9]), block[12]
     followed, mixed = int(block[10]), int(block[11])
-    at = COUNTS
-    metric_center, at = block[at : at + size], at + size
-    factor, at = block[at : at + size * size].reshape((size, size)), at + size * size
-    center, at = block[at : at + size], at + size
-    spread, at = block[at : at + size], at + size
-    lower, at = block[at : at + size], at + size
-    upper, at = block[at : at + size], at + size
-    template, at = block[at : at + count], at + count
-    loss, at = block[at : at + points], at + points
-    given, at = block[at : at + numbers], at + numbers
-    levels, at = block[at : at + products], at + products
-    moves, at = block[at : at + size * followed].reshape((size, followed)), at + size * followed
-    turns, at = block[at : at + mixed * mixed].reshape((mixed, mixed)), at + mixed * mixed
-    kind, at = block[at : at + size].view(np.int64), at + size
-    among, at = block[at : at + size].view(np.int64), at + size
-    paces, at = block[at : at + 3].view(np.int64), at + 3
-    law, at = block[at : at + 1].view(np.int64)[0], at + 1
-    pools, at = block[at : at + pooled * width].view(np.int64), at + pooled * width
-    centred, at = block[at : at + 2 * products].view(np.int64), at + 2 * products
-    centred = centred.reshape((products, 2))
-    ridges, at = block[at : at + 2 * followed].view(np.int64), at + 2 * followed
-    ridges = ridges.reshape((followed, 2))
-    turned, at = block[at : at + mixed].view(np.int64), at + mixed
-    narrow = block[at : at + (places + 1) // 2].view(np.int32)
+    # As numbers of this type they are no constants that views are compiled for anew.
+    at, one, two, three = np.int64(COUNTS), np.int64(1), np.int64(2), np.int64(3)
+    metric_center, at = vector(block, at, size), at + size
+    factor, at = matrix(block, at, size, size), at + size * size
+    center, at = vector(block, at, size), at + size
+    spread, at = vector(block, at, size), at + size
+    lower, at = vector(block, at, size), at + size
+    upper, at = vector(block, at, size), at + size
+    template, at = vector(block, at, count), at + count
+    loss, at = vector(block, at, points), at + points
+    given, at = vector(block, at, numbers), at + numbers
+    levels, at = vector(block, at, products), at + products
+    moves, at = matrix(block, at, size, followed), at + size * followed
+    turns, at = matrix(block, at, mixed, mixed), at + mixed * mixed
+    kind, at = integers(block, at, size), at + size
+    among, at = integers(block, at, size), at + size
+    paces, at = integers(block, at, three), at + 3
+    law, at = integers(block, at, one)[0], at + 1
+    pools, at = integer_rows(block, at, pooled, width), at + pooled * width
+    centred, at = integer_rows(block, at, products, two), at + 2 * products
+    ridges, at = integer_rows(block, at, followed, two), at + 2 * followed
+    turned, at = integers(block, at, mixed), at + mixed
+    narrow = vector(block, at, (places + 1) // 2).view(np.int32)
     prior, values, position, slope, prior_gradient = prior_density(
         white, metric_center, factor, kind, center, spread, lower, upper, paces, offset, among, template,
-        pools.reshape((pooled, width)), centred, levels, ridges, moves, turned, turns,
+        pools, centred, levels, ridges, moves, turned, turns,
     )  # fmt: skip
     likelihoods, slopes = np.empty(curves), np.empty((curves, count))
     sizes = np.empty(SIZE, dtype=np.int64)
     sizes[0], sizes[1], sizes[2], sizes[3], sizes[4] = points, count, numbers, places, curves
     arguments = (law, loss, values, given, narrow, sizes, likelihoods, slopes)
     call_law(law, KERNEL, arguments)  # type: ignore[call-arg]
-    gradient[:] = white_gradient(
+    by_white = white_gradient(
         slopes, among, position, slope, prior_gradient, factor, paces, offset, centred, levels,
         ridges, moves, turned, turns,
     )  # fmt: skip
-    return prior + likelihoods.sum()
+    for a in range(size):
+        gradient[a] = by_white[a]
+    told = 0.0
+    for curve in range(curves):
+        told += likelihoods[curve]
+    return prior + told
 
 
 def log_density(dimensions, position, gradient, total, data):  # type: ignore[no-untyped-def]
@@ -354,14 +339,17 @@ def log_density(dimensions, position, gradient, total, data):  # type: ignore[no
     ----------
     dimensions : int
     position, gradient, total, data : pointer
-        To white coordinates, to what is filled in, and to what `packed` made.
+        To white coordinates, to what is filled in, and to what `bayes_cpt.inference.blocks.packed` made.
     """
     block = carray(data, (int(carray(data, (1,))[0]),))
     slopes = carray(gradient, (dimensions,))
     value = evaluate(carray(position, (dimensions,)), slopes, block)
     carray(total, (1,))[0] = value
-    if not np.isfinite(value) or not np.isfinite(slopes).all():
+    if not math.isfinite(value):
         return NOT_FINITE
+    for a in range(dimensions):
+        if not math.isfinite(slopes[a]):
+            return NOT_FINITE
     return DONE
 
 
@@ -373,7 +361,7 @@ def draw(dimensions, size, position, values, data):  # type: ignore[no-untyped-d
     dimensions, size : int
         Equal.
     position, values, data : pointer
-        To white coordinates, the draw, and what `packed` made.
+        To white coordinates, the draw, and what `bayes_cpt.inference.blocks.packed` made.
     """
     place, copy = carray(position, (dimensions,)), carray(values, (size,))
     for a in range(size):
@@ -387,6 +375,7 @@ PIECES: tuple[tuple[str, Any], ...] = (
     ("", add_alikeness.py_func),
     ("", prior_density.py_func),
     ("", white_gradient.py_func),
+    *(("", function.py_func) for function in blocks.COMPILED),
     ("", evaluate.py_func),
     ("@numba.cfunc(DENSITY_SIGNATURE, cache=True, error_model='numpy')\n", log_density),
     ("@numba.cfunc(DRAW_SIGNATURE, cache=True)\n", draw),

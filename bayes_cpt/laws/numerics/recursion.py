@@ -3,8 +3,9 @@
 See docs/law.md, "Areas".
 """
 
-import numba
 import numpy as np
+
+from bayes_cpt.jit import numba
 
 FLOATS = numba.types.Array(numba.float64, 1, "C")
 READ_ONLY = numba.types.Array(numba.float64, 1, "C", readonly=True)

@@ -259,10 +259,11 @@ def generated_module(name: str, source: Callable[[], str]) -> ModuleType:
 
 
 def _load(name: str, source: Callable[[], str]) -> None:
-    path = cache_folder() / f"{name}.py"
-    if not path.is_file():
-        with replacing(path) as partial:
-            partial.write_text(source(), encoding="utf-8")
+    try:
+        path = _written(cache_folder() / f"{name}.py", source)
+    except OSError:
+        # There is no room in the cache: another file system may have some.
+        path = _written(_temporary_folder() / f"{name}.py", source)
     described = importlib.util.spec_from_file_location(name, path)
     assert described is not None
     assert described.loader is not None
@@ -274,6 +275,14 @@ def _load(name: str, source: Callable[[], str]) -> None:
     except BaseException:
         del sys.modules[name]
         raise
+
+
+def _written(path: Path, source: Callable[[], str]) -> Path:
+    """Return the path of generated code, written if it is not there yet."""
+    if not path.is_file():
+        with replacing(path) as partial:
+            partial.write_text(source(), encoding="utf-8")
+    return path
 
 
 def _source(spec: ModelSpec, roles: tuple[str, ...]) -> str:

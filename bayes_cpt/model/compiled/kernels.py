@@ -7,9 +7,9 @@ law and a study arrives in arrays.
 
 import math
 
-import numba
 import numpy as np
 
+from bayes_cpt.jit import numba
 from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.model.compiled.likelihood import COMPILED, curve_log_likelihood, workspace
 from bayes_cpt.model.compiled.native import EQUATIONS, call_law

@@ -6,8 +6,9 @@ per curve, written out here with the derivative of each.
 
 from typing import Any
 
-import numba
 import numpy as np
+
+from bayes_cpt.jit import numba
 
 # Sums may be taken in any order, and products contracted into them: twice as fast, and no less exact.
 COMPILED: dict[str, Any] = {

@@ -6,7 +6,6 @@ the addresses of the kernel and of its own equations, then the tables by which t
 
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -14,6 +13,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.numpy_support import carray
 
+from bayes_cpt.jit import numba
 from bayes_cpt.model.compiled.packing import COUNTED, KEYS, SIGNATURE
 
 # Sizes that `native_likelihood` is given.

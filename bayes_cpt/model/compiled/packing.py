@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numba
 import numpy as np
 from numba import types
 from numpy.typing import NDArray
+
+from bayes_cpt.jit import numba
 
 VECTOR, MATRIX, PLACES = "vector", "matrix", "places"
 # The form of each array of `bayes_cpt.model.likelihood_data.likelihood_data` but the loss, in its order.
