@@ -1,4 +1,4 @@
-"""Model sizes on simulated studies: whether intervals hold the truth, and forecasts of a size that never ran."""
+"""Model sizes on simulated studies: whether intervals hold the truth, also of a size that never ran."""
 
 from dataclasses import replace
 from functools import cache
@@ -73,7 +73,7 @@ def ends(posterior: Posterior, study: Study) -> np.ndarray:
 
 @cache
 def outcomes() -> dict[str, list[float]]:
-    """Return of every parameter whether its intervals hold the truth, and how wide they are beside the prior's."""
+    """Return of every parameter whether its intervals hold the truth, and a width beside the prior's."""
     found: dict[str, list[float]] = {}
     for seed in range(STUDIES):
         study, truth = measurable(seed)

@@ -340,7 +340,7 @@ class Combined:
         ):
             columns = (shares * waves[:, None, :]).reshape(len(waves), -1)
             missed[..., own] = columns @ amplitudes
-        return missed
+        return np.asarray(missed)
 
 
 def _matern_frequencies(seed: int) -> Floats:

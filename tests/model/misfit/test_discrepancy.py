@@ -45,17 +45,21 @@ def test_draws_have_the_kernel_and_the_correlation_of_the_losses() -> None:
     np.testing.assert_allclose(knots, 0.0, atol=0.08)
 
 
+def correlation_of(pair: np.ndarray) -> float:
+    return float(np.asarray(np.corrcoef(pair))[0, 1])
+
+
 def test_draws_have_the_lengths_in_turn() -> None:
     shared = SharedMisfit(draws=5 * 3000, correlation=0.7, domains=1)
     drawn = shared.innovations(PLACES[:2], 1)[0, :, :, 0]
     waves = dict(zip(LENGTHS, (own for _, own in shared.waves(PLACES[:2])), strict=True))
     for place, length in enumerate(LENGTHS):
-        found = np.corrcoef(drawn[:, place :: len(LENGTHS)])[0, 1]
+        found = correlation_of(drawn[:, place :: len(LENGTHS)])
         wanted = float(likeness(PLACES[:1], PLACES[1:2], length)[0, 0])
         # The first is Monte Carlo alone, the second what 128 waves leave.
         assert found == pytest.approx(float(waves[length][0] @ waves[length][1]), abs=0.05)
         assert found == pytest.approx(wanted, abs=0.2)
-    near = [np.corrcoef(drawn[:, place::5])[0, 1] for place in range(5)]
+    near = [correlation_of(drawn[:, place::5]) for place in range(5)]
     assert near == sorted(near)
 
 
