@@ -100,7 +100,7 @@ def _legible(axes: "Axes", lines: "QuadContourSet") -> list[float]:
     """Return the levels whose labels would lie inside: in the middle of their longest line."""
     inside = []
     for level, path in zip(lines.levels, lines.get_paths(), strict=True):
-        parts = path.to_polygons(closed_only=False)
+        parts = [np.asarray(part) for part in path.to_polygons(closed_only=False)]
         if not parts:
             continue
         longest = max(parts, key=len)
