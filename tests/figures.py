@@ -25,8 +25,12 @@ KINDS = (
 )
 
 
+# Scales that are not linear, and the word by which a figure says so.
+SCALES = {"log": "log", "symlog": "symmetric", "function": "square-root"}
+
+
 def check_figure(figure: Figure) -> None:
-    """Fail where axes are empty, text is cut off or lies over other text, or a band says no kind."""
+    """Fail where axes are empty or hide their scale, text is cut off or covered, or a band says no kind."""
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     assert figure.axes
@@ -37,6 +41,11 @@ def check_figure(figure: Figure) -> None:
             if re.search(r"\d %", entry):
                 assert any(kind in entry for kind in KINDS), f"{entry!r} does not say of what"
     texts = drawn_texts(figure)
+    words = " ".join(text.get_text() for text in texts)
+    for scale in {axes.get_xscale() for axes in figure.axes} | {
+        axes.get_yscale() for axes in figure.axes
+    }:
+        assert scale == "linear" or SCALES[scale] in words, f"no word says that axes are {scale}"
     boxes = [(text.get_text(), text.get_window_extent(canvas.get_renderer())) for text in texts]
     whole = figure.bbox
     for name, box in boxes:

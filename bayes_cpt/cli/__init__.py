@@ -31,6 +31,7 @@ from bayes_cpt.cli.prior import prior
 from bayes_cpt.cli.report import report
 from bayes_cpt.cli.schedule import schedule
 from bayes_cpt.cli.summary import summary
+from bayes_cpt.cli.usage import UsageError, usage_words
 from bayes_cpt.cli.validate import HELP as VALIDATE_HELP
 from bayes_cpt.cli.validate_forecast import forecast
 from bayes_cpt.cli.validate_sbc import sbc
@@ -43,8 +44,6 @@ PROGRAM = "bayes-cpt"
 # Verbs that end before garbage could fill the memory.
 SHORT = ("report", "summary", "decide")
 LINEAR_ALGEBRA = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-# Typer keeps click to itself, but not the class of its usage errors.
-_USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
 
 app = typer.Typer(
     name=PROGRAM,
@@ -147,8 +146,8 @@ def run(arguments: Sequence[str]) -> int:
         return code
     except typer.Exit as stop:
         return stop.exit_code
-    except _USAGE_ERROR as error:
-        _report(output, [_usage(error)])
+    except UsageError as error:
+        _report(output, [usage_words(error, PROGRAM)])
     except BayesCPTError as error:
         _report(output, str(error).split("\n\n"), error)
     except (KeyboardInterrupt, typer.Abort) as stop:
@@ -173,14 +172,6 @@ def _invoke(arguments: list[str]) -> int:
     command = get_command(app)
     with command.make_context(PROGRAM, arguments) as context:
         return int(command.invoke(context) or 0)
-
-
-def _usage(error: Exception) -> str:
-    context = getattr(error, "ctx", None)
-    command = context.command_path if context else PROGRAM
-    text = " ".join(error.format_message().split())  # type: ignore[attr-defined]
-    text = text if text.endswith((".", "?")) else f"{text}."
-    return f"{command}: {text} See {command} --help."
 
 
 def _report(output: Output, paragraphs: list[str], error: Exception | None = None) -> None:

@@ -86,6 +86,7 @@ def learn_priors(
     2  bad input: nothing is written
     """
     from bayes_cpt.model.spec import read_spec
+    from bayes_cpt.report.learning_words import verdict
     from bayes_cpt.validate.parallel import Pool
 
     written = Output(quiet, json)
@@ -106,7 +107,11 @@ def learn_priors(
     read_spec(output)
     scores = learning.left_out() if leave_one_out else None
     problems = _problems(skipped, learnt.population, below)
-    _show(written, learnt, below, problems, scores, verbose=verbose)
+    said = verdict(learnt, output.name, scores, trustworthy=not problems)
+    for problem in problems:
+        written.error(f"Not trustworthy: {problem}.")
+    written.verdict(said)
+    _show(written, learnt, below, scores, verbose=verbose)
     file.say(written)
     written.result(
         {
@@ -116,6 +121,7 @@ def learn_priors(
             "left_out": {name: list(said) for name, said in skipped.items()},
             "seed": seed,
             "wider": wider,
+            "verdict": said,
             "priors": learnt.table().to_dict("records"),
             "below_zero": below,
             "problems": problems,
@@ -273,25 +279,12 @@ def _show(
     written: Output,
     learnt: "Learnt",
     below: dict[str, float],
-    problems: list[str],
     scores: "pd.DataFrame | None",
     *,
     verbose: bool,
 ) -> None:
-    population = learnt.population
-    written.text(
-        f"Priors of {learnt.before.name}, learnt from {len(population.studies)} studies", "bold"
-    )
-    for problem in problems:
-        written.error(f"Not trustworthy: {problem}.")
-    written.text(
-        f"{len(population.learnt)} of {len(population.labels)} priors are learnt; the others are "
-        "determined by fewer than three studies and stay. Prior curves reach below 0 nats/token in "
-        f"{100 * max(below.values()):.1f} % at most.",
-        "" if problems else "green",
-    )
     table = learnt.table()
-    written.heading("Central 90 % intervals of the priors")
+    written.heading(f"Central 90 % intervals of the priors of {learnt.before.name}")
     shown = columns("parameter", "on", "studies", "was", "is", numbers=3)
     for row in (table if verbose else table[table["learnt"]]).to_dict("records"):
         was, now = (
@@ -302,6 +295,10 @@ def _show(
             row["parameter"], row["on"], str(row["studies"]), was, now if row["learnt"] else "stays"
         )
     written.table(shown)
+    written.text(
+        f"Prior curves reach below 0 nats/token in {100 * max(below.values()):.1f} % at most.",
+        "dim",
+    )
     if scores is not None:
         _show_scores(written, scores)
 

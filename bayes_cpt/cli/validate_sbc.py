@@ -76,6 +76,7 @@ def sbc(
     """
     from bayes_cpt.bundled import bundled_study
     from bayes_cpt.model.spec import read_spec
+    from bayes_cpt.report.calibration_words import verdict as words
     from bayes_cpt.validate import calibration
     from bayes_cpt.validate.design import design_study, read_design
     from bayes_cpt.validate.parallel import Pool
@@ -99,6 +100,10 @@ def sbc(
             replicate, simulations, seed, pool=pool, records=records, progress=tell
         )
     verdict = calibration.verdict(ranks)
+    said = words(spec.name, simulated.name, verdict)
+    for problem in verdict.problems:
+        written.error(f"Not calibrated: {problem}.")
+    written.verdict(said)
     _show(written, spec, simulated, verdict)
     files = _write(ranks, verdict, output) if output else {}
     for path in files.values():
@@ -108,6 +113,7 @@ def sbc(
             "model": spec.name,
             "design": simulated.name,
             "seed": seed,
+            "verdict": said,
             "simulations": verdict.simulations,
             "failed": verdict.failed,
             "untrusted": verdict.untrusted,
@@ -136,14 +142,10 @@ def _with_plan(design: "Study", plan: Path | None) -> "tuple[Study, tuple[str, .
 
 def _show(written: Output, spec: "ModelSpec", design: "Study", verdict: "Verdict") -> None:
     from bayes_cpt.validate.replicates import RANKED
-    from bayes_cpt.validate.uniformity import EDGE, FAILS, FALSE_ALARM, HOLDS
+    from bayes_cpt.validate.uniformity import HOLDS
 
     judged = verdict.quantities
-    written.text(f"Simulation-based calibration of {spec.name}", "bold")
-    if verdict.passed:
-        written.text("Calibrated: the ranks of all quantities are uniform.", "green")
-    else:
-        written.error(f"Not calibrated: {'; '.join(verdict.problems)}.")
+    written.heading(f"Simulation-based calibration of {spec.name}")
     trusted = verdict.simulations - verdict.failed - verdict.untrusted
     written.text(
         f"{verdict.simulations} simulated studies of {len(design.runs)} runs and "
@@ -157,14 +159,10 @@ def _show(written: Output, spec: "ModelSpec", design: "Study", verdict: "Verdict
             "again, truth and losses together: that leaves ranks uniform."
             + (TOO_WIDE if verdict.refused > MOST_REFUSED else "")
         )
-    counts = {word: int((judged["verdict"] == word).sum()) for word in (HOLDS, EDGE, FAILS)}
-    written.text(
-        f"Of {len(judged)} quantities {counts[HOLDS]} hold, {counts[EDGE]} are at the edge of their own "
-        f"95 % band ({FALSE_ALARM * len(judged):.1f} are expected), {counts[FAILS]} fail."
-    )
-    if counts[HOLDS] < len(judged):
-        written.heading("Quantities outside their own band")
-        written.table(_table(judged[judged["verdict"] != HOLDS]))
+    outside = judged[judged["verdict"] != HOLDS]
+    if len(outside):
+        written.heading("Quantities outside their own 95 % band")
+        written.table(_table(outside))
         written.text(
             "A mean rank above 0.5: posteriors lie too low. A spread above 1: they are too narrow."
         )

@@ -63,7 +63,7 @@ def critical_point(result: CriticalPoint) -> "Figure":
     dress(axes, grid=False)
     axes.set_yticks(range(replays.size), [f"{replay:g}" for replay in replays])
     axes.set_ylabel("replay ratio")
-    axes.set_xlabel(f"pre-training at {rate:g} (steps)")
+    axes.set_xlabel(f"pre-training at {rate:g} (steps, logarithmic)")
     figure.suptitle(
         "Critical point: past it general loss does not all come back",
         fontsize="large",

@@ -108,7 +108,7 @@ def _optimum(axes: "Axes", decision: "Decision", name: str) -> None:
         return
     dress(axes)
     low, high = float(whole.min()), float(whole.max())
-    logarithmic = _is_logarithmic(decision, name)
+    logarithmic = is_logarithmic(decision, name)
     edges = np.geomspace(low, high, BINS + 1) if logarithmic else np.linspace(low, high, BINS + 1)
     near = decision.near.column(name)
     axes.axvspan(near.min(), near.max(), color=PALE, alpha=BAND, linewidth=0.0, zorder=0)
@@ -191,14 +191,22 @@ def _slice(axes: "Axes", decision: "Decision", across: "Slice") -> None:
     dress(axes, ticks=5)
     axes.set_xlabel(LABELS[across.name])
     low, high = float(values.min()), float(values.max())
-    _horizontal(axes, low, high, _is_logarithmic(decision, across.name))
+    _horizontal(axes, low, high, is_logarithmic(decision, across.name))
 
 
 def _is_range(decision: "Decision", name: str) -> bool:
     return _key(decision, name) in decision.space.ranges
 
 
-def _is_logarithmic(decision: "Decision", name: str) -> bool:
+def is_logarithmic(decision: "Decision", name: str) -> bool:
+    """Return whether a quantity was searched on a logarithmic scale, and is drawn on one.
+
+    Parameters
+    ----------
+    decision : Decision
+    name : str
+        Of the quantity.
+    """
     return decision.space.quantities[_key(decision, name)].scale == "log"
 
 
@@ -211,6 +219,7 @@ def _horizontal(axes: "Axes", low: float, high: float, logarithmic: bool) -> Non
 
     if logarithmic:
         axes.set_xscale("log")
+        axes.set_xlabel(f"{axes.get_xlabel()} (logarithmic)")
         axes.xaxis.set_minor_locator(NullLocator())
         marks = [low, float(f"{np.sqrt(low * high):.1g}"), high]
         axes.set_xticks(marks, [f"{mark:.0f}" if mark >= 1000 else f"{mark:.3g}" for mark in marks])

@@ -6,11 +6,12 @@ import numpy as np
 
 from bayes_cpt.decisions.search.surface import Surface
 from bayes_cpt.plots import panels
-from bayes_cpt.plots.decision import LABELS
+from bayes_cpt.plots.decision import LABELS, is_logarithmic
 from bayes_cpt.plots.style import COLUMN, INK, SMALL, colour, dress, new_figure, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.contour import QuadContourSet
     from matplotlib.figure import Figure
 
     from bayes_cpt.decisions.decision import Decision
@@ -21,6 +22,8 @@ LEVELS = (0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97)
 MASS = 0.9
 # How many times the widest interval black would be: levels stay legible on the darkest shade.
 PALE = 3.0
+# Of a panel's sides, in which a label would be cut.
+MARGIN = 0.08
 
 
 @styled
@@ -65,18 +68,18 @@ def loss_surface(decision: "Decision", surface: Surface | None = None) -> "Figur
         lines = axes.contour(
             first, second, mean.T, levels=levels, colors=colour(index), linewidths=0.9
         )
-        axes.clabel(lines, lines.levels[1::2], fontsize=SMALL, fmt="%.2f")
         _star(axes, decision, drawn)
         _scales(axes, decision, drawn)
+        axes.clabel(lines, _legible(axes, lines)[::2], fontsize=SMALL, fmt="%.2f")
         dress(axes, grid=False)
         axes.set_title(f"loss on {domain} (nats/token)", color=colour(index), fontweight="bold")
-        axes.set_ylabel(LABELS[drawn.names[1]])
+        axes.set_ylabel(_label(decision, drawn.names[1]))
         bar = figure.colorbar(shades, ax=axes, pad=0.02, aspect=18)
-        bar.set_label(f"± of the {100 * MASS:g} % interval", fontsize=SMALL)
+        bar.set_label(f"half the {100 * MASS:g} % credible\ninterval (nats/token)", fontsize=SMALL)
         bar.ax.tick_params(labelsize=SMALL, length=2)
         bar.ax.set_ylim(0.0, widest)
         bar.outline.set_visible(False)
-    grid[-1].set_xlabel(LABELS[drawn.names[0]])
+    grid[-1].set_xlabel(_label(decision, drawn.names[0]))
     panels.legend(
         figure,
         {
@@ -93,6 +96,26 @@ def _star(axes: "Axes", decision: "Decision", surface: Surface) -> None:
     axes.plot(*[[value] for value in place], "*", color=INK, markersize=9, clip_on=False, zorder=5)
 
 
+def _legible(axes: "Axes", lines: "QuadContourSet") -> list[float]:
+    """Return the levels whose labels would lie inside: in the middle of their longest line."""
+    inside = []
+    for level, path in zip(lines.levels, lines.get_paths(), strict=True):
+        parts = [np.asarray(part) for part in path.to_polygons(closed_only=False)]
+        if not parts:
+            continue
+        longest = max(parts, key=len)
+        place = axes.transData.transform(longest[len(longest) // 2])
+        x, y = axes.transAxes.inverted().transform(place)
+        if MARGIN < x < 1.0 - MARGIN and MARGIN < y < 1.0 - MARGIN:
+            inside.append(float(level))
+    return inside
+
+
+def _label(decision: "Decision", name: str) -> str:
+    scale = " (logarithmic)" if is_logarithmic(decision, name) else ""
+    return f"{LABELS[name]}{scale}"
+
+
 def _scales(axes: "Axes", decision: "Decision", surface: Surface) -> None:
     """Make an axis logarithmic where its quantity was searched so, with marks that are plain numbers."""
     from matplotlib.ticker import NullFormatter, NullLocator
@@ -104,8 +127,7 @@ def _scales(axes: "Axes", decision: "Decision", surface: Surface) -> None:
         (axes.set_xticks, axes.set_yticks),
         strict=True,
     ):
-        key = "tokens" if name == "steps" and "tokens" in decision.space.quantities else name
-        if decision.space.quantities[key].scale != "log":
+        if not is_logarithmic(decision, name):
             continue
         values = surface.axis(surface.names.index(name))
         set_scale("log")

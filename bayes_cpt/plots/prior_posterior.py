@@ -60,6 +60,7 @@ def prior_posterior(
     rows = math.ceil(max(len(quantities) for quantities in shown) / COLUMNS)
     figure = new_figure(SIZE[0] * COLUMNS * len(domains), SIZE[1] * rows + 0.8)
     parts = panels.halves(figure, len(domains))
+    logarithmic = False
     for i, (part, domain, quantities) in enumerate(zip(parts, domains, shown, strict=True)):
         panels.head(part, domain, i)
         grid = part.add_gridspec(rows, COLUMNS)
@@ -68,6 +69,8 @@ def prior_posterior(
             shade = colour(i) if row.domain == domain else INK
             share = _densities(axes, posterior, str(row.quantity), str(row.domain), shade)
             _head(axes, row, share)
+            logarithmic |= axes.get_xscale() == "log"
+    marks = {"log: logarithmic axis": panels.line("none")} if logarithmic else {}
     panels.legend(
         figure,
         {
@@ -76,7 +79,8 @@ def prior_posterior(
             "c: contraction, 1 is learnt, 0 is not": panels.line("none"),
             "p: share of the prior in the range": panels.line("none"),
             "red: rests on its prior": panels.line("none"),
-        },
+        }
+        | marks,
     )
     return figure
 
@@ -85,7 +89,8 @@ def _head(axes: "Axes", row: "pd.Series", share: float) -> None:
     shared = " (shared)" if row.domain == "all" else ""
     rests = row.contraction < LOWEST_CONTRACTION
     axes.set_title(f"{row.quantity}{shared}", loc="left", fontsize=SMALL, fontweight="bold", pad=14)
-    text = f"c {row.contraction:.2f}   p {_percent(share)}"
+    scale = "   log" if axes.get_xscale() == "log" else ""
+    text = f"c {row.contraction:.2f}   p {_percent(share)}{scale}"
     panels.note(axes, text, color=RESTS if rests else GREY)
 
 

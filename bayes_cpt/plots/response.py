@@ -115,6 +115,7 @@ def _rates(axes: "Axes", response: Response) -> None:
 
     values = response.draws["value"].to_numpy()
     axes.set_xscale("log")
+    axes.set_xlabel(f"{axes.get_xlabel()} (logarithmic)")
     kept = [values[-1]]
     for value in values[::-1]:
         if kept[-1] / value > APART:

@@ -47,7 +47,7 @@ def ridges(posterior: Posterior) -> "Figure":
     if not pairs:
         raise ValueError(f"the law of {posterior.frame.spec.name} has no coefficients on a ridge")
     domains = posterior.frame.domains
-    figure = new_figure(COLUMN * max(1.0, len(domains) / 2), HEIGHT * len(pairs) + 0.55)
+    figure = new_figure(COLUMN * max(1.0, len(domains) / 2), HEIGHT * len(pairs) + 0.7)
     grid = figure.subplots(len(pairs), len(domains), squeeze=False)
     for row, (first, second) in enumerate(pairs):
         for index, domain in enumerate(domains):
@@ -63,6 +63,7 @@ def ridges(posterior: Posterior) -> "Figure":
         {
             "prior draws": panels.line(PALE, marker="o", markersize=3, linestyle=""),
             "posterior draws": panels.line(colour(0), marker="o", markersize=3, linestyle=""),
+            "all axes logarithmic": panels.line("none"),
         },
     )
     return figure

@@ -78,7 +78,7 @@ def sampling(posterior: Posterior, summary: "pd.DataFrame | None" = None) -> "Fi
     chains = posterior.tree["posterior"].sizes["chain"]
     entries |= {
         f"chain 1 to {chains}": panels.line(GREY),
-        f"{100 * MASS:g} %, uniform": panels.patch(GREY, 2 * WIDE_BAND),
+        f"{100 * MASS:g} % band of uniform ranks": panels.patch(GREY, 2 * WIDE_BAND),
     }
     panels.legend(figure, entries)
     return figure

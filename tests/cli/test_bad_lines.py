@@ -14,7 +14,17 @@ PLAN = f"{STUDY}/plan-example.toml"
 # contradicts the study, {points} a CSV of points, {text} a text file.
 LINES: list[tuple[str, tuple[str, ...]]] = [
     ("fitt", ("No such command 'fitt'", "Did you mean 'fit'", "bayes-cpt --help")),
-    ("check", ("Missing argument", "STUDY")),
+    ("check", ("Missing argument", "STUDY", "As in: bayes-cpt check data/cpt-lab")),
+    (
+        f"validate {STUDY}",
+        (f"No such command '{STUDY}'", "As in: bayes-cpt validate forecast data/cpt-lab", "sbc"),
+    ),
+    ("validate --model pretrain", ("No such option", "bayes-cpt validate sbc --model pretrain")),
+    ("validate forcast", ("No such command 'forcast'", "Did you mean 'forecast'")),
+    (
+        f"compare {STUDY}",
+        ("Missing option '--models'", f"As in: bayes-cpt compare {STUDY} --models cpt-replay,"),
+    ),
     ("check {dir}/none", ("none: there is no such folder", "Check the spelling")),
     ("check {text}", ("this is a file", "Give the folder that holds study.toml")),
     ("check {dir}", ("study.toml: the file is missing",)),

@@ -51,6 +51,7 @@ def test_three_studies_make_a_model_and_each_is_left_out(
     asked = (*asked, "--seed", "1", "--records", kept, "--leave-one-out", "--json")
     told = call(*asked).json()
     assert told["studies"] == list(NAMES)
+    assert len(told["verdict"]) == 3
     assert [name for name in fitted if name.endswith(" pretrain")][:3] == [
         f"{name} pretrain" for name in NAMES
     ]

@@ -57,7 +57,14 @@ def test_a_calibrated_model_passes(call: Call, toy: list[ModelReplicates], tmp_p
     folder = tmp_path / "sbc"
     answer = call(*SBC, "-o", folder)
     assert answer.code == 0
-    assert "Calibrated: the ranks of all quantities are uniform." in answer.out
+    use, sure, change = answer.out.splitlines()[:3]
+    assert use.startswith("So far nothing speaks against the intervals of cpt-replay: ")
+    # The standard error of a share of 0.9 among 40.
+    assert "40 simulations, by which the coverage of a 90 % interval is known to ± 5 %" in sure
+    assert "Of 2 quantities 2 hold, 0 are at the edge (0.1 expected), 0 fail." in sure
+    assert change == (
+        "What would change it: more simulations (-n), or runs unlike those of cpt-lab (--design)."
+    )
     assert "40 simulated studies of 14 runs" in answer.out
     assert "40 refits meet their diagnostics, 0 do not" in answer.out
     assert {path.name for path in folder.iterdir()} == {
@@ -67,6 +74,8 @@ def test_a_calibrated_model_passes(call: Call, toy: list[ModelReplicates], tmp_p
     assert pd.read_csv(folder / "verdict.csv")["quantity"].tolist() == ["mean", "next"]
     assert toy[0].held_out == ("held_out",)
     assert len({id(own) for own in toy}) == 1
+    many = call("validate", "sbc", "-n", 120, "--jobs", 1)
+    assert many.out.startswith("Trust the intervals of cpt-replay: ")
 
 
 def test_a_model_that_is_not_calibrated_fails(
@@ -75,7 +84,8 @@ def test_a_model_that_is_not_calibrated_fails(
     answer = call("validate", "sbc", "--model", "pretrain", "-n", 200, "--jobs", 1)
     assert answer.code == 1
     assert "Not calibrated: ranks are not uniform: mean" in answer.err
-    assert "Quantities outside their own band" in answer.out
+    assert answer.out.startswith("Do not trust the intervals of pretrain: ")
+    assert "Quantities outside their own 95 % band" in answer.out
     quiet = call("validate", "sbc", "--model", "pretrain", "-n", 200, "--jobs", 1, "-q")
     assert quiet.code == 1
     assert quiet.out == ""
@@ -100,6 +110,7 @@ def test_a_rerun_goes_on_and_other_settings_are_refused(
 def test_json_of_a_calibration(call: Call, toy: list[ModelReplicates]) -> None:
     found = call(*SBC, "--json").json()
     assert found["passed"] is True
+    assert len(found["verdict"]) == 3
     assert (found["model"], found["design"], found["failed"]) == ("cpt-replay", "cpt-lab", 0)
     assert [row["verdict"] for row in found["quantities"]] == ["holds", "holds"]
 

@@ -38,11 +38,11 @@ def test_panels_of_the_default_space() -> None:
     labels = [axes.get_xlabel() for axes in figure.axes]
     assert labels == [
         "replay ratio",
-        "peak LR / PT peak",
+        "peak LR / PT peak (logarithmic)",
         "share of the draws",
         "loss on general (nats/token)",
         "replay ratio",
-        "peak LR / PT peak",
+        "peak LR / PT peak (logarithmic)",
     ]
     assert figure.axes[2].get_ylabel() == "base"
     assert figure.axes[4].get_ylabel() == "cost of choosing otherwise (nats)"

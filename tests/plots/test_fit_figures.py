@@ -56,7 +56,10 @@ def test_levels_and_shades_of_the_surface_are_drawn() -> None:
         star = next(line for line in axes.lines if line.get_marker() == "*")
         assert np.asarray(star.get_xdata())[0] == decision().table()["replay"][0]
         assert decision().valuation.model.domains[index] in axes.get_title()
-    assert figure.axes[2].get_ylabel() == "± of the 90 % interval"
+    assert figure.axes[2].get_ylabel() == "half the 90 % credible\ninterval (nats/token)"
+    # Peaks are searched and drawn in logarithms, replay is not.
+    assert figure.axes[0].get_ylabel() == "peak LR / PT peak (logarithmic)"
+    assert figure.axes[1].get_xlabel() == "replay ratio"
     check_figure(figure)
 
 
@@ -82,7 +85,8 @@ def test_ridges_are_draws_of_posterior_and_prior() -> None:
     )
     shown = axes.texts[0].get_text().replace("−", "-").split()[-1]
     assert float(shown) == pytest.approx(rank.statistic, abs=0.005)
-    assert legend_texts(figure) == ["prior draws", "posterior draws"]
+    assert legend_texts(figure) == ["prior draws", "posterior draws", "all axes logarithmic"]
+    assert {axes.get_xscale() for axes in figure.axes} == {"log"}
     check_figure(figure)
 
 
@@ -102,7 +106,7 @@ def test_ranks_of_chains_lie_on_their_band() -> None:
     low, high = band_edges(axes, 0, points[1:-1])
     np.testing.assert_allclose(high, np.maximum(upper - points, lower - points)[1:-1])
     np.testing.assert_allclose(low, np.minimum(upper - points, lower - points)[1:-1])
-    assert "95 %, uniform" in legend_texts(figure)
+    assert "95 % band of uniform ranks" in legend_texts(figure)
     check_figure(figure)
 
 

@@ -23,7 +23,8 @@ def panel_numbers(posterior: Posterior) -> dict[str, tuple[float, float]]:
     found = {}
     figure = plots.prior_posterior(posterior)
     for axes in figure.subfigs[0].axes:
-        _, contraction, _, share, _ = axes.texts[0].get_text().split()
+        _, contraction, _, share, *unit = axes.texts[0].get_text().split()
+        assert unit == (["%", "log"] if axes.get_xscale() == "log" else ["%"])
         found[axes.get_title(loc="left")] = (float(contraction), float(share.removeprefix("<")))
     return found
 

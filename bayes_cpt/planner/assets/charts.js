@@ -143,7 +143,7 @@ function drawBands(chart, role, found, place, limit, held) {
     const heights = lines.map(([, value]) => y(value));
     const near = heights.length > 1 && Math.abs(heights[0] - heights[1]) < LABEL;
     const end = near ? (starts[place] + limit) / 2 : median[median.length - 1];
-    const besideLine = (value) => y(value) + (value >= end || y(value) + LABEL > box.bottom ? -5 : LABEL - 2);
+    const besideLine = (value) => y(value) + (value >= end || y(value) + LABEL > box.bottom ? -5 : LABEL);
     for (const [name, value] of lines) {
       const at = px(y(value));
       const label = { class: `${name}-label`, x: box.right, y: px(besideLine(value)), "text-anchor": "end" };
@@ -215,7 +215,7 @@ function drawFront(chart, domains, found, held) {
     const up = ticksOf(...spread(near.map((i) => front.target[i]), 1), 5);
     const labels = { x: (mark, digits) => mark.toFixed(digits), across: `mean last ${domains[0]} loss, nats/token` };
     const { x, y } = axesOf(chart, box, across, up, labels);
-    chart.put("name", "text", { x: box.left + 6, y: box.top + 4 }, `${domains[1]} loss`);
+    chart.put("name", "text", { x: box.left + 6, y: box.top + LABEL }, `${domains[1]} loss`);
     const general = near.map((i) => front.general[i]);
     const target = near.map((i) => front.target[i]);
     chart.put("front", "path", { class: "front", d: lineOf(general, target, x, y) });

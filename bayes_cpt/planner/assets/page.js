@@ -207,14 +207,15 @@ function soon() {
 function showKeys() {
   const { draws } = planner.law;
   const outer = mass(planner.about.interval);
-  const kind = byId("kind").value === "new_run" ? "What a new run would show" : "The law's mean curve alone";
+  const [kind, about] = byId("kind").value === "new_run"
+    ? ["What a new run would show", "predictive"] : ["The law's mean curve alone", "credible"];
   byId("bands-key").textContent =
-    `${kind}: median, central 50 % and ${outer} bands over ${draws} posterior draws, in nats per token. ` +
+    `${kind}: median, central 50 % and ${outer} ${about} bands over ${draws} posterior draws, in nats per token. ` +
     "Dotted: the base's loss. Dashed: what is allowed.";
-  byId("end-key").textContent = `${kind} at the last step: density, median, and the central ${outer} interval below.`;
+  byId("end-key").textContent = `${kind} at the last step: density, median, and the central ${outer} ${about} interval below.`;
   byId("front-key").textContent =
     "Mean losses of the law at the last step. Line: the Pareto front of runs of as many steps. " +
-    `Large dot: this run, with its central ${outer} intervals. Ring: the best for this balance.`;
+    `Large dot: this run, with its central ${outer} ${about} intervals. Ring: the best for this balance.`;
   byId("interval-head").textContent = `${outer} interval`;
   byId("draws").textContent = draws;
 }

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 TEMPLATE = "report.html"
 # Fitted runs that are drawn; of more, those at even distances in replay ratio.
 MOST_RUNS = 4
+# Width of a figure that a telephone shows whole, inches.
+NARROW = 3.6
 # Things to mind that are named one by one.
 NAMED = 8
 NAMES = re.compile(r"\b(" + "|".join(GREEK) + r")\b")
@@ -150,7 +152,8 @@ def _drawings(report: "Report") -> dict[str, Drawing]:
         if report.surface is not None:
             figures["surface"] = plots.loss_surface(decision, report.surface)
     if report.curves is not None:
-        figures["forecast"] = plots.forecast(posterior, report.curves)
+        width = NARROW if report.curves.sizes["run"] == 1 else None
+        figures["forecast"] = plots.forecast(posterior, report.curves, width=width)
     if report.calibration is not None:
         points = report.calibration.points
         whole = points[points["seen"] == 0]

@@ -1,0 +1,66 @@
+"""Priors learnt from earlier studies, in plain words: three lines."""
+
+from typing import TYPE_CHECKING
+
+from bayes_cpt.history.population import FEWEST
+from bayes_cpt.report.numbers import percent
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayes_cpt.history.learnt import Learnt
+
+
+def verdict(
+    learnt: "Learnt", file: str, scores: "pd.DataFrame | None", *, trustworthy: bool
+) -> list[str]:
+    """Return whether to use learnt priors, how sure that is, and what would change it.
+
+    Parameters
+    ----------
+    learnt : Learnt
+    file : str
+        Of the model.
+    scores : DataFrame, optional
+        Of `bayes_cpt.history.leave_one_out.score_left_out`; None where no study was left out.
+    trustworthy : bool
+        Whether nothing is wrong with what was learnt.
+
+    Returns
+    -------
+    list of str
+        Three lines.
+    """
+    population = learnt.population
+    count, told = len(population.studies), len(learnt.labels)
+    every = len(population.labels)
+    if not trustworthy:
+        use = f"Do not use {file} yet: what is wrong stands above."
+    elif not told:
+        use = f"Keep {learnt.before.name}: these {count} studies change none of its priors."
+    else:
+        use = (
+            f"Use {file} for studies like these {count}: {told} of {every} priors are learnt, the others "
+            f"stay those of {learnt.before.name}."
+        )
+    change = "more studies" if trustworthy else "mending that, and more studies"
+    return [
+        use,
+        f"How sure: {_sure(scores)}",
+        f"What would change it: {change}; a prior is learnt where {FEWEST} determine its parameter.",
+    ]
+
+
+def _sure(scores: "pd.DataFrame | None") -> str:
+    from bayes_cpt.history.leave_one_out import LEARNT, crps_ratio
+
+    if scores is None:
+        return "not looked at; --leave-one-out forecasts each study from the others."
+    if scores.empty:
+        return "not to be told, as no study has a second run or a folder predict/."
+    ours = scores[scores["method"] == LEARNT]
+    ratio = crps_ratio(scores)
+    return (
+        f"each of {len(ours)} studies left out in turn, the error of forecasts (CRPS) is {ratio:.2f} times "
+        f"that under the old priors, and the 90 % bands hold {percent(float(ours['coverage_90'].mean()))}."
+    )
