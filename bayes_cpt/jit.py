@@ -28,7 +28,7 @@ def _alike(one: TargetConfig, other: Any) -> Any:
     the time that a likelihood takes it.
     """
     if type(one) is not type(other):
-        return _by_all_flags(one, other)
+        return _by_all_flags(one, other)  # type: ignore[no-untyped-call]
     here, there = one._values, other._values
     return here == there or all(
         getattr(one, name) == getattr(other, name) for name in {**here, **there}
@@ -36,6 +36,6 @@ def _alike(one: TargetConfig, other: Any) -> Any:
 
 
 _by_all_flags = TargetConfig.__eq__
-TargetConfig.__eq__ = _alike
+TargetConfig.__eq__ = _alike  # type: ignore[method-assign]
 # Numba calls it around all that it reads and writes of a cache, for such an error of Windows alone.
-FunctionCache._guard_against_spurious_io_errors = _kept_if_it_can_be
+FunctionCache._guard_against_spurious_io_errors = _kept_if_it_can_be  # type: ignore[assignment, method-assign]

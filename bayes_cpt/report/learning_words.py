@@ -43,7 +43,7 @@ def verdict(
             f"Use {file} for studies like these {count}: {told} of {every} priors are learnt, the others "
             f"stay those of {learnt.before.name}."
         )
-    change = "more studies" if trustworthy else "mending that, and more studies"
+    change = "more studies" if trustworthy else "fixing that, and more studies"
     return [
         use,
         f"How sure: {_sure(scores)}",

@@ -106,9 +106,7 @@ def scores_of(folds: list[Fold], specs: Mapping[str, ModelSpec], seed: int) -> L
     """
     methods = {name: FittedOnce(spec, seed) for name, spec in specs.items()}
     records = Records.open(None, {}, MIXTURE_TABLES)
-    quantiles, log_scores, refits = score_folds(
-        folds, methods, seed, pool=Pool(1), records=records
-    )
+    quantiles, log_scores, refits = score_folds(folds, methods, seed, pool=Pool(1), records=records)
     return LawScores.of(folds, quantiles, log_scores, refits, tuple(specs))
 
 
