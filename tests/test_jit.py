@@ -14,7 +14,7 @@ NAMES = ["enable_looplift", "no_cpython_wrapper", "boundscheck", "release_gil", 
 
 
 def flags(given: dict[str, bool]) -> Any:
-    found = Flags()
+    found = Flags()  # type: ignore[no-untyped-call]
     for name, value in given.items():
         setattr(found, name, value)
     return found
