@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import BayesCPTError
-from bayes_cpt.inference.blocks import packed
 from bayes_cpt.inference.coordinates import (
     follow_ridges,
     join_paces,
@@ -34,6 +33,7 @@ from bayes_cpt.inference.native import (
 )
 from bayes_cpt.inference.whitening import Metric, straightened
 from bayes_cpt.laws.size import OF_SIZES
+from bayes_cpt.model.compiled.blocks import packed
 from bayes_cpt.model.compiled.kernels import PACES
 from bayes_cpt.model.compiled.packing import length
 from bayes_cpt.model.groups.grouping import BATCHES

@@ -18,8 +18,7 @@ from numba import types
 from numba.np.numpy_support import carray
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.inference import blocks, coordinates
-from bayes_cpt.inference.blocks import integer_rows, integers, matrix, vector
+from bayes_cpt.inference import coordinates
 from bayes_cpt.inference.coordinates import (
     follow_ridges,
     join_ridge_slopes,
@@ -30,6 +29,8 @@ from bayes_cpt.inference.coordinates import (
     turn,
 )
 from bayes_cpt.jit import numba
+from bayes_cpt.model.compiled import blocks
+from bayes_cpt.model.compiled.blocks import integer_rows, integers, matrix, vector
 from bayes_cpt.model.compiled.compilation import code_key, generated_module
 from bayes_cpt.model.compiled.native import KERNEL, NUMBERS, SIZE, call_law
 
@@ -66,7 +67,7 @@ def native_model(block: Floats, start: Callable[[Any], Floats]) -> Any:
     Parameters
     ----------
     block : ndarray
-        From `bayes_cpt.inference.blocks.packed`.
+        From `bayes_cpt.model.compiled.blocks.packed`.
     start : callable
         Of a seed: white coordinates to start from, shape (dimensions,).
     """
@@ -282,7 +283,7 @@ def evaluate(white, gradient, block):  # type: ignore[no-untyped-def]
     ----------
     white, gradient : ndarray, shape (dimensions,)
     block : ndarray
-        From `bayes_cpt.inference.blocks.packed`.
+        From `bayes_cpt.model.compiled.blocks.packed`.
     """
     size, count = int(block[1]), int(block[2])
     points, numbers, places, curves = int(block[3]), int(block[4]), int(block[5]), int(block[6])
@@ -339,7 +340,7 @@ def log_density(dimensions, position, gradient, total, data):  # type: ignore[no
     ----------
     dimensions : int
     position, gradient, total, data : pointer
-        To white coordinates, to what is filled in, and to what `bayes_cpt.inference.blocks.packed` made.
+        To white coordinates, to what is filled in, and to what `bayes_cpt.model.compiled.blocks.packed` made.
     """
     block = carray(data, (int(carray(data, (1,))[0]),))
     slopes = carray(gradient, (dimensions,))
@@ -361,7 +362,7 @@ def draw(dimensions, size, position, values, data):  # type: ignore[no-untyped-d
     dimensions, size : int
         Equal.
     position, values, data : pointer
-        To white coordinates, the draw, and what `bayes_cpt.inference.blocks.packed` made.
+        To white coordinates, the draw, and what `bayes_cpt.model.compiled.blocks.packed` made.
     """
     place, copy = carray(position, (dimensions,)), carray(values, (size,))
     for a in range(size):
