@@ -340,7 +340,7 @@ def log_density(dimensions, position, gradient, total, data):  # type: ignore[no
     ----------
     dimensions : int
     position, gradient, total, data : pointer
-        To white coordinates, to what is filled in, and to what `bayes_cpt.model.compiled.blocks.packed` made.
+        To white coordinates, to what is filled in, and to what `packed` of `blocks` made.
     """
     block = carray(data, (int(carray(data, (1,))[0]),))
     slopes = carray(gradient, (dimensions,))
