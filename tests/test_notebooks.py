@@ -21,12 +21,6 @@ SETTINGS = {
     "PYTHONWARNINGS": "ignore:IProgress not found",
 }
 LONGEST_CELL = 900
-# What the kernel runs before the first cell: a fit tunes as little as it draws.
-SHORT = """
-from bayes_cpt.inference import sampling
-
-sampling.EFFORTS = (sampling.Effort(50, 25, 0.8),)
-"""
 # What CI has time for: the others read the fit that lies beside them.
 QUICK = ("01-quickstart",)
 
@@ -78,13 +72,10 @@ def fit(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_notebook_runs(script: Path, fit: Path, tmp_path: Path) -> None:
     notebook = jupytext.read(script)
     (tmp_path / "fit.nc").symlink_to(fit)
-    startup = tmp_path / "ipython" / "profile_default" / "startup"
-    startup.mkdir(parents=True)
-    (startup / "short.py").write_text(SHORT, encoding="utf-8")
     kernel = nbclient.NotebookClient(
         notebook, timeout=LONGEST_CELL, resources={"metadata": {"path": str(tmp_path)}}
     )
-    kernel.execute(env=os.environ | SETTINGS | {"IPYTHONDIR": str(tmp_path / "ipython")})
+    kernel.execute(env=os.environ | SETTINGS)
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     pictures = [output for output in outputs if "image/png" in output.get("data", {})]
     drawn = sum(
