@@ -245,7 +245,7 @@ def _draw_regrets(axes: Axes, choices: pd.DataFrame) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_xticks(range(len(objectives)), objectives)
     axes.set_xlim(-0.6, len(objectives) - 0.4)
-    axes.set_ylabel(f"mean regret ({UNIT}), ± 2 standard errors")
+    axes.set_ylabel(f"mean regret ({UNIT}), ± 2 standard errors\n(logarithmic)")
     axes.set_title("Regret of the chosen long run")
     dress(axes, grid=False)
     axes.grid(axis="y", color="#e6e6e6", linewidth=0.6)
