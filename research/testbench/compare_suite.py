@@ -11,7 +11,6 @@ its log score, by which laws are stacked as `bayes_cpt.compare` does, and CRPS. 
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,6 @@ import pandas as pd
 from bayes_cpt import fit
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.spec import ModelSpec, read_spec
-from bayes_cpt.study.study import Study
 from bayes_cpt.validate.comparison.law_scores import CRPS, LOG_SCORE, STACK, LawScores
 from bayes_cpt.validate.folds import Fold, Question
 from bayes_cpt.validate.held_out import MIXTURE_TABLES, Answer, answer_by, score_folds
@@ -81,17 +79,15 @@ class FittedOnce:
     """
 
     def __init__(self, spec: ModelSpec, seed: int) -> None:
-        self._fit = cache(partial(self._fitted, spec, seed))
-        self._studies: dict[str, Study] = {}
+        self._spec, self._seed = spec, seed
+        self._fits: dict[str, Posterior] = {}
 
     def __call__(self, question: Question, seed: int) -> Answer:
         """Answer by the fit of the question's study."""
         digest = question.study.digest()
-        self._studies[digest] = question.study
-        return answer_by(self._fit(digest), question, seed)
-
-    def _fitted(self, spec: ModelSpec, seed: int, digest: str) -> Posterior:
-        return fit(self._studies[digest], spec, seed, cores=1)
+        if digest not in self._fits:
+            self._fits[digest] = fit(question.study, self._spec, self._seed, cores=1)
+        return answer_by(self._fits[digest], question, seed)
 
 
 def scores_of(folds: list[Fold], specs: Mapping[str, ModelSpec], seed: int) -> LawScores:
