@@ -103,9 +103,12 @@ class Watched:
     def departing(self, losses: Floats, seed: int) -> Floats:
         """Return drawn losses that depart as much further as real ones do, of the same shape.
 
-        Each curve departs by a factor of its own, drawn as `Experience` has it.
+        Each curve departs by a factor of its own, drawn as `Experience` has it; as it is where no real run
+        was watched.
         """
         known, middle = self.experience, losses.mean(axis=0)
+        if not known.runs:
+            return losses
         inverse = np.random.default_rng(seed).gamma(
             known.runs, 1.0 / known.surprise, (len(losses), 1)
         )
