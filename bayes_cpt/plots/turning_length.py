@@ -30,9 +30,9 @@ def turning_length(result: TurningLength) -> "Figure":
     Returns
     -------
     matplotlib.figure.Figure
-        Medians with central credible intervals of 50 and 90 %, on a logarithmic axis of steps. At the left
-        edge lies a loss that never rises above that of its base, at the right edge one that needs longer
-        than the horizon or never comes back. Beside each row stands how probable it is that the loss is
+        Medians with central credible intervals of 50 and 90 %, on a logarithmic axis of steps. A triangle
+        at the left edge is a loss that never rises above that of its base, one at the right edge a loss
+        that needs longer than the horizon or never comes back. Beside each row stands how probable it is that the loss is
         back at the planned length, which is a thin line. Steps beyond the longest run that was fitted are
         shaded.
     """
@@ -62,6 +62,8 @@ def turning_length(result: TurningLength) -> "Figure":
     }
     entries["50 % credible"] = panels.line(GREY, linewidth=WIDTHS[1])
     entries["90 % credible"] = panels.line(GREY, linewidth=WIDTHS[0])
+    entries["never above its base"] = panels.line(GREY, linestyle="", marker="<", markersize=6)
+    entries["beyond the axis, or never"] = panels.line(GREY, linestyle="", marker=">", markersize=6)
     entries["planned length"] = panels.line(INK, linewidth=0.8, linestyle=":")
     entries["longer than any fitted run"] = panels.patch(GREY, 0.12)
     panels.legend(figure, entries)
@@ -86,13 +88,16 @@ def _panel(axes: "Axes", result: TurningLength, run: int, horizon: float) -> Non
         for mass, width in zip(MASSES, WIDTHS, strict=True):
             ends = np.quantile(steps, [0.5 - mass / 2, 0.5 + mass / 2], method="inverted_cdf")
             axes.hlines(place, *np.clip(ends, FIRST, horizon), color=shade, linewidth=width)
-        median = np.clip(np.quantile(steps, 0.5, method="inverted_cdf"), FIRST, horizon)
-        axes.plot(median, place, "o", color=shade, markersize=4, clip_on=False)
+        median = float(np.quantile(steps, 0.5, method="inverted_cdf"))
+        mark, size = ("<", 6) if median <= FIRST else (">", 6) if median >= horizon else ("o", 4)
+        axes.plot(
+            np.clip(median, FIRST, horizon), place, mark, color=shade, markersize=size, clip_on=False
+        )
         axes.annotate(
             f"{100 * np.mean(steps <= planned):.0f} %",
             (1.0, place),
             xycoords=("axes fraction", "data"),
-            xytext=(4, 0),
+            xytext=(6, 0),
             textcoords="offset points",
             fontsize=SMALL,
             va="center",

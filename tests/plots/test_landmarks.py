@@ -35,7 +35,10 @@ def test_turning_lengths_are_drawn_as_what_is_back_by_then() -> None:
         # The first line is the planned length, then comes a median for each course and balance.
         medians = [float(np.atleast_1d(line.get_xdata())[0]) for line in axes.lines[1:]]
         expected = np.quantile(rows, 0.5, axis=1, method="inverted_cdf")
-        np.testing.assert_allclose(medians, np.clip(expected, *axes.get_xlim()))
+        first, last = axes.get_xlim()
+        np.testing.assert_allclose(medians, np.clip(expected, first, last))
+        marks = ["<" if own <= first else ">" if own >= last else "o" for own in expected]
+        assert [line.get_marker() for line in axes.lines[1:]] == marks
         assert np.asarray(axes.lines[0].get_xdata())[0] == planned[run]
         shares = [text.get_text() for text in axes.texts]
         assert shares == [f"{100 * np.mean(own <= planned[run]):.0f} %" for own in rows]
