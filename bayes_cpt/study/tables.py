@@ -165,6 +165,8 @@ def _is_text(cells: "pd.Series") -> NDArray[np.bool_]:
 
     if isinstance(cells.dtype, pd.StringDtype):
         return np.asarray((cells.notna() & (cells != "")).to_numpy(dtype=bool, na_value=False))
+    if pd.api.types.infer_dtype(cells, skipna=False) == "string":
+        return np.asarray(cells.to_numpy() != "", dtype=bool)
     return np.array([isinstance(cell, str) and cell != "" for cell in cells], dtype=bool)
 
 

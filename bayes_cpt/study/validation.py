@@ -94,6 +94,12 @@ def examine(
     clean = table.cells()
     if is_plan:
         clean = clean[clean["step"] == 0]
+    if is_plan and clean.empty:
+        return Findings(
+            clean[list(LOSS_COLUMNS)].reset_index(drop=True),
+            check.problems + table.problems,
+            cautions.problems,
+        )
     clean = table.duplicates(clean, ["run", "step", "domain"])
     if runs or malformed:
         clean = _check_rows(table, clean, runs, malformed)
@@ -301,7 +307,7 @@ def _check_rows(
 ) -> "pd.DataFrame":
     """Note rows of unknown runs and impossible steps; return the others."""
     by_name = {run.name: run for run in runs}
-    is_known = losses["run"].isin(list(by_name))
+    is_known = _of_run(losses, {name: True for name in by_name}, False)
     strange = losses[~is_known]
     for name, rows in strange.groupby("run", sort=False) if len(strange) else ():
         if name not in malformed:
@@ -311,8 +317,8 @@ def _check_rows(
                 f"add [runs.{name}] to the settings, or correct the name",
             )
     known = losses[is_known]
-    last = known["run"].map({run.name: run.schedule.steps for run in runs})
-    too_late = known["step"].to_numpy() > last.to_numpy()
+    steps = known["step"].to_numpy()
+    too_late = steps > _of_run(known, {run.name: run.schedule.steps for run in runs}, 0)
     for name, rows in known[too_late].groupby("run", sort=False) if too_late.any() else ():
         table.add(
             table.place(rows.index[0]),
@@ -320,8 +326,8 @@ def _check_rows(
             f"the schedule ({len(rows)} rows of {name})",
             "lengthen the schedule, or count steps from 1 inside the phase",
         )
-    is_pretraining = known["run"].map({run.name: run.phase == "pt" for run in runs})
-    too_early = is_pretraining.to_numpy(dtype=bool) & (known["step"].to_numpy() == 0)
+    is_pretraining = _of_run(known, {run.name: run.phase == "pt" for run in runs}, False)
+    too_early = is_pretraining & (steps == 0)
     for label in known.index[too_early]:
         table.add(
             table.place(label),
@@ -329,6 +335,17 @@ def _check_rows(
             "remove the row: steps count from 1, and step 0 is only for a CPT run's base",
         )
     return known[~too_late & ~too_early]
+
+
+def _of_run[T: (bool, int)](
+    losses: "pd.DataFrame", values: dict[str, T], unknown: T
+) -> "np.ndarray[Any, np.dtype[Any]]":
+    """Return for each row the value of its run."""
+    import pandas as pd
+
+    # Not Series.map, which is slow for names.
+    codes, names = pd.factorize(losses["run"])
+    return np.array([values.get(name, unknown) for name in names], dtype=type(unknown))[codes]
 
 
 def _check_domains(
@@ -381,6 +398,6 @@ def _note_disorder(cautions: TableCheck, losses: "pd.DataFrame") -> None:
 def _ordered(losses: "pd.DataFrame", runs: "Sequence[Run]") -> "pd.DataFrame":
     """Return the losses sorted by run (in the study's order), domain and step."""
     order = {run.name: number for number, run in enumerate(runs)}
-    losses = losses.assign(order=losses["run"].map(order))
+    losses = losses.assign(order=_of_run(losses, order, len(order)))
     losses = losses.sort_values(["order", "domain", "step"], kind="stable", ignore_index=True)
     return losses[list(LOSS_COLUMNS)]
