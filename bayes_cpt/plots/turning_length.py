@@ -32,8 +32,9 @@ def turning_length(result: TurningLength) -> "Figure":
     matplotlib.figure.Figure
         Medians with central credible intervals of 50 and 90 %, on a logarithmic axis of steps. A triangle
         at the left edge is a loss that never rises above that of its base, one at the right edge a loss
-        that needs longer than the horizon or never comes back. Beside each row stands how probable it is that the loss is
-        back at the planned length, which is a thin line. Steps beyond the longest run that was fitted are
+        that needs longer than the horizon or never comes back. Beside each row stands how probable it is
+        that the loss is back at the planned length, which is a thin line. Steps beyond the longest run that
+        was fitted are
         shaded.
     """
     draws = result.draws
@@ -91,7 +92,12 @@ def _panel(axes: "Axes", result: TurningLength, run: int, horizon: float) -> Non
         median = float(np.quantile(steps, 0.5, method="inverted_cdf"))
         mark, size = ("<", 6) if median <= FIRST else (">", 6) if median >= horizon else ("o", 4)
         axes.plot(
-            np.clip(median, FIRST, horizon), place, mark, color=shade, markersize=size, clip_on=False
+            np.clip(median, FIRST, horizon),
+            place,
+            mark,
+            color=shade,
+            markersize=size,
+            clip_on=False,
         )
         axes.annotate(
             f"{100 * np.mean(steps <= planned):.0f} %",

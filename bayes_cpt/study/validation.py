@@ -307,7 +307,7 @@ def _check_rows(
 ) -> "pd.DataFrame":
     """Note rows of unknown runs and impossible steps; return the others."""
     by_name = {run.name: run for run in runs}
-    is_known = _of_run(losses, {name: True for name in by_name}, False)
+    is_known = _of_run(losses, dict.fromkeys(by_name, True), False)
     strange = losses[~is_known]
     for name, rows in strange.groupby("run", sort=False) if len(strange) else ():
         if name not in malformed:
@@ -337,10 +337,8 @@ def _check_rows(
     return known[~too_late & ~too_early]
 
 
-def _of_run[T: (bool, int)](
-    losses: "pd.DataFrame", values: dict[str, T], unknown: T
-) -> "np.ndarray[Any, np.dtype[Any]]":
-    """Return for each row the value of its run."""
+def _of_run(losses: "pd.DataFrame", values: dict[str, Any], unknown: object) -> Any:
+    """Return an array of the values of each row's run."""
     import pandas as pd
 
     # Not Series.map, which is slow for names.
