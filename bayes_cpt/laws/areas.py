@@ -141,6 +141,26 @@ def forward_area(learning_rates: ArrayLike, power: float = 1.0) -> Floats:
     return np.cumsum(rates if power == 1.0 else rates**power)
 
 
+def forward_areas(rates: Floats, powers: Floats, points: Ints) -> Floats:
+    """Return the forward area of several powers after steps in any order, shape (points, powers).
+
+    Parameters
+    ----------
+    rates : ndarray, shape (steps,)
+        Raw learning rate of each step.
+    powers : ndarray, shape (powers,)
+        Values of rho, above 0.
+    points : ndarray of int, shape (points,)
+        0 is before the first step.
+    """
+    from bayes_cpt.laws.numerics.recursion import fill_forward_areas
+
+    steps, place = np.unique(points, return_inverse=True)
+    table = np.empty((steps.size, powers.size))
+    fill_forward_areas(np.ascontiguousarray(rates), np.ascontiguousarray(powers), steps, table)
+    return np.asarray(table[place])
+
+
 def learning_rate_level(
     learning_rates: ArrayLike,
     momentum: float,
@@ -193,6 +213,7 @@ def run_levels(
     start : ndarray, shape (momenta,)
         e_0 for each momentum.
     momenta : ndarray, shape (momenta,)
+        Rising or falling.
     points : ndarray of int, shape (points,)
     """
     from bayes_cpt.laws.numerics.recursion import fill_levels

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayes_cpt.arrays import Floats, Ints
-from bayes_cpt.laws.areas import SMALLEST, AreaForm, forward_area, run_levels
+from bayes_cpt.laws.areas import SMALLEST, AreaForm, forward_areas, run_levels
 from bayes_cpt.study.schedules import Schedule
 
 # Bases whose areas are kept: many runs start from each.
@@ -220,7 +220,7 @@ def transfer_state(base: Schedule | None, form: AreaForm) -> TransferState:
     course = _Pretraining.of(base, form)
     _, levels = course.levels(form, np.array([course.rates.size]))
     rates = base.learning_rates()
-    forward = np.array([float(forward_area(rates, power)[-1]) for power in powers])
+    (forward,) = forward_areas(rates, powers, np.array([rates.size]))
     log_peak = float(_log_peaks(base, form)[-1])
     return TransferState(base.final, course.start, forward, levels, log_peak)
 
@@ -251,9 +251,5 @@ def _at(curve: Floats, points: Ints, before: float = 0.0) -> Floats:
 def _log_forward(rates: Floats, points: Ints, before: "Floats | float", form: AreaForm) -> Floats:
     """Return the series of the log of S1 at the points, from S1 before them at each node."""
     interval = form.powers.interval
-    earlier = np.broadcast_to(before, (interval.nodes,))
-    areas = [
-        _at(forward_area(rates, power), points) + area_before
-        for power, area_before in zip(interval.at_nodes(), earlier, strict=True)
-    ]
-    return interval.series(np.log(np.maximum(np.stack(areas, axis=-1), SMALLEST)))
+    areas = forward_areas(rates, interval.at_nodes(), points) + before
+    return interval.series(np.log(np.maximum(areas, SMALLEST)))

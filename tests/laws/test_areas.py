@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import RATES, schedules
 
-from bayes_cpt.laws.areas import AreaForm, forward_area, learning_rate_level
+from bayes_cpt.laws.areas import AreaForm, forward_area, forward_areas, learning_rate_level
 from bayes_cpt.laws.numerics.ranges import MomentumRange, PowerRange
 from bayes_cpt.study.schedules import Schedule, linear
 
@@ -141,6 +141,16 @@ def test_both_areas_are_linear_in_the_learning_rate(
 def test_forward_area_is_the_sum_of_powers(rates: list[float], power: float) -> None:
     expected = [sum(rate**power for rate in rates[: i + 1]) for i in range(len(rates))]
     np.testing.assert_allclose(forward_area(rates, power), expected, rtol=1e-12)
+
+
+@given(RATES, st.lists(st.floats(0.05, 2.0), min_size=1, max_size=4), st.data())
+def test_forward_areas_of_several_powers_are_those_of_each(
+    rates: list[float], powers: list[float], data: st.DataObject
+) -> None:
+    points = np.array(data.draw(st.lists(st.integers(0, len(rates)), min_size=1)))
+    found = forward_areas(np.array(rates), np.array(powers), points)
+    expected = [np.append(0.0, forward_area(rates, power))[points] for power in powers]
+    np.testing.assert_allclose(found, np.transpose(expected), rtol=1e-12)
 
 
 @given(schedules(), POWERS, st.floats(0.1, 10))

@@ -1,4 +1,4 @@
-"""The level of the learning rate run along a schedule, for many momenta at once, by Numba.
+"""Areas and the level of the learning rate run along a schedule, for many exponents at once, by Numba.
 
 See docs/law.md, "Areas".
 """
@@ -14,41 +14,39 @@ TABLE = numba.types.Array(numba.float64, 2, "C")
 
 
 @numba.njit(
-    numba.void(READ_ONLY, READ_ONLY, FLOATS, READ_ONLY, INTEGERS, TABLE),
+    numba.void(READ_ONLY, READ_ONLY, INTEGERS, TABLE),
     cache=True,
     error_model="numpy",
     nogil=True,
 )
-def fill_levels(rates, paces, levels, log_momenta, points, table):  # type: ignore[no-untyped-def]
-    """Fill in the level after some steps for each momentum, in O(steps) of the schedule.
+def fill_forward_areas(rates, powers, points, table):  # type: ignore[no-untyped-def]
+    """Fill in the sum of the learning rates to each power after some steps.
 
     Parameters
     ----------
     rates : ndarray, shape (steps,)
         Learning rate of each step.
-    paces : ndarray, shape (steps,)
-        How far the memory's clock moves in each step; 1 for a memory in steps.
-    levels : ndarray, shape (nodes,)
-        e_0 for each momentum; left as e after the last of the points.
-    log_momenta : ndarray, shape (nodes,)
+    powers : ndarray, shape (powers,)
+        Above 0.
     points : ndarray of int, shape (points,)
         Rising steps; 0 is before the first.
-    table : ndarray, shape (points, nodes)
+    table : ndarray, shape (points, powers)
         Filled in.
     """
-    taken = -np.expm1(log_momenta)
-    pace, step = 1.0, 0
+    areas, added = np.zeros(powers.size), np.zeros(powers.size)
+    rate, step = np.nan, 0
     for i in range(points.size):
         while step < points[i]:
-            if paces[step] != pace:
-                pace = paces[step]
-                for j in range(taken.size):
-                    taken[j] = -np.expm1(pace * log_momenta[j])
-            for j in range(taken.size):
-                levels[j] += taken[j] * (rates[step] - levels[j])
+            if rates[step] != rate:
+                rate = rates[step]
+                log_rate = np.log(rate) if rate > 0.0 else -np.inf
+                for p in range(powers.size):
+                    added[p] = np.exp(powers[p] * log_rate)
+            for p in range(powers.size):
+                areas[p] += added[p]
             step += 1
-        for j in range(taken.size):
-            table[i, j] = levels[j]
+        for p in range(powers.size):
+            table[i, p] = areas[p]
 
 
 # Up to this, a series to the tenth power gives expm1 to 1e-11, and compilers run it for many nodes at once.
@@ -71,6 +69,44 @@ def _fill_taken(pace, log_momenta, taken):  # type: ignore[no-untyped-def]
         for k in range(9, 1, -1):
             rest = 1.0 + x * INVERSE[k] * rest
         taken[j] = -x * rest
+
+
+@numba.njit(
+    numba.void(READ_ONLY, READ_ONLY, FLOATS, READ_ONLY, INTEGERS, TABLE),
+    cache=True,
+    error_model="numpy",
+    nogil=True,
+)
+def fill_levels(rates, paces, levels, log_momenta, points, table):  # type: ignore[no-untyped-def]
+    """Fill in the level after some steps for each momentum, in O(steps) of the schedule.
+
+    Parameters
+    ----------
+    rates : ndarray, shape (steps,)
+        Learning rate of each step.
+    paces : ndarray, shape (steps,)
+        How far the memory's clock moves in each step; 1 for a memory in steps.
+    levels : ndarray, shape (nodes,)
+        e_0 for each momentum; left as e after the last of the points.
+    log_momenta : ndarray, shape (nodes,)
+        Rising or falling.
+    points : ndarray of int, shape (points,)
+        Rising steps; 0 is before the first.
+    table : ndarray, shape (points, nodes)
+        Filled in.
+    """
+    taken = np.empty(log_momenta.size)
+    pace, step = np.nan, 0
+    for i in range(points.size):
+        while step < points[i]:
+            if paces[step] != pace:
+                pace = paces[step]
+                _fill_taken(pace, log_momenta, taken)
+            for j in range(taken.size):
+                levels[j] += taken[j] * (rates[step] - levels[j])
+            step += 1
+        for j in range(taken.size):
+            table[i, j] = levels[j]
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)
