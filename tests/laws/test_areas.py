@@ -143,7 +143,11 @@ def test_forward_area_is_the_sum_of_powers(rates: list[float], power: float) -> 
     np.testing.assert_allclose(forward_area(rates, power), expected, rtol=1e-12)
 
 
-@given(RATES, st.lists(st.floats(0.05, 2.0), min_size=1, max_size=4), st.data())
+@given(
+    st.lists(st.just(0.0) | RATES, min_size=1),
+    st.lists(st.floats(0.05, 2.0), min_size=1, max_size=4),
+    st.data(),
+)
 def test_forward_areas_of_several_powers_are_those_of_each(
     rates: list[float], powers: list[float], data: st.DataObject
 ) -> None:
