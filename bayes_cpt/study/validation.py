@@ -95,11 +95,8 @@ def examine(
     if is_plan:
         clean = clean[clean["step"] == 0]
     if is_plan and clean.empty:
-        return Findings(
-            clean[list(LOSS_COLUMNS)].reset_index(drop=True),
-            check.problems + table.problems,
-            cautions.problems,
-        )
+        clean = clean[list(LOSS_COLUMNS)].reset_index(drop=True)
+        return Findings(clean, check.problems + table.problems, cautions.problems)
     clean = table.duplicates(clean, ["run", "step", "domain"])
     if runs or malformed:
         clean = _check_rows(table, clean, runs, malformed)
