@@ -13,6 +13,8 @@ from bayes_cpt.arrays import Floats
 
 # Curves that are looked at together: memory.
 TOGETHER = 200
+# Of a tail, below which it is reckoned by itself: a difference from 1 has fewer digits.
+SMALL_TAIL = 1e-3
 # Of a tail, below which it is reckoned by its logarithm: weights and tails of members run out of numbers.
 SMALLEST_TAIL = 1e-200
 
@@ -93,8 +95,11 @@ class Mixture:
         before -= before.max(axis=0)
         weights = np.exp(before)
         weights /= weights.sum(axis=0)
-        # By the nearer tail: the other one is 1 to rounding.
-        low, high = (np.einsum("mcr,mcr->cr", weights, ndtr(sign * unit)) for sign in (1.0, -1.0))
+        low = np.einsum("mcr,mcr->cr", weights, ndtr(unit))
+        high = 1.0 - low
+        # A small tail is no difference of two numbers near 1.
+        small = high < SMALL_TAIL
+        high[small] = np.einsum("mk,mk->k", weights[:, small], ndtr(-unit[:, small]))
         side, nearer = np.where(low < high, 1.0, -1.0), np.minimum(np.minimum(low, high), 0.5)
         score = ndtri(nearer)
         far = nearer < SMALLEST_TAIL

@@ -49,6 +49,44 @@ def fill_forward_areas(rates, powers, points, table):  # type: ignore[no-untyped
             table[i, p] = areas[p]
 
 
+@numba.njit(
+    numba.void(READ_ONLY, READ_ONLY, FLOATS, READ_ONLY, INTEGERS, TABLE),
+    cache=True,
+    error_model="numpy",
+    nogil=True,
+)
+def fill_levels(rates, paces, levels, log_momenta, points, table):  # type: ignore[no-untyped-def]
+    """Fill in the level after some steps for each momentum, in O(steps) of the schedule.
+
+    Parameters
+    ----------
+    rates : ndarray, shape (steps,)
+        Learning rate of each step.
+    paces : ndarray, shape (steps,)
+        How far the memory's clock moves in each step; 1 for a memory in steps.
+    levels : ndarray, shape (nodes,)
+        e_0 for each momentum; left as e after the last of the points.
+    log_momenta : ndarray, shape (nodes,)
+    points : ndarray of int, shape (points,)
+        Rising steps; 0 is before the first.
+    table : ndarray, shape (points, nodes)
+        Filled in.
+    """
+    taken = -np.expm1(log_momenta)
+    pace, step = 1.0, 0
+    for i in range(points.size):
+        while step < points[i]:
+            if paces[step] != pace:
+                pace = paces[step]
+                for j in range(taken.size):
+                    taken[j] = -np.expm1(pace * log_momenta[j])
+            for j in range(taken.size):
+                levels[j] += taken[j] * (rates[step] - levels[j])
+            step += 1
+        for j in range(taken.size):
+            table[i, j] = levels[j]
+
+
 # Up to this, a series to the tenth power gives expm1 to 1e-11, and compilers run it for many nodes at once.
 SERIES_TO = 0.5
 # 1/k: a division takes longer than all else in a term.
@@ -69,44 +107,6 @@ def _fill_taken(pace, log_momenta, taken):  # type: ignore[no-untyped-def]
         for k in range(9, 1, -1):
             rest = 1.0 + x * INVERSE[k] * rest
         taken[j] = -x * rest
-
-
-@numba.njit(
-    numba.void(READ_ONLY, READ_ONLY, FLOATS, READ_ONLY, INTEGERS, TABLE),
-    cache=True,
-    error_model="numpy",
-    nogil=True,
-)
-def fill_levels(rates, paces, levels, log_momenta, points, table):  # type: ignore[no-untyped-def]
-    """Fill in the level after some steps for each momentum, in O(steps) of the schedule.
-
-    Parameters
-    ----------
-    rates : ndarray, shape (steps,)
-        Learning rate of each step.
-    paces : ndarray, shape (steps,)
-        How far the memory's clock moves in each step; 1 for a memory in steps.
-    levels : ndarray, shape (nodes,)
-        e_0 for each momentum; left as e after the last of the points.
-    log_momenta : ndarray, shape (nodes,)
-        Rising or falling.
-    points : ndarray of int, shape (points,)
-        Rising steps; 0 is before the first.
-    table : ndarray, shape (points, nodes)
-        Filled in.
-    """
-    taken = np.empty(log_momenta.size)
-    pace, step = np.nan, 0
-    for i in range(points.size):
-        while step < points[i]:
-            if paces[step] != pace:
-                pace = paces[step]
-                _fill_taken(pace, log_momenta, taken)
-            for j in range(taken.size):
-                levels[j] += taken[j] * (rates[step] - levels[j])
-            step += 1
-        for j in range(taken.size):
-            table[i, j] = levels[j]
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)
