@@ -37,7 +37,7 @@ START, AREA_COLUMN = POINT.index("start_cpt"), POINT.index(AREA)
 
 def measure(*, quick: bool = False) -> list[Row]:
     """Return the cost on the bundled study, and on larger ones."""
-    spec = read_spec("cpt-replay")
+    spec = read_spec("cpt-replay-printed" if quick else "cpt-replay")
     studies = {"cpt-lab": lab(), "100 runs x 100 points": study_of(100, 100)}
     rows = []
     for name, study in list(studies.items())[: 1 if quick else None]:
