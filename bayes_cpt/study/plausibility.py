@@ -234,6 +234,27 @@ def is_one_number(losses: "Floats") -> bool:
     return bool(np.ptp(losses) <= SAME_NUMBER)
 
 
+def note_disorder(cautions: TableCheck, losses: "pd.DataFrame") -> None:
+    """Note curves whose rows are not in rising order: often a log of a restarted run.
+
+    Parameters
+    ----------
+    cautions : TableCheck
+    losses : DataFrame
+        Columns run, step, domain, loss; clean, in the order in which they were given.
+    """
+    curves = ["run", "domain"]
+    falls = losses[losses.groupby(curves, sort=False)["step"].diff() < 0]
+    firsts = falls.index[~falls.duplicated(curves)].tolist()
+    if firsts:
+        cautions.add(
+            cautions.place(firsts[0]),
+            f"its step is below that of an earlier row of its curve; {len(firsts)} curves are out "
+            "of order and were sorted by step",
+            "check that each log is of one run without a restart, and sort the rows",
+        )
+
+
 def note_flat_curves(cautions: TableCheck, losses: "pd.DataFrame") -> None:
     """Note curves that never move: often the last loss of a run, repeated by an export.
 

@@ -9,7 +9,7 @@ import hashlib
 import json
 import warnings
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +57,8 @@ class Study:
         needed.
     origin : Origin
         What to call the parts in messages.
+    rows_are_checked : bool
+        Whether the losses are rows of another study, in their order.
 
     Attributes
     ----------
@@ -82,8 +84,9 @@ class Study:
     is_plan: bool = False
     origin: Origin = field(default=Origin(), repr=False)
     warnings: tuple[Problem, ...] = field(default=(), init=False, repr=False)
+    rows_are_checked: InitVar[bool] = False
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, rows_are_checked: bool) -> None:
         object.__setattr__(self, "bases", tuple(self.bases))
         object.__setattr__(self, "runs", tuple(self.runs))
         if isinstance(self.target, list | tuple):
@@ -100,6 +103,7 @@ class Study:
             losses=self.losses,
             is_plan=self.is_plan,
             origin=self.origin,
+            rows_are_checked=rows_are_checked,
         )
         if findings.problems:
             raise StudyError(findings.problems)
@@ -281,7 +285,7 @@ class Study:
 
     def without_losses(self) -> "Study":
         """Return the study as a plan: of its losses only those at step 0 are left."""
-        return self._changed(is_plan=True)
+        return self._changed(is_plan=True, rows_are_checked=True)
 
     def subset(self, runs: Iterable[str]) -> "Study":
         """Return the study with only some runs, all bases kept.
@@ -303,6 +307,7 @@ class Study:
             runs=tuple(run for run in self.runs if run.name in kept),
             bases=self._bases_on(kept),
             losses=self.losses[self.losses["run"].isin(kept)],
+            rows_are_checked=True,
         )
 
     def with_runs(
@@ -358,7 +363,8 @@ class Study:
         """
         last = {self.run(name).name: step for name, step in last_steps.items()}
         limits = self.losses["run"].map(last).astype("float64").fillna(np.inf)
-        return self._changed(losses=self.losses[self.losses["step"] <= limits])
+        kept = self.losses[self.losses["step"] <= limits]
+        return self._changed(losses=kept, rows_are_checked=True)
 
     def _changed(self, **changes: Any) -> "Study":
         """Return a changed copy; it keeps its own warnings, but they were given before."""

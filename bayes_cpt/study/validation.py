@@ -12,6 +12,7 @@ from bayes_cpt.errors import Problem
 from bayes_cpt.study.plausibility import (
     check_scale,
     note_base_losses,
+    note_disorder,
     note_flat_curves,
     note_high_losses,
     note_mix_ups,
@@ -61,6 +62,7 @@ def examine(
     is_plan: bool,
     origin: Origin,
     malformed: Collection[str] = (),
+    rows_are_checked: bool = False,
 ) -> Findings:
     """Check the parts of a study against each other.
 
@@ -70,6 +72,8 @@ def examine(
         As in `Study`.
     malformed : collection of str
         Names of runs and bases that could not be built: no second problem is made of them.
+    rows_are_checked : bool
+        Whether the losses are rows of a study, in their order: these are not looked at again.
 
     Returns
     -------
@@ -91,24 +95,26 @@ def examine(
     table.columns(LOSS_COLUMNS)
     if table.problems:
         return Findings(losses, check.problems + table.problems, cautions.problems)
-    clean = table.cells()
+    clean = losses if rows_are_checked else table.cells()
     if is_plan:
         clean = clean[clean["step"] == 0]
-    if is_plan and clean.empty:
-        clean = clean[list(LOSS_COLUMNS)].reset_index(drop=True)
-        return Findings(clean, check.problems + table.problems, cautions.problems)
-    clean = table.duplicates(clean, ["run", "step", "domain"])
-    if runs or malformed:
-        clean = _check_rows(table, clean, runs, malformed)
-    check_scale(table, clean)
+    rows_are_checked |= is_plan and clean.empty
+    if not rows_are_checked:
+        clean = table.duplicates(clean, ["run", "step", "domain"])
+        if runs or malformed:
+            clean = _check_rows(table, clean, runs, malformed)
+        check_scale(table, clean)
     if not is_plan:
         _check_domains(table, clean, general, target)
         note_unmeasured_targets(cautions, clean, target, origin.losses)
         _note_unmeasured_runs(cautions, clean, runs, origin)
-        if isinstance(general, str) and isinstance(target, str):
-            note_mix_ups(cautions, clean, runs, general, target, origin.settings)
+    if rows_are_checked:
+        clean = clean[list(LOSS_COLUMNS)].reset_index(drop=True)
+        return Findings(clean, check.problems + table.problems, cautions.problems)
+    if not is_plan and isinstance(general, str) and isinstance(target, str):
+        note_mix_ups(cautions, clean, runs, general, target, origin.settings)
     caution_table = TableCheck(losses, origin.losses, origin.row)
-    _note_disorder(caution_table, clean)
+    note_disorder(caution_table, clean)
     note_high_losses(caution_table, clean)
     note_flat_curves(caution_table, clean)
     note_base_losses(caution_table, clean, bases, runs)
@@ -374,20 +380,6 @@ def _note_unmeasured_runs(
                 "the run has no losses and tells the fit nothing",
                 "add its losses, or leave the run to a plan",
             )
-
-
-def _note_disorder(cautions: TableCheck, losses: "pd.DataFrame") -> None:
-    """Note curves whose rows are not in rising order: often a log of a restarted run."""
-    curves = ["run", "domain"]
-    falls = losses[losses.groupby(curves, sort=False)["step"].diff() < 0]
-    firsts = falls.index[~falls.duplicated(curves)].tolist()
-    if firsts:
-        cautions.add(
-            cautions.place(firsts[0]),
-            f"its step is below that of an earlier row of its curve; {len(firsts)} curves are out "
-            "of order and were sorted by step",
-            "check that each log is of one run without a restart, and sort the rows",
-        )
 
 
 def _ordered(losses: "pd.DataFrame", runs: "Sequence[Run]") -> "pd.DataFrame":

@@ -407,3 +407,19 @@ def test_importing_is_light() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "part_of",
+    [
+        lambda study: study.subset(["pt_trunk", "r25_cos", "r00_cos"]),
+        lambda study: study.truncated({"r25_cos": 500}),
+        lambda study: study.without_losses(),
+    ],
+    ids=["subset", "truncated", "plan"],
+)
+def test_parts_of_a_study_are_as_if_they_were_checked_anew(
+    part_of: Callable[[Study], Study], lab: Study
+) -> None:
+    part = part_of(lab)
+    pd.testing.assert_frame_equal(part.losses, replace(part).losses)
