@@ -4,19 +4,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import GREY, INK, SMALL, colour, dress, new_figure, styled
 from bayes_cpt.validate.comparison.law_scores import CRPS, LOG_SCORE, STACK
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from bayes_cpt.validate.comparison.comparison import Comparison
     from bayes_cpt.validate.comparison.law_scores import LawScores
 
-ROW, WIDTH, TOP = 0.42, 8.6, 1.5
+ROW, WIDTH, TOP = 0.42, 8.6, 1.8
 # How far dots of one row are spread, of the distance of two rows.
 SPREAD = 0.5
+# How far the two bands of a law lie off its row.
+APART = 0.12
 TITLES = {
     LOG_SCORE: "log score less that of {best}\n(nats per run; right is better)",
     CRPS: "CRPS less that of {best}\n(nats/token; left is better)",
@@ -55,6 +59,7 @@ def comparison(result: "Comparison") -> "Figure":
         gaps = [loo.of_runs[:, place] - best for place in range(len(loo.laws))]
         _differences(axes, list(loo.laws), gaps)
         axes.set_title("by importance sampling: " + TITLES[LOG_SCORE].format(best=loo.best))
+        panels.legend(figure, _marks("one curve"))
         return figure
     figure = new_figure(WIDTH, ROW * len(scores.methods) + TOP)
     left, middle, right = figure.subplots(1, 3, sharey=True)
@@ -64,7 +69,16 @@ def comparison(result: "Comparison") -> "Figure":
         _differences(axes, _labels(scores), gaps)
         axes.set_title(TITLES[score].format(best=scores.best))
     _coverage(right, scores)
+    promised = {"what the bands promise": panels.line(INK, linestyle="--", linewidth=0.8)}
+    panels.legend(figure, _marks("one run left out") | promised)
     return figure
+
+
+def _marks(one: str) -> "dict[str, Artist]":
+    return {
+        one: panels.line(GREY, linestyle="", marker=".", markersize=4, alpha=0.5),
+        "mean, ± 1 standard error": panels.line(GREY, marker="o", markersize=5),
+    }
 
 
 def _labels(scores: "LawScores") -> list[str]:
@@ -86,13 +100,18 @@ def _differences(axes: "Axes", labels: list[str], gaps: list[np.ndarray]) -> Non
 
 
 def _coverage(axes: "Axes", scores: "LawScores") -> None:
-    for mass, marker in ((50, "s"), (90, "o")):
+    for mass, marker, off in ((50, "s", -APART), (90, "o", APART)):
         axes.axvline(mass, color=INK, linestyle="--", linewidth=0.8)
         covered = 100 * scores.of_runs(f"covered_{mass}")
         for row, method in enumerate(scores.methods):
             shares = covered[method]
             axes.errorbar(
-                shares.mean(), row, xerr=shares.sem(), fmt=marker, color=colour(row), capsize=3
+                shares.mean(),
+                row + off,
+                xerr=shares.sem(),
+                fmt=marker,
+                color=colour(row),
+                capsize=3,
             )
     axes.set_xlim(0, 100)
     axes.set_title("points of a run in its 50 % (squares)\nand 90 % bands (dots), %")

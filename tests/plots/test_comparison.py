@@ -55,6 +55,8 @@ def test_a_row_per_law_and_a_dot_per_run() -> None:
     np.testing.assert_allclose(np.asarray(dots[1].get_xdata(), dtype=np.float64), gaps)
     assert "one" in middle.get_title()
     assert right.get_xlim() == (0.0, 100.0)
+    said = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert said == ["one run left out", "mean, ± 1 standard error", "what the bands promise"]
 
 
 def test_the_first_answer_alone_has_a_figure() -> None:
