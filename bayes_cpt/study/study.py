@@ -367,7 +367,7 @@ class Study:
         return self._changed(losses=kept, rows_are_checked=True)
 
     def _changed(self, **changes: Any) -> "Study":
-        """Return a changed copy; it keeps its own warnings, but they were given before."""
+        """Return a changed copy, without a word: what warnings it has were given before."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StudyWarning)
             return replace(self, **changes)

@@ -93,7 +93,7 @@ def test_losses_under_other_names_are_said_and_not_waited_for_in_silence(
     check_refusal(call(*unknown), ("--below prose=2.5: name one of general, kernel",))
 
 
-@pytest.mark.parametrize("name", ["{}", "val_{}"])
+@pytest.mark.parametrize("name", ["{}", "{}_loss", "val_{}", "{}/ce"])
 def test_a_series_called_by_a_validation_set_of_the_fit_is_its_loss(
     call: Call, fit_file: Path, tmp_path: Path, name: str
 ) -> None:

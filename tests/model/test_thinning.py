@@ -117,7 +117,7 @@ def test_no_quantity_of_the_law_is_known_much_less_from_a_thinned_log(
     x = 0.5 * np.diff(kept).max() / (memory * own.reference.steps)
     # What thinning takes from whatever changes slowly beside the gaps, in sds; the start of a run does not.
     slow = np.sqrt(x / np.tanh(x)) - 1.0
-    for seed in range(2):
+    for seed in range(4):
         values = draw_priors(own, 1, seed) | {"fluctuation_memory": np.full((1, 2), memory)}
         parts = slopes_and_scales(own, curves, values)
         size = parts[0].shape[1]

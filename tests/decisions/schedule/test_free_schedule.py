@@ -55,7 +55,7 @@ def test_where_nothing_is_to_be_gained_by_training_it_hardly_trains() -> None:
         assert best(criterion, "stable_12k", general=1.0).learning_rates().mean() < 0.2 * CAP
 
 
-@pytest.mark.parametrize("general", [0.1, 0.95])
+@pytest.mark.parametrize("general", [0.1, 0.5, 0.95])
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_it_ends_no_higher_than_cosine_and_wsd(criterion: Criterion, general: float) -> None:
     own = shapes(general=general)
