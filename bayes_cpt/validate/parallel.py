@@ -148,8 +148,19 @@ def _client(address: str) -> Any:
     except ImportError:
         fix = "pip install 'bayes-cpt[dask]', or use local processes"
         raise ClusterError(Problem(place, "the package distributed is missing", fix)) from None
+
+    class Kept(Client):  # type: ignore[misc]
+        def __init__(self) -> None:
+            # Left to the garbage collector, a client that did not start would stop its thread whenever that
+            # runs: while another one starts, both then wait for one lock for ever.
+            try:
+                super().__init__(address, timeout=CONNECTION_SECONDS, set_as_default=False)
+            except BaseException:
+                self.close()
+                raise
+
     try:
-        client = _started(lambda: Client(address, timeout=CONNECTION_SECONDS, set_as_default=False))
+        client = _started(Kept)
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         fix = "give the address that the scheduler printed, as in tcp://host:8786"

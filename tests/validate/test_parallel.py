@@ -4,6 +4,7 @@ import socket
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,6 +83,23 @@ def test_a_cluster_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch
         list(Pool(dask="carrier-pigeon://host:1").run(lambda task: task, [1]))
 
 
+@needs_dask
+def test_a_client_that_does_not_start_is_closed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    import distributed
+
+    made: list[distributed.Client] = []
+
+    class Watched(distributed.Client):  # type: ignore[misc]
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            made.append(self)
+            super().__init__(*arguments, **options)
+
+    monkeypatch.setattr(distributed, "Client", Watched)
+    with pytest.raises(ClusterError, match="unknown address scheme"):
+        list(Pool(dask="carrier-pigeon://host:1").run(lambda task: task, [1]))
+    assert [client.status for client in made] == ["closed"]
+
+
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ClusterError, match=r"Pip install 'bayes-cpt\[dask\]'"):
@@ -122,12 +140,15 @@ def test_a_client_that_is_late_once_is_started_again(monkeypatch: pytest.MonkeyP
 
     tried: list[str] = []
 
-    def late(address: str, timeout: float, set_as_default: bool) -> None:
-        tried.append(address)
-        assert len(tried) > 1
-        raise OSError("nobody is there")
+    class Late:
+        def __init__(self, address: str, timeout: float, set_as_default: bool) -> None:
+            tried.append(address)
+            assert len(tried) > 1
+            raise OSError("nobody is there")
 
-    monkeypatch.setattr(distributed, "Client", late)
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(distributed, "Client", Late)
     with pytest.raises(ClusterError, match="no scheduler answers: nobody is there"):
         list(Pool(dask="tcp://host:8786").run(lambda task: task, [1]))
     assert tried == ["tcp://host:8786"] * 2
