@@ -1,0 +1,218 @@
+"""Which settings of `pretrain` that are no parameters forecast best, by what other public studies say.
+
+From the repository's root::
+
+    PYTHONPATH=research python -m testbench.settings ../shared/data/public -o OUT --jobs 2
+
+Settings are changed one at a time: how fast the misfit forgets, which first steps of a run are left out,
+and how the memory fades with the learning rate. Each study of pre-training is fitted as
+`testbench.public` fits it, under the priors of `vague.toml`, which no study had a part in; its further runs
+are forecast at the points that every rule of first steps leaves in. The best value of a setting has the
+least CRPS, as a geometric mean over studies. For each family of studies it is chosen among the studies of
+the others. Stopped, the same command goes on.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.validate.held_out import TABLES, Method, package_method
+from bayes_cpt.validate.parallel import Pool
+from bayes_cpt.validate.records import Records
+from testbench.beyond import NOTHING
+from testbench.public import FAMILIES, Models, family, score_suite, study_table, suite
+from testbench.report import markdown_table
+
+VAGUE = Path(__file__).with_name("vague.toml")
+# Under [residuals] of a model's TOML, and under [law].
+RESIDUAL_VALUES: dict[str, tuple[float, ...]] = {
+    "misfit_memory_pt": (0.0, 0.2, 0.5, 0.8),
+    "skip_warmups": (3.0, 6.0, 12.0),
+    "skip_pretraining": (0.02, 0.05, 0.1),
+}
+LAW_VALUES: dict[str, tuple[float, ...]] = {"memory_clock": (0.0, 0.35, 0.7, 1.0)}
+VALUES = RESIDUAL_VALUES | LAW_VALUES
+EQUALS = " = "
+
+
+def with_settings(spec: ModelSpec, values: dict[str, float]) -> ModelSpec:
+    """Return a model with other values of some settings.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    values : dict of str to float
+        By the names of `VALUES`.
+    """
+    residuals = {name: value for name, value in values.items() if name in RESIDUAL_VALUES}
+    law = {name: value for name, value in values.items() if name in LAW_VALUES}
+    return spec.model_copy(
+        update={
+            "residuals": spec.residuals.model_copy(update=residuals),
+            "law": spec.law.model_copy(update=law),
+        }
+    )
+
+
+def settings_of(spec: ModelSpec) -> dict[str, float]:
+    """Return the values that a model has of all settings.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    """
+    tables = dict.fromkeys(RESIDUAL_VALUES, spec.residuals) | dict.fromkeys(LAW_VALUES, spec.law)
+    return {name: float(getattr(table, name)) for name, table in tables.items()}
+
+
+def candidates(spec: ModelSpec) -> dict[str, ModelSpec]:
+    """Return every model that is tried, by setting and value; the model itself is one for each setting.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    """
+    return {
+        f"{name}{EQUALS}{value:g}": with_settings(spec, {name: value})
+        for name, values in VALUES.items()
+        for value in sorted({*values, settings_of(spec)[name]})
+    }
+
+
+def scored(folder: Path, spec: ModelSpec, pool: Pool, records: Records, seed: int) -> pd.DataFrame:
+    """Return the CRPS of every candidate on every study of pre-training, each run counting alike.
+
+    Parameters
+    ----------
+    folder : Path
+        As `testbench.public` takes it.
+    spec : ModelSpec
+        What settings are changed of.
+    pool : Pool
+    records : Records
+        What is done already; it grows.
+    seed : int
+
+    Returns
+    -------
+    DataFrame
+        One row per study, one column per key of `candidates`; nats/token.
+    """
+    strictest = with_settings(
+        spec, {name: max(RESIDUAL_VALUES[name]) for name in ("skip_warmups", "skip_pretraining")}
+    )
+    studies = {
+        name: folds(Models(strictest, strictest))
+        for name, folds in suite(folder).items()
+        if name.split("-")[0] in FAMILIES
+    }
+    tried = candidates(spec)
+    # The model itself stands under every setting, and is fitted once.
+    first = {model.model_dump_json(): name for name, model in reversed(tried.items())}
+    methods: dict[str, Method] = {
+        name: partial(package_method, spec=tried[name], cores=pool.cores(len(studies)))
+        for name in first.values()
+    }
+    table = study_table(*score_suite(studies, methods, seed, pool, records))
+    table = table[table["study"] != "all runs"]
+    crps = table.pivot(index="study", columns="method", values="crps")
+    columns = [first[model.model_dump_json()] for model in tried.values()]
+    return pd.DataFrame({name: crps[column] for name, column in zip(tried, columns, strict=True)})
+
+
+def ratios(crps: pd.DataFrame, spec: ModelSpec, left_out: str = NOTHING) -> pd.Series:
+    """Return the geometric mean over studies of each candidate's CRPS over that of the model itself.
+
+    Parameters
+    ----------
+    crps : DataFrame
+        From `scored`.
+    spec : ModelSpec
+        The model itself.
+    left_out : str
+        A family whose studies are not looked at.
+    """
+    kept = crps[[family(study) != left_out for study in crps.index]]
+    own = {
+        column: f"{name}{EQUALS}{settings_of(spec)[name]:g}"
+        for column in crps.columns
+        for name in [column.split(EQUALS)[0]]
+    }
+    return pd.Series(
+        {
+            column: float(np.exp(np.log(kept[column] / kept[base]).mean()))
+            for column, base in own.items()
+        }
+    )
+
+
+def best_settings(crps: pd.DataFrame, spec: ModelSpec, left_out: str = NOTHING) -> dict[str, float]:
+    """Return the value of each setting that forecasts best, changed alone; the model's own among equals.
+
+    Parameters
+    ----------
+    crps, spec, left_out
+        As in `ratios`.
+    """
+    found = ratios(crps, spec, left_out)
+    chosen = settings_of(spec)
+    for name in VALUES:
+        own = found[[column.split(EQUALS)[0] == name for column in found.index]]
+        if own.min() < 1.0:
+            chosen[name] = float(str(own.idxmin()).split(EQUALS)[1])
+    return chosen
+
+
+def report(crps: pd.DataFrame, spec: ModelSpec) -> str:
+    """Return the ratios of all studies and without each family, as Markdown; what is best is bold.
+
+    Parameters
+    ----------
+    crps, spec
+        As in `ratios`.
+    """
+    columns: dict[str, pd.Series] = {}
+    for left_out in (NOTHING, *dict.fromkeys(map(family, crps.index))):
+        best = [
+            f"{name}{EQUALS}{value:g}"
+            for name, value in best_settings(crps, spec, left_out).items()
+        ]
+        shown = ratios(crps, spec, left_out)
+        label = "all studies" if left_out == NOTHING else f"without {left_out}"
+        columns[label] = pd.Series(
+            {
+                name: f"**{value:.3f}**" if name in best else f"{value:.3f}"
+                for name, value in shown.items()
+            }
+        )
+    return markdown_table(pd.DataFrame(columns).rename_axis("setting").reset_index())
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(prog="python -m testbench.settings", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("folder", type=Path, help="folder of public studies")
+    parser.add_argument("-o", "--out", type=Path, required=True, help="folder for the results")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1)
+    options = parser.parse_args(arguments)
+    spec = read_spec(VAGUE)
+    options.out.mkdir(parents=True, exist_ok=True)
+    settings = {"seed": options.seed, "model": spec.model_dump(mode="json")}
+    records = Records.open(options.out / "records", settings, TABLES)
+    crps = scored(options.folder, spec, Pool(options.jobs), records, options.seed)
+    crps.to_csv(options.out / "crps.csv")
+    text = report(crps, spec)
+    (options.out / "settings.md").write_text(text + "\n", encoding="utf-8")
+    sys.stdout.write(text + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""Settings chosen by the studies of other families, from scores made by hand."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from testbench import settings
+from testbench.public import Models
+from testbench.settings import (
+    EQUALS,
+    VAGUE,
+    VALUES,
+    best_settings,
+    candidates,
+    ratios,
+    report,
+    scored,
+    settings_of,
+    with_settings,
+)
+
+from bayes_cpt.model.spec import read_spec
+from bayes_cpt.validate.folds import Fold
+from bayes_cpt.validate.held_out import TABLES, Method
+from bayes_cpt.validate.parallel import Pool
+from bayes_cpt.validate.records import Records
+
+VAGUE_SPEC = read_spec(VAGUE)
+STUDIES = ("size-1x1", "size-2x2", "mpl-1m", "ladder-1m")
+
+
+def made_by_hand() -> pd.DataFrame:
+    """Return scores of which a long memory of the misfit is good for the multi-power study alone."""
+    crps = pd.DataFrame(0.004, index=list(STUDIES), columns=list(candidates(VAGUE_SPEC)))
+    crps["misfit_memory_pt = 0.5"] = [0.005, 0.005, 0.001, 0.004]
+    crps["skip_warmups = 12"] = 0.003
+    return crps
+
+
+def test_one_setting_is_changed_at_a_time() -> None:
+    own = settings_of(VAGUE_SPEC)
+    for name, spec in candidates(VAGUE_SPEC).items():
+        setting, value = name.split(EQUALS)
+        assert settings_of(spec) == own | {setting: float(value)}
+        assert spec.priors == VAGUE_SPEC.priors
+    assert {name.split(EQUALS)[0] for name in candidates(VAGUE_SPEC)} == set(VALUES)
+
+
+def test_a_setting_that_is_not_among_the_values_is_tried_too() -> None:
+    odd = with_settings(VAGUE_SPEC, {"misfit_memory_pt": 0.37, "memory_clock": 0.11})
+    assert {"misfit_memory_pt = 0.37", "memory_clock = 0.11"} <= set(candidates(odd))
+
+
+def test_ratios_are_geometric_means_over_the_studies_of_other_families() -> None:
+    crps = made_by_hand()
+    every = ratios(crps, VAGUE_SPEC)
+    assert every["misfit_memory_pt = 0.5"] == pytest.approx((1.25 * 1.25 * 0.25 * 1.0) ** 0.25)
+    without = ratios(crps, VAGUE_SPEC, "sizes")
+    assert without["misfit_memory_pt = 0.5"] == pytest.approx(0.25**0.5)
+    for name, value in settings_of(VAGUE_SPEC).items():
+        assert every[f"{name}{EQUALS}{value:g}"] == 1.0
+
+
+def test_a_family_has_no_say_in_its_own_settings() -> None:
+    crps = made_by_hand()
+    own = settings_of(VAGUE_SPEC)
+    assert best_settings(crps, VAGUE_SPEC) == own | {"misfit_memory_pt": 0.5, "skip_warmups": 12.0}
+    assert best_settings(crps, VAGUE_SPEC, "mpl") == own | {"skip_warmups": 12.0}
+    shown = report(crps, VAGUE_SPEC)
+    assert "without mpl" in shown
+    (row,) = (line for line in shown.splitlines() if "skip_warmups = 12" in line)
+    assert row.count("**0.750**") == 4
+
+
+def test_all_candidates_answer_the_same_questions_and_each_model_is_fitted_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, ...]] = []
+    seen: list[Models] = []
+
+    def folds(models: Models) -> list[Fold]:
+        seen.append(models)
+        return []
+
+    def score_suite(
+        studies: dict[str, list[Fold]], methods: dict[str, Method], *_: object
+    ) -> tuple[pd.DataFrame, pd.DataFrame]:
+        asked.append(tuple(methods))
+        points = pd.DataFrame({"method": list(methods), "study": "mpl-1m"})
+        return points, points
+
+    def study_table(points: pd.DataFrame, _: pd.DataFrame) -> pd.DataFrame:
+        return points.assign(crps=np.arange(1.0, len(points) + 1.0))
+
+    monkeypatch.setattr(settings, "suite", lambda _: {"mpl-1m": folds, "lab-strong": folds})
+    monkeypatch.setattr(settings, "score_suite", score_suite)
+    monkeypatch.setattr(settings, "study_table", study_table)
+    records = Records.open(None, {}, TABLES)
+    crps = scored(tmp_path, VAGUE_SPEC, Pool(1), records, 0)
+    (methods,), (models,) = asked, seen
+    strictest = models.pretraining.residuals
+    assert (strictest.skip_warmups, strictest.skip_pretraining) == (12.0, 0.1)
+    assert len(methods) == len(candidates(VAGUE_SPEC)) - len(VALUES) + 1
+    own = {
+        crps.loc["mpl-1m", f"{name}{EQUALS}{value:g}"]
+        for name, value in settings_of(VAGUE_SPEC).items()
+    }
+    assert len(own) == 1
+    assert set(crps.columns) == set(candidates(VAGUE_SPEC))
