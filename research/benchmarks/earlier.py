@@ -19,7 +19,7 @@ from statistics import median
 
 HERE = Path(__file__).parents[2]
 TURNS, SEED = 3, 1
-# Of one turn: some take twice as long as others, where a fit is sampled again.
+# Of one turn: where a fit is sampled again, one takes up to thirty times as long as another.
 SIMULATIONS = 8
 MODELS = ("cpt-replay", "cpt-replay-printed")
 # The same in both: modules have had other names.

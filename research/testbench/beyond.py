@@ -25,7 +25,7 @@ from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.folds import Fold
 from bayes_cpt.validate.parallel import Pool, task_seed
-from testbench.public import FAMILIES, Models, family, suite
+from testbench.public import Models, family, pretraining_suite
 from testbench.report import markdown_table
 
 # Ends nearer to the fitted steps than so many e-folds tell of other things.
@@ -140,8 +140,8 @@ def ends_of_studies(
     spec = without_widening(spec)
     tasks: list[Task] = [
         (name, fold, spec, seed)
-        for name, folds in suite(folder).items()
-        if name.split("-")[0] in FAMILIES and family(name) != left_out
+        for name, folds in pretraining_suite(folder).items()
+        if family(name) != left_out
         for fold in folds(Models(spec, spec))
     ]
     return {name: own for name, own in pool.run(_ends_of, tasks) if len(own)}

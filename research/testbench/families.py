@@ -34,12 +34,11 @@ from bayes_cpt.validate.records import Records
 from testbench.beyond import ends_of_studies, likeliest_share
 from testbench.held_out import METHODS
 from testbench.public import (
-    FAMILIES,
     Models,
     family,
+    pretraining_suite,
     score_suite,
     study_table,
-    suite,
     write,
 )
 
@@ -147,7 +146,7 @@ def score(
 ) -> pd.DataFrame:
     """Return `study_table` of every study, its family's runs forecast under priors from the others."""
     continual, tables = read_spec("cpt-replay"), []
-    every = {name: folds for name, folds in suite(folder).items() if name.split("-")[0] in FAMILIES}
+    every = pretraining_suite(folder)
     for left_out in dict.fromkeys(map(family, every)):
         own = Models(models[left_out], continual)
         studies = {name: folds(own) for name, folds in every.items() if family(name) == left_out}

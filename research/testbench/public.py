@@ -114,6 +114,17 @@ def suite(folder: Path) -> dict[str, Folds]:
     return found
 
 
+def pretraining_suite(folder: Path) -> dict[str, Folds]:
+    """Return the studies of pre-training among those of `suite`.
+
+    Parameters
+    ----------
+    folder : Path
+        As `suite` takes it.
+    """
+    return {name: folds for name, folds in suite(folder).items() if name.split("-")[0] in FAMILIES}
+
+
 def _other(fitted: Path, predicted: Path, models: Models) -> list[Fold]:
     study = read_study(fitted)
     return other_study(study, read_study(predicted), models.of(study))

@@ -26,10 +26,10 @@ from bayes_cpt.validate.held_out import TABLES, Method, package_method
 from bayes_cpt.validate.parallel import Pool
 from bayes_cpt.validate.records import Records
 from testbench.beyond import NOTHING
-from testbench.public import FAMILIES, Models, family, score_suite, study_table, suite
+from testbench.families import VAGUE
+from testbench.public import Models, family, pretraining_suite, score_suite, study_table
 from testbench.report import markdown_table
 
-VAGUE = Path(__file__).with_name("vague.toml")
 # Under [residuals] of a model's TOML, and under [law].
 RESIDUAL_VALUES: dict[str, tuple[float, ...]] = {
     "misfit_memory_pt": (0.0, 0.2, 0.5, 0.8),
@@ -71,6 +71,17 @@ def settings_of(spec: ModelSpec) -> dict[str, float]:
     return {name: float(getattr(table, name)) for name, table in tables.items()}
 
 
+def label(setting: str, value: float) -> str:
+    """Return what a candidate is called.
+
+    Parameters
+    ----------
+    setting : str
+    value : float
+    """
+    return f"{setting}{EQUALS}{value:g}"
+
+
 def candidates(spec: ModelSpec) -> dict[str, ModelSpec]:
     """Return every model that is tried, by setting and value; the model itself is one for each setting.
 
@@ -79,7 +90,7 @@ def candidates(spec: ModelSpec) -> dict[str, ModelSpec]:
     spec : ModelSpec
     """
     return {
-        f"{name}{EQUALS}{value:g}": with_settings(spec, {name: value})
+        label(name, value): with_settings(spec, {name: value})
         for name, values in VALUES.items()
         for value in sorted({*values, settings_of(spec)[name]})
     }
@@ -109,8 +120,7 @@ def scored(folder: Path, spec: ModelSpec, pool: Pool, records: Records, seed: in
     )
     studies = {
         name: folds(Models(strictest, strictest))
-        for name, folds in suite(folder).items()
-        if name.split("-")[0] in FAMILIES
+        for name, folds in pretraining_suite(folder).items()
     }
     tried = candidates(spec)
     # The model itself stands under every setting, and is fitted once.
@@ -139,15 +149,12 @@ def ratios(crps: pd.DataFrame, spec: ModelSpec, left_out: str = NOTHING) -> pd.S
         A family whose studies are not looked at.
     """
     kept = crps[[family(study) != left_out for study in crps.index]]
-    own = {
-        column: f"{name}{EQUALS}{settings_of(spec)[name]:g}"
-        for column in crps.columns
-        for name in [column.split(EQUALS)[0]]
-    }
+    unchanged = {name: kept[label(name, value)] for name, value in settings_of(spec).items()}
     return pd.Series(
         {
-            column: float(np.exp(np.log(kept[column] / kept[base]).mean()))
-            for column, base in own.items()
+            column: float(np.exp(np.log(kept[column] / unchanged[setting]).mean()))
+            for column in crps.columns
+            for setting in [column.split(EQUALS)[0]]
         }
     )
 
@@ -160,12 +167,12 @@ def best_settings(crps: pd.DataFrame, spec: ModelSpec, left_out: str = NOTHING) 
     crps, spec, left_out
         As in `ratios`.
     """
-    found = ratios(crps, spec, left_out)
+    all_ratios = ratios(crps, spec, left_out)
     chosen = settings_of(spec)
     for name in VALUES:
-        own = found[[column.split(EQUALS)[0] == name for column in found.index]]
-        if own.min() < 1.0:
-            chosen[name] = float(str(own.idxmin()).split(EQUALS)[1])
+        of_setting = all_ratios[[column.split(EQUALS)[0] == name for column in all_ratios.index]]
+        if of_setting.min() < 1.0:
+            chosen[name] = float(str(of_setting.idxmin()).split(EQUALS)[1])
     return chosen
 
 
@@ -179,13 +186,10 @@ def report(crps: pd.DataFrame, spec: ModelSpec) -> str:
     """
     columns: dict[str, pd.Series] = {}
     for left_out in (NOTHING, *dict.fromkeys(map(family, crps.index))):
-        best = [
-            f"{name}{EQUALS}{value:g}"
-            for name, value in best_settings(crps, spec, left_out).items()
-        ]
+        best = [label(*setting) for setting in best_settings(crps, spec, left_out).items()]
         shown = ratios(crps, spec, left_out)
-        label = "all studies" if left_out == NOTHING else f"without {left_out}"
-        columns[label] = pd.Series(
+        heading = "all studies" if left_out == NOTHING else f"without {left_out}"
+        columns[heading] = pd.Series(
             {
                 name: f"**{value:.3f}**" if name in best else f"{value:.3f}"
                 for name, value in shown.items()

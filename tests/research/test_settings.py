@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from testbench import settings
+from testbench import public, settings
+from testbench.families import VAGUE
 from testbench.public import Models
 from testbench.settings import (
     EQUALS,
-    VAGUE,
     VALUES,
     best_settings,
     candidates,
@@ -93,7 +93,7 @@ def test_all_candidates_answer_the_same_questions_and_each_model_is_fitted_once(
     def study_table(points: pd.DataFrame, _: pd.DataFrame) -> pd.DataFrame:
         return points.assign(crps=np.arange(1.0, len(points) + 1.0))
 
-    monkeypatch.setattr(settings, "suite", lambda _: {"mpl-1m": folds, "lab-strong": folds})
+    monkeypatch.setattr(public, "suite", lambda _: {"mpl-1m": folds, "lab-strong": folds})
     monkeypatch.setattr(settings, "score_suite", score_suite)
     monkeypatch.setattr(settings, "study_table", study_table)
     records = Records.open(None, {}, TABLES)
