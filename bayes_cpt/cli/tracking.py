@@ -227,5 +227,5 @@ def _wandb() -> Any:
 
 
 def _missing(library: str) -> SpecError:
-    problem, fix = f"{library} is not installed", "pip install 'bayes-cpt[logs]'"
+    problem, fix = f"{library} is not installed", "install it: pip install 'bayes-cpt[logs]'"
     return SpecError.at(f"--{library}", problem, fix)

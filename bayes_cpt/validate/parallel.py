@@ -146,7 +146,7 @@ def _client(address: str) -> Any:
     try:
         from distributed import Client
     except ImportError:
-        fix = "pip install 'bayes-cpt[dask]', or use local processes"
+        fix = "install it: pip install 'bayes-cpt[dask]', or use local processes"
         raise ClusterError(Problem(place, "the package distributed is missing", fix)) from None
 
     class Kept(Client):  # type: ignore[misc]

@@ -102,7 +102,7 @@ def test_a_client_that_does_not_start_is_closed_at_once(monkeypatch: pytest.Monk
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ClusterError, match=r"Pip install 'bayes-cpt\[dask\]'"):
+    with pytest.raises(ClusterError, match=r"Install it: pip install 'bayes-cpt\[dask\]'"):
         list(Pool(dask="tcp://host:8786").run(lambda task: task, [1]))
 
 
