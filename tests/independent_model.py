@@ -124,7 +124,7 @@ def first_step(study: Study, run: Run, settings: dict[str, Any]) -> float:
     warmups = settings["skip_warmups"] * max(schedule.warmup_steps for schedule in every)
     limit = settings["skip_longest"] * max(schedule.steps for schedule in every)
     least = max(own.warmup_steps, settings["skip_pretraining"] * own.steps)
-    return float(max(least, min(warmups, limit)))
+    return float(max(least, min(warmups, limit, 0.75 * own.steps)))
 
 
 def curve_data(study: Study, run: Run, domain: int, settings: dict[str, Any]) -> CurveData:

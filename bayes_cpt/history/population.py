@@ -18,8 +18,8 @@ import numpy as np
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import BayesCPTError, Problem
 from bayes_cpt.history.evidence import Evidence, Label
+from bayes_cpt.inference.geometry.whitening import Metric
 from bayes_cpt.inference.sampling import Sample, sample
-from bayes_cpt.inference.whitening import Metric
 from bayes_cpt.jit import numba
 
 # Scale of the half-normal prior of a spread, in sds of the model's own prior.

@@ -4,7 +4,7 @@ Priors, transforms and data are read off the model; its likelihood is the model'
 function through PyTensor costs seconds of compilation in every process; this one costs none
 (docs/benchmarks.md). The density is over the unconstrained values of the parameters, whose annealing paces
 are taken as mean and ratio, and deviations of sizes such that their ridges are straight
-(`bayes_cpt.inference.coordinates`).
+(`bayes_cpt.inference.geometry.coordinates`).
 """
 
 import math
@@ -17,13 +17,16 @@ from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import BayesCPTError
-from bayes_cpt.inference.coordinates import (
+from bayes_cpt.inference.geometry.coordinates import (
     follow_ridges,
     join_paces,
+    open_funnels,
     separate_paces,
     separate_spreads,
     turn,
 )
+from bayes_cpt.inference.geometry.funnels import OFFSETS, funnels_of
+from bayes_cpt.inference.geometry.whitening import Metric, climb, straightened
 from bayes_cpt.inference.native import (
     BOUNDED,
     LOG_NORMAL,
@@ -31,7 +34,6 @@ from bayes_cpt.inference.native import (
     NORMAL,
     compiled_density,
 )
-from bayes_cpt.inference.whitening import Metric, straightened
 from bayes_cpt.laws.size import OF_SIZES
 from bayes_cpt.model.compiled.blocks import packed
 from bayes_cpt.model.compiled.kernels import PACES
@@ -87,12 +89,16 @@ class Density:
         Measured losses, then the data of the model.
     deviations : ndarray of int, shape (deviations, 2)
         Where each number that counts in sds of a sampled log-normal spread stands, and that spread.
+    offsets : ndarray of int, shape (offsets,)
+        Where the logarithms of the spreads of what runs lie off the law by stand.
     turned, turns : ndarray
-        As in `bayes_cpt.inference.coordinates.turn`: none of these as the density of a model is made.
+        As in `bayes_cpt.inference.geometry.coordinates.turn`: none as the density of a model is made.
     centred, levels : ndarray
-        As in `bayes_cpt.inference.coordinates.separate_spreads`.
+        As in `bayes_cpt.inference.geometry.coordinates.separate_spreads`.
     ridges, moves : ndarray
-        As in `bayes_cpt.inference.coordinates.follow_ridges`.
+        As in `bayes_cpt.inference.geometry.coordinates.follow_ridges`.
+    funnels, directions, readings, widths : ndarray
+        As in `bayes_cpt.inference.geometry.coordinates.open_funnels`.
     """
 
     names: tuple[str, ...]
@@ -105,12 +111,17 @@ class Density:
     pools: NDArray[np.int64]
     arrays: tuple[Any, ...]
     deviations: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
+    offsets: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     turned: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     turns: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     centred: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
     levels: Floats = field(default_factory=lambda: np.zeros(0))
     ridges: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
     moves: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    funnels: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    directions: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    readings: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    widths: Floats = field(default_factory=lambda: np.zeros((0, 3)))
 
     @property
     def start(self) -> Floats:
@@ -142,10 +153,17 @@ class Density:
             Of the Laplace approximation in its present coordinates.
         """
         if not len(self.deviations):
-            return self, metric
+            return self._opened(metric)
         sds = self.priors[2][self.deviations[:, 0]]
         coordinates, metric = straightened(self.deviations, sds, metric)
         return replace(self, **coordinates), metric
+
+    def _opened(self, metric: Metric) -> tuple["Density", Metric]:
+        """Return the density over open funnels and the metric at its mode; as they are without funnels."""
+        funnels = funnels_of(self.in_metric(metric), self.offsets, metric)
+        found = replace(self, **funnels) if funnels else self
+        reached = climb(found, metric) if funnels else None
+        return (self, metric) if reached is None else (found, reached[1])
 
     def in_metric(self, metric: Metric) -> Callable[[Floats], tuple[float, Floats]]:
         """Return the function of white coordinates: log density and gradient.
@@ -177,8 +195,11 @@ class Density:
         floats = (metric.center, metric.factor, *priors, self.template, loss, numbers)
         integers = (kind, self.places, self.paces, [self.likelihood], self.pools)
         return packed(
-            [*floats, self.levels, self.moves, self.turns],
-            [*integers, self.centred, self.ridges, self.turned],
+            [
+                *(*floats, self.levels, self.moves, self.turns),
+                *(self.directions, self.readings, self.widths),
+            ],
+            [*integers, self.centred, self.ridges, self.turned, self.funnels],
             places,
             [
                 *(array.size for array in counts),
@@ -188,6 +209,7 @@ class Density:
                 len(self.ridges),
                 self.turned.size,
                 self.pace_offset,
+                len(self.funnels),
             ],
         )
 
@@ -199,12 +221,14 @@ class Density:
         positions : ndarray, shape (..., dimensions)
             Annealing paces as mean and ratio.
         """
+        funnels = (self.funnels, self.directions, self.readings, self.widths)
         separated = np.array(positions, dtype=np.float64, order="C")
         for position in separated.reshape(-1, self.places.size):
             follow_ridges(position, self.ridges, self.moves)
             separate_paces(position, self.paces, self.pace_offset)
             separate_spreads(position, self.centred, self.levels)
             turn(position, self.turned, self.turns)
+            open_funnels(position, *funnels)
         return separated
 
     def values(self, positions: Floats) -> dict[str, Floats]:
@@ -264,6 +288,7 @@ def density_of(model: "pm.Model") -> Density:
         pools=_pools(model, where),
         arrays=tuple(array.get_value(borrow=True) for array in (loss, *data)),
         deviations=_deviations(where, sizes, columns[0]),
+        offsets=np.arange(sizes.get(OFFSETS, 0)) + where.get(OFFSETS, 0),
     )
 
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.density import Density
+from bayes_cpt.inference.geometry.whitening import Metric, Whitened, empirical_metric, laplace
 from bayes_cpt.inference.native import native_model
-from bayes_cpt.inference.whitening import Metric, Whitened, empirical_metric, laplace
 
 type Progress = Callable[[str, float], None]
 

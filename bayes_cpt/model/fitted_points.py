@@ -11,6 +11,8 @@ from bayes_cpt.model.points import Curves
 from bayes_cpt.study.study import Run, Study
 from bayes_cpt.study.trunks import own_curve
 
+# Of a run that is short beside the longest one its last quarter is kept.
+MOST_SKIPPED = 0.75
 # Points of one curve that enter a fit: see `thinned`.
 MOST_POINTS = 500
 
@@ -20,7 +22,7 @@ def first_step(study: Study, run: Run, residuals: ResidualTable) -> float:
 
     That is the run's own warm-up and the share `skip_pretraining` of the run; and, one step for all of
     the study, `skip_warmups` times its longest warm-up, but no more than the share `skip_longest` of its
-    longest run.
+    longest run, nor than three quarters of the run itself.
 
     Parameters
     ----------
@@ -33,7 +35,8 @@ def first_step(study: Study, run: Run, residuals: ResidualTable) -> float:
     warmups = residuals.skip_warmups * max(schedule.warmup_steps for schedule in schedules)
     longest = residuals.skip_longest * max(schedule.steps for schedule in schedules)
     share = residuals.skip_pretraining * run.schedule.steps
-    return max(float(run.schedule.warmup_steps), share, min(warmups, longest))
+    common = min(warmups, longest, MOST_SKIPPED * run.schedule.steps)
+    return max(float(run.schedule.warmup_steps), share, common)
 
 
 def observed_steps(study: Study, run: Run, domain: str, residuals: ResidualTable) -> list[int]:

@@ -226,7 +226,7 @@ class ResidualTable(Strict):
         Share of each PT run, from its start, that does not enter the fit.
     skip_warmups, skip_longest : float
         How many times the longest PT warm-up of the study does not enter either, and the share of its
-        longest PT run that is left out so at most (see `bayes_cpt.model.points.first_step`).
+        longest PT run that is left out so at most (see `bayes_cpt.model.fitted_points.first_step`).
     misfit_memory, misfit_memory_pt : float
         Share of the misfit that is carried over an e-fold of steps, in CPT and in PT; 1 is a random walk.
     extrapolation_pt : float

@@ -232,7 +232,7 @@ def score_folds(
 def _outcome(task: _Task) -> _Outcome:
     import pandas as pd
 
-    from bayes_cpt.inference.whitening import SamplingError
+    from bayes_cpt.inference.geometry.whitening import SamplingError
     from bayes_cpt.validate.paper_method import BaselineError
 
     fold = task.fold

@@ -30,7 +30,7 @@ import numpy as np
 from bayes_cpt import bundled_study, load, read_study
 try:
     from bayes_cpt.inference.density import density_of
-    from bayes_cpt.inference.whitening import Metric
+    from bayes_cpt.inference.geometry.whitening import Metric
     from bayes_cpt.model.build import model_of
     from bayes_cpt.model.setup import build_setup
     from bayes_cpt.model.spec import read_spec

@@ -9,7 +9,7 @@ import sympy
 from synthetic import lab
 
 from bayes_cpt.inference.density import Density, density_of
-from bayes_cpt.inference.whitening import Metric
+from bayes_cpt.inference.geometry.whitening import Metric
 from bayes_cpt.laws import Reference
 from bayes_cpt.model.build import model_of
 from bayes_cpt.model.compiled.compilation import compiled_law

@@ -112,8 +112,8 @@ def cost_of(runs: int, points: int) -> Cost:
     """Measure a study of some size in this process."""
     from bayes_cpt.errors import StudyWarning
     from bayes_cpt.inference.density import density_of
+    from bayes_cpt.inference.geometry.whitening import Metric
     from bayes_cpt.inference.sampling import EFFORTS, sample
-    from bayes_cpt.inference.whitening import Metric
     from bayes_cpt.model.build import model_of
     from bayes_cpt.model.setup import build_setup
     from bayes_cpt.study.study import Study

@@ -4,17 +4,18 @@ From the repository's root::
 
     PYTHONPATH=research python -m testbench.settings ../shared/data/public -o OUT --jobs 2
 
-Settings are changed one at a time: how fast the misfit forgets, which first steps of a run are left out,
+Settings are changed one at a time: which first steps of a run are left out, how fast the misfit forgets,
 and how the memory fades with the learning rate. Each study of pre-training is fitted as
 `testbench.public` fits it, under the priors of `vague.toml`, which no study had a part in; its further runs
 are forecast at the points that every rule of first steps leaves in. The best value of a setting has the
 least CRPS, as a geometric mean over studies. For each family of studies it is chosen among the studies of
-the others. Stopped, the same command goes on.
+the others. One more column has the CRPS with the earlier points, which some rules leave in: what a rule
+gains later it could lose there. Stopped, the same command goes on.
 """
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +23,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.validate.folds import Fold
 from bayes_cpt.validate.held_out import TABLES, Method, package_method
 from bayes_cpt.validate.parallel import Pool
 from bayes_cpt.validate.records import Records
@@ -32,13 +34,16 @@ from testbench.report import markdown_table
 
 # Under [residuals] of a model's TOML, and under [law].
 RESIDUAL_VALUES: dict[str, tuple[float, ...]] = {
+    "skip_warmups": (6.0, 12.0, 24.0),
+    "skip_pretraining": (0.05, 0.1, 0.15),
+    "skip_longest": (0.1, 0.2, 0.3),
     "misfit_memory_pt": (0.0, 0.2, 0.5, 0.8),
-    "skip_warmups": (3.0, 6.0, 12.0),
-    "skip_pretraining": (0.02, 0.05, 0.1),
 }
+SKIPS = ("skip_warmups", "skip_pretraining", "skip_longest")
 LAW_VALUES: dict[str, tuple[float, ...]] = {"memory_clock": (0.0, 0.35, 0.7, 1.0)}
 VALUES = RESIDUAL_VALUES | LAW_VALUES
 EQUALS = " = "
+LATER, EARLIER = "later", "earlier"
 
 
 def with_settings(spec: ModelSpec, values: dict[str, float]) -> ModelSpec:
@@ -96,7 +101,40 @@ def candidates(spec: ModelSpec) -> dict[str, ModelSpec]:
     }
 
 
-def scored(folder: Path, spec: ModelSpec, pool: Pool, records: Records, seed: int) -> pd.DataFrame:
+def suite_folds(folder: Path, spec: ModelSpec) -> dict[str, list[Fold]]:
+    """Return the folds of every study of pre-training, by what a model takes for the first steps.
+
+    Parameters
+    ----------
+    folder : Path
+        As `testbench.public` takes it.
+    spec : ModelSpec
+    """
+    return {name: folds(Models(spec, spec)) for name, folds in pretraining_suite(folder).items()}
+
+
+def later_points(points: pd.DataFrame, folds: Mapping[str, Sequence[Fold]]) -> pd.DataFrame:
+    """Return those of some scored points that are asked for in some folds, too.
+
+    Parameters
+    ----------
+    points : DataFrame
+        From `testbench.public.score_suite`.
+    folds : mapping of str to sequence of Fold
+        By study.
+    """
+    columns = ["study", "run", "domain", "step"]
+    asked = [
+        fold.measured[columns[1:]].assign(study=study)
+        for study, of_study in folds.items()
+        for fold in of_study
+    ]
+    return points.merge(pd.concat(asked)[columns].drop_duplicates(), on=columns)
+
+
+def scored(
+    folder: Path, spec: ModelSpec, pool: Pool, records: Records, seed: int
+) -> dict[str, pd.DataFrame]:
     """Return the CRPS of every candidate on every study of pre-training, each run counting alike.
 
     Parameters
@@ -112,16 +150,15 @@ def scored(folder: Path, spec: ModelSpec, pool: Pool, records: Records, seed: in
 
     Returns
     -------
-    DataFrame
-        One row per study, one column per key of `candidates`; nats/token.
+    dict of str to DataFrame
+        Under `LATER` at the points that every rule of first steps leaves in, under `EARLIER` at those that
+        one of them leaves in. One row per study, one column per key of `candidates`; nats/token.
     """
-    strictest = with_settings(
-        spec, {name: max(RESIDUAL_VALUES[name]) for name in ("skip_warmups", "skip_pretraining")}
+    loosest, strictest = (
+        with_settings(spec, {name: extreme(RESIDUAL_VALUES[name]) for name in SKIPS})
+        for extreme in (min, max)
     )
-    studies = {
-        name: folds(Models(strictest, strictest))
-        for name, folds in pretraining_suite(folder).items()
-    }
+    studies = suite_folds(folder, loosest)
     tried = candidates(spec)
     # The model itself stands under every setting, and is fitted once.
     first = {model.model_dump_json(): name for name, model in reversed(tried.items())}
@@ -129,11 +166,18 @@ def scored(folder: Path, spec: ModelSpec, pool: Pool, records: Records, seed: in
         name: partial(package_method, spec=tried[name], cores=pool.cores(len(studies)))
         for name in first.values()
     }
-    table = study_table(*score_suite(studies, methods, seed, pool, records))
-    table = table[table["study"] != "all runs"]
-    crps = table.pivot(index="study", columns="method", values="crps")
+    points, refits = score_suite(studies, methods, seed, pool, records)
+    later = later_points(points, suite_folds(folder, strictest))
     columns = [first[model.model_dump_json()] for model in tried.values()]
-    return pd.DataFrame({name: crps[column] for name, column in zip(tried, columns, strict=True)})
+    found = {}
+    for name, of_name in {LATER: later, EARLIER: points}.items():
+        table = study_table(of_name, refits)
+        table = table[table["study"] != "all runs"]
+        crps = table.pivot(index="study", columns="method", values="crps")
+        found[name] = pd.DataFrame(
+            {candidate: crps[column] for candidate, column in zip(tried, columns, strict=True)}
+        )
+    return found
 
 
 def ratios(crps: pd.DataFrame, spec: ModelSpec, left_out: str = NOTHING) -> pd.Series:
@@ -176,14 +220,17 @@ def best_settings(crps: pd.DataFrame, spec: ModelSpec, left_out: str = NOTHING) 
     return chosen
 
 
-def report(crps: pd.DataFrame, spec: ModelSpec) -> str:
+def report(scores: Mapping[str, pd.DataFrame], spec: ModelSpec) -> str:
     """Return the ratios of all studies and without each family, as Markdown; what is best is bold.
 
     Parameters
     ----------
-    crps, spec
-        As in `ratios`.
+    scores : mapping of str to DataFrame
+        From `scored`.
+    spec : ModelSpec
+        The model itself.
     """
+    crps = scores[LATER]
     columns: dict[str, pd.Series] = {}
     for left_out in (NOTHING, *dict.fromkeys(map(family, crps.index))):
         best = [label(*setting) for setting in best_settings(crps, spec, left_out).items()]
@@ -195,6 +242,7 @@ def report(crps: pd.DataFrame, spec: ModelSpec) -> str:
                 for name, value in shown.items()
             }
         )
+    columns["earlier points, too"] = ratios(scores[EARLIER], spec).map("{:.3f}".format)
     return markdown_table(pd.DataFrame(columns).rename_axis("setting").reset_index())
 
 
@@ -211,9 +259,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     settings = {"seed": options.seed, "model": spec.model_dump(mode="json")}
     records = Records.open(options.out / "records", settings, TABLES)
-    crps = scored(options.folder, spec, Pool(options.jobs), records, options.seed)
-    crps.to_csv(options.out / "crps.csv")
-    text = report(crps, spec)
+    scores = scored(options.folder, spec, Pool(options.jobs), records, options.seed)
+    for name, crps in scores.items():
+        crps.to_csv(options.out / f"{name}.csv")
+    text = report(scores, spec)
     (options.out / "settings.md").write_text(text + "\n", encoding="utf-8")
     sys.stdout.write(text + "\n")
 

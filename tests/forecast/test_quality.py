@@ -39,9 +39,12 @@ def test_a_model_without_transfer_is_judged_on_the_pt_points_it_was_fitted_to() 
     runs = lab().pretraining_runs
     longest = max(run.schedule.steps for run in runs)
     warmup = max(run.schedule.warmup_steps for run in runs)
-    first = min(6 * warmup, 0.2 * longest)
+    first = min(12 * warmup, 0.2 * longest)
     left = [
-        np.sum(lab().curve(run.name, "general")[0] > max(first, 0.05 * run.schedule.steps))
+        np.sum(
+            lab().curve(run.name, "general")[0]
+            > max(min(first, 0.75 * run.schedule.steps), 0.05 * run.schedule.steps)
+        )
         for run in runs
     ]
     assert found["points"].item() == sum(left)

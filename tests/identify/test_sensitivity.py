@@ -80,7 +80,7 @@ def test_sensitivity_of_a_normal_posterior_is_that_of_the_scaled_one() -> None:
 
 def test_log_priors_and_likelihoods_are_the_density_that_was_sampled() -> None:
     from bayes_cpt.inference.density import density_of
-    from bayes_cpt.inference.whitening import Metric
+    from bayes_cpt.inference.geometry.whitening import Metric
     from bayes_cpt.model.build import model_of
 
     posterior = prior_as_posterior(lab(), draws=2)

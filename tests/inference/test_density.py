@@ -19,7 +19,7 @@ from synthetic import lab_for
 from bayes_cpt.arrays import Floats
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.inference.density import Density, ModelError, density_of
-from bayes_cpt.inference.whitening import Metric
+from bayes_cpt.inference.geometry.whitening import Metric
 from bayes_cpt.model.build import model_of
 from bayes_cpt.model.compiled import operation
 from bayes_cpt.model.elements import elements

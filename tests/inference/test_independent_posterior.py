@@ -17,8 +17,8 @@ from numpyro.infer.util import log_density
 from bayes_cpt.arrays import Floats
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.inference.density import Density, density_of
+from bayes_cpt.inference.geometry.whitening import Metric
 from bayes_cpt.inference.sampling import sample
-from bayes_cpt.inference.whitening import Metric
 from bayes_cpt.model.build import build_model
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import build_setup

@@ -11,7 +11,7 @@ from synthetic import lab
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference import native
 from bayes_cpt.inference.density import Density, density_of
-from bayes_cpt.inference.whitening import Metric
+from bayes_cpt.inference.geometry.whitening import Metric
 from bayes_cpt.model.build import build_model
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.study import Study

@@ -5,6 +5,7 @@ import pytest
 from command_line import STAGES
 
 from bayes_cpt.arrays import Floats
+from bayes_cpt.inference.geometry.whitening import Metric, SamplingError, laplace
 from bayes_cpt.inference.sampling import (
     BLOCK,
     FIRST_BLOCK,
@@ -16,7 +17,6 @@ from bayes_cpt.inference.sampling import (
     diagnose,
     sample,
 )
-from bayes_cpt.inference.whitening import Metric, SamplingError, laplace
 
 # A ridge: standard deviations from 1e-3 to 1 in turned coordinates, condition number 1e6.
 SDS = np.array([1e-3, 0.05, 1.0])

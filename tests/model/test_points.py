@@ -62,7 +62,7 @@ def test_observed_steps_leave_out_warm_up_early_pretraining_and_step_0() -> None
 
 
 def test_the_longest_warm_up_of_the_study_leaves_out_a_step_of_every_run() -> None:
-    """Ten times it is one step for all runs, but no more than a share of the longest run."""
+    """Ten times it is one step for all, but at most a share of the longest run and of its own."""
     short = Run("short", "pt", linear(20, 0.0, PEAK) + constant(580, PEAK))
     rows = [("short", step, "g", 4.0) for step in (10, 30, 350, 600)]
     study = STUDY.with_runs([short], rows)
@@ -73,7 +73,9 @@ def test_the_longest_warm_up_of_the_study_leaves_out_a_step_of_every_run() -> No
     assert [first(run) for run in ("trunk", "short")] == [100.0, 20.0]
     assert [first(run, skip_warmups=2.5) for run in ("trunk", "short")] == [200.0, 200.0]
     assert [first(run, skip_warmups=1.5) for run in ("trunk", "short")] == [150.0, 150.0]
-    assert first("short", skip_warmups=10.0, skip_longest=0.35) == 350.0
+    for longest, first_of_short in ((0.35, 350.0), (0.6, 450.0)):
+        capped = [first(run, skip_warmups=10.0, skip_longest=longest) for run in ("trunk", "short")]
+        assert capped == [1000.0 * longest, first_of_short]
     assert first("short", skip_warmups=1.5, skip_pretraining=0.5) == 300.0
     chosen = ResidualTable(skip_warmups=10.0, skip_longest=0.3)
     assert observed_steps(study, short, "g", chosen) == [350, 600]

@@ -9,10 +9,14 @@ from testbench import public, settings
 from testbench.families import VAGUE
 from testbench.public import Models
 from testbench.settings import (
+    EARLIER,
     EQUALS,
+    LATER,
+    SKIPS,
     VALUES,
     best_settings,
     candidates,
+    later_points,
     ratios,
     report,
     scored,
@@ -21,7 +25,7 @@ from testbench.settings import (
 )
 
 from bayes_cpt.model.spec import read_spec
-from bayes_cpt.validate.folds import Fold
+from bayes_cpt.validate.folds import Fold, Question
 from bayes_cpt.validate.held_out import TABLES, Method
 from bayes_cpt.validate.parallel import Pool
 from bayes_cpt.validate.records import Records
@@ -34,7 +38,7 @@ def made_by_hand() -> pd.DataFrame:
     """Return scores of which a long memory of the misfit is good for the multi-power study alone."""
     crps = pd.DataFrame(0.004, index=list(STUDIES), columns=list(candidates(VAGUE_SPEC)))
     crps["misfit_memory_pt = 0.5"] = [0.005, 0.005, 0.001, 0.004]
-    crps["skip_warmups = 12"] = 0.003
+    crps["skip_warmups = 24"] = 0.003
     return crps
 
 
@@ -65,12 +69,30 @@ def test_ratios_are_geometric_means_over_the_studies_of_other_families() -> None
 def test_a_family_has_no_say_in_its_own_settings() -> None:
     crps = made_by_hand()
     own = settings_of(VAGUE_SPEC)
-    assert best_settings(crps, VAGUE_SPEC) == own | {"misfit_memory_pt": 0.5, "skip_warmups": 12.0}
-    assert best_settings(crps, VAGUE_SPEC, "mpl") == own | {"skip_warmups": 12.0}
-    shown = report(crps, VAGUE_SPEC)
+    assert best_settings(crps, VAGUE_SPEC) == own | {"misfit_memory_pt": 0.5, "skip_warmups": 24.0}
+    assert best_settings(crps, VAGUE_SPEC, "mpl") == own | {"skip_warmups": 24.0}
+    with_earlier = crps.copy()
+    with_earlier["skip_warmups = 24"] = 0.002
+    shown = report({LATER: crps, EARLIER: with_earlier}, VAGUE_SPEC)
     assert "without mpl" in shown
-    (row,) = (line for line in shown.splitlines() if "skip_warmups = 12" in line)
+    (row,) = (line for line in shown.splitlines() if "skip_warmups = 24" in line)
     assert row.count("**0.750**") == 4
+    assert row.count("0.500") == 1
+
+
+def test_later_points_are_those_that_are_asked_for() -> None:
+    steps = np.arange(0, 100, 10)
+    measured = pd.DataFrame({"run": "a", "domain": "general", "step": steps, "loss": 2.0})
+    asked = Fold("a", 0.0, Question(None, None, measured), measured[measured["step"] > 35])  # type: ignore[arg-type]
+    points = pd.concat(
+        measured.assign(study=study, method=method)
+        for study in ("mpl-1m", "mpl-2m")
+        for method in ("one", "two")
+    )
+    later = later_points(points, {"mpl-1m": [asked, asked]})
+    assert set(later["study"]) == {"mpl-1m"}
+    for method in ("one", "two"):
+        assert list(later.loc[later["method"] == method, "step"]) == [40, 50, 60, 70, 80, 90]
 
 
 def test_all_candidates_answer_the_same_questions_and_each_model_is_fitted_once(
@@ -95,12 +117,16 @@ def test_all_candidates_answer_the_same_questions_and_each_model_is_fitted_once(
 
     monkeypatch.setattr(public, "suite", lambda _: {"mpl-1m": folds, "lab-strong": folds})
     monkeypatch.setattr(settings, "score_suite", score_suite)
+    monkeypatch.setattr(settings, "later_points", lambda points, _: points)
     monkeypatch.setattr(settings, "study_table", study_table)
     records = Records.open(None, {}, TABLES)
-    crps = scored(tmp_path, VAGUE_SPEC, Pool(1), records, 0)
-    (methods,), (models,) = asked, seen
-    strictest = models.pretraining.residuals
-    assert (strictest.skip_warmups, strictest.skip_pretraining) == (12.0, 0.1)
+    scores = scored(tmp_path, VAGUE_SPEC, Pool(1), records, 0)
+    (methods,), (loosest, strictest) = asked, [models.pretraining.residuals for models in seen]
+    for name in SKIPS:
+        assert getattr(loosest, name) == min(VALUES[name])
+        assert getattr(strictest, name) == max(VALUES[name])
+    assert set(scores) == {LATER, EARLIER}
+    crps = scores[LATER]
     assert len(methods) == len(candidates(VAGUE_SPEC)) - len(VALUES) + 1
     own = {
         crps.loc["mpl-1m", f"{name}{EQUALS}{value:g}"]

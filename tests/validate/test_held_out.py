@@ -11,7 +11,7 @@ from synthetic import lab, practice, prior_as_posterior
 from testbench.simulation import NOISE, RUNS, simulated
 
 from bayes_cpt.errors import StudyError
-from bayes_cpt.inference.whitening import SamplingError
+from bayes_cpt.inference.geometry.whitening import SamplingError
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate import paper_method

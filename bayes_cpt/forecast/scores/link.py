@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.scores.pairs import ScorePairs
+from bayes_cpt.inference.geometry.whitening import Metric
 from bayes_cpt.inference.sampling import sample
-from bayes_cpt.inference.whitening import Metric
 
 # Priors: the level and the log odds of T are normal, slope (per nat) and scatter log-normal. Published
 # ladders have slopes of 1 to 10 per nat and scatters of half a point to three points.

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from bayes_cpt.model.fitted_points import MOST_SKIPPED
 from bayes_cpt.report.paper.convergence import Convergence
 from bayes_cpt.report.paper.references import versions
 from bayes_cpt.report.rendering import paragraphs
@@ -80,7 +81,7 @@ def _skipped(residuals: "ResidualTable") -> str:
     if residuals.skip_warmups:
         parts.append(
             f"{residuals.skip_warmups:g} times the longest warm-up, but no more than "
-            f"{100 * residuals.skip_longest:g} % of the longest run"
+            f"{100 * residuals.skip_longest:g} % of the longest run or {100 * MOST_SKIPPED:g} % of it"
         )
     return " or ".join(parts) + (", whichever is longest" if len(parts) > 1 else "")
 

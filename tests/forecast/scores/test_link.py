@@ -24,7 +24,7 @@ from bayes_cpt.forecast.scores.link import (
     fit_scores,
 )
 from bayes_cpt.forecast.scores.pairs import ScorePairs
-from bayes_cpt.inference.whitening import Metric
+from bayes_cpt.inference.geometry.whitening import Metric
 
 SETS, CHECKPOINTS = 50, 24
 MASS = 0.9

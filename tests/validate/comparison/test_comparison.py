@@ -13,8 +13,8 @@ import pytest
 from synthetic import CHAINS, as_posterior, lab, prior_as_posterior
 
 from bayes_cpt.errors import SpecError, StudyError
+from bayes_cpt.inference.geometry.whitening import SamplingError
 from bayes_cpt.inference.posterior import Posterior, load
-from bayes_cpt.inference.whitening import SamplingError
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.simulate import simulate

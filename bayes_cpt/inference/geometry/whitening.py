@@ -82,7 +82,7 @@ def laplace(model: Whitened, seed: int) -> Metric:
     generator = np.random.default_rng(seed)
     for start in range(STARTS):
         jitter = 0.5 * generator.standard_normal(model.start.size) * (start > 0)
-        reached = _climb(model, Metric(model.start + jitter, np.eye(model.start.size)))
+        reached = climb(model, Metric(model.start + jitter, np.eye(model.start.size)))
         if reached is not None and (best is None or reached[0] > best[0]):
             best = reached
     if best is None:
@@ -93,12 +93,18 @@ def laplace(model: Whitened, seed: int) -> Metric:
     return best[1]
 
 
-def _climb(model: Whitened, metric: Metric) -> tuple[float, Metric] | None:
+def climb(model: Whitened, metric: Metric) -> tuple[float, Metric] | None:
     """Return the log evidence of a mode and the metric there, or None where it is not finite.
 
     Each round climbs in the metric of the last one's curvature: the first only has to come near the
     ridge, the next find it straight. The evidence, not the height, tells modes apart: it counts how
     much of the posterior lies around them.
+
+    Parameters
+    ----------
+    model : Whitened
+    metric : Metric
+        Where to begin, and in what coordinates.
     """
     from scipy.optimize import minimize
 
@@ -130,24 +136,44 @@ def _climb(model: Whitened, metric: Metric) -> tuple[float, Metric] | None:
     return reached + float(np.linalg.slogdet(metric.factor)[1]), metric
 
 
-def _curvature_metric(density: Any, metric: Metric, mode: Floats) -> Metric | None:
-    """Return the metric of the log density's curvature at the mode, from its gradient.
+def _curvature_metric(density: Evaluate, metric: Metric, mode: Floats) -> Metric | None:
+    """Return the metric of the log density's curvature at the mode; None where that is not finite."""
+    found = precision(density, metric, mode)
+    if found is None:
+        return None
+    values, vectors = np.linalg.eigh(found)
+    spread = 1.0 / np.sqrt(np.maximum(np.abs(values), WIDEST**-2))
+    return Metric(metric.center + metric.factor @ mode, vectors * spread)
+
+
+def precision(density: Evaluate, metric: Metric, white: Floats) -> Floats | None:
+    """Return the negative curvature of a log density by the numbers of its positions, from its gradient.
 
     None where that is not finite: right beside the mode a law overflows.
+
+    Parameters
+    ----------
+    density : callable
+        Of white coordinates: log density and gradient.
+    metric : Metric
+        What white coordinates stand for.
+    white : ndarray, shape (dimensions,)
+        Where.
+
+    Returns
+    -------
+    ndarray, shape (dimensions, dimensions), or None
     """
-    size, step = mode.size, 1e-4
+    size, step = white.size, 1e-4
     hessian = np.empty((size, size))
     for i in range(size):
         shift = np.zeros(size)
         shift[i] = step
-        hessian[i] = (density(mode - shift)[1] - density(mode + shift)[1]) / (2 * step)
+        hessian[i] = (density(white - shift)[1] - density(white + shift)[1]) / (2 * step)
     if not np.isfinite(hessian).all():
         return None
     inverse = np.linalg.inv(metric.factor)
-    precision = inverse.T @ (0.5 * (hessian + hessian.T)) @ inverse
-    values, vectors = np.linalg.eigh(precision)
-    spread = 1.0 / np.sqrt(np.maximum(np.abs(values), WIDEST**-2))
-    return Metric(metric.center + metric.factor @ mode, vectors * spread)
+    return np.asarray(inverse.T @ (0.5 * (hessian + hessian.T)) @ inverse)
 
 
 def empirical_metric(metric: Metric, white: Floats) -> Metric:

@@ -9,7 +9,11 @@ A deviation in sds of a spread acts as their product. Where the losses tell that
 the two is a thin curved ridge, and straight over product and spread; where they do not, the product's range
 changes with the spread, and deviation and spread are independent. Where they tell but a sum of the product
 and of other numbers, the ridge is straight over the deviation and such sums. What is taken how is for
-`bayes_cpt.inference.whitening.straightened` to say.
+`bayes_cpt.inference.geometry.whitening.straightened` to say.
+
+Levels of runs are known as far as the runs' offsets from the law are small, and the spread of these is
+sampled, too: over its logarithm and all that tells levels the posterior is a funnel. Stretched along its
+directions by what its width grows by, it is a tube (`bayes_cpt.inference.geometry.funnels`).
 """
 
 import math
@@ -182,6 +186,72 @@ def join_ridge_slopes(slopes, position, ridges, moves):  # type: ignore[no-untyp
 
 
 @numba.njit(cache=True, error_model="numpy")
+def _log_width(change, floor):  # type: ignore[no-untyped-def]
+    """Return by what a funnel's width grows with the log of its spread, and the slope of that."""
+    spread = math.exp(2.0 * change)
+    return 0.5 * math.log((floor + spread) / (floor + 1.0)), spread / (floor + spread)
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _along(values, directions, k):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for a in range(values.size):
+        total += directions[k, a] * values[a]
+    return total
+
+
+@numba.njit(cache=True, error_model="numpy")
+def open_funnels(position, funnels, directions, readings, widths):  # type: ignore[no-untyped-def]
+    """Stretch numbers along the directions of funnels, in place, and return the log of the volume's change.
+
+    Parameters
+    ----------
+    position : ndarray, shape (dimensions,)
+        Unconstrained values, but as far along each direction at every spread.
+    funnels : ndarray of int, shape (funnels,)
+        Where the logarithm of each funnel's spread stands.
+    directions, readings : ndarray, shape (funnels, dimensions)
+        How numbers move along each funnel, and what tells from them how far: the reading of a funnel's own
+        direction is 1, and those of others with the same spread are 0. Both are 0 for spreads.
+    widths : ndarray, shape (funnels, 3)
+        The reading about which a funnel is stretched, the log spread at which nothing is stretched, and the
+        variance that does not come of the spread, over that which does there.
+    """
+    volume = 0.0
+    for k in range(funnels.size):
+        width = _log_width(position[funnels[k]] - widths[k, 1], widths[k, 2])[0]
+        far = (_along(position, readings, k) - widths[k, 0]) * (math.exp(width) - 1.0)
+        for a in range(position.size):
+            position[a] += directions[k, a] * far
+        volume += width
+    return volume
+
+
+@numba.njit(cache=True, error_model="numpy")
+def join_funnel_slopes(slopes, position, funnels, directions, readings, widths):  # type: ignore[no-untyped-def]
+    """Turn slopes by what the law has into those by what the sampler has, in place; positions, too.
+
+    The slope of what volumes change by is added.
+
+    Parameters
+    ----------
+    slopes, position : ndarray, shape (dimensions,)
+        The slopes and where they were taken, stretched.
+    funnels, directions, readings, widths
+        As in `open_funnels`.
+    """
+    for k in range(funnels.size - 1, -1, -1):
+        width, growth = _log_width(position[funnels[k]] - widths[k, 1], widths[k, 2])
+        stretch = math.exp(width)
+        far = _along(position, readings, k) - widths[k, 0]
+        slope = _along(slopes, directions, k)
+        slopes[funnels[k]] += (slope * far + 1.0) * growth
+        for a in range(position.size):
+            position[a] -= directions[k, a] * far * (1.0 - 1.0 / stretch)
+            slopes[a] += readings[k, a] * slope * (stretch - 1.0)
+
+
+@numba.njit(cache=True, error_model="numpy")
 def turn(values, turned, turns):  # type: ignore[no-untyped-def]
     """Turn some of the numbers among each other, in place.
 
@@ -215,5 +285,9 @@ COMPILED = (
     join_spread_slopes,
     follow_ridges,
     join_ridge_slopes,
+    _log_width,
+    _along,
+    open_funnels,
+    join_funnel_slopes,
     turn,
 )

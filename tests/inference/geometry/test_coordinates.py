@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayes_cpt.inference.coordinates import join_paces, join_slopes, separate_paces
+from bayes_cpt.inference.geometry.coordinates import join_paces, join_slopes, separate_paces
 
 PACES = np.array([2, 0, 3])
 OFFSET = 0.7

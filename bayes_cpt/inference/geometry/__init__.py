@@ -1,0 +1,1 @@
+"""What is sampled over: coordinates with straight ridges and open funnels, and the metric."""
