@@ -229,9 +229,9 @@ class ResidualTable(Strict):
         longest PT run that is left out so at most (see `bayes_cpt.model.fitted_points.first_step`).
     misfit_memory, misfit_memory_pt : float
         Share of the misfit that is carried over an e-fold of steps, in CPT and in PT; 1 is a random walk.
-    extrapolation_pt : float
-        Sd of the law's error in PT beyond the last step that was measured, per e-fold of steps, as a share
-        of `reference_slope`, whatever the kind.
+    extrapolation : bool
+        Whether bands of PT widen beyond the last step that was measured, whatever the kind: by the share
+        `extrapolation_pt` of the law's slope, a parameter of which nothing but its prior tells.
     """
 
     kind: Literal["curve", "independent"] = "curve"
@@ -240,7 +240,7 @@ class ResidualTable(Strict):
     skip_longest: float = Field(default=0.2, ge=0, lt=1)
     misfit_memory: float = Field(default=0.5, ge=0, le=1)
     misfit_memory_pt: float = Field(default=0.5, ge=0, le=1)
-    extrapolation_pt: float = Field(default=0.0, ge=0)
+    extrapolation: bool = False
 
     def parameters(self, law: LawTable) -> dict[str, Parameter]:
         """Return what is sampled for the residuals of a law, by name.
@@ -249,8 +249,14 @@ class ResidualTable(Strict):
         ----------
         law : LawTable
         """
+        beyond = {
+            "extrapolation_pt": Parameter(
+                "sd of the law's slope beyond the measured PT steps, as a share of it"
+            )
+        }
+        extrapolation = beyond if self.extrapolation else {}
         if self.kind == "independent":
-            return {"error": Parameter("sd of independent errors", "nats/token")}
+            return {"error": Parameter("sd of independent errors", "nats/token")} | extrapolation
         parameters = {
             "fluctuation_floor": Parameter("share of the fluctuation left at learning rate 0"),
             "fluctuation_memory": Parameter(
@@ -278,4 +284,4 @@ class ResidualTable(Strict):
             }
         if law.uses_replay:
             parameters["misfit_replay"] = Parameter("share of its variance that replay takes away")
-        return parameters
+        return parameters | extrapolation

@@ -280,7 +280,8 @@ class Frame:
         residuals = self.spec.residuals
         names = [*residuals.parameters(law), "reference_slope"]
         sizes = gather(points, {name: parameters[name] for name in names} | coefficients, xp)
-        extrapolation = residuals.extrapolation_pt * sizes["reference_slope"]
+        slope = sizes["reference_slope"]
+        extrapolation = sizes.get("extrapolation_pt", xp.zeros_like(slope)) * slope
         if residuals.kind == "independent":
             nothing = xp.zeros_like(sizes["error"])
             return Scales(sizes["error"], NO_MEMORY + nothing, nothing, nothing, extrapolation)

@@ -5,22 +5,27 @@ From the repository's root; ten minutes of a core::
     PYTHONPATH=research python -m testbench.beyond ../shared/data/public
 
 Each study of pre-training is fitted as `testbench.public` fits it, with bands that do not widen beyond the
-fitted steps. What its further runs then end off by, over what the law's slope promises them, tells the
-share: the likeliest one of each study, of all, and of all without each family of studies. Runs of a study
-are off together, so each study tells as much as one run.
+fitted steps. What its further runs then end off by, over what the law's slope promises them, tells its
+share. The shares of studies are lognormal, and what is expected of a further one is the prior of
+`extrapolation_pt`: by all studies, and by all without each family of them. Runs of a study are off
+together, so each study tells as much as one run.
 """
 
 import argparse
 import sys
 from collections.abc import Collection, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy import optimize, stats
+from scipy import stats
 
 from bayes_cpt import fit
+from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.priors.families import LogNormal
+from bayes_cpt.model.priors.tables import Prior
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.folds import Fold
@@ -30,12 +35,15 @@ from testbench.report import markdown_table
 
 # Ends nearer to the fitted steps than so many e-folds tell of other things.
 NEAREST = 0.02
-# Of the shares that are looked at.
-LOWEST, HIGHEST = 1e-3, 1.0
+# Of the shares that are looked at, and how many: evenly spread in their logarithm.
+LOWEST, HIGHEST, LOOKED_AT = 1e-4, 3.0, 400
+# Medians and sds of the log of the shares of studies. Half-normal of sd 1 is the prior of the latter, flat
+# that of the log of the former.
+MEDIANS = np.geomspace(1e-3, 0.5, 60)
+SPREADS = np.linspace(0.05, 3.0, 60)
+MASS = 0.9
+SHARE = "extrapolation_pt"
 NOTHING = "none"
-
-# Name of a study, what is fitted of it and asked for, by what, and the seed.
-type Task = tuple[str, Fold, ModelSpec, int]
 
 
 def without_widening(spec: ModelSpec) -> ModelSpec:
@@ -45,8 +53,9 @@ def without_widening(spec: ModelSpec) -> ModelSpec:
     ----------
     spec : ModelSpec
     """
-    residuals = spec.residuals.model_copy(update={"extrapolation_pt": 0.0})
-    return spec.model_copy(update={"residuals": residuals})
+    residuals = spec.residuals.model_copy(update={"extrapolation": False})
+    priors = {name: prior for name, prior in spec.priors.items() if name != SHARE}
+    return spec.model_copy(update={"residuals": residuals, "priors": priors})
 
 
 def ends(posterior: Posterior, plan: Study, measured: pd.DataFrame) -> pd.DataFrame:
@@ -84,41 +93,78 @@ def ends(posterior: Posterior, plan: Study, measured: pd.DataFrame) -> pd.DataFr
     return last.assign(error=last["loss"] - drawn.mean(axis=1), sd=drawn.std(axis=1))
 
 
-def likeliest_share(studies: Collection[pd.DataFrame]) -> float:
-    """Return the share of the law's slope under which the ends of runs are likeliest.
+def log_likelihood(own: pd.DataFrame, shares: Floats) -> Floats:
+    """Return how likely the ends of a study are under each of some shares, its log: of a run on average.
+
+    Parameters
+    ----------
+    own : DataFrame
+        From `ends`.
+    shares : ndarray, shape (shares,)
+    """
+    error, sd, promised = (own[name].to_numpy() for name in ("error", "sd", "promised"))
+    sds = np.hypot(sd[:, None], shares * promised[:, None])
+    return np.asarray(stats.norm.logpdf(error[:, None], 0.0, sds).mean(axis=0))
+
+
+def learnt_share(studies: Collection[pd.DataFrame]) -> LogNormal:
+    """Return what is expected of the share of a further study: its median and central 90 % interval.
 
     Parameters
     ----------
     studies : collection of DataFrame
-        From `ends`, of one study each; every study counts as one run.
+        From `ends`, of one study each.
     """
+    places = np.linspace(np.log(LOWEST), np.log(HIGHEST), LOOKED_AT)
+    likely = [log_likelihood(own, np.exp(places)) for own in studies]
+    told = [np.exp(own - own.max()) for own in likely]
+    means, spreads = (grid.ravel() for grid in np.meshgrid(np.log(MEDIANS), SPREADS))
+    populations = stats.norm.pdf(places, means[:, None], spreads[:, None])
+    populations /= populations.sum(axis=1, keepdims=True)
+    log_weights = stats.halfnorm.logpdf(spreads)
+    # Of a population far from a study nothing is left.
+    with np.errstate(divide="ignore"):
+        log_weights = log_weights + sum(np.log(populations @ own) for own in told)
+    further = np.exp(log_weights - log_weights.max()) @ populations
+    reached = np.cumsum(further) / further.sum()
+    lower, middle, upper = np.interp([0.5 - MASS / 2, 0.5, 0.5 + MASS / 2], reached, places)
+    sigma = (upper - lower) / (2.0 * stats.norm.ppf(0.5 + MASS / 2))
+    return LogNormal(distribution="lognormal", median=float(np.exp(middle)), sigma=float(sigma))
 
-    def unlikely(log_share: float) -> float:
-        share, total = np.exp(log_share), 0.0
-        for own in studies:
-            sd = np.hypot(own["sd"], share * own["promised"])
-            total -= float(stats.norm.logpdf(own["error"], 0.0, sd).mean())
-        return total
 
-    bounds = (np.log(LOWEST), np.log(HIGHEST))
-    return float(np.exp(optimize.minimize_scalar(unlikely, bounds=bounds, method="bounded").x))
+def with_share(spec: ModelSpec, share: LogNormal) -> ModelSpec:
+    """Return a model with another prior of the share.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    share : LogNormal
+    """
+    prior = Prior(reason="Learnt from the ends of runs that no fit saw.", every=share)
+    return spec.model_copy(update={"priors": spec.priors | {SHARE: prior}})
 
 
 def shares(of_study: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return the likeliest share of all studies, without each family, and of each study.
+    """Return what is expected of a further study's share, from all and without each family.
+
+    And the likeliest share of each study.
 
     Parameters
     ----------
     of_study : dict of str to DataFrame
         From `ends`, by the name of the study.
     """
-    rows: list[tuple[str, int, float]] = []
+    rows: list[tuple[str, int, float, float]] = []
     for left_out in (NOTHING, *dict.fromkeys(map(family, of_study))):
         kept = [own for name, own in of_study.items() if family(name) != left_out]
         label = "all" if left_out == NOTHING else f"all without {left_out}"
-        rows.append((label, sum(map(len, kept)), likeliest_share(kept)))
-    rows += [(name, len(own), likeliest_share([own])) for name, own in of_study.items()]
-    return pd.DataFrame(rows, columns=["studies", "runs", "share"])
+        learnt = learnt_share(kept)
+        rows.append((label, sum(map(len, kept)), learnt.median, learnt.sigma))
+    looked_at = np.geomspace(LOWEST, HIGHEST, LOOKED_AT)
+    for name, own in of_study.items():
+        likeliest = float(looked_at[np.argmax(log_likelihood(own, looked_at))])
+        rows.append((name, len(own), likeliest, np.nan))
+    return pd.DataFrame(rows, columns=["studies", "runs", "share", "sigma"])
 
 
 def ends_of_studies(
@@ -138,17 +184,18 @@ def ends_of_studies(
         A family whose studies are not looked at.
     """
     spec = without_widening(spec)
-    tasks: list[Task] = [
-        (name, fold, spec, seed)
+    tasks = [
+        (name, fold)
         for name, folds in pretraining_suite(folder).items()
         if family(name) != left_out
         for fold in folds(Models(spec, spec))
     ]
-    return {name: own for name, own in pool.run(_ends_of, tasks) if len(own)}
+    work = partial(_ends_of, spec=spec, seed=seed)
+    return {name: own for name, own in pool.run(work, tasks) if len(own)}
 
 
-def _ends_of(task: Task) -> tuple[str, pd.DataFrame]:
-    name, fold, spec, seed = task
+def _ends_of(task: tuple[str, Fold], *, spec: ModelSpec, seed: int) -> tuple[str, pd.DataFrame]:
+    name, fold = task
     posterior = fit(fold.question.study, spec, seed=task_seed(seed, name))
     return name, ends(posterior, fold.question.plan, fold.measured)
 

@@ -31,7 +31,7 @@ from bayes_cpt.study.study import Study
 from bayes_cpt.validate.held_out import OURS, TABLES, Method
 from bayes_cpt.validate.parallel import Pool
 from bayes_cpt.validate.records import Records
-from testbench.beyond import ends_of_studies, likeliest_share
+from testbench.beyond import ends_of_studies, learnt_share, with_share
 from testbench.held_out import METHODS
 from testbench.public import (
     Models,
@@ -129,11 +129,9 @@ def widening(folder: Path, left_out: str, spec: ModelSpec, pool: Pool, seed: int
     pool : Pool
     seed : int
     """
-    ends = ends_of_studies(folder, spec, pool, seed, left_out)
-    share = round(likeliest_share(ends.values()), 3)
-    sys.stderr.write(f"without {left_out}: bands widen by {share:g} of the slope\n")
-    residuals = spec.residuals.model_copy(update={"extrapolation_pt": share})
-    return spec.model_copy(update={"residuals": residuals})
+    share = learnt_share(ends_of_studies(folder, spec, pool, seed, left_out).values())
+    sys.stderr.write(f"without {left_out}: bands widen by a share of the slope, {share.words}\n")
+    return with_share(spec, share)
 
 
 def score(

@@ -26,6 +26,7 @@ from bayes_cpt.study.readers.folder import read_study
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.folds import Fold, Question, leave_run_out, other_study
 from bayes_cpt.validate.held_out import (
+    FINAL_LOSS_ANSWERS,
     OURS,
     TABLES,
     Answer,
@@ -160,7 +161,9 @@ def score_suite(
         asked = [fold for fold in folds if name != INDEPENDENT or knows_bases(fold)]
         scored = score_folds(asked, {name: method}, seed, pool=pool, records=records)
         for parts, table in zip(tables, scored, strict=True):
-            parts.append(table.assign(study=table["fold"].str.partition(APART)[0]))
+            # Of a method that answers nothing there is no row.
+            studies_of = [label.partition(APART)[0] for label in table["fold"]]
+            parts.append(table.assign(study=studies_of))
     points, refits = (pd.concat(parts, ignore_index=True) for parts in tables)
     return points, refits
 
@@ -271,7 +274,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="in place of the default of its kind; twice for both",
     )
     known = [*METHODS, our_areas.OUR_AREAS, OURS]
-    parser.add_argument("--methods", default=",".join(known), help="default: %(default)s")
+    default = ",".join(name for name in known if name not in FINAL_LOSS_ANSWERS)
+    parser.add_argument("--methods", default=default, help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args(arguments)

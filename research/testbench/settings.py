@@ -40,7 +40,7 @@ RESIDUAL_VALUES: dict[str, tuple[float, ...]] = {
     "misfit_memory_pt": (0.0, 0.2, 0.5, 0.8),
 }
 SKIPS = ("skip_warmups", "skip_pretraining", "skip_longest")
-LAW_VALUES: dict[str, tuple[float, ...]] = {"memory_clock": (0.0, 0.35, 0.7, 1.0)}
+LAW_VALUES: dict[str, tuple[float, ...]] = {"memory_clock": (0.0, 0.35, 0.7, 1.0, 1.4)}
 VALUES = RESIDUAL_VALUES | LAW_VALUES
 EQUALS = " = "
 LATER, EARLIER = "later", "earlier"

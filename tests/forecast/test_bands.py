@@ -172,33 +172,31 @@ def test_pretraining_runs_have_bands_too() -> None:
 
 
 def test_bands_of_pretraining_widen_beyond_what_was_measured(tmp_path: Path) -> None:
-    """By the share of the slope that the model states, in bands and in draws alike."""
+    """By the share of the slope that each draw has, in bands and in draws alike."""
     study = lab().subset([run.name for run in lab().pretraining_runs])
     spec = read_spec("pretrain")
-    bare = spec.model_copy(
-        update={"residuals": spec.residuals.model_copy(update={"extrapolation_pt": 0.0})}
-    )
     trunk = study.run("pt_trunk")
     last = float(study.losses["step"].max())
     longer = replace(trunk, name="longer", schedule=trunk.schedule.stretched(3 * int(last)))
     plan = replace(study, runs=(longer,), bases=(), losses=study.losses.iloc[:0], is_plan=True)
     steps = [int(last) // 2, int(last), 2 * int(last), 3 * int(last)]
     at = pd.DataFrame({"run": "longer", "domain": study.general, "step": steps})
-    variances, posteriors = [], []
-    for own in (bare, spec):
-        posterior = prior_as_posterior(study, own, draws=2500, spread=0.1)
-        posteriors.append(posterior)
-        variances.append(bands(posterior, plan, at=at, draws=10_000)["sd"].to_numpy() ** 2)
-    slope = posteriors[1].parameters(10_000)["reference_slope"][:, 0]
-    share = spec.residuals.extrapolation_pt
+    posterior = prior_as_posterior(study, spec, draws=2500, spread=0.1)
+    narrow = prior_as_posterior(study, spec, draws=2500, spread=0.1)
+    narrow.tree["posterior"]["extrapolation_pt"] *= 0.0
+    variances = [
+        bands(own, plan, at=at, draws=10_000)["sd"].to_numpy() ** 2 for own in (narrow, posterior)
+    ]
+    drawn = posterior.parameters(10_000)
+    share, slope = (drawn[name][:, 0] for name in ("extrapolation_pt", "reference_slope"))
     folds = np.log(np.maximum(np.array(steps) / last, 1.0))
-    wanted = share**2 * np.mean(slope**2) * folds**2
+    wanted = np.mean((share * slope) ** 2) * folds**2
     np.testing.assert_allclose(variances[1] - variances[0], wanted, rtol=1e-9, atol=1e-15)
-    posteriors[1].save(tmp_path / "fit.nc")
+    posterior.save(tmp_path / "fit.nc")
     loaded = bands(load(tmp_path / "fit.nc"), plan, at=at, draws=10_000)["sd"].to_numpy() ** 2
     np.testing.assert_allclose(loaded, variances[1], rtol=1e-9)
-    drawn = of_draws(posteriors[1].predict(plan, at=at, draws=10_000, seed=3), 0.9)["sd"]
-    np.testing.assert_allclose(drawn**2, variances[1], rtol=5.0 * np.sqrt(2.0 / 10_000))
+    drawn_sd = of_draws(posterior.predict(plan, at=at, draws=10_000, seed=3), 0.9)["sd"]
+    np.testing.assert_allclose(drawn_sd**2, variances[1], rtol=5.0 * np.sqrt(2.0 / 10_000))
 
 
 def test_paired_normals_are_standard_normal_and_exchangeable() -> None:

@@ -170,11 +170,15 @@ def test_extrapolation_is_a_share_of_the_slope(residuals: dict[str, str]) -> Non
     frame = Frame(spec, ("g",), ("general",), Reference(2e-3, 24.0, 3.0, 3000.0))
     parameters = {
         name: np.ones(() if info.dims is None else 1) for name, info in frame.parameters().items()
-    } | {"reference_slope": np.array([0.07]), "exponent": np.array([0.6])}
+    } | {
+        "reference_slope": np.array([0.07]),
+        "exponent": np.array([0.6]),
+        "extrapolation_pt": np.array([0.04]),
+    }
     coefficients = frame.law.coefficients(parameters, np)
     points = hand_points(domain=[0, 0], continual=False, target_share=0.0)
     found = frame.residual_scales(points, np.ones(2), parameters, coefficients, np).extrapolation
-    np.testing.assert_allclose(found, spec.residuals.extrapolation_pt * 0.07, rtol=1e-12)
+    np.testing.assert_allclose(found, 0.04 * 0.07, rtol=1e-12)
 
 
 def test_the_design_can_be_mapped_name_by_name() -> None:

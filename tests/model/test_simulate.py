@@ -208,10 +208,11 @@ def test_the_density_of_a_measured_curve_is_the_dense_one(curve: int) -> None:
 
 def test_the_density_beyond_the_studied_steps_knows_that_the_law_extrapolates() -> None:
     share, last = 0.3, 950.0
-    residuals_table = FRAME.spec.residuals.model_copy(update={"extrapolation_pt": share})
+    residuals_table = FRAME.spec.residuals.model_copy(update={"extrapolation": True})
     spec = FRAME.spec.model_copy(update={"residuals": residuals_table})
     frame = replace(FRAME, spec=spec, studied_pt=last)
     curves, one = seen(), {name: value[:1] for name, value in PARAMETERS.items()}
+    one["extrapolation_pt"] = np.full((1, 2), share)
     slope = one["reference_slope"][0, 0]
     beyond = share * slope * np.log(np.maximum(np.array(SEEN_STEPS[1]) / last, 1.0))
     dense = stats.multivariate_normal(

@@ -7,9 +7,22 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from testbench.beyond import ends, likeliest_share, shares, without_widening
+from scipy import stats
+from testbench.beyond import (
+    HIGHEST,
+    LOWEST,
+    MEDIANS,
+    SPREADS,
+    ends,
+    learnt_share,
+    log_likelihood,
+    shares,
+    with_share,
+    without_widening,
+)
 
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.priors.families import LogNormal
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.study import Study
 
@@ -62,23 +75,65 @@ def test_ends_beyond_the_fitted_steps_alone_are_looked_at() -> None:
     assert ends(cast(Posterior, posterior), cast(Study, "plan"), near).empty
 
 
-@pytest.mark.parametrize("share", [0.02, 0.1])
-def test_the_share_that_made_the_ends_is_found(share: float) -> None:
-    found = likeliest_share(simulated_ends(share, 40, 50, 3))
-    assert found == pytest.approx(share, rel=0.1)
+def test_the_share_that_made_the_ends_is_likeliest() -> None:
+    (own,) = simulated_ends(0.1, 1, 4000, 3)
+    looked_at = np.geomspace(0.01, 1.0, 400)
+    assert looked_at[np.argmax(log_likelihood(own, looked_at))] == pytest.approx(0.1, rel=0.05)
+
+
+def test_a_population_of_shares_is_found() -> None:
+    """Of studies of one run each, whose shares are lognormal."""
+    drawn = np.exp(np.random.default_rng(5).normal(np.log(0.2), 0.8, 600))
+    studies = [simulated_ends(float(share), 1, 1, seed)[0] for seed, share in enumerate(drawn)]
+    found = learnt_share(studies)
+    assert found.median == pytest.approx(0.2, rel=0.15)
+    assert found.sigma == pytest.approx(0.8, rel=0.15)
+
+
+def test_what_is_expected_of_a_further_study_is_what_simulated_populations_say() -> None:
+    """Of populations drawn from their prior, each counting as its share makes a study likely."""
+    (own,) = simulated_ends(0.1, 1, 3, 7)
+    error, sd, promised = (own[name].to_numpy() for name in ("error", "sd", "promised"))
+    generator, draws = np.random.default_rng(11), 400_000
+    chances = stats.halfnorm.pdf(SPREADS)
+    median = generator.choice(np.log(MEDIANS), draws)
+    spread = generator.choice(SPREADS, draws, p=chances / chances.sum())
+    looked_at = np.log(LOWEST), np.log(HIGHEST)
+    bounds = [(end - median) / spread for end in looked_at]
+    share, further = (
+        median + spread * stats.truncnorm.rvs(*bounds, size=draws, random_state=generator)
+        for _ in range(2)
+    )
+    sds = np.hypot(sd, np.exp(share)[:, None] * promised)
+    weight = np.exp(stats.norm.logpdf(error, 0.0, sds).mean(axis=1))
+    order = np.argsort(further)
+    reached = np.cumsum(weight[order]) / weight.sum()
+    lower, middle, upper = np.interp([0.05, 0.5, 0.95], reached, further[order])
+    found = learnt_share([own])
+    assert np.log(found.median) == pytest.approx(middle, abs=0.03)
+    assert found.sigma == pytest.approx((upper - lower) / (2 * stats.norm.ppf(0.95)), rel=0.02)
 
 
 def test_a_study_of_many_runs_tells_no_more_than_one_of_few() -> None:
     (few,), (many,) = simulated_ends(0.02, 1, 40, 1), simulated_ends(0.2, 1, 40, 2)
-    once = likeliest_share([few, many])
-    assert likeliest_share([few, pd.concat([many] * 30)]) == pytest.approx(once, rel=1e-3)
+    once = learnt_share([few, many])
+    again = learnt_share([few, pd.concat([many] * 30)])
+    assert (again.median, again.sigma) == pytest.approx((once.median, once.sigma), rel=1e-9)
     table = shares({"size-1x1": few, "mpl-1m": many}).set_index("studies")
-    assert table.loc["all", "share"] == pytest.approx(once)
-    assert table.loc["all without mpl", "share"] == pytest.approx(table.loc["size-1x1", "share"])
+    assert table.loc["all", ["share", "sigma"]].tolist() == [once.median, once.sigma]
+    assert table.loc["all without mpl", "share"] == learnt_share([few]).median
     assert table.loc["mpl-1m", "runs"] == 40
+    assert table.loc["mpl-1m", "share"] > table.loc["size-1x1", "share"]
 
 
 def test_the_model_that_ends_are_forecast_by_does_not_widen() -> None:
-    spec = without_widening(read_spec("pretrain"))
-    assert spec.residuals.extrapolation_pt == 0.0
-    assert spec.priors == read_spec("pretrain").priors
+    shipped = read_spec("pretrain")
+    spec = without_widening(shipped)
+    assert not spec.residuals.extrapolation
+    assert set(shipped.priors) - set(spec.priors) == {"extrapolation_pt"}
+    share = LogNormal(distribution="lognormal", median=0.2, sigma=1.0)
+    learnt = with_share(shipped, share)
+    assert learnt.priors["extrapolation_pt"].every == share
+    assert {name for name in learnt.priors if learnt.priors[name] != shipped.priors[name]} == {
+        "extrapolation_pt"
+    }

@@ -14,6 +14,7 @@ from bayes_cpt.study.study import Study
 from bayes_cpt.study.writers.folder import write_study
 from bayes_cpt.validate.folds import Question
 from bayes_cpt.validate.held_out import Answer, Method
+from bayes_cpt.validate.paper_method import BaselineError
 
 PRETRAINING = tuple(run for run in RUNS if run.phase == "pt")
 # Of each study that is scored below.
@@ -97,6 +98,18 @@ def test_every_study_is_scored_run_by_run_and_a_stopped_bench_goes_on(
     assert f"CRPS bayes_cpt / paper, geometric mean over studies: {mean:.2f}; worst" in text
     assert re.search(r"\| tiny \| bayes_cpt \| 2 \| \d+ ± \d+ % \|", text)
     assert (tmp_path / "out" / "table.md").read_text(encoding="utf-8") in text
+
+
+def test_a_method_that_answers_nothing_has_no_row(
+    data: Path, tmp_path: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(question: Question, seed: int) -> Answer:
+        raise BaselineError("no CPT runs")
+
+    monkeypatch.setitem(public.METHODS, "independent", refuse)
+    main([str(data), "-o", str(tmp_path / "out"), "--studies", "tiny"])
+    table = pd.read_csv(tmp_path / "out" / "table.csv")
+    assert set(table["method"]) == {"paper", our_areas.OUR_AREAS, "bayes_cpt"}
 
 
 def _check_scores(table: pd.DataFrame, file: Path) -> None:

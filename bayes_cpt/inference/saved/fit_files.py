@@ -30,6 +30,8 @@ FORMAT = 1
 STACK_FORMAT = 2
 GROUPS = ("posterior", "sample_stats", "study")
 STUDY_FILES = ("study.toml", "losses.csv", "lr.csv")
+# A parameter that was a setting once.
+EXTRAPOLATION = "extrapolation_pt"
 # Attribute of a stack, and how its children are called, which hold a fit each.
 WEIGHTS, LAW = "weights", "law_"
 # Weights are written with all their digits.
@@ -100,7 +102,7 @@ def _law(tree: "xr.DataTree", source: Path) -> Law:
     """Return draws, study and frame of the fit of one law."""
     if missing := [name for name in GROUPS if name not in tree.children]:
         raise ValueError(f"it has no {missing[0]}")
-    spec = parse_spec(_table(tree, "spec"), str(source))
+    spec = parse_spec(_spec_table(tree), str(source))
     reference = Reference(**_table(tree, "reference"))
     domains, roles = _texts(tree, "domains"), _texts(tree, "roles")
     if not all(_positive(value) for value in vars(reference).values()):
@@ -159,6 +161,21 @@ def _damaged(source: Path, error: Exception) -> FitFileError:
         f"{source}: this is not a fit of bayes_cpt ({said.rstrip('.')}). "
         "Name a file that bayes-cpt fit wrote; if this is one, it is damaged: fit again."
     )
+
+
+def _spec_table(tree: "xr.DataTree") -> dict[str, Any]:
+    """Return the table of the model; what earlier files state as a setting is a fixed parameter now."""
+    import xarray as xr
+
+    spec = _table(tree, "spec")
+    if share := spec.get("residuals", {}).pop(EXTRAPOLATION, 0.0):
+        spec["residuals"]["extrapolation"] = True
+        fixed = {"distribution": "fixed", "value": share}
+        spec["priors"][EXTRAPOLATION] = {"reason": "A setting of the model.", "every": fixed}
+        for group in {"posterior", "prior"} & set(tree.children):
+            draws = tree[group]
+            draws[EXTRAPOLATION] = xr.full_like(draws["reference_slope"], share)
+    return spec
 
 
 def _table(tree: "xr.DataTree", name: str) -> dict[str, Any]:

@@ -44,9 +44,13 @@ def unmeasured_level(
     ramps = unit_ramps(np.array([float(steps)]), onset, residuals.misfit_memory_pt, KNOTS_PT)
     heat = floor + (1.0 - floor) * rate / frame.reference.learning_rate
     beyond = np.log(max(steps / frame.studied_pt, 1.0))
-    extrapolation = residuals.extrapolation_pt * parameters["reference_slope"][:, domain_index]
     variance = level**2 + misfit**2 * (ramps**2).sum() + (fluctuation * heat) ** 2
-    return np.asarray(np.sqrt(variance + (extrapolation * beyond) ** 2))
+    if residuals.extrapolation:
+        share, slope = (
+            parameters[name][:, domain_index] for name in ("extrapolation_pt", "reference_slope")
+        )
+        variance = variance + (share * slope * beyond) ** 2
+    return np.asarray(np.sqrt(variance))
 
 
 def kept_level(frame: Frame, points: Any, coefficients: dict[str, Any]) -> Any:

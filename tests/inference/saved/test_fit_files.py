@@ -19,6 +19,7 @@ from bayes_cpt.errors import BayesCPTError
 from bayes_cpt.inference.posterior import load
 from bayes_cpt.inference.saved.fit_files import FitFileError
 from bayes_cpt.inference.saved.reading import read_tree
+from bayes_cpt.model.spec import read_spec
 
 # Fits of earlier versions.
 OLD = Path(__file__).parents[2] / "data" / "fits"
@@ -97,6 +98,10 @@ FORGERIES: dict[str, tuple[Edit, str]] = {
     "no format": (without("bayes_cpt_format"), "not a fit"),
     "format of words": (attribute("bayes_cpt_format", "one"), "not a fit"),
     "no spec": (without("spec"), "not a fit"),
+    "a setting of words": (
+        spec(lambda table: table["residuals"].update(extrapolation_pt="wide")),
+        "not a fit",
+    ),
     "spec is code": (attribute("spec", "__import__('os').system('touch here')"), "not a fit"),
     "spec is a list": (attribute("spec", "[]"), "its spec is no table"),
     "spec is a number": (attribute("spec", 3.0), "not a fit"),
@@ -177,6 +182,28 @@ def test_a_command_refuses_a_forged_fit_in_words(
     err = capsys.readouterr().err
     assert said in err
     assert "Traceback" not in err
+
+
+def test_a_share_that_was_a_setting_is_a_fixed_parameter(tmp_path: Path) -> None:
+    """Files of earlier days state under the residuals by what share of the slope bands widen."""
+    study = lab().subset([run.name for run in lab().pretraining_runs])
+    saved = tmp_path / "fit.nc"
+    prior_as_posterior(study, read_spec("pretrain"), draws=10).save(saved)
+
+    def as_before(table: dict[str, Any]) -> None:
+        del table["residuals"]["extrapolation"], table["priors"]["extrapolation_pt"]
+        table["residuals"]["extrapolation_pt"] = 0.25
+
+    def edit(file: h5py.File) -> None:
+        spec(as_before)(file)
+        del file["posterior"]["extrapolation_pt"]
+
+    posterior = load(forged(edit, saved, tmp_path / "before.nc"))
+    np.testing.assert_array_equal(posterior.parameters()["extrapolation_pt"], 0.25)
+    now = load(saved)
+    names = set(now.parameters()) - {"extrapolation_pt"}
+    for name in names:
+        np.testing.assert_array_equal(posterior.parameters()[name], now.parameters()[name])
 
 
 @pytest.mark.parametrize("old", ["", *(path.name for path in OLD.glob("*.nc"))])
