@@ -106,7 +106,7 @@ def test_a_method_that_answers_nothing_has_no_row(
     def refuse(question: Question, seed: int) -> Answer:
         raise BaselineError("no CPT runs")
 
-    monkeypatch.setitem(public.METHODS, "independent", refuse)
+    monkeypatch.setattr(public, "METHODS", {"paper": guess(4.0), "independent": refuse})
     main([str(data), "-o", str(tmp_path / "out"), "--studies", "tiny"])
     table = pd.read_csv(tmp_path / "out" / "table.csv")
     assert set(table["method"]) == {"paper", our_areas.OUR_AREAS, "bayes_cpt"}

@@ -173,8 +173,8 @@ def _spec_table(tree: "xr.DataTree") -> dict[str, Any]:
         fixed = {"distribution": "fixed", "value": share}
         spec["priors"][EXTRAPOLATION] = {"reason": "A setting of the model.", "every": fixed}
         for group in {"posterior", "prior"} & set(tree.children):
-            draws = tree[group]
-            draws[EXTRAPOLATION] = xr.full_like(draws["reference_slope"], share)
+            draws = tree[group].to_dataset()
+            tree[group][EXTRAPOLATION] = xr.full_like(draws["reference_slope"], share)
     return spec
 
 
