@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.laws.areas import SMALLEST, AreaForm
+from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.law import Law
 from bayes_cpt.model.groups.grouping import SIZES
 from bayes_cpt.model.points import Points
@@ -131,8 +131,10 @@ class Columns:
         others = {"domain_index", "levels", "log_area", "mixture", *MEMBERS}
         names = {field.name for field in fields(cls)} - others
         columns: dict[str, Any] = {name: _column(getattr(points, name)[rows]) for name in names}
-        series = (points.level_pt[rows], points.level_cpt[rows])
-        before, after = (np.maximum(_shared(levels) @ bases.level, SMALLEST) for levels in series)
+        tables = (points.level_pt[rows], points.level_cpt[rows])
+        before, after = (
+            points.form.levels_in_draws(_shared(table), bases.level) for table in tables
+        )
         log_area = _shared(points.log_forward[rows]) @ bases.forward
         domain, mixture = int(points.domain_index[rows][0]), _shared(points.mixture[rows])
         return cls(domain, (before, after), log_area, mixture=mixture, **members, **columns)

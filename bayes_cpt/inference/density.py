@@ -36,9 +36,9 @@ from bayes_cpt.inference.native import (
 )
 from bayes_cpt.laws.size import OF_SIZES
 from bayes_cpt.model.compiled.blocks import packed
-from bayes_cpt.model.compiled.kernels import PACES
 from bayes_cpt.model.compiled.packing import length
 from bayes_cpt.model.groups.grouping import BATCHES
+from bayes_cpt.model.law_table import PACES
 from bayes_cpt.model.priors.families import LogitNormal, LogNormal, Normal
 from bayes_cpt.model.priors.family import Family
 from bayes_cpt.model.priors.pooling import ALIKE

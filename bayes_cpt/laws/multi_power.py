@@ -22,6 +22,8 @@ from bayes_cpt.laws.term import Parameter, Reference, Values
 LOG_ZERO = -300.0
 # Learning rates below this have the slope of this one: at 0 it is infinite.
 SMALLEST = 1e-12
+# Falls that a table keeps of each point: more are merged with their neighbours.
+FALLS_KEPT = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,3 +176,51 @@ def reduced_at_end(
     sizes = -np.diff(rates, prepend=before)
     fill_reduced(sizes, counts, moved, rest, by_rate, pace, beta, reduced, slopes)
     return reduced, slopes
+
+
+def fall_table(
+    rates: Floats, initial_level: float, points: NDArray[np.int64], reference_rate: float
+) -> Floats:
+    """Return what `fall_levels` takes of some steps of a schedule, shape (points, 1 + 3·FALLS_KEPT).
+
+    The level before the first step; then of each fall its size, the log of its learning rate and that of
+    the forward area since, both as shares of the reference learning rate.
+
+    Parameters
+    ----------
+    rates : ndarray, shape (steps,)
+        Raw learning rates.
+    initial_level : float
+        Raw.
+    points : ndarray of int, shape (points,)
+        0 is before the first step.
+    reference_rate : float
+        Raw.
+    """
+    steps, place = np.unique(points, return_inverse=True)
+    falls = Falls.of(rates / reference_rate, initial_level / reference_rate, steps, FALLS_KEPT)
+    room = ((0, 0), (0, FALLS_KEPT - falls.size.shape[1]))
+    parts = (falls.size * reference_rate, falls.log_rate, falls.log_rest)
+    padded = [np.pad(part, room) for part in parts]
+    start = np.full((steps.size, 1), initial_level)
+    return np.ascontiguousarray(np.concatenate([start, *padded], axis=1)[place])
+
+
+def fall_levels(table: Any, coefficients: Any, xp: Any = np) -> Any:
+    """Return the learning rate less its falls that have taken effect, shape (..., points), raw.
+
+    Parameters
+    ----------
+    table : array, shape (points, 1 + 3·FALLS_KEPT)
+        From `fall_table`.
+    coefficients : array, shape (..., 3)
+        C, per step at the reference learning rate, beta and gamma.
+    xp : module
+        `numpy` or `pytensor.tensor`.
+    """
+    size, log_rate, log_rest = (
+        table[:, 1 + k * FALLS_KEPT : 1 + (k + 1) * FALLS_KEPT] for k in range(3)
+    )
+    names = ("C_mp", "beta_mp", "gamma_mp")
+    each = {name: coefficients[..., k, None] for k, name in enumerate(names)}
+    return table[:, 0] - MultiPower().reduced(Falls(size, log_rate, log_rest), each, xp)

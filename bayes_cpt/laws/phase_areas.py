@@ -33,8 +33,9 @@ class PhaseAreas:
         Series in rho of the log of S1_pt + S1_cpt, LR^rho·steps.
     forward_cpt : ndarray, shape (points,)
         S1_cpt as the shift sees it, LR·steps. 0 in a PT run.
-    start_pt, level_pt : ndarray, shape (points,) and (points, nodes)
-        Learning rate from which S2_pt counts, and the series of the level at the end of PT so far.
+    start_pt, level_pt : ndarray, shape (points,) and (points, columns)
+        Learning rate from which S2_pt counts, and what the level at the end of PT so far is evaluated from
+        (`bayes_cpt.laws.areas.AreaForm.level_table`).
     start_cpt, level_cpt : ndarray, shape (points,) and (points, nodes)
         The same of S2_cpt: the base's last learning rate, and the level in CPT. In a PT run they are such
         that S2_cpt is 0. A level that is carried over is itself where S2_cpt counts from.
@@ -85,18 +86,18 @@ def pretraining_areas(
     points = _points(schedule, steps)
     rates = schedule.learning_rates()
     course = _Pretraining.of(schedule, form)
-    levels, _ = course.levels(form, np.maximum(points - course.first, 0))
+    counted = np.maximum(points - course.first, 0)
+    table = form.level_table(course.rates, course.initial_level, counted)
     nothing = np.zeros(points.size)
-    series = form.momenta.interval.series(levels)
     return PhaseAreas(
         steps=points,
         learning_rates=_at(rates, points, rates[0]),
         log_forward=_log_forward(rates, points, 0.0, form),
         forward_cpt=nothing,
         start_pt=np.full(points.size, course.start),
-        level_pt=series,
+        level_pt=table,
         start_cpt=nothing + SMALLEST,
-        level_cpt=series if form.carry_memory else np.zeros_like(series),
+        level_cpt=table if form.carry_memory else np.zeros_like(table),
         paced_steps=nothing,
         log_peak_pt=_log_peaks(schedule, form)[points],
     )

@@ -1,10 +1,12 @@
 """The arrays that the likelihood of a study's curves takes."""
 
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.model.elements import elements
 from bayes_cpt.model.points import Points
 from bayes_cpt.model.setup import Setup
@@ -15,6 +17,9 @@ COLUMNS = ("cpt_steps", "learning_rate", "forward_cpt", "start_pt", "start_cpt",
            "log_peak_pt")  # fmt: skip
 GIVEN = len(COLUMNS)
 WIDTH = GIVEN + 10
+# Where in ``reference`` the intervals of the levels begin, and by which memory levels come.
+SPANS = 7
+MOMENTUM, WEIGHTED, MULTI_POWER = range(3)
 
 
 def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
@@ -25,8 +30,9 @@ def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
     ``loss`` (points,) is what was measured. The others say where: ``curve_...`` and ``base_...`` hold a row
     per curve, ``point_...`` a row per point, ``knot_...`` one per knot of the misfit (see
     `ResidualDesign`); ``curve_member`` has the places among the values of what is of the curve's groups;
-    ``reference`` holds the reference learning rate, forward areas, steps and unique steps, and middle
-    and half-width of the intervals of the momenta and of the forward powers.
+    ``reference`` holds the reference learning rate, forward areas, steps and unique steps, middle and
+    half-width of the interval of the forward powers, and the ``spans`` of
+    `bayes_cpt.model.compiled.kernels.learning_rate_levels`.
 
     Parameters
     ----------
@@ -37,7 +43,7 @@ def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
     starts = design.first
     pretraining = design.pretraining.astype(bool)
     reference, form = frame.reference, frame.area_form
-    levels, powers = form.momenta.interval, form.powers.interval
+    powers = form.powers.interval
     return {
         "reference": np.array(
             [
@@ -46,10 +52,9 @@ def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
                 reference.forward_cpt,
                 reference.steps,
                 reference.unique_steps,
-                levels.middle,
-                levels.half_width,
                 powers.middle,
                 powers.half_width,
+                *_spans(form),
             ]
         ),
         "curve_domain": points.domain_index[starts].astype(np.int64),
@@ -82,6 +87,14 @@ def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
         "knot_innovation": design.knot_innovation,
         "loss": points.loss.astype(np.float64),
     }
+
+
+def _spans(form: AreaForm) -> tuple[float, ...]:
+    """Return the intervals of the levels, and which memory they come by."""
+    momenta, weights = form.momenta.interval, form.weights.interval
+    kind = WEIGHTED if weights.nodes > 1 else MOMENTUM
+    kind = MULTI_POWER if form.multi_power else kind
+    return (momenta.middle, momenta.half_width, kind, *astuple(weights))
 
 
 def _members(setup: Setup, starts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.errors import StudyError
-from bayes_cpt.laws.areas import SMALLEST, AreaForm
+from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.phase_areas import (
     NUMBERS,
     SERIES,
@@ -104,8 +104,8 @@ class Points:
         """
         basis = self.form.level_basis(coefficients, xp)
         return (
-            xp.maximum(basis @ self.level_pt.T, SMALLEST),
-            xp.maximum(basis @ self.level_cpt.T, SMALLEST),
+            self.form.levels(self.level_pt, basis, xp),
+            self.form.levels(self.level_cpt, basis, xp),
         )
 
     def log_forward_area(self, coefficients: Mapping[str, Any], xp: Any) -> Any:

@@ -11,7 +11,7 @@ from bayes_cpt.errors import SpecError
 from bayes_cpt.laws import Law, Parameter, Reference, Shift
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.law import gather
-from bayes_cpt.laws.numerics.ranges import MomentumRange, PowerRange
+from bayes_cpt.laws.numerics.ranges import MomentumRange, PowerRange, WeightRange
 from bayes_cpt.laws.transfer import OF_BATCH
 from bayes_cpt.model.bases.lone_bases import with_lone_bases
 from bayes_cpt.model.bases.unknown_base import check_kind, for_base
@@ -92,9 +92,13 @@ class Frame:
         law, names = self.spec.law, [name for name in MEMORIES if name in self.spec.priors]
         ends = [end for name in names for end in self._ends(name)]
         powers = self._ends("forward_power") if law.forward_power else (1.0, 1.0)
+        weights = self._ends("fall_weight") if law.fall_weight else (1.0, 1.0)
+        momenta = (1.0 - 1.0 / min(ends), 1.0 - 1.0 / max(ends)) if ends else ()
         return AreaForm(
-            momenta=MomentumRange(1.0 - 1.0 / min(ends), 1.0 - 1.0 / max(ends)),
+            momenta=MomentumRange(*momenta),
             powers=PowerRange(*powers),
+            weights=WeightRange(*(weight - 1.0 for weight in weights)),
+            multi_power=law.annealing_memory == "multi_power",
             reference_rate=self.reference.learning_rate,
             memory_clock=law.memory_clock,
             count_warmup=law.count_warmup,

@@ -7,6 +7,7 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytest
+from area_variants import variant
 from batch_family import family
 from dense_residuals import curve_covariance, walk
 from every_option import spec_with
@@ -135,6 +136,14 @@ def with_every_option_from_an_unknown_base() -> Setup:
     return build_setup(spec_with(), open_study())
 
 
+def with_weighted_falls() -> Setup:
+    return build_setup(variant("fall_weight"), lab_for("pretrain"))
+
+
+def with_powers_of_areas() -> Setup:
+    return build_setup(variant("area_power", "cpt-replay"), lab_for("cpt-replay"))
+
+
 @pytest.mark.parametrize(
     "built",
     [
@@ -142,6 +151,8 @@ def with_every_option_from_an_unknown_base() -> Setup:
         without_pretraining_runs,
         from_an_unknown_base,
         with_every_option,
+        with_weighted_falls,
+        with_powers_of_areas,
         pytest.param(with_every_option_from_an_unknown_base, marks=pytest.mark.slow),
     ],
 )
@@ -210,6 +221,8 @@ def jacobian(density: Density, position: Floats) -> Floats:
     [
         bundled,
         with_every_option,
+        with_weighted_falls,
+        with_powers_of_areas,
         pytest.param(with_every_option_from_an_unknown_base, marks=pytest.mark.slow),
     ],
 )

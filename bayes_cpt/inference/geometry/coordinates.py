@@ -50,7 +50,7 @@ def separate_paces(position, paces, offset):  # type: ignore[no-untyped-def]
     position : ndarray, shape (dimensions,)
         Unconstrained values, but for the mean in place of `memory` and the ratio in place of `slow_memory`.
     paces : ndarray of int, shape (3,)
-        Where those of `bayes_cpt.model.compiled.kernels.PACES` stand: -1 or past the end if not sampled.
+        Where those of `bayes_cpt.model.law_table.PACES` stand: -1 or past the end if not sampled.
     offset : float
         Unconstrained slow memory less unconstrained memory where the two are equal.
     """
@@ -69,7 +69,7 @@ def join_paces(position, paces, offset):  # type: ignore[no-untyped-def]
     position : ndarray, shape (dimensions,)
         Unconstrained values of all sampled numbers.
     paces : ndarray of int, shape (3,)
-        Where those of `bayes_cpt.model.compiled.kernels.PACES` stand in it, -1 where they are not sampled.
+        Where those of `bayes_cpt.model.law_table.PACES` stand in it, -1 where they are not sampled.
     offset : float
         Unconstrained slow memory less unconstrained memory where the two are equal.
     """

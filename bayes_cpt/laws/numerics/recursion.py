@@ -87,6 +87,41 @@ def fill_levels(rates, paces, levels, log_momenta, points, table):  # type: igno
             table[i, j] = levels[j]
 
 
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def fill_weighted_levels(rates, paces, log_rates, start, log_momenta, weights, points, table):  # type: ignore[no-untyped-def]
+    """Fill in levels whose falls count by the learning rate to a power, in O(steps) of the schedule.
+
+    Parameters
+    ----------
+    rates, paces : ndarray, shape (steps,)
+        As in `fill_levels`.
+    log_rates : ndarray, shape (steps,)
+        Log of what falls are weighted by, before the power.
+    start : float
+        e_0.
+    log_momenta : ndarray, shape (momenta,)
+    weights : ndarray, shape (weights,)
+        The powers.
+    points : ndarray of int, shape (points,)
+        Rising steps; 0 is before the first.
+    table : ndarray, shape (points, momenta, weights)
+        Filled in.
+    """
+    levels, weighted = np.full(log_momenta.size, start), np.full(table.shape[1:], start)
+    counted, step = np.empty(weights.size), 0
+    for i in range(points.size):
+        while step < points[i]:
+            for m in range(weights.size):
+                counted[m] = np.exp(weights[m] * log_rates[step])
+            for j in range(levels.size):
+                change = -np.expm1(paces[step] * log_momenta[j]) * (rates[step] - levels[j])
+                levels[j] += change
+                for m in range(weights.size):
+                    weighted[j, m] += change * counted[m]
+            step += 1
+        table[i] = weighted
+
+
 # Up to this, a series to the tenth power gives expm1 to 1e-11, and compilers run it for many nodes at once.
 SERIES_TO = 0.5
 # 1/k: a division takes longer than all else in a term.

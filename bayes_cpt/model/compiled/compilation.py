@@ -67,7 +67,7 @@ from bayes_cpt.model.compiled.native import (
     DOMAINS, HEAD, KINDS, NATIVE_SIGNATURE, PACES, PARAMETERS, SIZE, SLOPES, pointer_to,
 )
 from bayes_cpt.model.compiled.packing import matrix, vector
-from bayes_cpt.model.likelihood_data import GIVEN, WIDTH
+from bayes_cpt.model.likelihood_data import GIVEN, SPANS, WIDTH
 
 
 '''
@@ -333,8 +333,12 @@ def _tables(spec: ModelSpec, roles: tuple[str, ...], parts: "list[RoleSource]") 
         "parameters": _rectangle(parameters),
         "outputs": _rectangle([[output for output, _ in pairs] for pairs in slopes]),
         "inputs": _rectangle([[parameter for _, parameter in pairs] for pairs in slopes]),
-        "paces": [place.get((name, None), -1) for name in (*kernels.PACES, kernels.POWER)],
+        "paces": [place.get((name, None), -1) for name in (*_three(spec.law.paces), kernels.POWER)],
     }
+
+
+def _three(names: tuple[str, ...]) -> tuple[str, ...]:
+    return (*names, "", "")[:3]
 
 
 def _rectangle(rows: list[list[int]]) -> list[list[int]]:

@@ -13,10 +13,9 @@ from bayes_cpt.jit import numba
 from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.model.compiled.likelihood import COMPILED, curve_log_likelihood, workspace
 from bayes_cpt.model.compiled.native import EQUATIONS, call_law
-from bayes_cpt.model.likelihood_data import GIVEN, WIDTH
+from bayes_cpt.model.likelihood_data import GIVEN, MULTI_POWER, SPANS, WEIGHTED, WIDTH
 
-# Parameters that levels depend on, then the one of the forward areas.
-PACES = ("memory", "slow_memory", "slow_share")
+# The parameter that forward areas depend on.
 POWER = "forward_power"
 
 
@@ -58,34 +57,93 @@ def _products(coefficients, waves, sums):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(**COMPILED)
-def learning_rate_levels(memory, slow, share, middle, half_width, coefficients, levels):  # type: ignore[no-untyped-def]
-    """Fill in the level and its slopes by memory, slow memory and share, shape (4, points).
-
-    The level is that of `bayes_cpt.laws.areas.AreaForm.level_basis`, from Chebyshev coefficients, shape
-    (points, nodes), in log(1 - lambda), which is -log of the memory.
-
-    Parameters
-    ----------
-    memory, slow, share : float
-        Memories in steps, and the share of the slow one. Without a slow memory, 0, there is no share.
-    middle, half_width : float
-        Of the interval of the series.
-    coefficients : ndarray, shape (points, nodes)
-    levels : ndarray, shape (4, points)
-        Filled in.
-    """
-    nodes = coefficients.shape[1]
-    waves = np.zeros((4, nodes))
+def _momentum_waves(paces, spans, waves):  # type: ignore[no-untyped-def]
+    """Fill in the basis of levels by one or two momenta, and its slopes by memory, slow memory, share."""
+    memory, slow, share = paces[0], paces[1], paces[2]
+    middle, half_width = spans[0], spans[1]
     _waves(-math.log(memory), middle, half_width, waves[0], waves[1])
     if slow > 0.0:
         _waves(-math.log(slow), middle, half_width, waves[2], waves[3])
-    for k in range(nodes):
+    for k in range(waves.shape[1]):
         fast, rise, late, late_rise = waves[0, k], waves[1, k], waves[2, k], waves[3, k]
         waves[0, k] = (1.0 - share) * fast + share * late
         waves[1, k] = -(1.0 - share) * rise / memory
         waves[2, k] = -share * late_rise / slow if slow > 0.0 else 0.0
         waves[3, k] = late - fast if slow > 0.0 else 0.0
-    _products(coefficients, waves, levels)
+
+
+@numba.njit(**COMPILED)
+def _weighted_waves(paces, spans, waves):  # type: ignore[no-untyped-def]
+    """Fill in the basis of weighted levels, and its slopes by memory and weight: rows of a product."""
+    weights = int(spans[5])
+    momenta = waves.shape[1] // weights
+    first, first_slope = np.empty(momenta), np.empty(momenta)
+    second, second_slope = np.empty(weights), np.empty(weights)
+    _waves(-math.log(paces[0]), spans[0], spans[1], first, first_slope)
+    _waves(paces[1] - 1.0, spans[3], spans[4], second, second_slope)
+    for m in range(weights):
+        for j in range(momenta):
+            k = m * momenta + j
+            waves[0, k] = second[m] * first[j]
+            waves[1, k] = -second[m] * first_slope[j] / paces[0]
+            waves[2, k] = second_slope[m] * first[j]
+            waves[3, k] = 0.0
+
+
+@numba.njit(**COMPILED)
+def _levels_of_falls(paces, table, levels):  # type: ignore[no-untyped-def]
+    """Fill in `bayes_cpt.laws.multi_power.fall_levels` and its slopes by C, beta and gamma."""
+    rate, beta, gamma = paces[0], paces[1], paces[2]
+    falls = table.shape[1] // 3
+    for i in range(table.shape[0]):
+        level, by_rate, by_beta, by_gamma = table[i, 0], 0.0, 0.0, 0.0
+        for k in range(falls):
+            size = table[i, 1 + k]
+            if size == 0.0:
+                continue
+            log_rate = table[i, 1 + falls + k]
+            moved = math.exp(table[i, 1 + 2 * falls + k] - gamma * log_rate)
+            log_left = math.log1p(rate * moved)
+            left = math.exp(-beta * log_left)
+            level -= size * (1.0 - left)
+            # Of C·moved its log has the slope that gamma and C act by.
+            through = size * beta * left * rate * moved / (1.0 + rate * moved)
+            by_rate -= through / rate
+            by_beta -= size * left * log_left
+            by_gamma += through * log_rate
+        levels[0, i], levels[1, i], levels[2, i], levels[3, i] = level, by_rate, by_beta, by_gamma
+
+
+@numba.njit(**COMPILED)
+def learning_rate_levels(paces, spans, table, levels):  # type: ignore[no-untyped-def]
+    """Fill in the level and its slopes by the parameters of the memory, shape (4, points).
+
+    The level is that of `bayes_cpt.laws.areas.AreaForm.levels`; series are in log(1 - lambda), which is
+    -log of the memory, and in epsilon.
+
+    Parameters
+    ----------
+    paces : ndarray, shape (3,)
+        Memories in steps, and the share of the slow one: without a slow memory, 0, there is no share. Or
+        memory and 1 + epsilon; or C, beta and gamma of the multi-power law.
+    spans : ndarray, shape (6,)
+        Middle and half-width of the interval of the momenta; which memory it is: `MOMENTUM`, `WEIGHTED` or
+        `MULTI_POWER`; middle, half-width and nodes of the interval of epsilon.
+    table : ndarray, shape (points, columns)
+        From `bayes_cpt.laws.areas.AreaForm.level_table`.
+    levels : ndarray, shape (4, points)
+        Filled in.
+    """
+    if spans[2] == MULTI_POWER:
+        _levels_of_falls(paces, table, levels)
+        return
+    waves = np.zeros((4, table.shape[1]))
+    if spans[2] == WEIGHTED:
+        _weighted_waves(paces, spans, waves)
+        _products(table, waves, levels)
+        return
+    _momentum_waves(paces, spans, waves)
+    _products(table, waves, levels)
     for i in range(levels.shape[1]):
         levels[0, i] = max(levels[0, i], SMALLEST)
 
@@ -162,7 +220,8 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
     tables : tuple of ndarray of int
         Which values the law of each validation set takes (below 0 the first, second ... of those of the
         curve's groups); which output, and which of these values, each slope of a kind of curves belongs to
-        (-1 where there is none); where the values of `PACES` and `POWER` stand (-1 where the law has none).
+        (-1 where there is none); where the values of the memory and of `POWER` stand (-1 where the law has
+        none).
     loss : ndarray, shape (points,)
         Measured, nats/token.
     values : ndarray, shape (values,)
@@ -191,17 +250,18 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
     """
     parameter_places, slope_outputs, slope_inputs, pace_places = tables
     points, count, slope_count = loss.size, first.size, slope_outputs.shape[1]
-    reference, middle, half_width = numbers[:5], numbers[5], numbers[6]
+    reference, spans = numbers[:5], numbers[SPANS:]
     level, before = np.empty((4, points)), np.empty((4, count))
     area, area_before = np.empty((2, points)), np.empty((2, count))
-    memory = values[pace_places[0]]
-    slow = values[pace_places[1]] if pace_places[1] >= 0 else 0.0
-    share = values[pace_places[2]] if pace_places[2] >= 0 else 0.0
+    paces = np.zeros(3)
+    for k in range(3):
+        if pace_places[k] >= 0:
+            paces[k] = values[pace_places[k]]
     power = values[pace_places[3]] if pace_places[3] >= 0 else 1.0
-    learning_rate_levels(memory, slow, share, middle, half_width, own_level, level)
-    learning_rate_levels(memory, slow, share, middle, half_width, base_level, before)
-    log_forward_areas(power, numbers[7], numbers[8], own_forward, area)
-    log_forward_areas(power, numbers[7], numbers[8], base_forward, area_before)
+    learning_rate_levels(paces, spans, own_level, level)
+    learning_rate_levels(paces, spans, base_level, before)
+    log_forward_areas(power, numbers[5], numbers[6], own_forward, area)
+    log_forward_areas(power, numbers[5], numbers[6], base_forward, area_before)
     room = workspace(place, first, last)
     longest = room[0].shape[0]
     every_row, base_row = np.zeros((longest, WIDTH)), np.zeros((1, WIDTH))

@@ -15,7 +15,7 @@ from sympy.functions.elementary.piecewise import ExprCondPair
 
 from bayes_cpt.laws import Reference
 from bayes_cpt.laws.law import gather
-from bayes_cpt.model.compiled.kernels import PACES, POWER
+from bayes_cpt.model.compiled.kernels import POWER
 from bayes_cpt.model.compiled.symbols import Printer, Symbols
 from bayes_cpt.model.likelihood_data import COLUMNS
 from bayes_cpt.model.priors.families import Distribution, is_positive
@@ -26,10 +26,8 @@ from bayes_cpt.model.spec import ModelSpec
 # with their slopes.
 LEVELS = ("level_pt", "level_cpt")
 AREA = "log_forward"
-POINT = (*COLUMNS, *LEVELS, *(f"{level}_by_{pace}" for pace in PACES for level in LEVELS),
+POINT = (*COLUMNS, *LEVELS, *(f"{level}_by_pace_{k}" for k in range(3) for level in LEVELS),
          AREA, f"{AREA}_by_{POWER}")  # fmt: skip
-# What each of some parameters moves.
-TABULATED = {**dict.fromkeys(PACES, LEVELS), POWER: (AREA,)}
 # What a whole curve shares, in the order of `bayes_cpt.model.likelihood_data`; and what of several targets.
 CURVE = ("target_share", "log_size")
 MIXED = ("pretraining", "other_share")
@@ -114,10 +112,11 @@ def role_source(spec: ModelSpec, role: str, name: str, *, pretraining: bool) -> 
     """
     symbols, named = role_expressions(spec, role, pretraining=pretraining)
     names, outputs = tuple(symbols), list(named.values())
+    tabulated = _tabulated(spec)
     slopes, expressions = [], []
     for i, output in enumerate(outputs):
         for j, parameter in enumerate(names):
-            slope = _slope(output, parameter, symbols[parameter])
+            slope = _slope(output, symbols[parameter], tabulated.get(parameter, {}))
             if slope != 0:
                 slopes.append((i, j))
                 expressions.append(slope)
@@ -215,11 +214,20 @@ def _outputs(frame: Frame, symbols: dict[str, Any], *, pretraining: bool = False
     return [sympy.sympify(np.asarray(value, dtype=object).item()) for value in outputs]
 
 
-def _slope(output: Any, name: str, parameter: Any) -> Any:
+def _tabulated(spec: ModelSpec) -> dict[str, dict[str, str]]:
+    """Return, by parameter, what of a point it moves, and the column with the slope of that."""
+    moved = {
+        name: {level: f"{level}_by_pace_{k}" for level in LEVELS}
+        for k, name in enumerate(spec.law.paces)
+    }
+    return {**moved, POWER: {AREA: f"{AREA}_by_{POWER}"}}
+
+
+def _slope(output: Any, parameter: Any, tabulated: dict[str, str]) -> Any:
     slope = sympy.diff(output, parameter)
-    for tabulated in TABULATED.get(name, ()):
-        rate = sympy.Symbol(f"{tabulated}_by_{name}", real=True)
-        slope += sympy.diff(output, sympy.Symbol(tabulated, real=True)) * rate
+    for moved, rate in tabulated.items():
+        along = sympy.diff(output, sympy.Symbol(moved, real=True))
+        slope += along * sympy.Symbol(rate, real=True)
     return slope
 
 
