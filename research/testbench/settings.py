@@ -36,7 +36,7 @@ from testbench.report import markdown_table
 RESIDUAL_VALUES: dict[str, tuple[float, ...]] = {
     "skip_warmups": (6.0, 12.0, 24.0),
     "skip_pretraining": (0.05, 0.1, 0.15),
-    "skip_longest": (0.1, 0.2, 0.3),
+    "skip_longest": (0.1, 0.2, 0.3, 0.4),
     "misfit_memory_pt": (0.0, 0.2, 0.5, 0.8),
 }
 SKIPS = ("skip_warmups", "skip_pretraining", "skip_longest")
