@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayes_cpt.arrays import Floats, Ints
-from bayes_cpt.laws.multi_power import fall_levels, fall_table
+from bayes_cpt.laws.multi_power import LETTERS, fall_levels, fall_table
 from bayes_cpt.laws.numerics.ranges import (
     MOMENTA,
     MomentumRange,
     PowerRange,
-    WeightRange,
     momentum_parts,
 )
 
@@ -28,8 +27,6 @@ from bayes_cpt.laws.numerics.ranges import (
 SMALLEST = 1e-30
 # Shares of the reference learning rate below this weigh as this.
 SMALLEST_SHARE = 1e-6
-# Coefficients of the multi-power law's memory.
-MULTI_POWER = ("C_mp", "beta_mp", "gamma_mp")
 
 
 @dataclass(frozen=True)
@@ -56,9 +53,9 @@ class AreaForm:
         Whether the level at the transfer is that of the base. Else it is the base's last learning rate.
     shift_power : float
         Power of the learning rate in the forward area that the shift sees.
-    weights : WeightRange
-        Where levels will be evaluated whose falls are weighted by the learning rate to a power (Eq. 9); 0
-        in the printed law.
+    weights : PowerRange
+        1 + epsilon, where levels will be evaluated whose falls are weighted by the learning rate to the
+        power epsilon (Eq. 9); 1 in the printed law.
     multi_power : bool
         Whether falls take effect as in the multi-power law, in place of a momentum.
     """
@@ -70,7 +67,7 @@ class AreaForm:
     count_warmup: bool = False
     carry_memory: bool = False
     shift_power: float = 1.0
-    weights: WeightRange = field(default_factory=WeightRange)
+    weights: PowerRange = field(default_factory=PowerRange)
     multi_power: bool = False
 
     def around(self, coefficients: Mapping[str, Any]) -> Self:
@@ -86,7 +83,7 @@ class AreaForm:
         powers = PowerRange.around(coefficients["rho"]) if "rho" in coefficients else self.powers
         weights = self.weights
         if "epsilon" in coefficients:
-            weights = WeightRange.around(coefficients["epsilon"])
+            weights = PowerRange.around(1.0 + coefficients["epsilon"])
         return replace(self, momenta=momenta, powers=powers, weights=weights)
 
     def level_table(self, rates: Floats, initial_level: float, points: Ints) -> Floats:
@@ -110,7 +107,7 @@ class AreaForm:
             start = np.full(momenta.size, initial_level)
             return self.momenta.interval.series(run_levels(rates, paces, start, momenta, points)[0])
         relative = np.maximum(rates / self.reference_rate, SMALLEST_SHARE)
-        epsilons = self.weights.interval.at_nodes()
+        epsilons = self.weights.interval.at_nodes() - 1.0
         levels = run_weighted_levels(
             rates, paces, initial_level, momenta, relative, epsilons, points
         )
@@ -131,14 +128,14 @@ class AreaForm:
             `numpy` or `pytensor.tensor`.
         """
         if self.multi_power:
-            return xp.stack([coefficients[name] for name in MULTI_POWER], axis=-1)
+            return xp.stack([coefficients[name] for name in LETTERS], axis=-1)
         basis = sum(
             xp.expand_dims(weight, -1) * self.momenta.basis(momentum, xp)
             for momentum, weight in momentum_parts(coefficients, xp)
         )
         if self.weights.interval.nodes == 1:
             return basis
-        by_weight = self.weights.basis(coefficients["epsilon"], xp)
+        by_weight = self.weights.basis(1.0 + coefficients["epsilon"], xp)
         # The series over lambda stands inside that over epsilon.
         products = xp.expand_dims(by_weight, -1) * xp.expand_dims(basis, -2)
         return products.reshape((*products.shape[:-2], -1))
@@ -186,7 +183,7 @@ class AreaForm:
         xp : module
             `numpy` or `pytensor.tensor`.
         """
-        of_memory = coefficients[MULTI_POWER[0] if self.multi_power else "lambda"]
+        of_memory = coefficients[LETTERS[0] if self.multi_power else "lambda"]
         return self.powers.basis(coefficients.get("rho", xp.ones_like(of_memory)), xp)
 
     def paces(self, learning_rates: Floats) -> Floats:

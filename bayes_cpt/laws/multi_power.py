@@ -22,6 +22,13 @@ from bayes_cpt.laws.term import Parameter, Reference, Values
 LOG_ZERO = -300.0
 # Learning rates below this have the slope of this one: at 0 it is infinite.
 SMALLEST = 1e-12
+# The coefficients of the memory, and what is sampled of it: what it is, and the unit.
+LETTERS = ("C_mp", "beta_mp", "gamma_mp")
+SAMPLED = {
+    "multi_power_rate": ("C, pace at which a fall takes effect at the reference LR", "1/steps"),
+    "multi_power_exponent": ("beta of the multi-power law", "1"),
+    "multi_power_slowing": ("gamma of the multi-power law: low rates speed it up", "1"),
+}
 # Falls that a table keeps of each point: more are merged with their neighbours.
 FALLS_KEPT = 64
 
@@ -133,9 +140,7 @@ class MultiPower:
         xp : module
             `numpy` or `pytensor.tensor`.
         """
-        pace, beta, gamma = (
-            xp.expand_dims(coefficients[name], -1) for name in ("C_mp", "beta_mp", "gamma_mp")
-        )
+        pace, beta, gamma = (xp.expand_dims(coefficients[name], -1) for name in LETTERS)
         moved = xp.exp(falls.log_rest - gamma * falls.log_rate)
         left = xp.exp(-beta * xp.log1p(pace * moved))
         return xp.sum(falls.size * (1.0 - left), axis=-1)
@@ -221,6 +226,5 @@ def fall_levels(table: Any, coefficients: Any, xp: Any = np) -> Any:
     size, log_rate, log_rest = (
         table[:, 1 + k * FALLS_KEPT : 1 + (k + 1) * FALLS_KEPT] for k in range(3)
     )
-    names = ("C_mp", "beta_mp", "gamma_mp")
-    each = {name: coefficients[..., k, None] for k, name in enumerate(names)}
+    each = {name: coefficients[..., k, None] for k, name in enumerate(LETTERS)}
     return table[:, 0] - MultiPower().reduced(Falls(size, log_rate, log_rest), each, xp)

@@ -3,15 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from bayes_cpt.laws.areas import MULTI_POWER as MULTI_POWER_LETTERS
+from bayes_cpt.laws.multi_power import LETTERS, SAMPLED
 from bayes_cpt.laws.term import Parameter, Reference, Values, sized
 
-# What is sampled of the memory of the multi-power law: what it is, and the unit.
-MULTI_POWER = {
-    "multi_power_rate": ("C, pace at which a fall takes effect at the reference LR", "1/steps"),
-    "multi_power_exponent": ("beta of the multi-power law", "1"),
-    "multi_power_slowing": ("gamma of the multi-power law: low rates speed it up", "1"),
-}
 # Annealing areas below this share of a full one have no power.
 NOTHING = 1e-6
 
@@ -185,7 +179,7 @@ class Annealing:
             ),
         }
         if self.multi_power:
-            parameters |= {name: Parameter(*said, None) for name, said in MULTI_POWER.items()}
+            parameters |= {name: Parameter(*said, None) for name, said in SAMPLED.items()}
         else:
             said = "1/(1 - lambda), memory of the annealing"
             parameters["memory"] = Parameter(said, "steps", None)
@@ -259,9 +253,10 @@ class Annealing:
         small the limit is far beyond any run.
         """
         if self.multi_power:
-            letters = dict(zip(MULTI_POWER_LETTERS, MULTI_POWER, strict=True))
-            found = {letter: parameters[name] for letter, name in letters.items()}
-            pace, beta = (_last_axis(found[letter]) for letter in MULTI_POWER_LETTERS[:2])
+            found = {
+                letter: parameters[name] for letter, name in zip(LETTERS, SAMPLED, strict=True)
+            }
+            pace, beta = (_last_axis(found[letter]) for letter in LETTERS[:2])
             return found, -xp.expm1(-beta * xp.log1p(pace * reference.steps))
         memory = parameters["memory"]
         return {"lambda": 1.0 - 1.0 / memory}, _last_axis(memory)

@@ -19,7 +19,7 @@ from bayes_cpt.laws import (
     Term,
     shift_signs,
 )
-from bayes_cpt.laws.pretraining import MULTI_POWER
+from bayes_cpt.laws.multi_power import SAMPLED
 from bayes_cpt.laws.term import ADDED
 from bayes_cpt.strict import Strict
 
@@ -204,7 +204,7 @@ class LawTable(Strict):
     def paces(self) -> tuple[str, ...]:
         """The parameters that the level of the learning rate depends on, three at most."""
         if self.annealing_memory == "multi_power":
-            return tuple(MULTI_POWER)
+            return tuple(SAMPLED)
         return ("memory", "fall_weight") if self.fall_weight else PACES
 
     @property

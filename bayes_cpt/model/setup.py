@@ -11,7 +11,7 @@ from bayes_cpt.errors import SpecError
 from bayes_cpt.laws import Law, Parameter, Reference, Shift
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.law import gather
-from bayes_cpt.laws.numerics.ranges import MomentumRange, PowerRange, WeightRange
+from bayes_cpt.laws.numerics.ranges import MomentumRange, PowerRange
 from bayes_cpt.laws.transfer import OF_BATCH
 from bayes_cpt.model.bases.lone_bases import with_lone_bases
 from bayes_cpt.model.bases.unknown_base import check_kind, for_base
@@ -97,7 +97,7 @@ class Frame:
         return AreaForm(
             momenta=MomentumRange(*momenta),
             powers=PowerRange(*powers),
-            weights=WeightRange(*(weight - 1.0 for weight in weights)),
+            weights=PowerRange(*weights),
             multi_power=law.annealing_memory == "multi_power",
             reference_rate=self.reference.learning_rate,
             memory_clock=law.memory_clock,

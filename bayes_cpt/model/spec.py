@@ -13,12 +13,7 @@ from pydantic import Field, ValidationError, model_validator
 from bayes_cpt.bundled import models_folder
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.laws import Reference
-from bayes_cpt.laws.numerics.ranges import (
-    HIGHEST_POWER,
-    HIGHEST_WEIGHT,
-    LOWEST_POWER,
-    LOWEST_WEIGHT,
-)
+from bayes_cpt.laws.numerics.ranges import HIGHEST_POWER, LOWEST_POWER
 from bayes_cpt.model.law_table import LawTable, ResidualTable
 from bayes_cpt.model.priors.tables import Prior, prior_ends
 from bayes_cpt.strict import Strict, said
@@ -30,7 +25,7 @@ MEMORIES = ("memory", "slow_memory")
 TABULATED = {
     **dict.fromkeys(MEMORIES, (2.0, 1e7, "a memory in steps")),
     "forward_power": (LOWEST_POWER, HIGHEST_POWER, "a power"),
-    "fall_weight": (1.0 + LOWEST_WEIGHT, 1.0 + HIGHEST_WEIGHT, "a power"),
+    "fall_weight": (0.5, HIGHEST_POWER, "a power"),
 }
 # Sampled for a base of unknown pre-training alone.
 UNKNOWN_BASE = ("base_forward_area", "base_potential")

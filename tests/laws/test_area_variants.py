@@ -6,26 +6,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from peaked_runs import AT, RATE, RUNS, STEPS
 from scipy.optimize import least_squares
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.laws import Annealing, Law, Power, Reference
+from bayes_cpt.laws import Annealing, Law, Power
 from bayes_cpt.laws.areas import AreaForm
-from bayes_cpt.laws.numerics.ranges import MomentumRange, WeightRange
-from bayes_cpt.laws.pretraining import MULTI_POWER
+from bayes_cpt.laws.multi_power import SAMPLED
+from bayes_cpt.laws.numerics.ranges import MomentumRange, PowerRange
 from bayes_cpt.model.points import Curves, build_curves
 from bayes_cpt.study.runs import Run
-from bayes_cpt.study.schedules import Schedule, constant, cosine, linear, warmup_stable_decay
+from bayes_cpt.study.schedules import Schedule, constant, linear
 from bayes_cpt.study.study import Study
 
-RUNS = {
-    "high": warmup_stable_decay(3000, 2e-3, decay_steps=800, warmup_steps=200),
-    "middle": cosine(3000, 1e-3, 1e-4, warmup_steps=200),
-    "low": warmup_stable_decay(2000, 5e-4, decay_steps=500, warmup_steps=100),
-}
-STEPS = tuple(range(250, 2001, 125))
-RATE = 1e-3
-AT = Reference(RATE, 2.0, 1.0, 2000.0)
 SHARED = {
     "reference_loss": 3.1,
     "reference_slope": 0.16,
@@ -43,7 +36,9 @@ def curves_of(form: AreaForm, schedules: dict[str, Schedule] = RUNS) -> Curves:
 
 
 def weighted_form(low: float, high: float) -> AreaForm:
-    return AreaForm(MomentumRange(0.9, 0.999), reference_rate=RATE, weights=WeightRange(low, high))
+    return AreaForm(
+        MomentumRange(0.9, 0.999), reference_rate=RATE, weights=PowerRange(1.0 + low, 1.0 + high)
+    )
 
 
 def losses(
@@ -143,7 +138,7 @@ def test_the_power_of_the_area_is_found_again(power: float) -> None:
 def multi_power(schedules: dict[str, Schedule]) -> tuple[dict[str, float], Curves, Floats]:
     """Return a truth, the points of some runs, and their losses by the double sum."""
     pace, beta, gamma = 0.05, 0.6, 0.5
-    memory = dict(zip(MULTI_POWER, (pace, beta, gamma), strict=True))
+    memory = dict(zip(SAMPLED, (pace, beta, gamma), strict=True))
     typical = 1.0 - (1.0 + pace * AT.steps) ** -beta
     curves = curves_of(AreaForm(reference_rate=RATE, multi_power=True), schedules)
 

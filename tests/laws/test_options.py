@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from area_values import plain_level
 from hypothesis import given, settings
+from peaked_runs import AT, RATE, RUNS, STEPS
 from printed import COEFFICIENTS, PEAK, pretraining, stepwise_losses
 from scipy.optimize import least_squares
 from strategies import schedules
@@ -17,7 +18,7 @@ from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.numerics.ranges import MomentumRange, PowerRange
 from bayes_cpt.model.points import Curves, build_curves
 from bayes_cpt.study.runs import Base, Run
-from bayes_cpt.study.schedules import Schedule, constant, cosine, linear, warmup_stable_decay
+from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
 from bayes_cpt.study.study import Study
 
 DOMAINS = ("general", "target")
@@ -79,15 +80,7 @@ def test_it_is_the_printed_law_for_any_schedule(before: Schedule, run: Schedule)
     np.testing.assert_allclose(found, stepwise_losses(printed, base, run), rtol=1e-9)
 
 
-# What pre-training runs at three peaks are measured at, and the truths that are to be found again.
-RUNS = {
-    "high": warmup_stable_decay(3000, 2e-3, decay_steps=800, warmup_steps=200),
-    "middle": cosine(3000, 1e-3, 1e-4, warmup_steps=200),
-    "low": warmup_stable_decay(2000, 5e-4, decay_steps=500, warmup_steps=100),
-}
-STEPS = tuple(range(250, 2001, 125))
-RATE = 1e-3
-AT = Reference(RATE, 2.0, 1.0, 2000.0)
+# The truths that are to be found again.
 TRUTH = {
     "reference_loss": 3.1,
     "reference_slope": 0.16,

@@ -1,4 +1,4 @@
-"""The ranges of the numbers that the areas depend on: lambda, the forward power rho, the weight epsilon."""
+"""The ranges of the numbers that areas depend on: the momentum lambda and powers of the learning rate."""
 
 import math
 from collections.abc import Mapping
@@ -20,9 +20,6 @@ MOMENTUM_HEIGHT = 0.5 * math.pi
 # Where log S1, as a function of rho, has its nearest zeros of S1: measured on schedules of every shape.
 POWER_HEIGHT = 1.0
 LOWEST_POWER, HIGHEST_POWER = 0.02, 3.0
-# A weighted level has no singularity; its terms grow as if it had one there.
-WEIGHT_HEIGHT = 1.0
-LOWEST_WEIGHT, HIGHEST_WEIGHT = -0.5, 2.0
 
 
 @dataclass(frozen=True)
@@ -86,7 +83,7 @@ class MomentumRange:
 
 @dataclass(frozen=True)
 class PowerRange:
-    """The range of forward powers that a table of log forward areas serves.
+    """The range of powers that a table serves: of log forward areas, or of levels whose falls are weighted.
 
     Parameters
     ----------
@@ -139,63 +136,6 @@ class PowerRange:
             `numpy` or `pytensor.tensor`.
         """
         return self.interval.basis(power, xp)
-
-
-@dataclass(frozen=True)
-class WeightRange:
-    """The range of epsilon, the power of the learning rate by which falls are weighted (Eq. 9).
-
-    Parameters
-    ----------
-    low, high : float
-        -0.5 <= low <= high <= 2; both 0 where falls are not weighted.
-
-    Raises
-    ------
-    ValueError
-        If the bounds are not in that order.
-    """
-
-    low: float = 0.0
-    high: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not LOWEST_WEIGHT <= self.low <= self.high <= HIGHEST_WEIGHT:
-            raise ValueError(
-                f"the range of the weight is {self.low} to {self.high}: give "
-                f"{LOWEST_WEIGHT} <= low <= high <= {HIGHEST_WEIGHT:g}"
-            )
-
-    @classmethod
-    def around(cls, weights: ArrayLike) -> Self:
-        """Return a range that holds all of some weights, with a little room around them.
-
-        Parameters
-        ----------
-        weights : array_like
-        """
-        values = np.asarray(weights, dtype=np.float64)
-        low, high = float(values.min()), float(values.max())
-        if low == high:
-            return cls(low, high)
-        return cls(max(low - ROOM, LOWEST_WEIGHT), min(high + ROOM, HIGHEST_WEIGHT))
-
-    @property
-    def interval(self) -> Interval:
-        """The Chebyshev interval in epsilon."""
-        return Interval.between(self.low, self.high, WEIGHT_HEIGHT)
-
-    def basis(self, weight: Any, xp: Any = np) -> Any:
-        """Return the basis of the series of weighted levels at weights of shape (...), (..., nodes).
-
-        Parameters
-        ----------
-        weight : float, ndarray or PyTensor variable
-            Inside the range.
-        xp : module
-            `numpy` or `pytensor.tensor`.
-        """
-        return self.interval.basis(weight, xp)
 
 
 def momentum_parts(coefficients: Mapping[str, Any], xp: Any = np) -> list[tuple[Any, Any]]:

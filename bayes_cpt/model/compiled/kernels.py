@@ -80,7 +80,7 @@ def _weighted_waves(paces, spans, waves):  # type: ignore[no-untyped-def]
     first, first_slope = np.empty(momenta), np.empty(momenta)
     second, second_slope = np.empty(weights), np.empty(weights)
     _waves(-math.log(paces[0]), spans[0], spans[1], first, first_slope)
-    _waves(paces[1] - 1.0, spans[3], spans[4], second, second_slope)
+    _waves(paces[1], spans[3], spans[4], second, second_slope)
     for m in range(weights):
         for j in range(momenta):
             k = m * momenta + j
@@ -128,7 +128,7 @@ def learning_rate_levels(paces, spans, table, levels):  # type: ignore[no-untype
         memory and 1 + epsilon; or C, beta and gamma of the multi-power law.
     spans : ndarray, shape (6,)
         Middle and half-width of the interval of the momenta; which memory it is: `MOMENTUM`, `WEIGHTED` or
-        `MULTI_POWER`; middle, half-width and nodes of the interval of epsilon.
+        `MULTI_POWER`; middle, half-width and nodes of the interval of 1 + epsilon.
     table : ndarray, shape (points, columns)
         From `bayes_cpt.laws.areas.AreaForm.level_table`.
     levels : ndarray, shape (4, points)
