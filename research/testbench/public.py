@@ -51,6 +51,13 @@ FAMILIES = {
     "web": "sizes",
     "mpl": "mpl",
 }
+# The same of studies with CPT runs; the lab's far target is a study of its own.
+CONTINUAL_FAMILIES = {
+    "pythia-python": "pythia",
+    "lab-longer": "lab",
+    "lab-each-run": "lab",
+    "lab-strong": "strong",
+}
 # What the multi-power repository fits; its six other schedules are predicted.
 MULTI_POWER_FITTED = ("cosine_24000", "constant_24000", "wsdcon_9")
 MODELS = ("pretrain", "cpt-replay")
@@ -88,7 +95,7 @@ def family(study: str) -> str:
     ----------
     study : str
     """
-    return FAMILIES[study.split("-")[0]]
+    return CONTINUAL_FAMILIES.get(study) or FAMILIES[study.split("-")[0]]
 
 
 def suite(folder: Path) -> dict[str, Folds]:
@@ -124,6 +131,17 @@ def pretraining_suite(folder: Path) -> dict[str, Folds]:
         As `suite` takes it.
     """
     return {name: folds for name, folds in suite(folder).items() if name.split("-")[0] in FAMILIES}
+
+
+def continual_suite(folder: Path) -> dict[str, Folds]:
+    """Return the studies with CPT runs among those of `suite`.
+
+    Parameters
+    ----------
+    folder : Path
+        As `suite` takes it.
+    """
+    return {name: folds for name, folds in suite(folder).items() if name in CONTINUAL_FAMILIES}
 
 
 def _other(fitted: Path, predicted: Path, models: Models) -> list[Fold]:

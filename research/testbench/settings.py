@@ -1,8 +1,9 @@
-"""Which settings of `pretrain` that are no parameters forecast best, by what other public studies say.
+"""Which settings that are no parameters forecast best, by what studies of other families say.
 
 From the repository's root::
 
     PYTHONPATH=research python -m testbench.settings ../shared/data/public -o OUT --jobs 2
+    PYTHONPATH=research python -m testbench.settings ../shared/data/public -o OUT --model cpt-replay
 
 Settings are changed one at a time: which first steps of a run are left out, how fast the misfit forgets,
 and how the memory fades with the learning rate. Each study of pre-training is fitted as
@@ -10,7 +11,8 @@ and how the memory fades with the learning rate. Each study of pre-training is f
 are forecast at the points that every rule of first steps leaves in. The best value of a setting has the
 least CRPS, as a geometric mean over studies. For each family of studies it is chosen among the studies of
 the others. One more column has the CRPS with the earlier points, which some rules leave in: what a rule
-gains later it could lose there. Stopped, the same command goes on.
+gains later it could lose there. Of a model of CPT the studies are the lab's and Pythia's, under its own
+priors. Stopped, the same command goes on.
 """
 
 import argparse
@@ -29,21 +31,44 @@ from bayes_cpt.validate.parallel import Pool
 from bayes_cpt.validate.records import Records
 from testbench.beyond import NOTHING
 from testbench.families import VAGUE
-from testbench.public import Models, family, pretraining_suite, score_suite, study_table
+from testbench.public import (
+    Models,
+    continual_suite,
+    family,
+    pretraining_suite,
+    score_suite,
+    study_table,
+)
 from testbench.report import markdown_table
 
-# Under [residuals] of a model's TOML, and under [law].
-RESIDUAL_VALUES: dict[str, tuple[float, ...]] = {
+# Of models of pre-training and of CPT.
+VALUES: dict[str, tuple[float, ...]] = {
     "skip_warmups": (6.0, 12.0, 24.0),
     "skip_pretraining": (0.05, 0.1, 0.15),
     "skip_longest": (0.1, 0.2, 0.3, 0.4),
     "misfit_memory_pt": (0.0, 0.2, 0.5, 0.8),
+    "memory_clock": (0.0, 0.35, 0.7, 1.0, 1.4),
+}
+CONTINUAL_VALUES: dict[str, tuple[float, ...]] = {
+    "misfit_memory": (0.3, 0.6, 0.85),
+    "misfit_memory_pt": (0.0, 0.8),
+    "memory_clock": (0.7, 1.0),
 }
 SKIPS = ("skip_warmups", "skip_pretraining", "skip_longest")
-LAW_VALUES: dict[str, tuple[float, ...]] = {"memory_clock": (0.0, 0.35, 0.7, 1.0, 1.4)}
-VALUES = RESIDUAL_VALUES | LAW_VALUES
+# What stands under [law] of a model's TOML; the others under [residuals].
+OF_LAW = ("memory_clock",)
 EQUALS = " = "
 LATER, EARLIER = "later", "earlier"
+
+
+def values_of(spec: ModelSpec) -> dict[str, tuple[float, ...]]:
+    """Return the values that are tried of each setting of a model.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    """
+    return CONTINUAL_VALUES if spec.law.continual else VALUES
 
 
 def with_settings(spec: ModelSpec, values: dict[str, float]) -> ModelSpec:
@@ -53,10 +78,10 @@ def with_settings(spec: ModelSpec, values: dict[str, float]) -> ModelSpec:
     ----------
     spec : ModelSpec
     values : dict of str to float
-        By the names of `VALUES`.
+        By the names of `values_of`.
     """
-    residuals = {name: value for name, value in values.items() if name in RESIDUAL_VALUES}
-    law = {name: value for name, value in values.items() if name in LAW_VALUES}
+    residuals = {name: value for name, value in values.items() if name not in OF_LAW}
+    law = {name: value for name, value in values.items() if name in OF_LAW}
     return spec.model_copy(
         update={
             "residuals": spec.residuals.model_copy(update=residuals),
@@ -72,7 +97,7 @@ def settings_of(spec: ModelSpec) -> dict[str, float]:
     ----------
     spec : ModelSpec
     """
-    tables = dict.fromkeys(RESIDUAL_VALUES, spec.residuals) | dict.fromkeys(LAW_VALUES, spec.law)
+    tables = {name: spec.law if name in OF_LAW else spec.residuals for name in values_of(spec)}
     return {name: float(getattr(table, name)) for name, table in tables.items()}
 
 
@@ -96,13 +121,13 @@ def candidates(spec: ModelSpec) -> dict[str, ModelSpec]:
     """
     return {
         label(name, value): with_settings(spec, {name: value})
-        for name, values in VALUES.items()
+        for name, values in values_of(spec).items()
         for value in sorted({*values, settings_of(spec)[name]})
     }
 
 
 def suite_folds(folder: Path, spec: ModelSpec) -> dict[str, list[Fold]]:
-    """Return the folds of every study of pre-training, by what a model takes for the first steps.
+    """Return the folds of every study of a model's kind, by what it takes for the first steps.
 
     Parameters
     ----------
@@ -110,7 +135,8 @@ def suite_folds(folder: Path, spec: ModelSpec) -> dict[str, list[Fold]]:
         As `testbench.public` takes it.
     spec : ModelSpec
     """
-    return {name: folds(Models(spec, spec)) for name, folds in pretraining_suite(folder).items()}
+    studies = continual_suite(folder) if spec.law.continual else pretraining_suite(folder)
+    return {name: folds(Models(spec, spec)) for name, folds in studies.items()}
 
 
 def later_points(points: pd.DataFrame, folds: Mapping[str, Sequence[Fold]]) -> pd.DataFrame:
@@ -135,7 +161,7 @@ def later_points(points: pd.DataFrame, folds: Mapping[str, Sequence[Fold]]) -> p
 def scored(
     folder: Path, spec: ModelSpec, pool: Pool, records: Records, seed: int
 ) -> dict[str, pd.DataFrame]:
-    """Return the CRPS of every candidate on every study of pre-training, each run counting alike.
+    """Return the CRPS of every candidate on every study of its kind, each run counting alike.
 
     Parameters
     ----------
@@ -154,8 +180,9 @@ def scored(
         Under `LATER` at the points that every rule of first steps leaves in, under `EARLIER` at those that
         one of them leaves in. One row per study, one column per key of `candidates`; nats/token.
     """
+    skips = {name: values for name, values in values_of(spec).items() if name in SKIPS}
     loosest, strictest = (
-        with_settings(spec, {name: extreme(RESIDUAL_VALUES[name]) for name in SKIPS})
+        with_settings(spec, {name: extreme(values) for name, values in skips.items()})
         for extreme in (min, max)
     )
     studies = suite_folds(folder, loosest)
@@ -213,7 +240,7 @@ def best_settings(crps: pd.DataFrame, spec: ModelSpec, left_out: str = NOTHING) 
     """
     all_ratios = ratios(crps, spec, left_out)
     chosen = settings_of(spec)
-    for name in VALUES:
+    for name in values_of(spec):
         of_setting = all_ratios[[column.split(EQUALS)[0] == name for column in all_ratios.index]]
         if of_setting.min() < 1.0:
             chosen[name] = float(str(of_setting.idxmin()).split(EQUALS)[1])
@@ -252,10 +279,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("folder", type=Path, help="folder of public studies")
     parser.add_argument("-o", "--out", type=Path, required=True, help="folder for the results")
+    parser.add_argument("--model", default=str(VAGUE), help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args(arguments)
-    spec = read_spec(VAGUE)
+    spec = read_spec(options.model)
     options.out.mkdir(parents=True, exist_ok=True)
     settings = {"seed": options.seed, "model": spec.model_dump(mode="json")}
     records = Records.open(options.out / "records", settings, TABLES)

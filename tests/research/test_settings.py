@@ -9,6 +9,7 @@ from testbench import public, settings
 from testbench.families import VAGUE
 from testbench.public import Models
 from testbench.settings import (
+    CONTINUAL_VALUES,
     EARLIER,
     EQUALS,
     LATER,
@@ -49,6 +50,21 @@ def test_one_setting_is_changed_at_a_time() -> None:
         assert settings_of(spec) == own | {setting: float(value)}
         assert spec.priors == VAGUE_SPEC.priors
     assert {name.split(EQUALS)[0] for name in candidates(VAGUE_SPEC)} == set(VALUES)
+
+
+def test_a_model_of_cpt_has_settings_and_studies_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = read_spec("cpt-replay")
+    assert settings_of(spec)["misfit_memory"] == spec.residuals.misfit_memory
+    tried = candidates(spec)
+    assert tried["misfit_memory = 0.3"].residuals.misfit_memory == 0.3
+    assert {name.split(EQUALS)[0] for name in tried} == set(CONTINUAL_VALUES)
+    named = ("lab-each-run", "lab-longer", "lab-strong", "pythia-python", "mpl-1m")
+    monkeypatch.setattr(public, "suite", lambda _: dict.fromkeys(named, lambda models: [models]))
+    folds = settings.suite_folds(tmp_path, spec)
+    assert set(folds) == set(named) - {"mpl-1m"}
+    assert [public.family(name) for name in named] == ["lab", "lab", "strong", "pythia", "mpl"]
 
 
 def test_a_setting_that_is_not_among_the_values_is_tried_too() -> None:
