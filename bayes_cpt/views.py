@@ -20,16 +20,16 @@ VIEWS = {
     "Decision.table": "bayes_cpt.report.decision_tables.contender_table",
     "Decision.optimum_table": "bayes_cpt.report.decision_tables.optimum_table",
     "Decision.front_table": "bayes_cpt.report.decision_tables.front_table",
-    "Decision.words": "bayes_cpt.report.decision_words.words",
+    "Decision.words": "bayes_cpt.report.words.decision.words",
     "Decision.plot": "bayes_cpt.plots.decision.decision",
-    "RunValues.words": "bayes_cpt.report.next_run_words.words",
+    "RunValues.words": "bayes_cpt.report.words.next_run.words",
     "RunValues.plot": "bayes_cpt.plots.next_run.next_run",
-    "ScheduleChoice.words": "bayes_cpt.report.schedule_words.words",
+    "ScheduleChoice.words": "bayes_cpt.report.words.schedule.words",
     "ScheduleChoice.plot": "bayes_cpt.plots.free_schedule.free_schedule",
-    "Comparison.words": "bayes_cpt.report.comparison_words.words",
+    "Comparison.words": "bayes_cpt.report.words.comparison.words",
     "Comparison.plot": "bayes_cpt.plots.comparison.comparison",
-    "Status.verdict": "bayes_cpt.report.watch_words.verdict",
-    "Survey.words": "bayes_cpt.report.landmark_words.words",
+    "Status.verdict": "bayes_cpt.report.words.watch.verdict",
+    "Survey.words": "bayes_cpt.report.words.landmark.words",
 }
 
 

@@ -60,7 +60,7 @@ def misfit_table(fits: "dict[str, Posterior]", studies: "dict[str, Study | None]
             mean, error = (1000.0 * found[key] for key in ("mean", "error"))
             cells = mean.map("{:+.0f}".format) + " ± " + error.map("{:.0f}".format)
             cells = cells.where(error.notna(), mean.map("{:+.0f} (one run)".format))
-            cells = cells.where(~found["leans"], "**" + cells + "**")
+            cells = cells.where(~found["systematic"], "**" + cells + "**")
             places = pd.MultiIndex.from_frame(found[["domain", "stage"]])
             columns[f"{study_name}, {name}"] = pd.Series(cells.to_numpy(), index=places)
     table = pd.DataFrame(columns)

@@ -107,6 +107,7 @@ def test_the_page_of_the_law_names_every_key_of_a_law() -> None:
     assert rows == {
         *("forward_power", "level_power", "peak_power", "memory_clock"),
         *("count_warmup", "carry_memory", "shift_power"),
+        *("area_power", "fall_weight", "annealing_memory"),
     }
     assert rows <= keys
 

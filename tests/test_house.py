@@ -24,7 +24,7 @@ LONGEST_FILE, LARGEST_FOLDER = 400, 13
 LARGE_FOLDERS = {
     "plots": "one file per figure",
     "cli": "one file per verb",
-    "report": "one file of words per verb",
+    "report/words": "one file per verb",
 }
 
 

@@ -15,7 +15,6 @@ from typer.main import get_command
 
 from bayes_cpt.cli.check import check
 from bayes_cpt.cli.compare import compare
-from bayes_cpt.cli.console import Output
 from bayes_cpt.cli.decide import decide
 from bayes_cpt.cli.demo import demo
 from bayes_cpt.cli.export import export
@@ -30,8 +29,9 @@ from bayes_cpt.cli.predict import predict
 from bayes_cpt.cli.prior import prior
 from bayes_cpt.cli.report import report
 from bayes_cpt.cli.schedule import schedule
+from bayes_cpt.cli.shared.console import Output
+from bayes_cpt.cli.shared.usage import UsageError, usage_words
 from bayes_cpt.cli.summary import summary
-from bayes_cpt.cli.usage import UsageError, usage_words
 from bayes_cpt.cli.validate import HELP as VALIDATE_HELP
 from bayes_cpt.cli.validate_forecast import forecast
 from bayes_cpt.cli.validate_sbc import sbc

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from bayes_cpt.cli.console import TAKEN, Output, columns, number
-from bayes_cpt.cli.determined import show_effects, show_undetermined
-from bayes_cpt.cli.options import Json, Quiet, StudyFolder, Verbose, option
-from bayes_cpt.report.summary_words import summarise
+from bayes_cpt.cli.shared.console import TAKEN, Output, columns, number
+from bayes_cpt.cli.shared.determined import show_effects, show_undetermined
+from bayes_cpt.cli.shared.options import Json, Quiet, StudyFolder, Verbose, option
+from bayes_cpt.report.words.summary import summarise
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,9 +45,9 @@ def check(
     0  the study can be fitted
     2  it cannot: all its problems are on stderr, one paragraph each
     """
-    from bayes_cpt.report.batch_words import batch_words
-    from bayes_cpt.report.law_words import undivided
-    from bayes_cpt.report.size_words import size_words
+    from bayes_cpt.report.words.batch import batch_words
+    from bayes_cpt.report.words.law import undivided
+    from bayes_cpt.report.words.size import size_words
     from bayes_cpt.study.describe import describe
     from bayes_cpt.study.readers.folder import read_study
 

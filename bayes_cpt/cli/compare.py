@@ -6,9 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.console import Output, columns
-from bayes_cpt.cli.options import Json, Quiet, RefitDraws, Seed, StudyFolder, option, output_option
-from bayes_cpt.cli.targets import Results, make_folder, writing
+from bayes_cpt.cli.shared.console import Output, columns
+from bayes_cpt.cli.shared.options import (
+    Json,
+    Quiet,
+    RefitDraws,
+    Seed,
+    StudyFolder,
+    option,
+    output_option,
+)
+from bayes_cpt.cli.shared.outputs import Results, make_folder, writing
 from bayes_cpt.cli.validate import Dask, Jobs
 from bayes_cpt.cli.validate_forecast import read_shares
 

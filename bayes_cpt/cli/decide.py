@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.console import TAKEN, Output, columns, number
-from bayes_cpt.cli.frame import Answer, OutputFile, Section, footnote, marked, share
-from bayes_cpt.cli.options import (
+from bayes_cpt.cli.shared.console import TAKEN, Output, columns, number
+from bayes_cpt.cli.shared.frame import Answer, OutputFile, Section, footnote, marked, share
+from bayes_cpt.cli.shared.options import (
     FitFile,
     Interval,
     Json,
@@ -20,7 +20,13 @@ from bayes_cpt.cli.options import (
     option,
     output_option,
 )
-from bayes_cpt.cli.targets import NUMBERS, Results, check_new_folder, check_target, write_numbers
+from bayes_cpt.cli.shared.outputs import (
+    NUMBERS,
+    Results,
+    check_new_folder,
+    check_target,
+    write_numbers,
+)
 from bayes_cpt.report.paper.tables import SUFFIXES, WRITERS
 
 if TYPE_CHECKING:

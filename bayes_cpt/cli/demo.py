@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from bayes_cpt.cli.console import Output
 from bayes_cpt.cli.fit import fit_and_save
-from bayes_cpt.cli.options import Json, Quiet, Seed, option
 from bayes_cpt.cli.predict import write_and_show
-from bayes_cpt.cli.targets import make_folder, save_figure, writing
+from bayes_cpt.cli.shared.console import Output
+from bayes_cpt.cli.shared.options import Json, Quiet, Seed, option
+from bayes_cpt.cli.shared.outputs import make_folder, save_figure, writing
 from bayes_cpt.files import replacing
 
 MODEL = "cpt-replay"

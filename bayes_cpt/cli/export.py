@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayes_cpt.cli.console import Output
-from bayes_cpt.cli.options import Json, Quiet, option, output_option
-from bayes_cpt.cli.targets import check_target, writing
+from bayes_cpt.cli.shared.console import Output
+from bayes_cpt.cli.shared.options import Json, Quiet, option, output_option
+from bayes_cpt.cli.shared.outputs import check_target, writing
 from bayes_cpt.files import replacing
 
 if TYPE_CHECKING:

@@ -6,11 +6,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.console import Output, columns, number
-from bayes_cpt.cli.frame import OutputFile, about_fit, finish, show_fit_verdict
-from bayes_cpt.cli.interruption import explained
-from bayes_cpt.cli.options import Json, Quiet, Seed, StudyFolder, Verbose, option, output_option
-from bayes_cpt.cli.targets import check_target, writing
+from bayes_cpt.cli.shared.console import Output, columns, number
+from bayes_cpt.cli.shared.frame import OutputFile, about_fit, finish, show_fit_verdict
+from bayes_cpt.cli.shared.interruption import explained
+from bayes_cpt.cli.shared.options import (
+    Json,
+    Quiet,
+    Seed,
+    StudyFolder,
+    Verbose,
+    option,
+    output_option,
+)
+from bayes_cpt.cli.shared.outputs import check_target, writing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,7 +86,7 @@ def fit(
     written = Output(quiet, json)
     check_target(output, (".nc",))
     if mlflow is not None or wandb is not None:
-        from bayes_cpt.cli.tracking import check_installed
+        from bayes_cpt.cli.shared.tracking import check_installed
 
         check_installed(mlflow=mlflow is not None, wandb=wandb is not None)
     with written.cautions():
@@ -96,7 +104,7 @@ def _tracked(
     """Log the fit where that was asked for, and return where it went."""
     if mlflow is None and wandb is None:
         return {}
-    from bayes_cpt.cli.tracking import log_to_mlflow, log_to_wandb
+    from bayes_cpt.cli.shared.tracking import log_to_mlflow, log_to_wandb
 
     places = {}
     if mlflow is not None:
@@ -122,7 +130,7 @@ def fit_and_save(
     """Fit, save and show; return the posterior and what machines are told of it."""
     from bayes_cpt.model.setup import build_setup
     from bayes_cpt.model.spec import read_spec
-    from bayes_cpt.report.fit_words import fit_verdict
+    from bayes_cpt.report.words.fit import fit_verdict
     from bayes_cpt.study.evidence import check_evidence
 
     spec = read_spec(model)

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.console import Output, columns
-from bayes_cpt.cli.frame import SAME, Answer, Section, footnote, marked, share
-from bayes_cpt.cli.options import (
+from bayes_cpt.cli.shared.console import Output, columns
+from bayes_cpt.cli.shared.frame import SAME, Answer, Section, footnote, marked, share
+from bayes_cpt.cli.shared.options import (
     FitFile,
     Interval,
     Json,
@@ -17,7 +17,7 @@ from bayes_cpt.cli.options import (
     option,
     output_option,
 )
-from bayes_cpt.cli.targets import Results, check_new_folder
+from bayes_cpt.cli.shared.outputs import Results, check_new_folder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -158,7 +158,7 @@ def general_rows(table: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _effects(landmarks: "Survey", interval: float) -> Any:
-    from bayes_cpt.report.landmark_words import effects
+    from bayes_cpt.report.words.landmark import effects
 
     rows = effects(landmarks, interval)
     shown = columns("choice", *map(str, landmarks.peaks.draws["domain"].to_numpy()), numbers=2)

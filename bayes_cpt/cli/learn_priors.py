@@ -6,10 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayes_cpt.cli.console import Output, columns, number
-from bayes_cpt.cli.frame import OutputFile
-from bayes_cpt.cli.options import Json, Quiet, RefitDraws, Seed, Verbose, option, output_option
-from bayes_cpt.cli.targets import check_target, extended, make_folder, writing
+from bayes_cpt.cli.shared.console import Output, columns, number
+from bayes_cpt.cli.shared.frame import OutputFile
+from bayes_cpt.cli.shared.options import (
+    Json,
+    Quiet,
+    RefitDraws,
+    Seed,
+    Verbose,
+    option,
+    output_option,
+)
+from bayes_cpt.cli.shared.outputs import check_target, extended, make_folder, writing
 from bayes_cpt.cli.validate import Dask, Jobs, Model, settings
 from bayes_cpt.files import replacing
 
@@ -86,7 +94,7 @@ def learn_priors(
     2  bad input: nothing is written
     """
     from bayes_cpt.model.spec import read_spec
-    from bayes_cpt.report.learning_words import verdict
+    from bayes_cpt.report.words.learning import verdict
     from bayes_cpt.validate.parallel import Pool
 
     written = Output(quiet, json)

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayes_cpt.cli.console import Output, columns, number
-from bayes_cpt.cli.frame import Answer, Section, footnote, marked, share
-from bayes_cpt.cli.options import (
+from bayes_cpt.cli.shared.console import Output, columns, number
+from bayes_cpt.cli.shared.frame import Answer, Section, footnote, marked, share
+from bayes_cpt.cli.shared.options import (
     FitFile,
     Interval,
     Json,
@@ -19,7 +19,7 @@ from bayes_cpt.cli.options import (
     option,
     output_option,
 )
-from bayes_cpt.cli.targets import Results, check_new_folder
+from bayes_cpt.cli.shared.outputs import Results, check_new_folder
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from bayes_cpt.cli.console import Output
-from bayes_cpt.cli.frame import OutputFile, about_fit, finish, warn
-from bayes_cpt.cli.options import (
+from bayes_cpt.cli.shared.console import Output
+from bayes_cpt.cli.shared.frame import OutputFile, about_fit, finish, warn
+from bayes_cpt.cli.shared.options import (
     FitFile,
     Interval,
     Json,
@@ -17,7 +17,7 @@ from bayes_cpt.cli.options import (
     Target,
     output_option,
 )
-from bayes_cpt.cli.targets import check_target
+from bayes_cpt.cli.shared.outputs import check_target
 
 
 def planner(
@@ -65,7 +65,7 @@ def planner(
     from bayes_cpt.inference.one_target import in_target
     from bayes_cpt.inference.posterior import load
     from bayes_cpt.planner.page import Planner
-    from bayes_cpt.report.fit_words import checks_passed
+    from bayes_cpt.report.words.fit import checks_passed
 
     written = Output(quiet, json)
     check_target(output, (".html",), inputs=(fit,))

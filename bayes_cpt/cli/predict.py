@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.console import TAKEN, Output, columns, number
-from bayes_cpt.cli.frame import OutputFile, about_fit, finish, warn
-from bayes_cpt.cli.options import (
+from bayes_cpt.cli.shared.console import TAKEN, Output, columns, number
+from bayes_cpt.cli.shared.frame import OutputFile, about_fit, finish, warn
+from bayes_cpt.cli.shared.options import (
     FitFile,
     Interval,
     Json,
@@ -18,7 +18,7 @@ from bayes_cpt.cli.options import (
     option,
     output_option,
 )
-from bayes_cpt.cli.targets import NUMBERS, check_target, write_numbers
+from bayes_cpt.cli.shared.outputs import NUMBERS, check_target, write_numbers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -167,7 +167,7 @@ def write_and_show(
         _write(dataset, bands, partial)
     final = bands.groupby(["run", "domain"], sort=False).tail(1)
     outside = {run: note for run, note in zip(final["run"], final["outside"], strict=True) if note}
-    from bayes_cpt.report.forecast_words import verdict
+    from bayes_cpt.report.words.forecast import verdict
 
     warn(written, posterior)
     lines = verdict(bands)

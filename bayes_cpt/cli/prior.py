@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.console import Output, columns, number
-from bayes_cpt.cli.frame import OutputFile
-from bayes_cpt.cli.options import Interval, Json, Quiet, Seed, option, output_option
-from bayes_cpt.cli.targets import check_target, extended
+from bayes_cpt.cli.shared.console import Output, columns, number
+from bayes_cpt.cli.shared.frame import OutputFile
+from bayes_cpt.cli.shared.options import Interval, Json, Quiet, Seed, option, output_option
+from bayes_cpt.cli.shared.outputs import check_target, extended
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,7 +97,7 @@ def prior(
     from bayes_cpt.identify.prior_predictive import expected_ends, read_prior_plan
     from bayes_cpt.model.priors.draws import prior_table
     from bayes_cpt.model.spec import read_spec
-    from bayes_cpt.report.prior_words import verdict
+    from bayes_cpt.report.words.prior import verdict
 
     written = Output(quiet, json)
     suffixes = FIGURES if elicit is None else (MODEL_SUFFIX,)

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayes_cpt.cli.console import Output
-from bayes_cpt.cli.frame import OutputFile, about_fit, finish, warn
-from bayes_cpt.cli.options import (
+from bayes_cpt.cli.shared.console import Output
+from bayes_cpt.cli.shared.frame import OutputFile, about_fit, finish, warn
+from bayes_cpt.cli.shared.options import (
     FitFile,
     Interval,
     Json,
@@ -18,7 +18,7 @@ from bayes_cpt.cli.options import (
     option,
     output_option,
 )
-from bayes_cpt.cli.targets import Results, check_new_folder, check_target
+from bayes_cpt.cli.shared.outputs import Results, check_new_folder, check_target
 
 if TYPE_CHECKING:
     from bayes_cpt.report.page.report import Report

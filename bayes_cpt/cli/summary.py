@@ -5,15 +5,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.console import Output, columns, number
-from bayes_cpt.cli.determined import show_effects, show_undetermined
 from bayes_cpt.cli.fit import weakly_determined
-from bayes_cpt.cli.frame import OutputFile, about_fit, finish, show_fit_verdict
-from bayes_cpt.cli.leaning import show_sensitivity
-from bayes_cpt.cli.options import FitFile, Interval, Json, Quiet, Verbose, option, output_option
-from bayes_cpt.cli.targets import check_target
+from bayes_cpt.cli.shared.console import Output, columns, number
+from bayes_cpt.cli.shared.determined import show_effects, show_undetermined
+from bayes_cpt.cli.shared.frame import OutputFile, about_fit, finish, show_fit_verdict
+from bayes_cpt.cli.shared.options import (
+    FitFile,
+    Interval,
+    Json,
+    Quiet,
+    Verbose,
+    option,
+    output_option,
+)
+from bayes_cpt.cli.shared.outputs import check_target
+from bayes_cpt.cli.shared.prior_sensitivity import show_sensitivity
 from bayes_cpt.report.paper.tables import SUFFIXES, WRITERS
-from bayes_cpt.report.summary_words import COMPARISONS, open_effects
+from bayes_cpt.report.words.summary import COMPARISONS, open_effects
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +44,7 @@ def summary(
     sensitivity: Annotated[
         bool,
         typer.Option(
-            "--sensitivity", help="Say which conclusions lean on the prior; takes seconds."
+            "--sensitivity", help="Say which conclusions rest on the prior; takes seconds."
         ),
     ] = False,
     plan: Annotated[
@@ -60,7 +68,7 @@ def summary(
     included: mean, sd, central interval, ESS, R-hat and contraction, which is near 1 where the runs
     determine a quantity and near 0 where its prior does. With --verbose both, and what each undetermined
     quantity moves with and which run would tell. With --sensitivity which of all that, and of the last
-    losses of the runs, leans on the prior. A .csv file and --json hold everything however much is printed;
+    losses of the runs, rests on the prior. A .csv file and --json hold everything however much is printed;
     a .tex or .md file holds coefficients, or what is asked for.
 
     Of a stack (bayes-cpt compare) effects are those of the whole; coefficients and parameters, which its
@@ -80,13 +88,13 @@ def summary(
     from bayes_cpt.forecast.quality import fit_quality
     from bayes_cpt.identify.determination import determination
     from bayes_cpt.inference.posterior import load
-    from bayes_cpt.report.fit_words import fit_verdict
+    from bayes_cpt.report.words.fit import fit_verdict
 
     written = Output(quiet, json)
     if output is not None:
         check_target(output, SUFFIXES, inputs=(fit,))
     posterior = load(fit)
-    leaning = _sensitivity(written, posterior, plan) if sensitivity else None
+    sensitive = _sensitivity(written, posterior, plan) if sensitivity else None
     table = posterior.summary(interval)
     chosen = [
         kind for kind, wanted in zip(KINDS, (coefficients, parameters), strict=True) if wanted
@@ -107,8 +115,8 @@ def summary(
         # Coefficients and parameters largely say the same: both only where they are asked for.
         show_undetermined(written, determined, (*(chosen or KINDS[:1]), "effect"))
         _show_resting(written, posterior, interval)
-    if leaning is not None:
-        show_sensitivity(written, leaning, tuple(shown or KINDS[:1]))
+    if sensitive is not None:
+        show_sensitivity(written, sensitive, tuple(shown or KINDS[:1]))
     if file is not None:
         file.say(written)
     content = {
@@ -119,14 +127,14 @@ def summary(
         "quantities": table.to_dict("records"),
         "determination": determined.to_dict("records"),
         "law_checks": posterior.law_checks.records() if posterior.law_checks else None,
-        "sensitivity": None if leaning is None else leaning.to_dict("records"),
+        "sensitivity": None if sensitive is None else sensitive.to_dict("records"),
     }
     return finish(written, posterior, about_fit(fit, posterior) | content)
 
 
 def _show_resting(written: Output, posterior: "Posterior", interval: float) -> None:
     """Print what no two runs differ in, and what follows."""
-    from bayes_cpt.report.law_words import power_words, resting
+    from bayes_cpt.report.words.law import power_words, resting
 
     continual = posterior.frame.spec.law.continual
     if rests := resting(posterior.study, continual=continual):

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.console import Output, columns
-from bayes_cpt.cli.options import Json, Quiet, Seed, StudyFolder, option
-from bayes_cpt.cli.targets import Results, make_folder
+from bayes_cpt.cli.shared.console import Output, columns
+from bayes_cpt.cli.shared.options import Json, Quiet, Seed, StudyFolder, option
+from bayes_cpt.cli.shared.outputs import Results, make_folder
 from bayes_cpt.cli.validate import Dask, Folder, Jobs, Model, settings
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def forecast(
     2  bad input: what is wrong, where, and the fix are on stderr
     """
     from bayes_cpt.report.page.calibration import pooled
-    from bayes_cpt.report.validation_words import verdict
+    from bayes_cpt.report.words.validation import verdict
     from bayes_cpt.study.readers.folder import read_study
     from bayes_cpt.validate.held_out import score_table
     from bayes_cpt.validate.parallel import Pool

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.console import Output, columns
-from bayes_cpt.cli.options import Json, Quiet, Seed, option
-from bayes_cpt.cli.targets import Results, make_folder
+from bayes_cpt.cli.shared.console import Output, columns
+from bayes_cpt.cli.shared.options import Json, Quiet, Seed, option
+from bayes_cpt.cli.shared.outputs import Results, make_folder
 from bayes_cpt.cli.validate import Dask, Folder, Jobs, Model, settings
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def sbc(
     """
     from bayes_cpt.bundled import bundled_study
     from bayes_cpt.model.spec import read_spec
-    from bayes_cpt.report.calibration_words import verdict as words
+    from bayes_cpt.report.words.calibration import verdict as words
     from bayes_cpt.validate import calibration
     from bayes_cpt.validate.design import design_study, read_design
     from bayes_cpt.validate.parallel import Pool

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.console import Output, columns
-from bayes_cpt.cli.frame import warn
-from bayes_cpt.cli.log_options import pairs, reads_logs
-from bayes_cpt.cli.options import FitFile, Interval, Objective, Quiet, option
-from bayes_cpt.cli.targets import check_folder, check_target, writing
+from bayes_cpt.cli.shared.console import Output, columns
+from bayes_cpt.cli.shared.frame import warn
+from bayes_cpt.cli.shared.log_options import pairs, reads_logs
+from bayes_cpt.cli.shared.options import FitFile, Interval, Objective, Quiet, option
+from bayes_cpt.cli.shared.outputs import check_folder, check_target, writing
 
 if TYPE_CHECKING:
     from bayes_cpt.decisions.objective import Objective as Aim
@@ -230,7 +230,7 @@ class _Looks:
 
     def tell(self, written: Output, status: "Status", machine: bool) -> None:
         """Print a status, and what to do better with the rest of the run."""
-        from bayes_cpt.report.watch_words import advice, below, ends_below
+        from bayes_cpt.report.words.watch import advice, below, ends_below
         from bayes_cpt.watch.watcher import status_json
 
         worth = self.watcher.worth(self.objective)
@@ -263,7 +263,7 @@ def _show(written: Output, status: "Status", told: list[str], notes: list[str]) 
     if written.out.is_terminal and not written.quiet:
         written.out.clear()
     from bayes_cpt.report.numbers import fixed
-    from bayes_cpt.report.watch_words import end_spread
+    from bayes_cpt.report.words.watch import end_spread
 
     for index, line in enumerate(told):
         style = "bold" if status.on_track else "bold red"

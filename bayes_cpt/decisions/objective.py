@@ -22,7 +22,7 @@ from bayes_cpt.study.resources.limited import Limits, unknown_resource
 from bayes_cpt.study.resources.resources import Resources
 from bayes_cpt.toml_files import read_toml
 
-MEND = "correct the value; bayes-cpt decide --help shows the form"
+FIX = "correct the value; bayes-cpt decide --help shows the form"
 PRESETS: dict[str, dict[str, Any]] = {
     "domain-focus": {
         "question": "How good on the target can it get, if general ability counts for little?",
@@ -333,4 +333,4 @@ def _from_table(table: dict[str, Any], place: str, name: str) -> Objective:
         fix = f"name one of {', '.join(PRESETS)}"
         raise SpecError.at(f"{place}, key preset", problem, fix)
     whole = {"name": name} | PRESETS.get(str(preset), {}) | chosen
-    return checked(Objective, whole, place, MEND)
+    return checked(Objective, whole, place, FIX)

@@ -17,7 +17,7 @@ from bayes_cpt.study.resources.resources import Compute, UniqueTokens
 from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE, checked_mixture
 from bayes_cpt.toml_files import read_toml
 
-MEND = "write a number, a list of numbers, or a range { low = ..., high = ... }"
+FIX = "write a number, a list of numbers, or a range { low = ..., high = ... }"
 # Quantities that matter by ratio: a range of them is sampled on a logarithmic scale.
 LOGARITHMIC = ("peak", "relative_peak", "steps", "tokens")
 # Two ways to say one thing.
@@ -284,5 +284,5 @@ def read_space(source: "str | Path | dict[str, Any] | Space | None") -> Space:
     if isinstance(source, Space):
         return source
     if isinstance(source, dict):
-        return checked(Space, source, "space", MEND)
-    return checked(Space, read_toml(Path(source), SpecError), str(source), MEND)
+        return checked(Space, source, "space", FIX)
+    return checked(Space, read_toml(Path(source), SpecError), str(source), FIX)

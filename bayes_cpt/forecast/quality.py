@@ -104,7 +104,7 @@ def stages(run: Run, steps: NDArray[np.int64]) -> NDArray[np.object_]:
 
 
 def systematic(table: "pd.DataFrame", by: str = "stage") -> "pd.DataFrame":
-    """Return where residuals lean to one side: their means over runs, each run one observation.
+    """Return where residuals are systematic: their means over runs, each run one observation.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def systematic(table: "pd.DataFrame", by: str = "stage") -> "pd.DataFrame":
     -------
     DataFrame
         Columns domain, `by`, runs, mean and error (its standard error; nan for one run), size (root mean
-        square of single points) and leans: whether the mean is more than twice its error.
+        square of single points) and systematic: whether the mean is more than twice its error.
     """
     import pandas as pd
 
@@ -133,7 +133,7 @@ def systematic(table: "pd.DataFrame", by: str = "stage") -> "pd.DataFrame":
                 "mean": float(means.mean()),
                 "error": float(error),
                 "size": float(np.sqrt(np.mean(points["residual"] ** 2))),
-                "leans": bool(abs(means.mean()) > 2.0 * error),
+                "systematic": bool(abs(means.mean()) > 2.0 * error),
             }
         )
     return pd.DataFrame(rows)

@@ -1,1 +1,1 @@
-"""What runs determine, what a model expects before them, and how far conclusions lean on priors."""
+"""What runs determine, what a model expects before them, and prior sensitivity."""

@@ -1,4 +1,4 @@
-"""Which conclusions lean on the prior: power-scaling sensitivity of a posterior (Kallioinen et al. 2024).
+"""Which conclusions rest on the prior: power-scaling sensitivity of a posterior (Kallioinen et al. 2024).
 
 Prior and likelihood are raised to powers near 1 by weighting the draws anew, and it is measured how far
 that moves each quantity. What moves with the prior alone rests on it; what moves with both is pulled two
@@ -59,12 +59,12 @@ def sensitivity(
         ``coefficient``, ``effect`` of a typical run, see `bayes_cpt.forecast.derived`, or ``last loss`` of
         a run, whose name is the quantity), mean, sd, prior and likelihood (sensitivities), if_doubled (to
         first order, the change of the mean if the prior counted twice), diagnosis (empty, ``prior-data
-        conflict`` or ``strong prior or weak likelihood``) and leans_on (the priors that move it most,
+        conflict`` or ``strong prior or weak likelihood``) and rests_on (the priors that move it most,
         where there is a diagnosis).
     """
     import pandas as pd
 
-    one_law(posterior, "what leans on the prior")
+    one_law(posterior, "prior sensitivity")
     if plan is not None:
         planned = as_plan(posterior, plan)
         posterior = covering(posterior, planned, planned.runs)
@@ -90,13 +90,13 @@ def sensitivity(
     table["diagnosis"] = [
         _diagnosis(*row) for row in zip(table["prior"], table["likelihood"], *noise, strict=True)
     ]
-    leaning = np.flatnonzero(table["diagnosis"] != "")
+    sensitive = np.flatnonzero(table["diagnosis"] != "")
     moved = {
-        name: power_scaling(scores[leaning], _by_chain(values, chains))
+        name: power_scaling(scores[sensitive], _by_chain(values, chains))
         for name, values in single.items()
     }
-    table["leans_on"] = ""
-    table.loc[leaning, "leans_on"] = _strongest(moved)
+    table["rests_on"] = ""
+    table.loc[sensitive, "rests_on"] = _strongest(moved)
     return table
 
 

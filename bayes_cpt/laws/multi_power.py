@@ -223,6 +223,9 @@ def fall_levels(table: Any, coefficients: Any, xp: Any = np) -> Any:
     xp : module
         `numpy` or `pytensor.tensor`.
     """
+    if xp is np and len(table) > 1:
+        # Of all points at once draws times points times falls would have to be in memory.
+        return np.concatenate([fall_levels(row[None], coefficients) for row in table], axis=-1)
     size, log_rate, log_rest = (
         table[:, 1 + k * FALLS_KEPT : 1 + (k + 1) * FALLS_KEPT] for k in range(3)
     )

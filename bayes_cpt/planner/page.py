@@ -24,7 +24,7 @@ from bayes_cpt.planner.controls import SHAPES, Controls
 from bayes_cpt.planner.drawn import base_states, law_draws
 from bayes_cpt.planner.javascript import LawCode, law_code
 from bayes_cpt.report.equation import equation
-from bayes_cpt.report.law_words import law_words
+from bayes_cpt.report.words.law import law_words
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.writers.folder import toml_value
 

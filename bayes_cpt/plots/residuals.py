@@ -39,7 +39,7 @@ def residuals(posterior: Posterior, study: Study | None = None) -> "Figure":
     matplotlib.figure.Figure
         One column per validation set. Above: a line per run, and the 90 % band that the fit has for them,
         the widest and the narrowest of any of these runs. Below: the mean over runs in each part of a run
-        with 2 standard errors, filled where it leans to one side; in yellow beyond the fitted steps.
+        with 2 standard errors, filled where it is off to one side; in yellow beyond the fitted steps.
     """
     table = residual_table(posterior, study, DRAWS)
     widths = _widths(posterior, study, table)
@@ -58,7 +58,7 @@ def residuals(posterior: Posterior, study: Study | None = None) -> "Figure":
         "its 90 % predictive band, widest and narrowest": panels.line(
             GREY, linestyle="--", linewidth=0.8
         ),
-        "leans to one side": panels.line(GREY, marker="o", linestyle=""),
+        "is off to one side": panels.line(GREY, marker="o", linestyle=""),
         "does not": panels.line(GREY, marker="o", markerfacecolor="white", linestyle=""),
     }
     if (table["ratio"] > SLACK).any():
@@ -108,7 +108,7 @@ def _draw_stages(axes: "Axes", measured: "pd.DataFrame", index: int) -> None:
                 markersize=4.0,
                 linewidth=1.0,
                 color=shade,
-                markerfacecolor=shade if row["leans"] else "white",
+                markerfacecolor=shade if row["systematic"] else "white",
             )
     axes.axhline(0.0, color=INK, linewidth=0.6)
     axes.set_xticks(range(len(STAGES)), [stage.replace(" of ", "\nof ") for stage in STAGES])

@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 from synthetic import lab, prior_as_posterior
 
-from bayes_cpt.cli.console import _lines
-from bayes_cpt.report.fit_words import what_is_lacking
+from bayes_cpt.cli.shared.console import _lines
+from bayes_cpt.report.words.fit import what_is_lacking
 
 
 def test_lines_tell_stages_quarters_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec, shipped_models
 from bayes_cpt.report.equation import COEFFICIENTS, equation, meaning
-from bayes_cpt.report.summary_words import COMPARISONS, SUBJECTS
+from bayes_cpt.report.words.summary import COMPARISONS, SUBJECTS
 
 
 def drawn(fit_file: Path, quantity: str, domain: str) -> np.ndarray:
@@ -189,7 +189,7 @@ def test_effects_of_a_typical_run_and_what_is_left_open(
     assert weak <= {row[0] for row in rows}
 
 
-def test_sensitivity_names_what_leans_on_the_prior(
+def test_sensitivity_names_what_rests_on_the_prior(
     call: Call, fit_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A hundred draws of what is no posterior of these data tell nothing from noise.
@@ -200,8 +200,8 @@ def test_sensitivity_names_what_leans_on_the_prior(
     answer = call(*line)
     losses = [row for row in told if row["kind"] == "last loss"]
     firm = sum(not row["diagnosis"] for row in losses)
-    assert f"{firm} of 4 last losses do not lean on it." in answer.out
-    printed = answer.out.split("What leans on the prior (power scaling")[1]
+    assert f"{firm} of 4 last losses do not rest on the prior." in answer.out
+    printed = answer.out.split("Prior sensitivity (power scaling")[1]
     leaning = [row for row in told if row["diagnosis"] and row["kind"] != "parameter"]
     assert leaning
     for row in leaning:
@@ -211,4 +211,4 @@ def test_sensitivity_names_what_leans_on_the_prior(
 
 def test_sensitivity_is_asked_for(call: Call, fit_file: Path) -> None:
     assert call("summary", fit_file, "--json").json()["sensitivity"] is None
-    assert "leans on the prior" not in call("summary", fit_file).out
+    assert "Prior sensitivity" not in call("summary", fit_file).out

@@ -101,11 +101,11 @@ def test_a_lean_is_told_from_scatter_by_the_runs_not_the_points() -> None:
     assert found.loc["start", "mean"] == pytest.approx(1.0)
     assert found.loc["start", "error"] == pytest.approx(np.std([0.9, 1.0, 1.1, 1.0], ddof=1) / 2.0)
     assert found.loc["start", "runs"] == 4
-    assert found.loc["start", "leans"]
-    assert not found.loc["decay", "leans"]
+    assert found.loc["start", "systematic"]
+    assert not found.loc["decay", "systematic"]
     assert found.loc["decay", "size"] == pytest.approx(
         np.sqrt(np.mean(np.square([0.9, 1.0, 1.1, 1.0])))
     )
     alone = systematic(table[table["run"] == "run 0"]).set_index("stage")
     assert np.isnan(alone.loc["start", "error"])
-    assert not alone["leans"].any()
+    assert not alone["systematic"].any()

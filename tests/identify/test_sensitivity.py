@@ -164,7 +164,7 @@ def test_diagnoses(prior: float, data: float, diagnosis: str, pulled: Any) -> No
     table = sensitivity(pulled(prior, data)).set_index(["kind", "quantity", "domain"])
     own = table.loc[("parameter", "exponent", "general")]
     assert own["diagnosis"] == diagnosis
-    assert own["leans_on"] == ("exponent" if diagnosis else "")
+    assert own["rests_on"] == ("exponent" if diagnosis else "")
     # Nothing pulls at the memory, nor at the other validation set's exponent.
     assert table.loc[("parameter", "memory", "all"), "diagnosis"] == ""
     assert table.loc[("parameter", "exponent", "kernel"), "diagnosis"] == ""

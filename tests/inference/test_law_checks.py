@@ -17,7 +17,7 @@ from bayes_cpt.inference.law_checks import DRIFT, FACTOR, RUN, SIZE, LawChecks, 
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.spec import read_spec
-from bayes_cpt.report.law_words import law_words
+from bayes_cpt.report.words.law import law_words
 from bayes_cpt.study.ranges import PEAK_RATE
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import constant, cosine, linear

@@ -74,7 +74,7 @@ def test_a_verdict_is_about_the_result() -> None:
 
 def test_a_forecast_opens_with_where_it_ends_and_how_sure_that_is() -> None:
     from bayes_cpt.forecast.bands import bands
-    from bayes_cpt.report.forecast_words import verdict
+    from bayes_cpt.report.words.forecast import verdict
 
     table = bands(lab_posterior(), "data/cpt-lab/plan-example.toml", draws=60, interval=0.8)
     first, sure, change = verdict(table)

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from bayes_cpt.report.equation import equation, meaning
-from bayes_cpt.report.fit_words import checks_passed
-from bayes_cpt.report.law_words import law_words
 from bayes_cpt.report.numbers import listed
 from bayes_cpt.report.page.data import bases_table, priors_table, runs_table
 from bayes_cpt.report.page.drawings import Drawing
@@ -19,7 +17,9 @@ from bayes_cpt.report.paper.references import CITATION, bibtex, cited, versions
 from bayes_cpt.report.paper.statements import GREEK, statements
 from bayes_cpt.report.paper.tables import TextTable
 from bayes_cpt.report.rendering import environment
-from bayes_cpt.report.summary_words import summarise, trust
+from bayes_cpt.report.words.fit import checks_passed
+from bayes_cpt.report.words.law import law_words
+from bayes_cpt.report.words.summary import summarise, trust
 
 if TYPE_CHECKING:
     from bayes_cpt.report.page.report import Report
@@ -133,7 +133,7 @@ def _minded(report: "Report") -> list[str]:
         )
     elif report.calibration.caution:
         lines.append(report.calibration.caution)
-    lines.append("bayes-cpt summary FIT --sensitivity says which of this leans on a prior.")
+    lines.append("bayes-cpt summary FIT --sensitivity says which of this rests on a prior.")
     return lines
 
 

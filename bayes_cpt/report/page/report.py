@@ -5,7 +5,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayes_cpt.report.fit_words import fit_verdict
 from bayes_cpt.report.page.calibration import Calibration
 from bayes_cpt.report.paper.convergence import Convergence
 from bayes_cpt.report.paper.methods import methods
@@ -17,6 +16,7 @@ from bayes_cpt.report.paper.result_tables import (
 )
 from bayes_cpt.report.paper.sentences import forecast_sentences, optimum_sentences
 from bayes_cpt.report.paper.tables import TextTable
+from bayes_cpt.report.words.fit import fit_verdict
 from bayes_cpt.views import view
 
 if TYPE_CHECKING:

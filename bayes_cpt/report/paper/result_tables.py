@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from bayes_cpt.report.numbers import chance, fixed, signed, supported
 from bayes_cpt.report.paper.tables import TextTable
-from bayes_cpt.report.summary_words import COMPARISONS, open_effects
+from bayes_cpt.report.words.summary import COMPARISONS, open_effects
 
 if TYPE_CHECKING:
     import pandas as pd

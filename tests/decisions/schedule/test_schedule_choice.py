@@ -16,7 +16,7 @@ from bayes_cpt.decisions.schedule.schedule_choice import (
 )
 from bayes_cpt.decisions.schedule.schedule_end import TERMS, Criterion
 from bayes_cpt.errors import SpecError
-from bayes_cpt.report.schedule_words import course
+from bayes_cpt.report.words.schedule import course
 from bayes_cpt.study.readers.folder import read_plan
 from bayes_cpt.study.schedules import constant, cosine, linear
 from bayes_cpt.study.writers.folder import runs_text

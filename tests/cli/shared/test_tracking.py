@@ -12,7 +12,7 @@ import pytest
 from command_line import Call, check_refusal
 from synthetic import lab, lab_posterior, prior_as_posterior
 
-from bayes_cpt.cli.tracking import (
+from bayes_cpt.cli.shared.tracking import (
     fit_from_mlflow,
     fit_from_wandb,
     log_to_mlflow,

@@ -1,14 +1,14 @@
-"""Tables of what leans on the prior."""
+"""Tables of prior sensitivity: what rests on the prior."""
 
 from typing import TYPE_CHECKING
 
-from bayes_cpt.cli.console import Output, columns, number
+from bayes_cpt.cli.shared.console import Output, columns, number
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.table import Table
 
-HEADING = "What leans on the prior (power scaling, doi 10.1007/s11222-023-10366-5)"
+HEADING = "Prior sensitivity (power scaling, doi 10.1007/s11222-023-10366-5)"
 CONCLUSIONS = ("last loss", "effect")
 EXPLAINED = (
     "if doubled: change of the mean, to first order, if the prior counted twice",
@@ -32,7 +32,7 @@ def show_sensitivity(written: Output, table: "pd.DataFrame", kinds: tuple[str, .
     written.heading(HEADING)
     losses = table[table["kind"] == "last loss"]
     firm = int((losses["diagnosis"] == "").sum())
-    written.text(f"{firm} of {len(losses)} last losses do not lean on it.")
+    written.text(f"{firm} of {len(losses)} last losses do not rest on the prior.")
     shown = table[table["kind"].isin((*CONCLUSIONS, *kinds)) & (table["diagnosis"] != "")]
     if shown.empty:
         return
@@ -61,7 +61,7 @@ def _table(rows: "pd.DataFrame") -> "Table":
         table.add_row(
             "" if row["quantity"] == last else row["quantity"],
             row["domain"],
-            row["leans_on"] or "several, a little each",
+            row["rests_on"] or "several, a little each",
             number(row["sd"], 2),
             f"{row['if_doubled']:+.2g}",
             f"{row['prior']:.2f}",

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from bayes_cpt.cli.console import Progress
+from bayes_cpt.cli.shared.console import Progress
 
 MINUTE = 60.0
 SAMPLING = "sampling"

@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 from bayes_cpt.decisions.valuation import OWN
 from bayes_cpt.report.configurations import QUANTITIES, configuration, in_short, quantity_text
-from bayes_cpt.report.law_words import resting, rests_on
 from bayes_cpt.report.numbers import SURE, Estimate, between, fixed, listed, signed, with_error
 from bayes_cpt.report.paper.sentences import optimum_sentences
 from bayes_cpt.report.rendering import Words, render
+from bayes_cpt.report.words.law import resting, rests_on
 from bayes_cpt.study.resources.limited import RESOURCE_WORDS
 from bayes_cpt.study.resources.limits import epochs_words
 from bayes_cpt.study.resources.resources import MANY_EPOCHS, ROLES

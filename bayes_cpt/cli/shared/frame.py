@@ -12,15 +12,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayes_cpt.cli.targets import writing
+from bayes_cpt.cli.shared.outputs import writing
 from bayes_cpt.files import replacing
 from bayes_cpt.views import Worded
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from bayes_cpt.cli.console import Output
-    from bayes_cpt.cli.targets import Results
+    from bayes_cpt.cli.shared.console import Output
+    from bayes_cpt.cli.shared.outputs import Results
     from bayes_cpt.inference.posterior import Posterior
 
 # Checks of a law that alarm, that are named one by one.
@@ -54,7 +54,7 @@ def warn(written: "Output", posterior: "Posterior") -> None:
     posterior : Posterior
         Of one that can be trusted nothing is said.
     """
-    from bayes_cpt.report.fit_words import warning
+    from bayes_cpt.report.words.fit import warning
 
     for line in warning(posterior):
         written.error(line)
@@ -70,11 +70,11 @@ def show_fit_verdict(
     written : Output
     posterior : Posterior
     lines : sequence of str
-        Of `bayes_cpt.report.fit_words.fit_verdict`.
+        Of `bayes_cpt.report.words.fit.fit_verdict`.
     verbose : bool
         Whether all alarms are listed, and not the first few alone.
     """
-    from bayes_cpt.report.law_words import law_words
+    from bayes_cpt.report.words.law import law_words
 
     if posterior.trustworthy:
         written.verdict(lines)

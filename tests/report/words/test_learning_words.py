@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_cpt.report.learning_words import verdict
+from bayes_cpt.report.words.learning import verdict
 
 
 def learnt(told: int) -> Any:

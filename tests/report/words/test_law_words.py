@@ -9,7 +9,7 @@ from printed import printed_posterior
 from synthetic import lab, lab_posterior
 
 from bayes_cpt.inference.law_checks import DRIFT, FACTOR, RUN, SIZE, LawCheck
-from bayes_cpt.report.law_words import alarm_text, power_words, resting, rests_on, undivided
+from bayes_cpt.report.words.law import alarm_text, power_words, resting, rests_on, undivided
 
 
 def test_what_no_two_runs_differ_in_is_named_by_phase() -> None:

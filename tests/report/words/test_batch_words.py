@@ -3,7 +3,7 @@ from dataclasses import replace
 from batch_family import BATCHES, family
 from synthetic import lab
 
-from bayes_cpt.report.batch_words import batch_words
+from bayes_cpt.report.words.batch import batch_words
 
 
 def test_batches_are_counted_and_those_apart_from_all_others_are_named() -> None:

@@ -1,7 +1,7 @@
 import pytest
 from size_family import family
 
-from bayes_cpt.report.size_words import size_words
+from bayes_cpt.report.words.size import size_words
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from bayes_cpt.report.law_words import law_words, rests_on
-from bayes_cpt.report.summary_words import listed_effects, most_telling, open_effects, trust
+from bayes_cpt.report.words.law import law_words, rests_on
+from bayes_cpt.report.words.summary import listed_effects, most_telling, open_effects, trust
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from bayes_cpt.cli.console import Output
+    from bayes_cpt.cli.shared.console import Output
 
 
 # Endings of files that `write_numbers` writes.

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from bayes_cpt.report.watch_words import advice, ends_below
+from bayes_cpt.report.words.watch import advice, ends_below
 from bayes_cpt.watch import Status
 from bayes_cpt.watch.worth import Rest, Worth
 

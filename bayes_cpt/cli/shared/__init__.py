@@ -1,0 +1,1 @@
+"""What verbs share: options, output, how a fit is judged and a result shown."""

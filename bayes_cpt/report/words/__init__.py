@@ -1,0 +1,1 @@
+"""The words of each result, from templates: one file per verb."""
