@@ -15,17 +15,16 @@ def frame_of(model: str, *runs: str) -> Frame:
     return build_setup(read_spec(model), lab().subset(runs) if runs else lab()).frame
 
 
-CLOCK = read_spec("cpt").law.memory_clock
-
-
 def s1(rates: Floats, one: dict[str, float]) -> float:
     return float(np.sum(rates ** one["rho"]))
 
 
-def level(rates: Floats, before: float, one: dict[str, float], reference: float) -> float:
+def level(
+    rates: Floats, before: float, one: dict[str, float], reference: float, clock: float
+) -> float:
     """Return the level of the learning rate after the last step, step by step."""
     for rate in rates:
-        left = one["lambda"] ** ((rate / reference) ** CLOCK)
+        left = one["lambda"] ** ((rate / reference) ** clock)
         before = left * before + (1.0 - left) * rate
     return before
 
@@ -41,6 +40,7 @@ def test_typical_is_the_median_of_the_cpt_runs() -> None:
 
 def test_the_effects_of_pretraining_are_the_printed_law() -> None:
     frame = frame_of("pretrain")
+    clock = frame.spec.law.memory_clock
     draws = draw_priors(frame, 4, seed=3)
     found = derived_quantities(frame, lab(), draws)
     law = frame.law.coefficients(draws, np)
@@ -51,7 +51,7 @@ def test_the_effects_of_pretraining_are_the_printed_law() -> None:
 
         def loss(rates: Floats, one: dict[str, float] = one) -> float:
             rate = frame.reference.learning_rate
-            annealed = s2(rate, level(rates, 0.0, one, rate), one)
+            annealed = s2(rate, level(rates, 0.0, one, rate, clock), one)
             return float(one["A"] * s1(rates, one) ** -one["alpha"] - one["C1"] * annealed)
 
         longer = loss(np.tile(base, 4)) - loss(base)
@@ -62,6 +62,7 @@ def test_the_effects_of_pretraining_are_the_printed_law() -> None:
 
 def test_the_effects_of_cpt_are_the_printed_law() -> None:
     frame = frame_of("cpt", "pt_trunk", "r25_cos")
+    clock = frame.spec.law.memory_clock
     draws = draw_priors(frame, 2, seed=5)
     typical = Typical.of(lab())
     found = derived_quantities(frame, lab(), draws)
@@ -76,19 +77,19 @@ def test_the_effects_of_cpt_are_the_printed_law() -> None:
             assert base is not None
             rates = run.schedule.learning_rates()
             whole = np.r_[base.learning_rates(), rates]
-            carried = level(base.learning_rates(), 0.0, one, rate)
+            carried = level(base.learning_rates(), 0.0, one, rate, clock)
             share = 1.0 - float(run.replay or 0.0)
             return float(
                 one["A"] * s1(whole, one) ** -one["alpha"]
                 - one["C1"] * s2(rate, carried, one)
-                - one["C2"] * s2(carried, level(rates, carried, one, rate), one)
+                - one["C2"] * s2(carried, level(rates, carried, one, rate, clock), one)
                 + one["B"] * (1 - (1 + one["E"] * rates.sum()) ** -one["beta"])
                 + one["D"] * share * (1 - np.exp(-rates.size / one["tau"]))
             )
 
         base = base_schedule(frame.reference).learning_rates()
         start = one["A"] * s1(base, one) ** -one["alpha"]
-        start -= one["C1"] * s2(rate, level(base, 0.0, one, rate), one)
+        start -= one["C1"] * s2(rate, level(base, 0.0, one, rate, clock), one)
         wanted = {
             "run_change": last("typical") - start,
             "rate_effect": last("slower") - last("typical"),

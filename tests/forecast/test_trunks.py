@@ -58,13 +58,15 @@ def test_a_plan_that_names_no_run_of_the_study_is_a_new_run(posterior: Posterior
     pd.testing.assert_frame_equal(bands(posterior, plan_of(COOLED, Branch("other", LEFT))), alone)
 
 
-def test_the_log_score_is_that_of_the_draws(posterior: Posterior) -> None:
+def test_the_log_score_is_that_of_the_draws() -> None:
+    # One covariance stands for all draws below, so that they must be alike.
+    posterior = trunk_posterior(spread=0.02, draws=2000)
     measured = rows([("planned", t, "web", 3.0 + 8.0 * t**-0.3) for t in (2300, 2800)])
     plan = plan_of(COOLED, Branch("trunk", LEFT))
     points = measured[["run", "domain", "step"]]
     found = log_score(posterior, Question(posterior.study, plan, points), measured)
-    # Half a thousand normals about the law's curve, with the moments of many draws each.
-    drawn = predict(posterior, plan, at=points.assign(domain="web"), draws=100)
+    # Normals about the law's curve, with the moments of many draws each.
+    drawn = predict(posterior, plan, at=points.assign(domain="web"), draws=8000)
     about = (drawn["loss"] - drawn["expected"]).stack(sample=("chain", "draw"))
     spread = np.cov(about.sel(run="planned", domain="web").to_numpy())
     law = drawn["expected"].stack(sample=("chain", "draw")).sel(run="planned", domain="web")
