@@ -60,22 +60,27 @@ def check_interval(interval: float) -> None:
         raise ValueError(f"interval is {interval}: give a mass between 0 and 1, as in 0.9")
 
 
-def default_grid(steps: int) -> list[int]:
-    """Return about 200 steps of a run of that length, denser early, the last one always.
+def default_grid(run: Run) -> list[int]:
+    """Return about 200 steps of a run, denser early, the last one always.
+
+    A PT run has none in its warm-up and in its first hundredth, where the power law is far above any loss.
 
     Parameters
     ----------
-    steps : int
-        Length of the run.
+    run : Run
 
     Examples
     --------
-    >>> grid = default_grid(3000)
+    >>> from bayes_cpt.study.schedules import constant
+    >>> grid = default_grid(Run("longer", "cpt", constant(3000, 1e-3), base="base", replay=0.5))
     >>> grid[0], grid[-1], len(grid) <= 200
     (1, 3000, True)
     """
-    share = np.linspace(0.0, 1.0, min(GRID, steps) + 1)[1:] ** GRID_POWER
-    return [int(step) for step in np.unique(np.ceil(share * steps))]
+    steps = run.schedule.steps
+    first = max(run.schedule.warmup_steps, steps // 100) if run.phase == "pt" else 0
+    rest = steps - min(first, steps - 1)
+    share = np.linspace(0.0, 1.0, min(GRID, rest) + 1)[1:] ** GRID_POWER
+    return [int(step) for step in np.unique(np.ceil(steps - rest + share * rest))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,7 +333,7 @@ def _wanted_steps(
 ) -> dict[tuple[str, str], Collection[int]]:
     pairs = [(r, d) for r in runs for d in domains if r.phase == "cpt" or d not in sets]
     if at is None:
-        grids = {run.name: default_grid(run.schedule.steps) for run in runs}
+        grids = {run.name: default_grid(run) for run in runs}
         return {(run.name, domain): grids[run.name] for run, domain in pairs}
     points = _points_table(at)
     lengths = {run.name: run.schedule.steps for run in runs}

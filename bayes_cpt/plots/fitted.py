@@ -69,7 +69,8 @@ def fitted(
             panels.band(panel, steps[kept], loss[:, kept], MASS, color=colour(i))
             panels.band(panel, steps[kept], expected[:, kept], MASS, color=colour(i), alpha=BAND)
             panel.plot(steps[kept], np.median(expected[:, kept], axis=0), color=colour(i))
-            panels.dots(panel, *study.curve(run.name, domain))
+            # A base's own loss, at step 0, belongs to its CPT run.
+            panels.dots(panel, *study.curve(run.name, domain), after=steps[kept][0] - 2)
             panels.title(panel, run.name, panels.origin(run.replay, run.base))
             panels.widen(panel, SPAN)
             last = j >= len(shown) - columns

@@ -105,7 +105,8 @@ def forecast(
                 panels.band(axes, steps[there], loss[:, there], mass, color=colour(i))
             axes.plot(steps[there], np.median(loss[:, there], axis=0), color=colour(i))
             if name in known and measured is not None:
-                panels.dots(axes, *measured.curve(name, domain))
+                after = steps[there][0] - 2
+                panels.dots(axes, *measured.curve(name, domain), after=after)
             panels.step_axis(axes, last)
             axes.tick_params(labelbottom=False, labelleft=column == 0)
             if column == 0:

@@ -155,7 +155,9 @@ def band(
     return lower, upper
 
 
-def dots(axes: "Axes", steps: ArrayLike, losses: ArrayLike, **options: Any) -> None:
+def dots(
+    axes: "Axes", steps: ArrayLike, losses: ArrayLike, after: float = -1.0, **options: Any
+) -> None:
     """Draw measured losses.
 
     Parameters
@@ -164,9 +166,13 @@ def dots(axes: "Axes", steps: ArrayLike, losses: ArrayLike, **options: Any) -> N
     steps : array_like, shape (points,)
     losses : array_like, shape (points,)
         Nats/token.
+    after : float
+        Those up to this step are left out: a band of PT begins after the warm-up.
     **options
         Of Matplotlib's ``plot``.
     """
+    late = np.asarray(steps) > after
+    steps, losses = np.asarray(steps)[late], np.asarray(losses)[late]
     style: dict[str, Any] = {
         "s": 7.0,
         "color": INK,

@@ -65,7 +65,7 @@ def prior_predictive(
     if isinstance(source, Posterior):
         _, curves = planned_curves(source, plan, runs=[run.name for run in shown])
     else:
-        curves = frame.curves(study, lambda run, _: default_grid(run.schedule.steps), shown)
+        curves = frame.curves(study, lambda run, _: default_grid(run), shown)
     with np.errstate(over="ignore", invalid="ignore"):
         losses = expected_loss(frame, draw_given_bases(frame, study, DRAWS, seed), curves)
     losses = losses[above_zero(losses)]

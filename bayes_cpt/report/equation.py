@@ -225,7 +225,8 @@ def _falls(frame: Frame) -> list[str]:
     law, rate = frame.spec.law, f"{frame.reference.learning_rate:.3g}"
     since = "before the warm-up" if law.count_warmup else "after the warm-up"
     return [
-        "S2_pt = sum m·(1 - (1 + C_mp·T)^-beta_mp)",
+        "S2_pt = sum m·G",
+        "G = 1 - (1 + C_mp·T)^-beta_mp",
         f"T = (eta/{rate})^-gamma_mp·S/{rate}",
         f"m: each fall of the LR from what it was {since} on, eta the LR that it fell to,",
         "    S the sum of the LRs since then",

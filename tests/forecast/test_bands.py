@@ -171,6 +171,21 @@ def test_pretraining_runs_have_bands_too() -> None:
         np.testing.assert_allclose(found[name], drawn[name], rtol=0, atol=CLOSE)
 
 
+def test_bands_of_pretraining_begin_after_the_warm_up_and_hold_losses() -> None:
+    """At the first steps the power of the forward area is hundreds of nats."""
+    study = lab().subset([run.name for run in lab().pretraining_runs])
+    posterior = prior_as_posterior(study, read_spec("pretrain"), draws=100)
+    table = bands(posterior, draws=200)
+    for run in study.runs:
+        steps = table.loc[table["run"] == run.name, "step"]
+        assert steps.min() == max(run.schedule.warmup_steps, run.schedule.steps // 100) + 1
+        assert steps.max() == run.schedule.steps
+        assert 100 <= len(steps) <= 200
+    assert table["mean"].max() < 12.0
+    early = pd.DataFrame({"run": "pt_trunk", "domain": study.general, "step": [1, 2]})
+    assert bands(posterior, at=early, draws=200)["step"].tolist() == [1, 2]
+
+
 def test_bands_of_pretraining_widen_beyond_what_was_measured(tmp_path: Path) -> None:
     """By the share of the slope that each draw has, in bands and in draws alike."""
     study = lab().subset([run.name for run in lab().pretraining_runs])
