@@ -1,6 +1,7 @@
 """`bayes-cpt learn-priors`: a model whose priors come from a team's earlier studies."""
 
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,7 +77,8 @@ def learn_priors(
     Fits each study under priors wider than the model's own, and learns from all fits together how each
     parameter is distributed over studies: fluctuation, misfit and offsets as well as the law's. The model
     written, to be given to --model, has for each parameter that three studies determine what a further
-    such study is expected to have; its reason names the studies. All others keep their priors.
+    such study is expected to have; its reason names the studies. All others keep their priors. Parameters
+    that surely go together from study to study (probability .95) get a correlation.
 
     With --leave-one-out each study's held-out runs (else each of its runs in turn) are forecast under
     priors from all other studies, and under the model's own; FOLDER then holds these models too, as
@@ -131,6 +133,7 @@ def learn_priors(
             "wider": wider,
             "verdict": said,
             "priors": learnt.table().to_dict("records"),
+            "correlations": [asdict(pair) for pair in learnt.population.pairs],
             "below_zero": below,
             "problems": problems,
             "trustworthy": not problems,
@@ -291,6 +294,8 @@ def _show(
     *,
     verbose: bool,
 ) -> None:
+    from bayes_cpt.report.words.learning import together
+
     table = learnt.table()
     written.heading(f"Central 90 % intervals of the priors of {learnt.before.name}")
     shown = columns("parameter", "on", "studies", "was", "is", numbers=3)
@@ -303,6 +308,7 @@ def _show(
             row["parameter"], row["on"], str(row["studies"]), was, now if row["learnt"] else "stays"
         )
     written.table(shown)
+    written.text(together(learnt))
     written.text(
         f"Prior curves reach below 0 nats/token in {100 * max(below.values()):.1f} % at most.",
         "dim",

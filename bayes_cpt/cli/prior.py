@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from bayes_cpt.model.priors.tables import Prior
     from bayes_cpt.model.setup import Frame
+    from bayes_cpt.model.spec import ModelSpec
     from bayes_cpt.study.study import Study
 
 MODEL_SUFFIX = ".toml"
@@ -116,7 +117,7 @@ def prior(
     lines = verdict(spec.name, ends, interval)
     if not quiet and not json:
         written.verdict(lines)
-        _show_priors(written, spec.name, priors, interval)
+        _show_priors(written, spec, priors, interval)
         _show_ends(written, runs, ends)
     if output is not None:
         _draw(frame, runs, seed, output).say(written)
@@ -128,6 +129,7 @@ def prior(
             "interval": interval,
             "seed": seed,
             "priors": priors.to_dict("records"),
+            "correlations": [pair.model_dump(mode="json") for pair in spec.correlations],
             "ends": ends.to_dict("records"),
             "figure": output and str(output),
         }
@@ -135,8 +137,10 @@ def prior(
     return 0
 
 
-def _show_priors(written: Output, name: str, priors: "pd.DataFrame", interval: float) -> None:
-    written.heading(f"Priors of {name}, with central {100 * interval:g} % intervals")
+def _show_priors(
+    written: Output, spec: "ModelSpec", priors: "pd.DataFrame", interval: float
+) -> None:
+    written.heading(f"Priors of {spec.name}, with central {100 * interval:g} % intervals")
     table = columns("parameter", "on", "distribution", "lower", "upper", numbers=2)
     for parameter, rows in priors.groupby("parameter", sort=False):
         alike = rows["distribution"].nunique() == 1
@@ -146,6 +150,12 @@ def _show_priors(written: Output, name: str, priors: "pd.DataFrame", interval: f
             first = "" if index else str(parameter)
             table.add_row(first, row["domain"], row["distribution"], *ends)
     written.table(table)
+    if spec.correlations:
+        written.heading("Priors that depend on each other")
+        pairs = columns("parameter", "and", "correlation", "why")
+        for pair in spec.correlations:
+            pairs.add_row(*pair.between, f"{pair.value:+.2f}", pair.reason)
+        written.table(pairs)
     written.heading("What they are of, and why")
     reasons = columns("parameter", "meaning and reason")
     for row in priors.drop_duplicates("parameter").to_dict("records"):

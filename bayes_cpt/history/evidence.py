@@ -18,9 +18,9 @@ import numpy as np
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.elements import elements
-from bayes_cpt.model.priors.families import Distribution, Fixed
+from bayes_cpt.model.priors.families import Distribution
 from bayes_cpt.model.priors.tables import Prior
-from bayes_cpt.model.spec import ROLES, ModelSpec
+from bayes_cpt.model.spec import ModelSpec, sampled_labels
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.parallel import Pool, task_seed
 from bayes_cpt.validate.records import Records, in_words
@@ -103,7 +103,7 @@ class Evidence:
 
 
 def widened(spec: ModelSpec, wider: float = WIDER) -> ModelSpec:
-    """Return a model with priors that many times as wide on their own scales.
+    """Return a model with independent priors that many times as wide on their own scales.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def widened(spec: ModelSpec, wider: float = WIDER) -> ModelSpec:
         )
         for name, prior in spec.priors.items()
     }
-    return spec.model_copy(update={"priors": priors})
+    return spec.model_copy(update={"priors": priors, "correlations": ()})
 
 
 def labels_of(spec: ModelSpec) -> dict[Label, Distribution]:
@@ -133,17 +133,9 @@ def labels_of(spec: ModelSpec) -> dict[Label, Distribution]:
     ----------
     spec : ModelSpec
     """
-    from bayes_cpt.laws import Reference
-
-    law = spec.law.build(ROLES, Reference(1.0, 1.0, 1.0, 1.0))
-    infos = law.parameters() | spec.residuals.parameters(spec.law)
-    priors: dict[Label, Distribution] = {}
-    for name, info in infos.items():
-        for role in ROLES if info.dims else (None,):
-            prior = spec.priors[name].of(role)
-            if not isinstance(prior, Fixed):
-                priors[name, role or SHARED] = prior
-    return priors
+    return {
+        (name, role or SHARED): spec.priors[name].of(role) for name, role in sampled_labels(spec)
+    }
 
 
 def evidence_of(posterior: Posterior, broad: ModelSpec) -> Evidence:

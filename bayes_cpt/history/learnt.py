@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bayes_cpt.history.correlations import Pair
 from bayes_cpt.history.evidence import SHARED, Label, labels_of
 from bayes_cpt.history.population import Population
 from bayes_cpt.identify.elicitation import prior_lines
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.priors.families import Distribution
-from bayes_cpt.model.priors.tables import Prior
+from bayes_cpt.model.priors.tables import Correlation, Prior, correlation_matrix, is_correlation
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.simulate import expected_loss
-from bayes_cpt.model.spec import ROLES, ModelSpec
+from bayes_cpt.model.spec import ROLES, ModelSpec, sampled_labels
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.writers.folder import toml_value
 
@@ -90,7 +91,8 @@ def learnt_model(
 ) -> Learnt:
     """Return a model whose priors are what a further study of the population is expected to have.
 
-    What too few studies determine keeps the model's own prior.
+    What too few studies determine keeps the model's own prior. Parameters of which it is nearly sure that
+    they go together are correlated.
 
     Parameters
     ----------
@@ -121,7 +123,42 @@ def learnt_model(
         priors[parameter] = Prior(reason=reason, general=roles["general"], target=roles["target"])
     summary = f"{spec.summary}; priors learnt from {len(population.studies)} studies"
     changed = {"name": name, "summary": summary, "priors": priors}
-    return Learnt(spec.model_copy(update=changed), spec, population, chosen)
+    found = spec.model_copy(update=changed | {"correlations": ()})
+    correlations = _correlations(spec.correlations, population.pairs, chosen, sampled_labels(found))
+    return Learnt(found.model_copy(update={"correlations": correlations}), spec, population, chosen)
+
+
+def _correlations(
+    before: Sequence[Correlation],
+    pairs: Sequence[Pair],
+    labels: Sequence[Label],
+    sampled: Sequence[tuple[str, str | None]],
+) -> tuple[Correlation, ...]:
+    """Return what a model's correlations become: of learnt parameters those of the population."""
+    learnt = {name for name, _ in labels}
+    kept = [pair for pair in before if not {name for name, _ in pair.ends} <= learnt]
+    for pair in pairs:
+        if pair.shown and pair.first in labels and pair.second in labels:
+            found = Correlation(
+                between=(_end(pair.first), _end(pair.second)),
+                value=round(pair.correlation, 2),
+                reason=f"Learnt from {len(pair.studies)} studies {_named(pair.studies)}, "
+                f"probability {pair.probability:.3f}.",
+            )
+            # The likeliest come first: one that no distribution has beside these is left out.
+            if is_correlation(correlation_matrix(sampled, [*kept, found])):
+                kept.append(found)
+    return tuple(kept)
+
+
+def _end(label: Label) -> str:
+    return label[0] if label[1] == SHARED else "/".join(label)
+
+
+def _named(studies: Sequence[str]) -> str:
+    """Return the first of some studies by name, in brackets."""
+    more = f" and {len(studies) - NAMED} more" if len(studies) > NAMED else ""
+    return f"({', '.join(studies[:NAMED])}{more})"
 
 
 def _inside(prior: Distribution, center: float, spread: float) -> Distribution:
@@ -138,9 +175,8 @@ def _reason(parameter: str, population: Population, labels: Sequence[Label], was
     for label in labels:
         if label[0] == parameter:
             names = population.telling[label]
-            more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
             on = "" if label[1] == SHARED else f" on {label[1]} data"
-            parts.append(f"{len(names)}{on} ({', '.join(names[:NAMED])}{more})")
+            parts.append(f"{len(names)}{on} {_named(names)}")
     return f"Learnt from studies: {'; '.join(parts)}. Before: {was.reason}"
 
 
@@ -172,8 +208,13 @@ def learnt_text(found: Learnt, extends: str, digests: dict[str, str], seed: int)
         f"name = {toml_value(found.spec.name)}",
         f"summary = {toml_value(found.spec.summary)}",
     ]
+    if found.before.correlations and not found.spec.correlations:
+        lines.append("correlations = []")
     for parameter in found.changed:
         lines += ["", *prior_lines(parameter, found.spec.priors[parameter])]
+    for pair in found.spec.correlations:
+        keys = pair.model_dump(mode="json").items()
+        lines += ["", "[[correlations]]", *(f"{key} = {toml_value(value)}" for key, value in keys)]
     return "\n".join(lines) + "\n"
 
 

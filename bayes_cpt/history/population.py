@@ -5,6 +5,7 @@ study's value is ``Normal(mean, spread)``, with ``mean ~ Normal(0, 1)``, the mod
 ``spread ~ HalfNormal(1)``: studies differ by about as much as that prior says, or less. What a study says
 is ``y ~ Normal(R theta, 1)`` (see `bayes_cpt.history.evidence`), with all of theta at once: a parameter
 that a study does not determine is not counted as one it has, and what it determines jointly stays joint.
+What goes together over studies is weighed afterwards (`bayes_cpt.history.correlations`).
 The values of theta are integrated out: ``y ~ Normal(R mean, R diag(spread^2) R' + 1)``.
 """
 
@@ -17,9 +18,10 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import BayesCPTError, Problem
+from bayes_cpt.history.correlations import Pair, weigh_pairs
 from bayes_cpt.history.evidence import Evidence, Label
 from bayes_cpt.inference.geometry.whitening import Metric
-from bayes_cpt.inference.sampling import Sample, sample
+from bayes_cpt.inference.sampling import sample
 from bayes_cpt.jit import numba
 
 # Scale of the half-normal prior of a spread, in sds of the model's own prior.
@@ -59,6 +61,8 @@ class Population:
     studies : tuple of str
     problems : tuple of str
         What its draws lack of the diagnostics contract.
+    pairs : tuple of Pair
+        How parameters go together, the likeliest first.
     """
 
     labels: tuple[Label, ...]
@@ -67,6 +71,7 @@ class Population:
     telling: dict[Label, tuple[str, ...]]
     studies: tuple[str, ...]
     problems: tuple[str, ...] = ()
+    pairs: tuple[Pair, ...] = ()
 
     @property
     def learnt(self) -> tuple[Label, ...]:
@@ -125,13 +130,13 @@ class PopulationDensity:
         size = self.directions.shape[2]
         mean, log_spread = position[:size], position[size:]
         spread = np.exp(np.minimum(log_spread, LARGEST_LOG))
-        told, pull, slope = _told_by_studies(mean, spread, *self._products)
+        told, pull, slope = _told_by_studies(mean, spread, *self.products)
         prior = -0.5 * np.sum(mean**2) + np.sum(-0.5 * (spread / SPREAD_SCALE) ** 2 + log_spread)
         slope += 1.0 - (spread / SPREAD_SCALE) ** 2
         return float(told + prior), np.concatenate([pull - mean, slope])
 
     @cached_property
-    def _products(self) -> tuple[Floats, Floats, Floats]:
+    def products(self) -> tuple[Floats, Floats, Floats]:
         """``R'R`` and ``R'y`` of each study, and the squares ``y'y``."""
         transposed = np.swapaxes(self.directions, 1, 2)
         linear = (transposed @ self.said[..., None])[..., 0]
@@ -274,7 +279,10 @@ class Hierarchy:
         """
         kept = [said for said in self.evidence if said.study != without]
         counted = np.array([float(said.study != without) for said in self.evidence])
-        drawn = self._sampled(counted, seed)
+        density = PopulationDensity(
+            self._directions * counted[:, None, None], self._values * counted[:, None]
+        )
+        drawn = sample(density, seed, cores=1)
         mean, spread = (_flat(drawn.values[name]) for name in ("mean", "spread"))
         telling = {
             label: tuple(said.study for said in kept if said.contraction.get(label, 0.0) >= TELLING)
@@ -282,14 +290,9 @@ class Hierarchy:
         }
         names = tuple(said.study for said in kept)
         problems = drawn.diagnostics.problems
-        return Population(self.labels, mean, spread, telling, names, problems)
-
-    def _sampled(self, counted: Floats, seed: int) -> Sample:
-        """Return draws of mean and spread, shape (chains, draws, labels), of the studies that count 1."""
-        density = PopulationDensity(
-            self._directions * counted[:, None, None], self._values * counted[:, None]
-        )
-        return sample(density, seed, cores=1)
+        products, linear, _ = density.products
+        pairs = weigh_pairs(self.labels, mean, spread, products, linear, telling, FEWEST)
+        return Population(self.labels, mean, spread, telling, names, problems, pairs)
 
 
 def _flat(values: Floats) -> Floats:

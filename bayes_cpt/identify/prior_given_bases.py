@@ -23,8 +23,9 @@ from bayes_cpt.errors import StudyWarning
 from bayes_cpt.identify.information import FreeParameters
 from bayes_cpt.model.elements import elements
 from bayes_cpt.model.points import Curves, Points
+from bayes_cpt.model.priors.correlations import correlated
 from bayes_cpt.model.priors.draws import draw_priors
-from bayes_cpt.model.priors.families import Distribution, Fixed
+from bayes_cpt.model.priors.families import Fixed
 from bayes_cpt.model.residuals import Placed, ResidualDesign, Scales, predictive_covariance
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import expected_loss
@@ -54,12 +55,15 @@ def draw_given_bases(frame: Frame, plan: Study, draws: int, seed: int) -> dict[s
     dict of str to ndarray, shape (draws, members) or (draws,)
         The priors' own draws where no base tells anything.
     """
-    curves, parameters = base_curves(frame, plan), draw_priors(frame, draws, seed)
+    curves = base_curves(frame, plan)
     if curves is None:
-        return parameters
+        return draw_priors(frame, draws, seed)
+    # What correlates the priors comes in with what the bases tell: moves keep independent priors.
+    independent = replace(frame, spec=frame.spec.model_copy(update={"correlations": ()}))
+    parameters = draw_priors(independent, draws, seed)
     generator = np.random.default_rng([seed, 1])
     free = FreeParameters(frame)
-    low, high = np.array([_ends(prior) for prior in free.priors.values()]).T
+    low, high = np.array([prior.standard_bounds for prior in free.priors.values()]).T
     places = free.places(parameters)
     parameters, weights = _levelled(frame, parameters, curves, generator)
     power, reach = 0.0, 0.5
@@ -83,15 +87,6 @@ def draw_given_bases(frame: Frame, plan: Study, draws: int, seed: int) -> dict[s
                 values[taken] = moved_parameters[name][taken]
             reach = float(np.clip(reach * np.exp(taken.mean() - TAKEN), SHORTEST, LONGEST))
     return parameters
-
-
-def _ends(prior: Distribution) -> tuple[float, float]:
-    """Return the bounds of a prior in sds from its centre."""
-    with np.errstate(divide="ignore"):
-        low, high = (
-            np.asarray(prior.to_scale(np.array(prior.bounds))) - prior.center
-        ) / prior.spread
-    return float(low), float(high)
 
 
 def _next_power(weights: Floats, power: float) -> float:
@@ -186,7 +181,10 @@ def _levelled(
     # Far in the tails of wide priors a curve may overflow: such a draw has no weight.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         levels, weights = _levels(frame, parameters, curves, generator)
-    return parameters | {LEVEL: levels}, np.where(np.isfinite(weights), weights, -1e300)
+        parameters = parameters | {LEVEL: levels}
+        if tied := correlated(frame):
+            weights = weights + tied.log_density(parameters)
+    return parameters, np.where(np.isfinite(weights), weights, -1e300)
 
 
 def _levels(

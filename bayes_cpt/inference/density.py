@@ -27,6 +27,7 @@ from bayes_cpt.inference.geometry.coordinates import (
 )
 from bayes_cpt.inference.geometry.funnels import OFFSETS, funnels_of
 from bayes_cpt.inference.geometry.whitening import Metric, climb, straightened
+from bayes_cpt.inference.joint_priors import correlations_of, pools_of
 from bayes_cpt.inference.native import (
     BOUNDED,
     LOG_NORMAL,
@@ -37,12 +38,11 @@ from bayes_cpt.inference.native import (
 from bayes_cpt.laws.size import OF_SIZES
 from bayes_cpt.model.compiled.blocks import packed
 from bayes_cpt.model.compiled.packing import length
-from bayes_cpt.model.groups.grouping import BATCHES
 from bayes_cpt.model.law_table import PACES
+from bayes_cpt.model.priors.correlations import CORRELATED, excess_precision
 from bayes_cpt.model.priors.families import LogitNormal, LogNormal, Normal
 from bayes_cpt.model.priors.family import Family
 from bayes_cpt.model.priors.pooling import ALIKE
-from bayes_cpt.model.setup import POOLED
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -87,6 +87,10 @@ class Density:
         spread last.
     arrays : tuple of ndarray
         Measured losses, then the data of the model.
+    correlated : ndarray of int, shape (correlated,)
+        Where parameters with correlated priors stand.
+    correlation : ndarray, shape (correlated, correlated)
+        On the scales on which these priors are normal.
     deviations : ndarray of int, shape (deviations, 2)
         Where each number that counts in sds of a sampled log-normal spread stands, and that spread.
     offsets : ndarray of int, shape (offsets,)
@@ -110,6 +114,8 @@ class Density:
     likelihood: int
     pools: NDArray[np.int64]
     arrays: tuple[Any, ...]
+    correlated: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    correlation: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     deviations: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
     offsets: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     turned: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -197,9 +203,9 @@ class Density:
         return packed(
             [
                 *(*floats, self.levels, self.moves, self.turns),
-                *(self.directions, self.readings, self.widths),
+                *(self.directions, self.readings, self.widths, excess_precision(self.correlation)),
             ],
-            [*integers, self.centred, self.ridges, self.turned, self.funnels],
+            [*integers, self.centred, self.ridges, self.turned, self.funnels, self.correlated],
             places,
             [
                 *(array.size for array in counts),
@@ -210,6 +216,8 @@ class Density:
                 self.turned.size,
                 self.pace_offset,
                 len(self.funnels),
+                self.correlated.size,
+                -0.5 * float(np.linalg.slogdet(self.correlation)[1]),
             ],
         )
 
@@ -277,6 +285,7 @@ def density_of(model: "pm.Model") -> Density:
     sizes = {name: math.prod(shape) for name, (shape, _) in zip(names, read, strict=True)}
     template, places = _layout(model, values, sizes)
     where = dict(zip(names, np.cumsum([0, *sizes.values()]), strict=False))
+    correlated, correlation = correlations_of(model, where)
     return Density(
         names=names,
         shapes=tuple(shape for shape, _ in read),
@@ -285,7 +294,9 @@ def density_of(model: "pm.Model") -> Density:
         template=template,
         paces=np.array([where.get(name, -1) for name in PACES], dtype=np.int64),
         likelihood=operation.law.address,
-        pools=_pools(model, where),
+        pools=pools_of(model, where),
+        correlated=correlated,
+        correlation=correlation,
         arrays=tuple(array.get_value(borrow=True) for array in (loss, *data)),
         deviations=_deviations(where, sizes, columns[0]),
         offsets=np.arange(sizes.get(OFFSETS, 0)) + where.get(OFFSETS, 0),
@@ -298,7 +309,8 @@ def _likelihood(model: "pm.Model") -> Any:
 
     from bayes_cpt.model.compiled.operation import LawLogLikelihood
 
-    others = [potential.name for potential in model.potentials if potential.name != ALIKE]
+    ours = (ALIKE, CORRELATED)
+    others = [potential.name for potential in model.potentials if potential.name not in ours]
     if others or len(model.observed_RVs) != 1:
         raise ModelError(
             "The model has other potentials, or other observed variables than the losses of the curves. "
@@ -310,24 +322,6 @@ def _likelihood(model: "pm.Model") -> Any:
     if not isinstance(likelihood.owner.op, LawLogLikelihood):
         raise ModelError("The model's likelihood is not that of build_model. Use pm.sample.")
     return likelihood
-
-
-def _pools(model: "pm.Model", where: dict[str, int]) -> NDArray[np.int64]:
-    """Return where what is pooled of each parameter stands, a row for each population, its spread last."""
-    names, domains = model.coords.get(POOLED) or (), model.coords["domain"]
-    rows = []
-    for place, name in enumerate(names):
-        (dims,) = model.named_vars_to_dims[name]
-        coordinate = model.coords[dims]
-        if dims == BATCHES:
-            spread, count = where["batch_spread"], len(coordinate) // len(domains)
-            firsts = range(0, len(coordinate), count)
-            pools = [list(range(first, first + count)) for first in firsts]
-        else:
-            spread = where["target_spread"]
-            pools = [[k for k, domain in enumerate(coordinate) if domain != domains[0]]]
-        rows += [[*(where[name] + k for k in own), spread + place] for own in pools]
-    return np.array(rows or np.zeros((0, 1)), dtype=np.int64)
 
 
 def _deviations(where: dict[str, int], sizes: dict[str, int], kinds: Floats) -> NDArray[np.int64]:

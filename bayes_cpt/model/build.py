@@ -17,6 +17,7 @@ from bayes_cpt.model.compiled.operation import LawLogLikelihood
 from bayes_cpt.model.compiled.packing import packed
 from bayes_cpt.model.elements import elements
 from bayes_cpt.model.likelihood_data import likelihood_data
+from bayes_cpt.model.priors.correlations import CORRELATED, CORRELATION, PARAMETER, correlated
 from bayes_cpt.model.priors.families import Distribution
 from bayes_cpt.model.priors.pooling import ALIKE, log_alikenesses
 from bayes_cpt.model.setup import Frame, Setup, build_setup
@@ -71,12 +72,18 @@ def model_of(setup: Setup) -> pm.Model:
     arrays = likelihood_data(setup)
     measured = arrays.pop(LOSS)
     numbers, places = packed(arrays)
-    with pm.Model(coords=frame.coords()) as model:
+    tied = correlated(frame)
+    labels = {PARAMETER: tied.labels} if tied else {}
+    with pm.Model(coords=frame.coords() | labels) as model:
         values = pt.concatenate([pt.atleast_1d(part) for part in _parameters(frame)])
         if frame.pooled:
             names = (*frame.pooled, frame.spread)
             parts = log_alikenesses(frame, {name: model[name] for name in names}, pt)
             pm.Potential(ALIKE, pt.stack(parts), dims="pooled")
+        if tied:
+            by_name = {element.name: model[element.name] for element in tied.elements}
+            pm.Data(CORRELATION, tied.matrix)
+            pm.Potential(CORRELATED, tied.log_density(by_name, pt))
         pm.CustomDist(
             LOSS,
             values,

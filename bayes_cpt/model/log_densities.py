@@ -11,6 +11,7 @@ from bayes_cpt.model.elements import elements
 from bayes_cpt.model.likelihood_data import likelihood_data
 from bayes_cpt.model.misfit.curve_residuals import CurveResidual, precision_products
 from bayes_cpt.model.points import Curves
+from bayes_cpt.model.priors.correlations import correlated
 from bayes_cpt.model.priors.families import Fixed
 from bayes_cpt.model.priors.pooling import log_alikenesses
 from bayes_cpt.model.residuals import ResidualDesign, Scales
@@ -51,6 +52,14 @@ def log_priors(frame: Frame, parameters: Mapping[str, Floats]) -> dict[str, Floa
         # With the spreads stands what they say of how alike targets are.
         alike = np.stack(log_alikenesses(frame, parameters), axis=1)
         by_parameter[frame.spread] = by_parameter[frame.spread] + alike
+    if tied := correlated(frame):
+        # What correlations say stands with the first of their parameters.
+        first = tied.elements[0]
+        density = tied.log_density(parameters)
+        if first.domain is None:
+            by_parameter[first.name] = by_parameter[first.name] + density
+        else:
+            by_parameter[first.name][:, first.member] += density
     return by_parameter
 
 

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from bayes_cpt.bundled import models_folder
@@ -15,7 +16,14 @@ from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.laws import Reference
 from bayes_cpt.laws.numerics.ranges import HIGHEST_POWER, LOWEST_POWER
 from bayes_cpt.model.law_table import LawTable, ResidualTable
-from bayes_cpt.model.priors.tables import Prior, prior_ends
+from bayes_cpt.model.priors.families import Fixed
+from bayes_cpt.model.priors.tables import (
+    Correlation,
+    Prior,
+    correlation_matrix,
+    is_correlation,
+    prior_ends,
+)
 from bayes_cpt.strict import Strict, said
 from bayes_cpt.toml_files import read_toml
 
@@ -50,6 +58,8 @@ class ModelSpec(Strict):
     targets : dict of str to Prior
         Of `SEVERAL_TARGETS`, sampled beside these where a study has several targets; without it such
         studies are refused.
+    correlations : tuple of Correlation
+        Of parameters whose priors depend on each other; all others are independent.
 
     Raises
     ------
@@ -64,6 +74,7 @@ class ModelSpec(Strict):
     priors: dict[str, Prior]
     unknown_base: dict[str, Prior] = Field(default_factory=dict)
     targets: dict[str, Prior] = Field(default_factory=dict)
+    correlations: tuple[Correlation, ...] = ()
 
     @model_validator(mode="after")
     def _priors_match_parameters(self) -> Self:
@@ -96,6 +107,40 @@ class ModelSpec(Strict):
                     f"keep it within {least:g} to {most:g}"
                 )
         return self
+
+    @model_validator(mode="after")
+    def _correlations_make_a_distribution(self) -> Self:
+        labels = sampled_labels(self)
+        for correlation in self.correlations:
+            first, second = correlation.between
+            alone = correlation_matrix(labels, [correlation])
+            if first == second or (alone == np.eye(len(labels))).all():
+                raise ValueError(
+                    f"correlations: {first} and {second} are no two parameters that are sampled on one "
+                    "validation set; name two, as in forward_power or exponent/general"
+                )
+        if not is_correlation(correlation_matrix(labels, self.correlations)):
+            raise ValueError(
+                "correlations: no distribution has all of them at once; bring their values nearer to 0"
+            )
+        return self
+
+
+def sampled_labels(spec: ModelSpec) -> list[tuple[str, str | None]]:
+    """Return parameter and role of all that a model samples; None where validation sets share it.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    """
+    law = spec.law.build(ROLES, Reference(1.0, 1.0, 1.0, 1.0))
+    infos = law.parameters() | spec.residuals.parameters(spec.law)
+    return [
+        (name, role)
+        for name, info in infos.items()
+        for role in (ROLES if info.dims else (None,))
+        if not isinstance(spec.priors[name].of(role), Fixed)
+    ]
 
 
 def parameter_names(law: LawTable, residuals: ResidualTable) -> set[str]:
@@ -212,7 +257,15 @@ def _merged(parent: dict[str, Any], child: dict[str, Any], place: str) -> dict[s
     )
     inherited = {name: prior for name, prior in parent.get("priors", {}).items() if name in names}
     result["priors"] = inherited | child.get("priors", {})
+    if "correlations" not in child and isinstance(of_parent := parent.get("correlations"), list):
+        result["correlations"] = [pair for pair in of_parent if _parameters_of(pair) <= names]
     return result
+
+
+def _parameters_of(pair: Any) -> set[str]:
+    """Return the parameters of a correlation in a table, none of one that is no correlation."""
+    between = pair.get("between") if isinstance(pair, dict) else None
+    return {str(end).split("/")[0] for end in between} if isinstance(between, list) else set()
 
 
 def _problem(kind: type[Strict], detail: Any, place: str, within: tuple[str, ...]) -> Problem:

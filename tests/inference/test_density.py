@@ -9,6 +9,7 @@ import pytensor
 import pytest
 from area_variants import variant
 from batch_family import family
+from correlated import correlated_spec
 from dense_residuals import curve_covariance, walk
 from every_option import spec_with
 from interpreted import INTERPRETED
@@ -136,6 +137,10 @@ def with_every_option_from_an_unknown_base() -> Setup:
     return build_setup(spec_with(), open_study())
 
 
+def with_correlated_priors() -> Setup:
+    return build_setup(correlated_spec(), read_study(bundled_study()))
+
+
 def with_weighted_falls() -> Setup:
     return build_setup(variant("fall_weight"), lab_for("pretrain"))
 
@@ -179,11 +184,12 @@ OF_THE_SAME_TERMS = (
     "name",
     [
         pytest.param(own, marks=pytest.mark.slow if own in OF_THE_SAME_TERMS else ())
-        for own in (*shipped_models(), "unknown base")
+        for own in (*shipped_models(), "unknown base", "correlated")
     ],
 )
 def test_density_and_gradient_are_those_of_the_pymc_model(name: str) -> None:
-    setup = from_an_unknown_base() if name == "unknown base" else bundled(name)
+    made = {"unknown base": from_an_unknown_base, "correlated": with_correlated_priors}
+    setup = made[name]() if name in made else bundled(name)
     density = density_of(model_of(setup))
     model = model_of(setup)
     position = places(density, 1)[0]

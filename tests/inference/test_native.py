@@ -60,6 +60,7 @@ def test_nutpie_is_told_what_the_density_says(study: Study) -> None:
         "join_spread_slopes",
         "_log_mean",
         "add_alikeness",
+        "add_correlations",
         "prior_density",
         "white_gradient",
     ],

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayes_cpt.arrays import Floats
+from bayes_cpt.model.priors.correlations import correlated
 from bayes_cpt.model.priors.pooling import draw_alike
 from bayes_cpt.model.setup import Frame
 
@@ -41,6 +42,8 @@ def draw_priors(frame: Frame, draws: int, seed: int) -> dict[str, Floats]:
             columns = [prior.of(role).draw(draws, generator) for role in roles]
             drawn[name] = np.stack(columns, axis=1)
     draw_alike(frame, drawn, generator)
+    if tied := correlated(frame):
+        tied.draw(drawn, generator)
     return drawn
 
 

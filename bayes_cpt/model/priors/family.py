@@ -34,6 +34,15 @@ class Family(Strict):
         return -np.inf, np.inf
 
     @property
+    def standard_bounds(self) -> tuple[float, float]:
+        """The bounds in standard deviations from the centre, on the scale on which the family is normal."""
+        with np.errstate(divide="ignore"):
+            low, high = (
+                np.asarray(self.to_scale(np.array(self.bounds))) - self.center
+            ) / self.spread
+        return float(low), float(high)
+
+    @property
     @abstractmethod
     def words(self) -> str:
         """The distribution as it is written in tables."""

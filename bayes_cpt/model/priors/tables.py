@@ -1,12 +1,18 @@
 """The priors of a specification as users write them: which role has which distribution, and why."""
 
+from collections.abc import Sequence
 from typing import Self
 
+import numpy as np
 from pydantic import Field, model_validator
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import SpecError
 from bayes_cpt.model.priors.families import Distribution, Fixed, LogNormal
 from bayes_cpt.strict import Strict
+
+# A correlation matrix with a smaller eigenvalue has an inverse of rounding errors.
+LEAST_EIGENVALUE = 1e-6
 
 
 class Prior(Strict):
@@ -46,6 +52,72 @@ class Prior(Strict):
         if distribution is None:
             raise SpecError.at("priors", "a shared parameter has no prior", "give every")
         return distribution
+
+
+class Correlation(Strict):
+    """How two parameters go together from study to study, on the scales on which their priors are normal.
+
+    Parameters
+    ----------
+    between : tuple of str
+        Two parameters. On one validation set ``name`` goes with ``name``, on all of them; ``name/general``
+        or ``name/target`` is on that of one role alone.
+    value : float
+        Their correlation, -1 to 1.
+    reason : str
+        Why.
+    """
+
+    between: tuple[str, str]
+    value: float = Field(gt=-1.0, lt=1.0)
+    reason: str = Field(min_length=1)
+
+    @property
+    def ends(self) -> tuple[tuple[str, str | None], tuple[str, str | None]]:
+        """Parameter and role of both; None where no role is named."""
+        (first, second) = ((*end.split("/", 1), None)[:2] for end in self.between)
+        return first, second  # type: ignore[return-value]
+
+
+def correlation_matrix(
+    labels: Sequence[tuple[str, str | None]], correlations: Sequence[Correlation]
+) -> Floats:
+    """Return the correlations of parameters, shape (labels, labels).
+
+    Parameters
+    ----------
+    labels : sequence of (str, str or None)
+        Parameter and role, None where validation sets share it.
+    correlations : sequence of Correlation
+        Parameters of different validation sets are independent whatever these say.
+    """
+    matrix = np.eye(len(labels))
+    for correlation in correlations:
+        first, second = (
+            [
+                i
+                for i, (name, role) in enumerate(labels)
+                if name == end[0] and end[1] in (None, role)
+            ]
+            for end in correlation.ends
+        )
+        for i in first:
+            for j in second:
+                roles = {labels[i][1], labels[j][1]} - {None}
+                if i != j and len(roles) <= 1:
+                    matrix[i, j] = matrix[j, i] = correlation.value
+    return matrix
+
+
+def is_correlation(matrix: Floats) -> bool:
+    """Return whether numbers can have all these correlations at once, and not only to rounding.
+
+    Parameters
+    ----------
+    matrix : ndarray, shape (labels, labels)
+        From `correlation_matrix`.
+    """
+    return bool(np.linalg.eigvalsh(matrix)[0] > LEAST_EIGENVALUE)
 
 
 def prior_ends(prior: Distribution | None) -> tuple[float, float] | None:

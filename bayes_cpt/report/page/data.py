@@ -110,6 +110,12 @@ def priors_table(posterior: "Posterior") -> TextTable:
             "Reason": listed["reason"].where(~repeated, ""),
         }
     )
+    correlations = posterior.frame.spec.correlations
+    pairs = [f"{' and '.join(pair.between)} ({pair.value:+.2f})" for pair in correlations]
+    correlated = f"; correlated are {', '.join(pairs)}" if pairs else ""
     return TextTable(
-        caption="Priors, each with its reason", cells=cells, values=table, label="priors"
+        caption=f"Priors, each with its reason{correlated}",
+        cells=cells,
+        values=table,
+        label="priors",
     )

@@ -8,6 +8,7 @@ from bayes_cpt.report.numbers import percent
 if TYPE_CHECKING:
     import pandas as pd
 
+    from bayes_cpt.history.correlations import Pair
     from bayes_cpt.history.learnt import Learnt
 
 
@@ -49,6 +50,31 @@ def verdict(
         f"How sure: {_sure(scores)}",
         f"What would change it: {change}; a prior is learnt where {FEWEST} determine its parameter.",
     ]
+
+
+def together(learnt: "Learnt") -> str:
+    """Return which parameters go together over studies, in a sentence.
+
+    Parameters
+    ----------
+    learnt : Learnt
+    """
+    pairs = learnt.population.pairs
+    if not pairs:
+        return f"No two parameters are determined by {FEWEST} studies: none is said to go with another."
+    shown = [pair for pair in pairs if pair.shown]
+    if not shown:
+        likeliest = pairs[0]
+        return (
+            f"Of {len(pairs)} pairs of parameters none is shown to go together over studies; the likeliest "
+            f"are {_pair(likeliest)} (probability {likeliest.probability:.2f})."
+        )
+    listed = "; ".join(f"{_pair(pair)}, correlation {pair.correlation:+.2f}" for pair in shown)
+    return f"Of {len(pairs)} pairs of parameters these go together over studies: {listed}."
+
+
+def _pair(pair: "Pair") -> str:
+    return " and ".join(f"{name} ({role})" for name, role in (pair.first, pair.second))
 
 
 def _sure(scores: "pd.DataFrame | None") -> str:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy.stats import multivariate_normal, norm
 from target_family import several
 
-from bayes_cpt.inference.native import add_alikeness
+from bayes_cpt.inference.joint_priors import add_alikeness
 from bayes_cpt.model.log_densities import log_priors
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.priors.pooling import (
