@@ -140,7 +140,7 @@ def _predictive(
     chosen = generator.choice(weights.size, FURTHER, p=(weights / weights.sum()).ravel())
     draws: NDArray[np.int64]
     draws, places = np.unravel_index(chosen, weights.shape)
-    rho, own = GRID[places], generator.standard_normal((2, FURTHER))
-    own[1] = rho * own[0] + np.sqrt(1.0 - rho**2) * own[1]
-    values: Floats = mean[draws] + spread[draws] * own.T
+    rho, standard = GRID[places], generator.standard_normal((2, FURTHER))
+    standard[1] = rho * standard[0] + np.sqrt(1.0 - rho**2) * standard[1]
+    values: Floats = mean[draws] + spread[draws] * standard.T
     return float(np.asarray(np.corrcoef(values, rowvar=False))[0, 1])

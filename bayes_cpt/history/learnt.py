@@ -123,9 +123,13 @@ def learnt_model(
         priors[parameter] = Prior(reason=reason, general=roles["general"], target=roles["target"])
     summary = f"{spec.summary}; priors learnt from {len(population.studies)} studies"
     changed = {"name": name, "summary": summary, "priors": priors}
-    found = spec.model_copy(update=changed | {"correlations": ()})
-    correlations = _correlations(spec.correlations, population.pairs, chosen, sampled_labels(found))
-    return Learnt(found.model_copy(update={"correlations": correlations}), spec, population, chosen)
+    independent = spec.model_copy(update=changed | {"correlations": ()})
+    correlations = _correlations(
+        spec.correlations, population.pairs, chosen, sampled_labels(independent)
+    )
+    return Learnt(
+        independent.model_copy(update={"correlations": correlations}), spec, population, chosen
+    )
 
 
 def _correlations(
@@ -139,15 +143,15 @@ def _correlations(
     kept = [pair for pair in before if not {name for name, _ in pair.ends} <= learnt]
     for pair in pairs:
         if pair.shown and pair.first in labels and pair.second in labels:
-            found = Correlation(
+            correlation = Correlation(
                 between=(_end(pair.first), _end(pair.second)),
                 value=round(pair.correlation, 2),
                 reason=f"Learnt from {len(pair.studies)} studies {_named(pair.studies)}, "
                 f"probability {pair.probability:.3f}.",
             )
             # The likeliest come first: one that no distribution has beside these is left out.
-            if is_correlation(correlation_matrix(sampled, [*kept, found])):
-                kept.append(found)
+            if is_correlation(correlation_matrix(sampled, [*kept, correlation])):
+                kept.append(correlation)
     return tuple(kept)
 
 
