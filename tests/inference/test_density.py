@@ -70,7 +70,25 @@ def prior_density(setup: Setup, position: Floats) -> tuple[dict[str, Any], float
             parameters[element.name] = np.float64(value)
         else:
             parameters[element.name] = np.append(parameters.get(element.name, []), value)
-    return parameters, total
+    return parameters, total + log_correlations(setup, parameters)
+
+
+def log_correlations(setup: Setup, parameters: dict[str, Any]) -> float:
+    """Return what correlated log-normal priors say, by SciPy; each parameter is of one pair."""
+    total = 0.0
+    pairs = [(pair.between, pair.value) for pair in setup.frame.spec.correlations]
+    names = [name for between, _ in pairs for name in between]
+    assert len(names) == len(set(names))
+    for between, value in pairs:
+        standard = []
+        for name in between:
+            prior = setup.frame.spec.priors[name].of("general")
+            assert isinstance(prior, LogNormal)
+            standard.append(np.log(parameters[name] / prior.median) / prior.sigma)
+        z = np.transpose(standard)
+        joint = multivariate_normal(np.zeros(2), [[1.0, value], [value, 1.0]])
+        total += float(np.sum(joint.logpdf(z)) - norm.logpdf(z).sum())
+    return total
 
 
 def dense_likelihood(setup: Setup, parameters: dict[str, Any]) -> float:
