@@ -30,7 +30,7 @@ from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.folds import Fold
 from bayes_cpt.validate.parallel import Pool, task_seed
-from testbench.public import Models, family, pretraining_suite
+from testbench.public import Group, Models, family, pretraining_suite
 from testbench.report import markdown_table
 
 # Ends nearer to the fitted steps than so many e-folds tell of other things.
@@ -168,7 +168,12 @@ def shares(of_study: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def ends_of_studies(
-    folder: Path, spec: ModelSpec, pool: Pool, seed: int, left_out: str = NOTHING
+    folder: Path,
+    spec: ModelSpec,
+    pool: Pool,
+    seed: int,
+    left_out: str = NOTHING,
+    group: Group = family,
 ) -> dict[str, pd.DataFrame]:
     """Return `ends` of the studies of pre-training in a folder that have any, by their names.
 
@@ -181,13 +186,15 @@ def ends_of_studies(
     pool : Pool
     seed : int
     left_out : str
-        A family whose studies are not looked at.
+        A group whose studies are not looked at.
+    group : callable
+        Of a study's name: the group that it is of.
     """
     spec = without_widening(spec)
     tasks = [
         (name, fold)
         for name, folds in pretraining_suite(folder).items()
-        if family(name) != left_out
+        if group(name) != left_out
         for fold in folds(Models(spec, spec))
     ]
     work = partial(_ends_of, spec=spec, seed=seed)

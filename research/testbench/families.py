@@ -7,7 +7,8 @@ From the repository's root::
 Every study is fitted with all of its runs under the priors of `vague.toml`; a hierarchical model over the
 fits gives priors. They are learnt from all studies, and once more without each family (one repository's
 runs), whose studies are then forecast under them as in `testbench.public`. By what share of
-the law's slope bands widen beyond the fitted steps (`testbench.beyond`) is learnt in the same way. Stopped,
+the law's slope bands widen beyond the fitted steps (`testbench.beyond`) is learnt in the same way. With
+``--alone`` a study is left out alone, and its family stays, but where studies have runs in common. Stopped,
 the same command goes on.
 """
 
@@ -31,9 +32,11 @@ from bayes_cpt.study.study import Study
 from bayes_cpt.validate.held_out import OURS, TABLES, Method
 from bayes_cpt.validate.parallel import Pool
 from bayes_cpt.validate.records import Records
+from testbench import our_areas
 from testbench.beyond import ends_of_studies, learnt_share, with_share
 from testbench.held_out import METHODS
 from testbench.public import (
+    Group,
     Models,
     family,
     pretraining_suite,
@@ -50,8 +53,20 @@ MOST_RUNS = 9
 # Levels follow data and tokenizer: they keep the priors of the model.
 NOT_LEARNT = ("reference_loss", "reference_slope", "annealing_gain")
 METHOD_NAMES = ("paper", OURS)
+# Families whose studies have runs in common.
+OF_ONE_SET = ("124m",)
 # In place of a family that is left out.
 EVERY = "all"
+
+
+def itself(study: str) -> str:
+    """Return a study's own name, or its family where others have its runs.
+
+    Parameters
+    ----------
+    study : str
+    """
+    return family(study) if family(study) in OF_ONE_SET else study
 
 
 def whole_studies(folder: Path) -> dict[str, Study]:
@@ -89,9 +104,14 @@ def joined(fitted: Study, predicted: Study) -> Study:
 
 
 def learn(
-    studies: dict[str, Study], vague: ModelSpec, pool: Pool, out: Path, seed: int
+    studies: dict[str, Study],
+    vague: ModelSpec,
+    pool: Pool,
+    out: Path,
+    seed: int,
+    group: Group = family,
 ) -> dict[str, ModelSpec]:
-    """Return the model learnt from all studies, by the name all, and those learnt without each family.
+    """Return the model learnt from all studies, by the name all, and those learnt without each group.
 
     Each is written as a TOML file, too.
     """
@@ -102,9 +122,9 @@ def learn(
     evidence: dict[str, Evidence] = dict(zip(studies, fits, strict=True))
     labels = tuple(label for label in labels_of(vague) if label[0] not in NOT_LEARNT)
     found = {}
-    for left_out in (EVERY, *dict.fromkeys(map(family, studies))):
+    for left_out in (EVERY, *dict.fromkeys(map(group, studies))):
         kept = [
-            own for name, own in evidence.items() if family(name) != left_out and not own.problems
+            own for name, own in evidence.items() if group(name) != left_out and not own.problems
         ]
         population = Hierarchy(kept, tuple(labels_of(vague)), 1.0).learn(seed)
         told = tuple(label for label in labels if population.telling[label])
@@ -116,20 +136,24 @@ def learn(
     return found
 
 
-def widening(folder: Path, left_out: str, spec: ModelSpec, pool: Pool, seed: int) -> ModelSpec:
-    """Return a model whose bands widen beyond the fitted steps as the studies of other families tell.
+def widening(
+    folder: Path, left_out: str, spec: ModelSpec, pool: Pool, seed: int, group: Group = family
+) -> ModelSpec:
+    """Return a model whose bands widen beyond the fitted steps as the studies of other groups tell.
 
     Parameters
     ----------
     folder : Path
         As `testbench.public` takes it.
     left_out : str
-        The family that tells nothing.
+        The group that tells nothing.
     spec : ModelSpec
     pool : Pool
     seed : int
+    group : callable
+        Of a study's name: `family` or `itself`.
     """
-    share = learnt_share(ends_of_studies(folder, spec, pool, seed, left_out).values())
+    share = learnt_share(ends_of_studies(folder, spec, pool, seed, left_out, group).values())
     sys.stderr.write(f"without {left_out}: bands widen by a share of the slope, {share.words}\n")
     return with_share(spec, share)
 
@@ -141,17 +165,19 @@ def score(
     pool: Pool,
     out: Path,
     seed: int,
+    group: Group = family,
 ) -> pd.DataFrame:
-    """Return `study_table` of every study, its family's runs forecast under priors from the others."""
+    """Return `study_table` of every study, its group's runs forecast under priors from the others."""
     continual, tables = read_spec("cpt-replay"), []
     every = pretraining_suite(folder)
-    for left_out in dict.fromkeys(map(family, every)):
+    for left_out in dict.fromkeys(map(group, every)):
         own = Models(models[left_out], continual)
-        studies = {name: folds(own) for name, folds in every.items() if family(name) == left_out}
+        studies = {name: folds(own) for name, folds in every.items() if group(name) == left_out}
         settings = {"seed": seed, "model": models[left_out].model_dump(mode="json")}
         records = Records.open(out / left_out, settings, TABLES)
         tasks = sum(map(len, studies.values()))
         methods: dict[str, Method] = METHODS | {OURS: partial(own.answer, cores=pool.cores(tasks))}
+        methods[our_areas.OUR_AREAS] = own.law_alone
         chosen = {name: methods[name] for name in names}
         tables.append(score_suite(studies, chosen, seed, pool, records))
     points, refits = (pd.concat(parts, ignore_index=True) for parts in zip(*tables, strict=True))
@@ -165,21 +191,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("folder", type=Path, help="folder of public studies")
     parser.add_argument("-o", "--out", type=Path, required=True, help="folder for the results")
     parser.add_argument("--methods", default=",".join(METHOD_NAMES), help="default: %(default)s")
+    parser.add_argument("--alone", action="store_true", help="leave out each study, not its family")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
-    pool = Pool(options.jobs)
+    pool, group = Pool(options.jobs), itself if options.alone else family
     studies = whole_studies(options.folder)
     models = {
-        left_out: widening(options.folder, left_out, spec, pool, options.seed)
+        left_out: widening(options.folder, left_out, spec, pool, options.seed, group)
         for left_out, spec in learn(
-            studies, read_spec(VAGUE), pool, options.out, options.seed
+            studies, read_spec(VAGUE), pool, options.out, options.seed, group
         ).items()
         if left_out != EVERY
     }
     names = options.methods.split(",")
-    table = score(options.folder, models, names, pool, options.out, options.seed)
+    table = score(options.folder, models, names, pool, options.out, options.seed, group)
     write(table, options.out)
 
 

@@ -65,6 +65,8 @@ APART = ": "
 SHARES = {"coverage_50": "in 50 %", "coverage_90": "in 90 %"}
 SCORES = {"crps": "CRPS", "mae": "MAE", "bias": "bias", "width_90": "width of 90 %"}
 
+# Of a study's name: with which others it is left out.
+type Group = Callable[[str], str]
 type Folds = Callable[[Models], list[Fold]]
 
 

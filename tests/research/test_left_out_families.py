@@ -112,11 +112,16 @@ def test_bands_widen_as_other_families_tell(
     end = pd.DataFrame({"error": error, "sd": 1e-6, "promised": 0.2})
 
     def ends(*arguments: object) -> dict[str, pd.DataFrame]:
-        asked.append(arguments[-1])
+        asked.append(arguments[-2:])
         return {"one": end}
 
     monkeypatch.setattr(families, "ends_of_studies", ends)
     found = widening(tmp_path, "mpl", spec, Pool(1), 0)
-    assert asked == ["mpl"]
+    assert asked == [("mpl", family)]
     assert found.priors["extrapolation_pt"].every == learnt_share([end])
     assert found.residuals == spec.residuals
+
+
+def test_a_study_is_left_out_alone_but_where_others_have_its_runs() -> None:
+    names = ("size-8x6", "web-10x8", "mpl-25m", "lr-124m-one-peak", "horizon-124m")
+    assert [families.itself(name) for name in names] == [*names[:3], "124m", "124m"]
