@@ -138,20 +138,22 @@ def _correlations(
     labels: Sequence[Label],
     sampled: Sequence[tuple[str, str | None]],
 ) -> tuple[Correlation, ...]:
-    """Return what a model's correlations become: of learnt parameters those of the population."""
-    learnt = {name for name, _ in labels}
-    kept = [pair for pair in before if not {name for name, _ in pair.ends} <= learnt]
-    for pair in pairs:
-        if pair.shown and pair.first in labels and pair.second in labels:
-            correlation = Correlation(
-                between=(_end(pair.first), _end(pair.second)),
-                value=round(pair.correlation, 2),
-                reason=f"Learnt from {len(pair.studies)} studies {_named(pair.studies)}, "
-                f"probability {pair.probability:.3f}.",
-            )
-            # The likeliest come first: one that no distribution has beside these is left out.
-            if is_correlation(correlation_matrix(sampled, [*kept, correlation])):
-                kept.append(correlation)
+    """Return the correlations of a model, those of its learnt parameters that the population shows anew."""
+    shown = [
+        pair for pair in pairs if pair.shown and pair.first in labels and pair.second in labels
+    ]
+    anew = {frozenset((pair.first[0], pair.second[0])) for pair in shown}
+    kept = [pair for pair in before if frozenset(name for name, _ in pair.ends) not in anew]
+    for pair in shown:
+        correlation = Correlation(
+            between=(_end(pair.first), _end(pair.second)),
+            value=round(pair.correlation, 2),
+            reason=f"Learnt from {len(pair.studies)} studies {_named(pair.studies)}, "
+            f"probability {pair.probability:.3f}.",
+        )
+        # The likeliest come first: one that no distribution has beside these is left out.
+        if is_correlation(correlation_matrix(sampled, [*kept, correlation])):
+            kept.append(correlation)
     return tuple(kept)
 
 
@@ -212,8 +214,6 @@ def learnt_text(found: Learnt, extends: str, digests: dict[str, str], seed: int)
         f"name = {toml_value(found.spec.name)}",
         f"summary = {toml_value(found.spec.summary)}",
     ]
-    if found.before.correlations and not found.spec.correlations:
-        lines.append("correlations = []")
     for parameter in found.changed:
         lines += ["", *prior_lines(parameter, found.spec.priors[parameter])]
     for pair in found.spec.correlations:

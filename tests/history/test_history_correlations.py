@@ -127,20 +127,20 @@ def test_what_no_distribution_has_at_once_is_left_out() -> None:
     ]
 
 
-def test_correlations_of_the_model_before_are_learnt_anew(tmp_path: Path) -> None:
+def test_correlations_of_the_model_before_stay_unless_shown_anew(tmp_path: Path) -> None:
     before = Correlation(between=("memory", "level_power"), value=0.3, reason="Before.")
-    spec = SPEC.model_copy(update={"correlations": (before,)})
-    parent, path = tmp_path / "before.toml", tmp_path / "ours.toml"
-    parent.write_text(
-        'extends = "cpt-replay"\nname = "before"\n[[correlations]]\n'
-        'between = ["memory", "level_power"]\nvalue = 0.3\nreason = "Before."\n'
-    )
-    learnt = learnt_model(spec, population(), "ours")
-    assert learnt.spec.correlations == ()
-    path.write_text(learnt_text(learnt, str(parent), dict.fromkeys(NAMES, "digest"), 1))
-    assert read_spec(path).correlations == ()
-    kept = learnt_model(spec, population(), "ours", labels=[("exponent", "general")])
-    assert kept.spec.correlations == (before,)
+    other = Correlation(between=("exponent", "forward_power"), value=0.2, reason="Before.")
+    spec = SPEC.model_copy(update={"correlations": (before, other)})
+    assert learnt_model(spec, population(), "ours").spec.correlations == (before, other)
+    anew = population(pair(("memory", "all"), ("level_power", "all"), 0.8))
+    learnt = learnt_model(spec, anew, "ours")
+    assert [(c.between, c.value) for c in learnt.spec.correlations] == [
+        (other.between, 0.2),
+        (before.between, 0.8),
+    ]
+    path = tmp_path / "ours.toml"
+    path.write_text(learnt_text(learnt, "cpt-replay", dict.fromkeys(NAMES, "digest"), 1))
+    assert read_spec(path).correlations == learnt.spec.correlations
 
 
 def test_what_is_not_shown_is_said_to_be_unsure() -> None:
