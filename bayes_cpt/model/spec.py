@@ -241,6 +241,9 @@ def _table(path: Path) -> dict[str, Any]:
         for key in ("law", "residuals", "priors", "unknown_base", "targets")
         if not isinstance(table.get(key, {}), dict)
     ]
+    if not isinstance(table.get("correlations", []), list):
+        place, fix = f"{path}, key correlations", "write [[correlations]] above each pair"
+        problems.append(Problem(place, "it is no list of pairs", fix))
     if problems:
         raise SpecError(problems)
     return table

@@ -141,6 +141,15 @@ def test_a_file_states_them_and_its_children_inherit_what_they_have(tmp_path: Pa
     assert [pair.between for pair in read_spec(child).correlations] == pairs[:1]
 
 
+def test_single_brackets_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('extends = "cpt-replay"\nname = "mine"\n[correlations]\nvalue = 0.4\n')
+    with pytest.raises(
+        SpecError, match=r"key correlations: .* Write \[\[correlations\]\] above each"
+    ):
+        read_spec(file)
+
+
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
