@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bayes_cpt.arrays import Floats
 from bayes_cpt.history.evidence import SHARED, Label
 
-# Of ten pairs one is expected to go together; a pair is shown to where that is nearly sure.
+# Of ten pairs one is expected to go together; a pair is said to where its probability is this high.
 EXPECTED, SURE = 0.1, 0.95
 GRID: Floats = np.linspace(-0.98, 0.98, 99)
 # Draws of the population that are averaged over, and of a further study's values.

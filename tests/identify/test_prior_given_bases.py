@@ -10,6 +10,7 @@ from bayes_cpt.forecast.derived import last_points, start_loss
 from bayes_cpt.identify.prior_given_bases import above_zero, base_curves, draw_given_bases
 from bayes_cpt.identify.prior_predictive import expected_ends, frame_of
 from bayes_cpt.model.priors.draws import draw_priors
+from bayes_cpt.model.priors.tables import Correlation
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.runs import Base, Run
@@ -62,10 +63,20 @@ def narrow() -> ModelSpec:
     )
 
 
-@pytest.mark.parametrize("bases", [1, 2])
-def test_draws_are_those_of_weighted_priors(bases: int) -> None:
+def tied(spec: ModelSpec) -> ModelSpec:
+    """Return a model whose level, slope and memory go together."""
+    pairs = {("reference_loss", "reference_slope"): 0.7, ("annealing_gain", "memory"): -0.6}
+    correlations = tuple(
+        Correlation(between=between, value=value, reason="For tests.")
+        for between, value in pairs.items()
+    )
+    return spec.model_copy(update={"correlations": correlations})
+
+
+@pytest.mark.parametrize(("bases", "spec"), [(1, narrow()), (2, narrow()), (2, tied(narrow()))])
+def test_draws_are_those_of_weighted_priors(bases: int, spec: ModelSpec) -> None:
     study = plan(3.1, 3.2, bases=bases)
-    frame = frame_of(narrow(), study)
+    frame = frame_of(spec, study)
     curves = base_curves(frame, study)
     assert curves is not None
     brute = draw_priors(frame, 40_000, seed=1)
