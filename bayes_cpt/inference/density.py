@@ -26,6 +26,11 @@ from bayes_cpt.inference.geometry.coordinates import (
     turn,
 )
 from bayes_cpt.inference.geometry.funnels import OFFSETS, funnels_of
+from bayes_cpt.inference.geometry.saturations import (
+    add_saturation,
+    saturations_of,
+    take_saturation,
+)
 from bayes_cpt.inference.geometry.whitening import Metric, climb, straightened
 from bayes_cpt.inference.joint_priors import correlations_of, pools_of
 from bayes_cpt.inference.native import (
@@ -103,6 +108,8 @@ class Density:
         As in `bayes_cpt.inference.geometry.coordinates.follow_ridges`.
     funnels, directions, readings, widths : ndarray
         As in `bayes_cpt.inference.geometry.coordinates.open_funnels`.
+    saturated : ndarray of int, shape (sets, 3)
+        From `bayes_cpt.inference.geometry.saturations.saturations_of`.
     """
 
     names: tuple[str, ...]
@@ -128,6 +135,7 @@ class Density:
     directions: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     readings: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     widths: Floats = field(default_factory=lambda: np.zeros((0, 3)))
+    saturated: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 3), dtype=np.int64))
 
     @property
     def start(self) -> Floats:
@@ -137,6 +145,7 @@ class Density:
         bounded = kind == BOUNDED
         share = (np.exp(center[bounded]) - lower[bounded]) / (upper - lower)[bounded]
         start[bounded] = np.log(share / (1.0 - share))
+        take_saturation(start, self.saturated)
         join_paces(start, self.paces, self.pace_offset)
         return start
 
@@ -205,7 +214,10 @@ class Density:
                 *(*floats, self.levels, self.moves, self.turns),
                 *(self.directions, self.readings, self.widths, excess_precision(self.correlation)),
             ],
-            [*integers, self.centred, self.ridges, self.turned, self.funnels, self.correlated],
+            [
+                *(*integers, self.centred, self.ridges, self.turned, self.funnels),
+                *(self.correlated, self.saturated),
+            ],
             places,
             [
                 *(array.size for array in counts),
@@ -218,6 +230,7 @@ class Density:
                 len(self.funnels),
                 self.correlated.size,
                 -0.5 * float(np.linalg.slogdet(self.correlation)[1]),
+                len(self.saturated),
             ],
         )
 
@@ -237,6 +250,7 @@ class Density:
             separate_spreads(position, self.centred, self.levels)
             turn(position, self.turned, self.turns)
             open_funnels(position, *funnels)
+            add_saturation(position, self.saturated)
         return separated
 
     def values(self, positions: Floats) -> dict[str, Floats]:
@@ -300,6 +314,7 @@ def density_of(model: "pm.Model") -> Density:
         arrays=tuple(array.get_value(borrow=True) for array in (loss, *data)),
         deviations=_deviations(where, sizes, columns[0]),
         offsets=np.arange(sizes.get(OFFSETS, 0)) + where.get(OFFSETS, 0),
+        saturated=saturations_of(model, where),
     )
 
 

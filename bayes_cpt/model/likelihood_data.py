@@ -28,11 +28,11 @@ def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
     The last, ``loss``, is its first argument.
 
     ``loss`` (points,) is what was measured. The others say where: ``curve_...`` and ``base_...`` hold a row
-    per curve, ``point_...`` a row per point, ``knot_...`` one per knot of the misfit (see
-    `ResidualDesign`); ``curve_member`` has the places among the values of what is of the curve's groups;
-    ``reference`` holds the reference learning rate, forward areas, steps and unique steps, middle and
-    half-width of the interval of the forward powers, and the ``spans`` of
-    `bayes_cpt.model.compiled.kernels.learning_rate_levels`.
+    per curve, ``point_...`` a row per point, ``knot_...`` one per knot of the misfit (`ResidualDesign`),
+    ``area_...`` one per step of a schedule, which several validation sets share; ``curve_member`` has the
+    places among the values of what is of the curve's groups; ``reference`` holds the reference learning
+    rate, forward areas, steps and unique steps, middle and half-width of the interval of forward powers,
+    and the ``spans`` of `bayes_cpt.model.compiled.kernels.learning_rate_levels`.
 
     Parameters
     ----------
@@ -41,7 +41,6 @@ def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
     frame, design = setup.frame, setup.design
     points, bases = setup.curves.points, setup.curves.bases
     starts = design.first
-    pretraining = design.pretraining.astype(bool)
     reference, form = frame.reference, frame.area_form
     powers = form.powers.interval
     return {
@@ -72,10 +71,7 @@ def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
         "base_loss": bases.loss.astype(np.float64),
         "point_columns": _columns(points),
         "base_columns": _columns(bases),
-        "point_level": np.where(pretraining[:, None], points.level_pt, points.level_cpt),
-        "base_level": np.ascontiguousarray(bases.level_pt),
-        "point_forward": np.ascontiguousarray(points.log_forward),
-        "base_forward": np.ascontiguousarray(bases.log_forward),
+        **_areas(points, bases, design.pretraining.astype(bool)),
         "point_gap": design.gap,
         "point_place": design.place,
         "point_height": design.height,
@@ -86,6 +82,25 @@ def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
         "knot_carried": design.knot_carried,
         "knot_innovation": design.knot_innovation,
         "loss": points.loss.astype(np.float64),
+    }
+
+
+def _areas(
+    points: Points, bases: Points, pretraining: NDArray[np.bool_]
+) -> dict[str, NDArray[Any]]:
+    """Return the areas at the steps of the schedules, each once, and which belong to points and bases."""
+    level = np.where(pretraining[:, None], points.level_pt, points.level_cpt)
+    levels = np.concatenate([level, bases.level_pt])
+    forward = np.concatenate([points.log_forward, bases.log_forward])
+    _, first, place = np.unique(
+        np.hstack([levels, forward]), axis=0, return_index=True, return_inverse=True
+    )
+    point_area, base_area = np.split(place.ravel(), [len(level)])
+    return {
+        "area_level": levels[first],
+        "area_forward": forward[first],
+        "point_area": point_area,
+        "base_area": base_area,
     }
 
 

@@ -17,6 +17,7 @@ from bayes_cpt.model.compiled.symbolic import (
     AREA,
     POINT,
     REFERENCE,
+    STARTS,
     _outputs,
     _parameter_symbol,
     _source,
@@ -101,8 +102,9 @@ def fused_law(spec: ModelSpec, setup: Setup) -> Any:
     domain, shared, columns = (
         arrays[name] for name in ("curve_domain", "curve_shared", "point_columns")
     )
-    own_level, base_level = arrays["point_level"], arrays["base_level"]
-    log_areas = arrays["point_forward"]
+    here, start_of = arrays["point_area"], arrays["base_area"]
+    own_level, base_level = arrays["area_level"][here], arrays["area_level"][start_of]
+    log_areas = arrays["area_forward"][here]
     carried = setup.frame.spec.law.carry_memory
     first, last = setup.design.first, setup.design.last
     values = draw_priors(setup.frame, 1, seed=0)
@@ -164,5 +166,5 @@ def _compiled(spec: ModelSpec, role: str, names: dict[str, Any]) -> Any:
     }
     law = _outputs(frame, symbols)[0]
     name = f"law_{role}"
-    exec(_source(name, curve_names(spec), list(symbols.values()), [law], []), names)
+    exec(_source(name, curve_names(spec), STARTS, list(symbols.values()), [law], []), names)
     return numba.njit(error_model="numpy")(names[name])

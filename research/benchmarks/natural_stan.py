@@ -43,7 +43,8 @@ def data(setup: Setup) -> dict[str, Any]:
     points, bases, design = setup.curves.points, setup.curves.bases, setup.design
     starts, law, form = design.first, setup.frame.spec.law, setup.frame.area_form
     arrays = likelihood_data(setup)
-    level, forward = arrays["point_level"], arrays["point_forward"]
+    here, base = arrays["point_area"], arrays["base_area"]
+    level, forward = arrays["area_level"], arrays["area_forward"]
     momenta, powers = form.momenta.interval, form.powers.interval
     pretraining = design.pretraining.astype(bool)
     # What a law does without has bounds that nothing is drawn from.
@@ -53,11 +54,11 @@ def data(setup: Setup) -> dict[str, Any]:
         "nodes": level.shape[1], "powers": forward.shape[1], "first": starts + 1, "last": design.last,
         "domain": points.domain_index[starts] + 1, "pretraining": design.pretraining[starts],
         "share": points.target_share[starts], "known": bases.base_known, "base_loss": bases.loss,
-        "base_forward": arrays["base_forward"], "base_level": arrays["base_level"],
+        "base_forward": forward[base], "base_level": level[base],
         "base_start": bases.start_pt, "start": np.where(pretraining, points.start_pt, points.start_cpt),
-        "steps": points.cpt_steps, "rate": points.learning_rate, "forward": forward,
+        "steps": points.cpt_steps, "rate": points.learning_rate, "forward": forward[here],
         "forward_cpt": points.forward_cpt, "loss": points.loss,
-        "gap": np.minimum(design.gap, LONGEST_GAP), "level": level, "ramps": design.ramps,
+        "gap": np.minimum(design.gap, LONGEST_GAP), "level": level[here], "ramps": design.ramps,
         "middle": momenta.middle, "half_width": momenta.half_width, "power_middle": powers.middle,
         "power_half_width": powers.half_width, "smallest": SMALLEST, "carried": int(law.carry_memory),
         "slow": int(law.slow_annealing), "free_rho": int(law.forward_power),

@@ -33,27 +33,23 @@ def _waves(number, middle, half_width, wave, slope):  # type: ignore[no-untyped-
 
 @numba.njit(**COMPILED)
 def _products(coefficients, waves, sums):  # type: ignore[no-untyped-def]
-    """Fill in the products of each point's coefficients with four waves, shape (4, points).
+    """Fill in the products of each row of coefficients with two waves, shape (2, rows).
 
-    Two points at a time, so that what is read serves several sums; the last of an odd number twice.
+    Two rows at a time, so that what is read serves several sums; the last of an odd number twice.
     """
-    points, nodes = coefficients.shape
-    first, second, third, fourth = waves[0], waves[1], waves[2], waves[3]
-    for i in range(0, points, 2):
-        j = min(i + 1, points - 1)
-        a = b = c = d = e = f = g = h = 0.0
+    rows, nodes = coefficients.shape
+    first, second = waves[0], waves[1]
+    for i in range(0, rows, 2):
+        j = min(i + 1, rows - 1)
+        a = b = c = d = 0.0
         for k in range(nodes):
             x, y = coefficients[i, k], coefficients[j, k]
             a += x * first[k]
             b += x * second[k]
-            c += x * third[k]
-            d += x * fourth[k]
-            e += y * first[k]
-            f += y * second[k]
-            g += y * third[k]
-            h += y * fourth[k]
-        sums[0, i], sums[1, i], sums[2, i], sums[3, i] = a, b, c, d
-        sums[0, j], sums[1, j], sums[2, j], sums[3, j] = e, f, g, h
+            c += y * first[k]
+            d += y * second[k]
+        sums[0, i], sums[1, i] = a, b
+        sums[0, j], sums[1, j] = c, d
 
 
 @numba.njit(**COMPILED)
@@ -116,7 +112,7 @@ def _levels_of_falls(paces, table, levels):  # type: ignore[no-untyped-def]
 
 @numba.njit(**COMPILED)
 def learning_rate_levels(paces, spans, table, levels):  # type: ignore[no-untyped-def]
-    """Fill in the level and its slopes by the parameters of the memory, shape (4, points).
+    """Fill in the level and its slopes by the parameters of the memory, shape (4, rows).
 
     The level is that of `bayes_cpt.laws.areas.AreaForm.levels`; series are in log(1 - lambda), which is
     -log of the memory, and in epsilon.
@@ -129,47 +125,46 @@ def learning_rate_levels(paces, spans, table, levels):  # type: ignore[no-untype
     spans : ndarray, shape (6,)
         Middle and half-width of the interval of the momenta; which memory it is: `MOMENTUM`, `WEIGHTED` or
         `MULTI_POWER`; middle, half-width and nodes of the interval of 1 + epsilon.
-    table : ndarray, shape (points, columns)
+    table : ndarray, shape (rows, columns)
         From `bayes_cpt.laws.areas.AreaForm.level_table`.
-    levels : ndarray, shape (4, points)
+    levels : ndarray, shape (4, rows)
         Filled in.
     """
     if spans[2] == MULTI_POWER:
         _levels_of_falls(paces, table, levels)
         return
     waves = np.zeros((4, table.shape[1]))
-    if spans[2] == WEIGHTED:
+    weighted = spans[2] == WEIGHTED
+    if weighted:
         _weighted_waves(paces, spans, waves)
-        _products(table, waves, levels)
-        return
-    _momentum_waves(paces, spans, waves)
-    _products(table, waves, levels)
-    for i in range(levels.shape[1]):
-        levels[0, i] = max(levels[0, i], SMALLEST)
+    else:
+        _momentum_waves(paces, spans, waves)
+    _products(table, waves[:2], levels[:2])
+    if weighted or paces[1] > 0.0:
+        _products(table, waves[2:], levels[2:])
+    else:
+        levels[2:] = 0.0
+    if not weighted:
+        for i in range(levels.shape[1]):
+            levels[0, i] = max(levels[0, i], SMALLEST)
 
 
 @numba.njit(**COMPILED)
 def log_forward_areas(power, middle, half_width, coefficients, areas):  # type: ignore[no-untyped-def]
-    """Fill in the log of the forward area and its slope by the forward power, shape (2, points).
+    """Fill in the log of the forward area and its slope by the forward power, shape (2, rows).
 
     Parameters
     ----------
     power : float
     middle, half_width : float
         Of the interval of the series.
-    coefficients : ndarray, shape (points, nodes)
-    areas : ndarray, shape (2, points)
+    coefficients : ndarray, shape (rows, nodes)
+    areas : ndarray, shape (2, rows)
         Filled in.
     """
-    points, nodes = coefficients.shape
-    waves = np.empty((2, nodes))
+    waves = np.empty((2, coefficients.shape[1]))
     _waves(power, middle, half_width, waves[0], waves[1])
-    for i in range(points):
-        area, slope = 0.0, 0.0
-        for k in range(nodes):
-            area += coefficients[i, k] * waves[0, k]
-            slope += coefficients[i, k] * waves[1, k]
-        areas[0, i], areas[1, i] = area, slope
+    _products(coefficients, waves, areas)
 
 
 @numba.njit(inline="always", **COMPILED)
@@ -205,7 +200,7 @@ def evaluate(law, kind, parameters, reference, curve, columns, values, slopes): 
 
 def law_log_likelihoods(  # type: ignore[no-untyped-def]
     law, tables, loss, values, numbers, domain, member, shared, known, base_loss, columns, base_columns,
-    own_level, base_level, own_forward, base_forward, gap, place, height, floating, first, last,
+    area_level, area_forward, point_area, base_area, gap, place, height, floating, first, last,
     knot_first, knot_carried, knot_innovation, totals, gradients,
 ):  # fmt: skip
     """Fill in the log likelihood of each curve, and its slopes by the values.
@@ -232,10 +227,12 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
         ``curve_domain``, ``curve_member`` and ``curve_shared``.
     known, base_loss : ndarray, shape (curves,)
         Whether the curve starts at a measured loss, and which.
-    columns, own_level, own_forward : ndarray, a row per point
-        ``point_columns``, ``point_level`` and ``point_forward``.
-    base_columns, base_level, base_forward : ndarray, a row per curve
-        The same at the base.
+    columns, base_columns : ndarray, a row per point, and per curve
+        ``point_columns``, and the same at the base.
+    area_level, area_forward : ndarray, a row per step of a schedule
+        Coefficients of levels and of log forward areas.
+    point_area, base_area : ndarray of int, shape (points,) and (curves,)
+        Which of these rows belongs to each point, and to each curve's base.
     gap, place, height, floating : ndarray, shape (points,)
         ``point_gap``, ``point_place``, ``point_height`` and ``point_floating``.
     first, last : ndarray of int, shape (curves,)
@@ -249,19 +246,16 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
         Filled in.
     """
     parameter_places, slope_outputs, slope_inputs, pace_places = tables
-    points, count, slope_count = loss.size, first.size, slope_outputs.shape[1]
+    count, slope_count = first.size, slope_outputs.shape[1]
     reference, spans = numbers[:5], numbers[SPANS:]
-    level, before = np.empty((4, points)), np.empty((4, count))
-    area, area_before = np.empty((2, points)), np.empty((2, count))
+    level, area = np.empty((4, area_level.shape[0])), np.empty((2, area_level.shape[0]))
     paces = np.zeros(3)
     for k in range(3):
         if pace_places[k] >= 0:
             paces[k] = values[pace_places[k]]
     power = values[pace_places[3]] if pace_places[3] >= 0 else 1.0
-    learning_rate_levels(paces, spans, own_level, level)
-    learning_rate_levels(paces, spans, base_level, before)
-    log_forward_areas(power, numbers[5], numbers[6], own_forward, area)
-    log_forward_areas(power, numbers[5], numbers[6], base_forward, area_before)
+    learning_rate_levels(paces, spans, area_level, level)
+    log_forward_areas(power, numbers[5], numbers[6], area_forward, area)
     room = workspace(place, first, last)
     longest = room[0].shape[0]
     every_row, base_row = np.zeros((longest, WIDTH)), np.zeros((1, WIDTH))
@@ -288,19 +282,21 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
         for i in range(size):
             for k in range(GIVEN):
                 rows[i, k] = columns[start + i, k]
+            here = point_area[start + i]
+            before = base_area[c] if continual else here
             for row in range(4):
-                here = level[row, start + i]
-                rows[i, GIVEN + 2 * row] = before[row, c] if continual else here
-                rows[i, GIVEN + 1 + 2 * row] = here
-            rows[i, GIVEN + 8], rows[i, GIVEN + 9] = area[0, start + i], area[1, start + i]
+                rows[i, GIVEN + 2 * row] = level[row, before]
+                rows[i, GIVEN + 1 + 2 * row] = level[row, here]
+            rows[i, GIVEN + 8], rows[i, GIVEN + 9] = area[0, here], area[1, here]
         evaluate(law, phase, parameters, reference, shared[c], rows, results, slopes)
         distance = 0.0
         if known[c] > 0.0:
             for k in range(GIVEN):
                 base_row[0, k] = base_columns[c, k]
+            before = base_area[c]
             for row in range(4):
-                base_row[0, GIVEN + 2 * row] = before[row, c]
-            base_row[0, GIVEN + 8], base_row[0, GIVEN + 9] = area_before[0, c], area_before[1, c]
+                base_row[0, GIVEN + 2 * row] = level[row, before]
+            base_row[0, GIVEN + 8], base_row[0, GIVEN + 9] = area[0, before], area[1, before]
             evaluate(
                 law, pretrained, parameters, reference, shared[c], base_row, base_value, base_slope
             )

@@ -11,6 +11,7 @@ from synthetic import lab
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.density import Density, density_of
 from bayes_cpt.inference.geometry.coordinates import join_paces
+from bayes_cpt.inference.geometry.saturations import take_saturation
 from bayes_cpt.inference.geometry.whitening import Metric, laplace
 from bayes_cpt.model.build import build_model
 from bayes_cpt.model.spec import read_spec
@@ -81,6 +82,7 @@ def test_the_density_is_the_plain_one_with_what_volumes_change_by() -> None:
     position = metric.center + 0.2 * np.random.default_rng(1).standard_normal(metric.center.size)
     position[density.deviations[:, 1]] += 0.3
     same = density.unconstrained(position)
+    take_saturation(same, plain().saturated)
     join_paces(same, plain().paces, plain().pace_offset)
     volumes = [
         np.linalg.slogdet(jacobian(one, at))[1]
