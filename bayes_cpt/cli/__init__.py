@@ -40,9 +40,9 @@ from bayes_cpt.errors import BayesCPTError
 
 BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
 PROGRAM = "bayes-cpt"
+# New objects after which to look for circular garbage: imports make as many, and next to none are garbage.
+GARBAGE = 100_000
 # Read by the libraries of linear algebra when NumPy is imported, which is later.
-# Verbs that end before garbage could fill the memory.
-SHORT = ("report", "summary", "decide")
 LINEAR_ALGEBRA = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 app = typer.Typer(
@@ -187,11 +187,10 @@ def main() -> None:
     """Run the command line that the program was started with.
 
     Linear algebra gets one thread unless the environment says otherwise: matrices are small here, and what
-    is long runs in threads or processes of its own. Verbs of seconds do not look for circular garbage: that
-    goes through all that modules and figures are made of, again and again, and finds next to none.
+    is long runs in threads or processes of its own. Circular garbage is looked for less often than Python
+    does: that goes through all that modules and figures are made of, again and again, and finds little.
     """
     for variable in LINEAR_ALGEBRA:
         os.environ.setdefault(variable, "1")
-    if sys.argv[1:2] and sys.argv[1] in SHORT:
-        gc.disable()
+    gc.set_threshold(GARBAGE)
     sys.exit(run(sys.argv[1:]))

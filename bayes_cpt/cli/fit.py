@@ -167,7 +167,8 @@ def _content(
 ) -> dict[str, Any]:
     from bayes_cpt.report.paper.convergence import Convergence
 
-    table, reached = posterior.summary(), Convergence.of(posterior)
+    table = posterior.summary()
+    reached = Convergence.of(posterior, table)
     weak = weakly_determined(table[table["kind"] == "parameter"])
     return about_fit(target, posterior) | {
         "study_digest": posterior.tree.attrs["study_digest"],

@@ -39,7 +39,7 @@ class Effort:
     target_accept: float
 
 
-EFFORTS = (Effort(300, 3000, 0.9), Effort(600, 3000, 0.97), Effort(1500, 4000, 0.995))
+EFFORTS = (Effort(100, 3000, 0.9), Effort(300, 3000, 0.97), Effort(1500, 4000, 0.995))
 # Where next to nothing is known of PT the posterior has narrow corners that only small steps go into: those
 # of 0.995 diverge now and then, and the time is lost.
 CAREFUL_EFFORTS = (Effort(2000, 4000, 0.998), Effort(3000, 6000, 0.9995))
@@ -47,7 +47,7 @@ CAREFUL_EFFORTS = (Effort(2000, 4000, 0.998), Effort(3000, 6000, 0.9995))
 SIZES_EFFORTS = (Effort(300, 3000, 0.97), EFFORTS[2])
 # Draws per chain after which the diagnostics are looked at first, and from then on. What is decided there
 # depends on the draws alone, so that a seed gives the same posterior however fast the machine is.
-FIRST_BLOCK, BLOCK = 600, 200
+FIRST_BLOCK, BLOCK = 500, 100
 # Sampling ends when the diagnostics hold with this much to spare.
 MARGIN_RHAT, MARGIN_ESS = 1.008, 500.0
 # From so many draws per chain an attempt is given up that would not reach the contract at its full length.

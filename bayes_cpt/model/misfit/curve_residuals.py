@@ -174,13 +174,13 @@ def precision_products(
     """
     white = whitened(np.concatenate([columns, part.columns], axis=2), part, steps)
     count = columns.shape[2]
-    wanted, weights = white[..., :count], white[..., count:]
-    precision = np.eye(weights.shape[2]) + np.einsum("dpi,dpj->dij", weights, weights)
-    across = np.einsum("dpi,dpj->dij", weights, wanted)
+    inner = np.swapaxes(white, 1, 2) @ white
+    across, weights = inner[:, count:, :count], inner[:, count:, count:]
+    precision = np.eye(weights.shape[2]) + weights
     explained = np.swapaxes(across, 1, 2) @ np.linalg.solve(precision, across)
     sizes = np.log(part.fluctuation * innovation(part, steps)).sum(axis=1)
     determinant = 2.0 * sizes + np.linalg.slogdet(precision)[1]
-    return np.einsum("dpi,dpj->dij", wanted, wanted) - explained, determinant
+    return inner[:, :count, :count] - explained, determinant
 
 
 def known_residual_moments(
