@@ -92,10 +92,11 @@ def _areas(
     level = np.where(pretraining[:, None], points.level_pt, points.level_cpt)
     levels = np.concatenate([level, bases.level_pt])
     forward = np.concatenate([points.log_forward, bases.log_forward])
-    _, first, place = np.unique(
-        np.hstack([levels, forward]), axis=0, return_index=True, return_inverse=True
-    )
-    point_area, base_area = np.split(place.ravel(), [len(level)])
+    rows = np.hstack([levels, forward])
+    # Compared byte by byte: number by number takes five times as long.
+    whole = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
+    _, first, place = np.unique(whole, return_index=True, return_inverse=True)
+    point_area, base_area = np.split(place, [len(level)])
     return {
         "area_level": levels[first],
         "area_forward": forward[first],
