@@ -138,13 +138,14 @@ def _correlations(
     labels: Sequence[Label],
     sampled: Sequence[tuple[str, str | None]],
 ) -> tuple[Correlation, ...]:
-    """Return the correlations of a model, those of its learnt parameters that the population shows anew."""
-    shown = [
-        pair for pair in pairs if pair.shown and pair.first in labels and pair.second in labels
-    ]
-    anew = {frozenset((pair.first[0], pair.second[0])) for pair in shown}
-    kept = [pair for pair in before if frozenset(name for name, _ in pair.ends) not in anew]
-    for pair in shown:
+    """Return the correlations of a model, and after them those that the population shows, which are what counts.
+
+    One of the model's that they replace on every validation set is left out.
+    """
+    stated = list(before)
+    for pair in pairs:
+        if not (pair.shown and pair.first in labels and pair.second in labels):
+            continue
         correlation = Correlation(
             between=(_end(pair.first), _end(pair.second)),
             value=round(pair.correlation, 2),
@@ -152,9 +153,14 @@ def _correlations(
             f"probability {pair.probability:.3f}.",
         )
         # The likeliest come first: one that no distribution has beside these is left out.
-        if is_correlation(correlation_matrix(sampled, [*kept, correlation])):
-            kept.append(correlation)
-    return tuple(kept)
+        if is_correlation(correlation_matrix(sampled, [*stated, correlation])):
+            stated.append(correlation)
+    whole = correlation_matrix(sampled, stated)
+    for correlation in before:
+        others = [other for other in stated if other is not correlation]
+        if np.array_equal(correlation_matrix(sampled, others), whole):
+            stated = others
+    return tuple(stated)
 
 
 def _end(label: Label) -> str:

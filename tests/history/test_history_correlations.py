@@ -13,8 +13,8 @@ from bayes_cpt.history.correlations import GRID, Pair, weigh_pairs
 from bayes_cpt.history.evidence import Label, labels_of
 from bayes_cpt.history.learnt import learnt_model, learnt_text
 from bayes_cpt.history.population import Population
-from bayes_cpt.model.priors.tables import Correlation
-from bayes_cpt.model.spec import read_spec
+from bayes_cpt.model.priors.tables import Correlation, correlation_matrix
+from bayes_cpt.model.spec import read_spec, sampled_labels
 from bayes_cpt.report.words.learning import together
 
 LABELS: tuple[Label, ...] = (
@@ -141,6 +141,22 @@ def test_correlations_of_the_model_before_stay_unless_shown_anew(tmp_path: Path)
     path = tmp_path / "ours.toml"
     path.write_text(learnt_text(learnt, "cpt-replay", dict.fromkeys(NAMES, "digest"), 1))
     assert read_spec(path).correlations == learnt.spec.correlations
+
+
+def test_one_role_shown_anew_leaves_the_other_what_it_had() -> None:
+    before = Correlation(between=("level_power", "exponent"), value=0.3, reason="Before.")
+    spec = SPEC.model_copy(update={"correlations": (before,)})
+    anew = population(pair(("exponent", "general"), ("level_power", "all"), 0.8))
+    found = learnt_model(spec, anew, "ours").spec
+    assert [(c.between, c.value) for c in found.correlations] == [
+        (before.between, 0.3),
+        (("exponent/general", "level_power"), 0.8),
+    ]
+    labels = sampled_labels(found)
+    matrix = correlation_matrix(labels, found.correlations)
+    level = labels.index(("level_power", None))
+    for role, value in (("general", 0.8), ("target", 0.3)):
+        assert matrix[level, labels.index(("exponent", role))] == value
 
 
 def test_what_is_not_shown_is_said_to_be_unsure() -> None:
