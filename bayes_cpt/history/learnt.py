@@ -138,7 +138,7 @@ def _correlations(
     labels: Sequence[Label],
     sampled: Sequence[tuple[str, str | None]],
 ) -> tuple[Correlation, ...]:
-    """Return the correlations of a model, and after them those that the population shows, which are what counts.
+    """Return the correlations of a model, and after them those that the population shows: these count.
 
     One of the model's that they replace on every validation set is left out.
     """
