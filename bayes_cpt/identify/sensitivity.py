@@ -186,7 +186,7 @@ def _noise(quantities: Floats, log_densities: list[Floats]) -> list[Floats]:
     move even what they are independent of. Normal quantities show by how much at this number of draws; a
     quantity of fewer effective draws is moved by more.
     """
-    from bayes_cpt.inference.sampling import convergence
+    from bayes_cpt.inference.diagnostics import convergence
 
     generator = np.random.default_rng(SEED)
     unrelated = generator.standard_normal((UNRELATED, *quantities.shape[1:]))

@@ -1,7 +1,6 @@
-"""Log density -> draws: whitening, NUTS by nutpie, diagnostics, and retries until they hold.
+"""Log density -> draws: whitening, NUTS by nutpie, and retries until the diagnostics hold.
 
-A posterior is delivered when R-hat <= 1.01, bulk and tail ESS >= 400, nothing diverged or ran to
-the greatest depth, and all is finite (docs/contract.md, "Diagnostics"). Sampling goes on block by
+Sampling goes on block by
 block until that holds with a margin. An attempt that cannot get there is repeated with a metric learnt from
 its draws and smaller steps; if the last one fails the result says so.
 """
@@ -17,15 +16,13 @@ from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.density import Density
+from bayes_cpt.inference.diagnostics import LOWEST_ESS, Diagnostics, diagnose
 from bayes_cpt.inference.geometry.whitening import Metric, Whitened, empirical_metric, laplace
 from bayes_cpt.inference.native import native_model
 
 type Progress = Callable[[str, float], None]
 
 CHAINS = 4
-HIGHEST_RHAT = 1.01
-LOWEST_ESS = 400.0
-TAILS = (0.05, 0.95)
 # Chains start this many white sds from the mode: apart, but not where the whitening no longer holds.
 JITTER = 0.3
 
@@ -68,33 +65,6 @@ STATISTICS = {
 EXPECTED = 1000
 # Seconds between looks at a running sampler.
 LOOK = 0.05
-
-
-@dataclass(frozen=True, eq=False)
-class Diagnostics:
-    """The verdict on a posterior.
-
-    Parameters
-    ----------
-    rhat, ess_bulk, ess_tail : dict of str to ndarray
-        Per variable.
-    divergences, saturated : int
-        Draws that diverged; draws whose trajectory reached the greatest depth.
-    problems : tuple of str
-        What falls short of the contract, in words; empty where the posterior can be trusted.
-    """
-
-    rhat: dict[str, Floats]
-    ess_bulk: dict[str, Floats]
-    ess_tail: dict[str, Floats]
-    divergences: int
-    saturated: int
-    problems: tuple[str, ...]
-
-    @property
-    def trustworthy(self) -> bool:
-        """Whether the contract holds."""
-        return not self.problems
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,9 +266,12 @@ def _run_to(
         while not _finished(sampler):
             time.sleep(LOOK)
             for block in judge.blocks(min(done) - effort.tune):
+                # What the chains drew meanwhile would mostly be thrown away.
+                sampler.pause()
                 white, judged = judge.sample(sampler.inspect(), block, attempt)
                 if judge.ends(judged):
                     return white, judged
+                sampler.resume()
         trace = sampler.wait()
     finally:
         sampler.cancel()
@@ -338,63 +311,3 @@ def _nutpie_model(density: Samplable, metric: Metric) -> Any:
         expanded_names=["z"],
         make_initial_point_fn=near_the_center,
     )
-
-
-def diagnose(values: dict[str, Floats], statistics: dict[str, NDArray[Any]]) -> Diagnostics:
-    """Return the diagnostics of draws of shape (chains, draws, ...).
-
-    Parameters
-    ----------
-    values : dict of str to ndarray, shape (chains, draws, ...)
-        Of every variable.
-    statistics : dict of str to ndarray, shape (chains, draws)
-        At least ``diverging`` and ``reached_max_treedepth``.
-    """
-    rhat, bulk, tail = {}, {}, {}
-    problems = []
-    for name, value in values.items():
-        if not np.isfinite(value).all():
-            problems.append(f"{name} has draws that are not finite")
-            continue
-        rhat[name], bulk[name], tail[name] = convergence(value)
-    diverging = int(np.sum(statistics["diverging"]))
-    saturated = int(np.sum(statistics["reached_max_treedepth"]))
-    problems += _short_of("R-hat", rhat, lambda x: np.max(x) > HIGHEST_RHAT, np.max, "above 1.01")
-    problems += _short_of("bulk ESS", bulk, lambda x: np.min(x) < LOWEST_ESS, np.min, "below 400")
-    problems += _short_of("tail ESS", tail, lambda x: np.min(x) < LOWEST_ESS, np.min, "below 400")
-    if diverging:
-        problems.append(f"{diverging} draw{'' if diverging == 1 else 's'} diverged")
-    if saturated:
-        problems.append(f"{saturated} trajectories ran to the greatest depth")
-    return Diagnostics(rhat, bulk, tail, diverging, saturated, tuple(problems))
-
-
-def convergence(value: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return R-hat, bulk ESS and tail ESS of draws of shape (chains, draws, ...), shape (...).
-
-    Parameters
-    ----------
-    value : ndarray, shape (chains, draws, ...)
-    """
-    from arviz_stats.base import array_stats
-
-    axes = {"chain_axis": 0, "draw_axis": 1}
-    return (
-        np.asarray(array_stats.rhat(value, **axes)),
-        np.asarray(array_stats.ess(value, method="bulk", **axes)),
-        np.asarray(array_stats.ess(value, method="tail", prob=TAILS, **axes)),
-    )
-
-
-def _short_of(
-    label: str,
-    by_name: dict[str, Floats],
-    falls_short: Callable[[Floats], Any],
-    worst: Callable[[Floats], Any],
-    bound: str,
-) -> list[str]:
-    return [
-        f"{label} of {name} is {float(worst(value)):.4g}, {bound}"
-        for name, value in by_name.items()
-        if falls_short(value)
-    ]

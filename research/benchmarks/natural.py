@@ -122,7 +122,7 @@ def known_values(posterior: Any) -> dict[str, Floats]:
 
 def ess(draws: dict[str, Floats]) -> float:
     """Return the least bulk ESS of draws of shape (chains, draws, members)."""
-    from bayes_cpt.inference.sampling import convergence
+    from bayes_cpt.inference.diagnostics import convergence
 
     return min(float(np.min(convergence(values)[1])) for values in draws.values())
 

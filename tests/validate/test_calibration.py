@@ -8,8 +8,9 @@ from conjugate import NormalMean
 from scipy.stats import kstest
 from synthetic import lab, lab_for
 
+from bayes_cpt.inference.diagnostics import Diagnostics
 from bayes_cpt.inference.geometry.whitening import SamplingError
-from bayes_cpt.inference.sampling import CHAINS, Diagnostics, Sample
+from bayes_cpt.inference.sampling import CHAINS, Sample
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.priors.families import Fixed, Normal
 from bayes_cpt.model.setup import build_setup

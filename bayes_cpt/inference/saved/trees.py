@@ -127,7 +127,7 @@ def mixing(draws: Floats) -> dict[str, float]:
     ----------
     draws : ndarray, shape (chains, draws)
     """
-    from bayes_cpt.inference.sampling import convergence
+    from bayes_cpt.inference.diagnostics import convergence
 
     rhat, bulk, tail = convergence(draws)
     return {"ess_bulk": float(bulk), "ess_tail": float(tail), "r_hat": float(rhat)}

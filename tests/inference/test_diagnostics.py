@@ -1,0 +1,62 @@
+"""What falls short of the contract is named, and good draws have no problem."""
+
+import numpy as np
+import pytest
+
+from bayes_cpt.arrays import Floats
+from bayes_cpt.inference.diagnostics import Diagnostics, diagnose
+
+
+def good(seed: int = 0, draws: int = 1000) -> Floats:
+    return np.random.default_rng(seed).standard_normal((4, draws))
+
+
+def verdict(values: dict[str, Floats], *, diverging: int = 0, saturated: int = 0) -> Diagnostics:
+    shape = next(iter(values.values())).shape[:2]
+    flags = np.zeros((2, *shape), dtype=bool)
+    flags[0].flat[:diverging] = True
+    flags[1].flat[:saturated] = True
+    return diagnose(values, {"diverging": flags[0], "reached_max_treedepth": flags[1]})
+
+
+def test_good_draws_have_no_problem() -> None:
+    found = verdict({"a": good(), "b": np.stack([good(1), good(2)], axis=2)})
+    assert found.trustworthy
+    assert found.problems == ()
+    assert found.rhat["b"].shape == (2,)
+    assert found.rhat["a"] < 1.01
+    assert found.ess_bulk["a"] > 3000
+
+
+def test_chains_apart_are_named_by_r_hat() -> None:
+    found = verdict({"fine": good(), "apart": good(1) + np.arange(4)[:, None]})
+    assert not found.trustworthy
+    assert any(p.startswith("R-hat of apart is") for p in found.problems)
+    assert any(p.startswith("bulk ESS of apart is") for p in found.problems)
+    assert not any("fine" in p for p in found.problems)
+
+
+def test_one_bad_element_of_a_vector_is_enough() -> None:
+    vector = np.stack([good(), good(1) + np.arange(4)[:, None]], axis=2)
+    assert any("R-hat of vector" in problem for problem in verdict({"vector": vector}).problems)
+
+
+def test_sticky_chains_are_named_by_their_effective_draws() -> None:
+    sticky = np.repeat(good(3, 50), 20, axis=1)
+    problems = verdict({"sticky": sticky}).problems
+    assert any(p.startswith("bulk ESS of sticky is") and "below 400" in p for p in problems)
+    assert any(p.startswith("tail ESS of sticky is") and "below 400" in p for p in problems)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_draws_that_are_not_finite_are_named(bad: float) -> None:
+    broken = good()
+    broken[2, 7] = bad
+    found = verdict({"broken": broken})
+    assert found.problems == ("broken has draws that are not finite",)
+
+
+def test_divergences_and_saturation_are_counted() -> None:
+    found = verdict({"a": good()}, diverging=3, saturated=5)
+    assert (found.divergences, found.saturated) == (3, 5)
+    assert found.problems == ("3 draws diverged", "5 trajectories ran to the greatest depth")
