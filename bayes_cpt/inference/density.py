@@ -314,7 +314,7 @@ def density_of(model: "pm.Model") -> Density:
         arrays=tuple(array.get_value(borrow=True) for array in (loss, *data)),
         deviations=_deviations(where, sizes, columns[0]),
         offsets=np.arange(sizes.get(OFFSETS, 0)) + where.get(OFFSETS, 0),
-        saturated=saturations_of(model, where),
+        saturated=saturations_of(model, where, columns[0], (LOG_NORMAL, LOG_NORMAL, NORMAL)),
     )
 
 

@@ -1,8 +1,8 @@
 """Log density -> draws: whitening, NUTS by nutpie, and retries until the diagnostics hold.
 
-Sampling goes on block by
-block until that holds with a margin. An attempt that cannot get there is repeated with a metric learnt from
-its draws and smaller steps; if the last one fails the result says so.
+Sampling goes on block by block until they hold with a margin (`bayes_cpt.inference.diagnostics`). An
+attempt that cannot get there is repeated with a metric learnt from its draws and smaller steps; if the last
+one fails the result says so.
 """
 
 import time

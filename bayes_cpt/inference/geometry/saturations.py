@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.jit import numba
 
 if TYPE_CHECKING:
@@ -23,26 +24,34 @@ PARAMETERS = ("saturation_rate", "saturation_exponent", "replay_dilution")
 SHARE = 0.5
 
 
-def saturations_of(model: "pm.Model", where: dict[str, int]) -> NDArray[np.int64]:
+def saturations_of(
+    model: "pm.Model", where: dict[str, int], kinds: Floats, wanted: tuple[int, int, int]
+) -> NDArray[np.int64]:
     """Return where rate, exponent and dilution of each validation set stand, shape (sets, 3).
 
-    None of a model that does not sample all of them.
+    None of a model that does not sample all of them as is wanted.
 
     Parameters
     ----------
     model : pymc.Model
     where : dict of str to int
         Where each variable begins among the sampled numbers.
+    kinds : ndarray, shape (dimensions,)
+        How each number is sampled.
+    wanted : tuple of int
+        How the three are to be sampled: rate and exponent by their logarithms, the dilution itself.
     """
     if not all(name in where for name in PARAMETERS):
         return np.zeros((0, 3), dtype=np.int64)
     labels = {name: _labels(model, name) for name in PARAMETERS}
-    return np.array(
+    rows: NDArray[np.int64] = np.array(
         [
             [where[name] + labels[name].index(label) for name in PARAMETERS]
             for label in labels[PARAMETERS[0]]
         ]
     )
+    as_wanted = (kinds[rows] == np.array(wanted)).all(axis=1)
+    return rows[as_wanted]
 
 
 def _labels(model: "pm.Model", name: str) -> list[Any]:

@@ -20,6 +20,7 @@ from bayes_cpt.inference.geometry.saturations import (
 )
 from bayes_cpt.laws.transfer import Shift
 from bayes_cpt.model.build import build_model
+from bayes_cpt.model.priors.families import LogNormal
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.study import Study
 
@@ -96,6 +97,14 @@ def test_each_of_several_targets_has_its_own() -> None:
 
 def test_a_law_without_both_has_none() -> None:
     assert density_under("cpt-replay-printed", lab()).saturated.shape == (0, 3)
+
+
+def test_a_rate_within_bounds_is_sampled_otherwise_and_stays_out() -> None:
+    spec = read_spec("cpt-replay")
+    bounded = LogNormal(distribution="lognormal", median=4.0, sigma=1.2, lower=0.1, upper=100.0)
+    prior = spec.priors["saturation_rate"].model_copy(update={"every": bounded})
+    changed = spec.model_copy(update={"priors": spec.priors | {"saturation_rate": prior}})
+    assert not len(density_of(build_model(lab(), changed)).saturated)
 
 
 def test_a_dilution_that_is_fixed_stays_where_it_is() -> None:
