@@ -50,8 +50,8 @@ def saturations_of(
             for label in labels[PARAMETERS[0]]
         ]
     )
-    as_wanted = (kinds[rows] == np.array(wanted)).all(axis=1)
-    return rows[as_wanted]
+    as_wanted = np.flatnonzero((kinds[rows] == np.array(wanted)).all(axis=1))
+    return np.take(rows, as_wanted, axis=0)
 
 
 def _labels(model: "pm.Model", name: str) -> list[Any]:
