@@ -98,11 +98,12 @@ def test_garbage_is_looked_for_less_often_than_python_does(
 ) -> None:
     before = gc.get_threshold()
     monkeypatch.setattr(sys, "argv", ["bayes-cpt", verb])
+    gc.set_threshold(2000)
     try:
         with pytest.raises(SystemExit) as ended:
             main()
         assert gc.isenabled()
-        assert gc.get_threshold()[0] > 50 * before[0]
+        assert gc.get_threshold()[0] > 10 * 2000
     finally:
         gc.set_threshold(*before)
     assert ended.value.code == 2
