@@ -61,7 +61,7 @@ STATISTICS = {
     "mean_tree_accept": "acceptance_rate",
     "logp": "lp",
 }
-# Draws per chain that most fits take: what progress is counted by.
+# Draws per chain that are enough for most fits: what progress is counted by.
 EXPECTED = 1000
 # Seconds between looks at a running sampler.
 LOOK = 0.05

@@ -3,11 +3,16 @@
 from functools import cache
 
 import numpy as np
+import pytest
+from branching import branching_study
+from open_weights import open_study
 from synthetic import lab
 
-from bayes_cpt.model.likelihood_data import likelihood_data
+from bayes_cpt.model.compiled.symbolic import CARRIED, STARTS
+from bayes_cpt.model.likelihood_data import COLUMNS, likelihood_data
 from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.spec import read_spec
+from bayes_cpt.study.study import Study
 
 
 @cache
@@ -39,3 +44,20 @@ def test_validation_sets_of_a_run_share_the_areas_of_a_step() -> None:
     assert len(where) < curves.points.steps.size
     rows = np.hstack([arrays["area_level"], arrays["area_forward"]])
     assert len(np.unique(rows, axis=0)) == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("study", "model"),
+    [(lab(), "cpt-replay"), (open_study(), "cpt-replay"), (branching_study(), "pretrain")],
+    ids=["lab", "unknown base", "branches"],
+)
+def test_what_is_computed_before_the_loop_does_not_change_along_a_curve(
+    study: Study, model: str
+) -> None:
+    """Levels of PT in CPT do not either: the kernel takes them from the base of the curve."""
+    built = build_setup(read_spec(model), study)
+    columns, design = likelihood_data(built)["point_columns"], built.design
+    for first, last in zip(design.first, design.last, strict=True):
+        settled = STARTS if design.pretraining[first] else STARTS | CARRIED
+        for name in settled & set(COLUMNS):
+            assert np.ptp(columns[first:last, COLUMNS.index(name)]) == 0.0, name
