@@ -62,7 +62,7 @@ STATISTICS = {
     "logp": "lp",
 }
 # Draws per chain that are enough for most fits: what progress is counted by.
-EXPECTED = 1000
+EXPECTED = 700
 # Seconds between looks at a running sampler.
 LOOK = 0.05
 

@@ -283,7 +283,7 @@ def _source(
 def _at_a_point(expression: Any) -> Any:
     """Write expm1 as exp less 1, which takes a quarter of the time.
 
-    It is off by 1e-16, which what it is divided by makes larger: 1e-12 where an exponent is 1e-4. Before
+    It is off by 1e-16, which what it is divided by makes larger: 5e-12 where an exponent is 1e-4. Before
     the loop, where quotients of what is nearly 0 come from, it stays expm1.
     """
     return expression.replace(Expm1, lambda argument: Exp(argument) - 1)
