@@ -322,6 +322,7 @@ def evaluate(white, gradient, block):  # type: ignore[no-untyped-def]
     likelihoods, slopes = np.empty(curves), np.empty((curves, count))
     sizes = np.empty(SIZE, dtype=np.int64)
     sizes[0], sizes[1], sizes[2], sizes[3], sizes[4] = points, count, numbers, places, curves
+    sizes[5] = count
     arguments = (law, loss, values, given, narrow, sizes, likelihoods, slopes)
     call_law(law, KERNEL, arguments)  # type: ignore[call-arg]
     by_white = white_gradient(

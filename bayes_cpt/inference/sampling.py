@@ -19,6 +19,7 @@ from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.diagnostics import LOWEST_ESS, Diagnostics, diagnose
 from bayes_cpt.inference.geometry.whitening import Metric, Whitened, empirical_metric, laplace
 from bayes_cpt.inference.native import native_model
+from bayes_cpt.inference.traces import drawn, import_nutpie
 
 type Progress = Callable[[str, float], None]
 
@@ -176,15 +177,12 @@ class _Judge:
 
     def sample(self, trace: Any, block: int, attempt: int) -> tuple[Floats, Sample]:
         """Return white coordinates, (chains, draws, dimensions), and the sample of the first draws."""
-        white = trace.posterior["z"].transpose("chain", "draw", ...).to_numpy()[:, :block]
-        if white.shape[1] < block or np.isnan(white).any():
-            # nutpie ends an interrupted run without an error and pads what is missing.
+        columns = drawn(trace, block, ("z", *STATISTICS))
+        if columns is None:
+            # nutpie ends an interrupted run without an error.
             raise KeyboardInterrupt
-        statistics = {
-            name: trace.sample_stats[given].transpose("chain", "draw").to_numpy()[:, :block]
-            for given, name in STATISTICS.items()
-            if given in trace.sample_stats
-        }
+        white = columns.pop("z")
+        statistics = {STATISTICS[given]: column for given, column in columns.items()}
         values = self.density.values(self.metric.center + white @ self.metric.factor.T)
         return white, Sample(values, statistics, diagnose(values, statistics), attempt)
 
@@ -238,8 +236,7 @@ def _run_to(
     attempt: int,
 ) -> tuple[Floats, Sample] | None:
     """Return what the judge was content with, None if nothing of so many draws per chain was."""
-    import nutpie
-
+    nutpie = import_nutpie()
     done = [0] * CHAINS
     effort = judge.effort
 
@@ -261,6 +258,7 @@ def _run_to(
         progress_bar=False,
         progress_callback=tell,
         blocking=False,
+        return_raw_trace=True,
     )
     try:
         while not _finished(sampler):

@@ -87,7 +87,7 @@ def log_likelihoods(setup: Setup, parameters: Mapping[str, Floats]) -> Floats:
         ],
         axis=1,
     )
-    return np.stack([law.log_likelihoods(loss, row, *data)[0] for row in values])
+    return law.log_likelihoods_of_draws(loss, values, *data)
 
 
 def log_densities(

@@ -142,6 +142,16 @@ class CompiledLaw:
         """
         return native.log_likelihoods(self.address, *given)  # type: ignore[no-any-return]
 
+    def log_likelihoods_of_draws(self, *given: NDArray[Any]) -> NDArray[np.float64]:
+        """Return `bayes_cpt.model.compiled.native.log_likelihoods_of_draws` of this law.
+
+        Parameters
+        ----------
+        *given : ndarray
+            As for `log_likelihoods`, with a row of values for each draw.
+        """
+        return native.log_likelihoods_of_draws(self.address, *given)  # type: ignore[no-any-return]
+
 
 def compiled_law(spec: ModelSpec, roles: tuple[str, ...]) -> CompiledLaw:
     """Return the compiled law of a specification for validation sets of these roles.

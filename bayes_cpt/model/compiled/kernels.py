@@ -242,11 +242,11 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
     knot_carried, knot_innovation : ndarray, shape (knots,)
     totals : ndarray, shape (curves,)
         Filled in.
-    gradients : ndarray, shape (curves, values)
+    gradients : ndarray, shape (curves, values), or (curves, 0) where they are not wanted
         Filled in.
     """
     parameter_places, slope_outputs, slope_inputs, pace_places = tables
-    count, slope_count = first.size, slope_outputs.shape[1]
+    count, slope_count, sloped = first.size, slope_outputs.shape[1], gradients.shape[1] > 0
     reference, spans = numbers[:5], numbers[SPANS:]
     level, area = np.empty((4, area_level.shape[0])), np.empty((2, area_level.shape[0]))
     paces = np.zeros(3)
@@ -270,7 +270,7 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
         start, stop, d = first[c], last[c], domain[c]
         size, knots = stop - start, slice(knot_first[c], knot_first[c + 1])
         rows, results, slopes = every_row[:size], every_value[:, :size], every_slope[:, :size]
-        back, residual = every_back[:, :size], every_residual[:size]
+        back, residual = every_back[:, : size if sloped else 0], every_residual[:size]
         for k in range(parameter_places.shape[1]):
             places_here[k] = parameter_places[d, k]
             if places_here[k] < 0:
@@ -309,6 +309,8 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
             height[start:stop], floating[start], knot_carried[knots], knot_innovation[knots], room,
             back[1], back[2], back[3], back[4], back[5],
         )  # fmt: skip
+        if not sloped:
+            continue
         through_base = 0.0
         for i in range(size):
             back[0, i] = -back[1, i]

@@ -333,6 +333,8 @@ def curve_log_likelihood(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Return the log likelihood of one curve, and fill in its derivatives by the five varying inputs.
 
+    Where there is no room for derivatives they are not worked out.
+
     Along a curve, ``white_i = (scaled_i - rho_i·scaled_{i-1})/q_i`` turns residual, offset column and
     misfit columns (divided by the fluctuation's sd) into independent ones. With p and P the products
     of the white columns with the white residual and with each other, and Q the precision of the columns'
@@ -352,6 +354,8 @@ def curve_log_likelihood(  # type: ignore[no-untyped-def]
     )  # fmt: skip
     total -= _factor(root, lowest)
     total += 0.5 * _solve(root, lowest, weights)
+    if d_residual.shape[0] == 0:
+        return total
     _invert(root, lowest, levels, inverse)
     _slopes(
         fluctuation, memory, gap, place, height, levels, innovation, kept, inverse, weights,

@@ -17,7 +17,7 @@ from bayes_cpt.jit import numba
 from bayes_cpt.model.compiled.packing import COUNTED, KEYS, SIGNATURE
 
 # Sizes that `native_likelihood` is given.
-SIZE = 5
+SIZE = 6
 # What a record begins with: two addresses, then the sizes of the tables that follow.
 KERNEL, EQUATIONS, DOMAINS, PARAMETERS, KINDS, SLOPES, HEAD = range(7)
 PACES = 4
@@ -131,9 +131,28 @@ def log_likelihoods(law, loss, values, numbers, places):  # type: ignore[no-unty
     """
     curves = np.int64(places[KEYS * COUNTED + 1])
     totals, slopes = np.empty(curves), np.empty((curves, values.size))
-    sizes = np.array([loss.size, values.size, numbers.size, places.size, curves])
+    sizes = np.array([loss.size, values.size, numbers.size, places.size, curves, values.size])
     call_law(law, KERNEL, (law, loss, values, numbers, places, sizes, totals, slopes))  # type: ignore[call-arg]
     return totals, slopes
+
+
+@numba.njit((INTEGER, SIGNATURE[0], types.float64[:, ::1], *SIGNATURE[2:]), nogil=True, cache=True)
+def log_likelihoods_of_draws(law, loss, draws, numbers, places):  # type: ignore[no-untyped-def]
+    """Return the log likelihood of each curve under a law at each draw, shape (draws, curves).
+
+    Parameters
+    ----------
+    law, loss, numbers, places
+        As in `log_likelihoods`.
+    draws : ndarray, shape (draws, values)
+    """
+    curves = np.int64(places[KEYS * COUNTED + 1])
+    totals, slopes = np.empty((draws.shape[0], curves)), np.empty((curves, 0))
+    sizes = np.array([loss.size, draws.shape[1], numbers.size, places.size, curves, 0])
+    for draw in range(draws.shape[0]):
+        given = (law, loss, draws[draw], numbers, places, sizes, totals[draw], slopes)
+        call_law(law, KERNEL, given)  # type: ignore[call-arg]
+    return totals
 
 
 def packed_log_likelihoods(  # type: ignore[no-untyped-def]
@@ -163,9 +182,10 @@ def native_likelihood(law, loss, values, numbers, places, sizes, totals, slopes)
     loss, values, numbers, places : pointer
         To the arrays that `log_likelihoods` takes.
     sizes : pointer
-        To how long these four are, and how many curves there are.
+        To how long these four are, how many curves there are, and how many slopes are wanted of each: one
+        for each value, or none.
     totals, slopes : pointer
-        To what is filled in, shape (curves,) and (curves, values).
+        To what is filled in, shape (curves,) and (curves, slopes).
     """
     count = carray(sizes, (SIZE,))
     record = carray(pointer_to(law), (HEAD,))  # type: ignore[call-arg]
@@ -189,5 +209,5 @@ def native_likelihood(law, loss, values, numbers, places, sizes, totals, slopes)
         carray(numbers, (count[2],)),
         carray(places, (count[3],)),
         carray(totals, (count[4],)),
-        carray(slopes, (count[4], count[1])),
+        carray(slopes, (count[4], count[5])),
     )
