@@ -4,6 +4,7 @@
     PYTHONPATH=research python -m published ladder 190M-*.csv -o studies/ladder-190m
     PYTHONPATH=research python -m published multi-power csv_25/*.csv --size 25 -o studies/mpl-25m
     PYTHONPATH=research python -m published mixing-laws data/ct/70M.txt -o studies/pythia-python
+    PYTHONPATH=research python -m published tables sweep.csv -o studies/sweep
 
 Each file's layout is documented in its converter. Which runs a study of the held-out page fits, and which
 it is asked for, docs/held-out.md says: give the files of these runs alone.
@@ -14,9 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bayes_cpt.study.writers.folder import write_study
-from published import ladder, lr_scheduling, mixing_laws, multi_power
+from published import ladder, lr_scheduling, mixing_laws, multi_power, tables
 
-KINDS = ("lr-scheduling", "ladder", "multi-power", "mixing-laws")
+KINDS = ("lr-scheduling", "ladder", "multi-power", "mixing-laws", "tables")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -37,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         study = ladder.convert(files, name, options.validation)
     elif options.kind == "multi-power":
         study = multi_power.convert(files, name, options.size)
+    elif options.kind == "tables":
+        study = tables.convert(files, name)
     else:
         study = mixing_laws.convert(files, name, options.peak)
     write_study(study, options.out)

@@ -8,13 +8,13 @@ Every study is fitted with all of its runs under the priors of `vague.toml`; a h
 fits gives priors. They are learnt from all studies, and once more without each family (one repository's
 runs), whose studies are then forecast under them as in `testbench.public`. By what share of
 the law's slope bands widen beyond the fitted steps (`testbench.beyond`) is learnt in the same way. With
-``--alone`` a study is left out alone, and its family stays, but where studies have runs in common. Stopped,
-the same command goes on.
+``--alone`` a study is left out alone, and its family stays, but where studies have runs in common. Studies
+in the folder of ``--also`` are learnt from throughout, and not forecast. Stopped, the same command goes on.
 """
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -87,6 +87,18 @@ def whole_studies(folder: Path) -> dict[str, Study]:
     return found
 
 
+def further_studies(folder: Path | None) -> dict[str, Study]:
+    """Return studies that are learnt from alone.
+
+    Parameters
+    ----------
+    folder : Path, optional
+        One study in each of its folders.
+    """
+    found = sorted(folder.glob("*/study.toml")) if folder else []
+    return {path.parent.name: read_study(path.parent) for path in found}
+
+
 def joined(fitted: Study, predicted: Study) -> Study:
     """Return a study with the runs of another one, at most `MOST_RUNS` of one peak LR."""
     new = [run for run in predicted.runs if run.name not in fitted]
@@ -110,11 +122,14 @@ def learn(
     out: Path,
     seed: int,
     group: Group = family,
+    further: Mapping[str, Study] | None = None,
 ) -> dict[str, ModelSpec]:
     """Return the model learnt from all studies, by the name all, and those learnt without each group.
 
-    Each is written as a TOML file, too.
+    All learn from the further studies. Each is written as a TOML file, too.
     """
+    groups = {name: group(name) for name in studies}
+    studies = studies | dict(further or {})
     digests = {name: study.digest() for name, study in studies.items()}
     settings = {"seed": seed, "model": vague.model_dump(mode="json"), "studies": digests}
     records = Records.open(out / "fits", settings, FITS)
@@ -122,9 +137,11 @@ def learn(
     evidence: dict[str, Evidence] = dict(zip(studies, fits, strict=True))
     labels = tuple(label for label in labels_of(vague) if label[0] not in NOT_LEARNT)
     found = {}
-    for left_out in (EVERY, *dict.fromkeys(map(group, studies))):
+    for left_out in (EVERY, *dict.fromkeys(groups.values())):
         kept = [
-            own for name, own in evidence.items() if group(name) != left_out and not own.problems
+            own
+            for name, own in evidence.items()
+            if groups.get(name) != left_out and not own.problems
         ]
         population = Hierarchy(kept, tuple(labels_of(vague)), 1.0).learn(seed)
         told = tuple(label for label in labels if population.telling[label])
@@ -192,16 +209,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("-o", "--out", type=Path, required=True, help="folder for the results")
     parser.add_argument("--methods", default=",".join(METHOD_NAMES), help="default: %(default)s")
     parser.add_argument("--alone", action="store_true", help="leave out each study, not its family")
+    parser.add_argument("--also", type=Path, help="folder of studies that are learnt from alone")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
     pool, group = Pool(options.jobs), itself if options.alone else family
-    studies = whole_studies(options.folder)
+    studies, further = whole_studies(options.folder), further_studies(options.also)
     models = {
         left_out: widening(options.folder, left_out, spec, pool, options.seed, group)
         for left_out, spec in learn(
-            studies, read_spec(VAGUE), pool, options.out, options.seed, group
+            studies, read_spec(VAGUE), pool, options.out, options.seed, group, further
         ).items()
         if left_out != EVERY
     }
