@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_cpt.forecast.predict import draws_at
+from bayes_cpt.forecast.bands import bands
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.fitted_points import observed_steps
 from bayes_cpt.study.runs import Run
@@ -57,8 +57,8 @@ def residuals(
         ],
         columns=["run", "domain", "step"],
     )
-    dataset = posterior.predict(study, kind="expected", at=kept, draws=draws)
-    kept["expected"] = draws_at(dataset["expected"], kept).mean(axis=0)
+    expected = bands(posterior, study, kind="expected", at=kept, draws=draws)
+    kept = kept.merge(expected[[*kept, "mean"]], how="left").rename(columns={"mean": "expected"})
     fitted = posterior.study.continual_runs if continual else posterior.study.pretraining_runs
     last = max(run.schedule.steps for run in fitted)
     parts = []

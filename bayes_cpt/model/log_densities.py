@@ -1,6 +1,7 @@
 """Log prior and log likelihood of draws, part by part: what importance weights and checks are made of."""
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -72,6 +73,8 @@ def log_likelihoods(setup: Setup, parameters: Mapping[str, Floats]) -> Floats:
     parameters : mapping of str to ndarray, shape (draws, members) or (draws,)
         All parameters, fixed ones too.
     """
+    from joblib import cpu_count
+
     from bayes_cpt.model.compiled.compilation import compiled_law
 
     law = compiled_law(setup.frame.spec, setup.frame.roles)
@@ -87,7 +90,13 @@ def log_likelihoods(setup: Setup, parameters: Mapping[str, Floats]) -> Floats:
         ],
         axis=1,
     )
-    return law.log_likelihoods_of_draws(loss, values, *data)
+    with ThreadPoolExecutor() as pool:
+        cores = min(cpu_count(), len(values))
+        parts = pool.map(
+            lambda rows: law.log_likelihoods_of_draws(loss, rows, *data),
+            np.array_split(values, cores),
+        )
+        return np.concatenate(list(parts))
 
 
 def log_densities(

@@ -1,8 +1,9 @@
 """PT runs of which tables alone were published: a CSV file typed from them, all runs of a study in one.
 
-Columns: ``run``; ``steps``, ``warmup`` and ``decay`` (how long the run, its linear warm-up from 0 and its decay at
-the end are); ``peak``; ``shape`` (``cosine`` or ``linear``, of the decay); ``final`` (the last learning rate, as a
-share of the peak); ``step`` and ``loss``. A row per measured loss; what belongs to a run is the same in all its rows.
+Columns: ``run``; ``steps``, ``warmup`` and ``decay`` (how long the run, its linear warm-up from 0 and its
+decay at the end are); ``peak``; ``shape`` (``cosine`` or ``linear``, of the decay); ``final`` (the last
+learning rate, as a share of the peak); ``step`` and ``loss``. A row per measured loss; what belongs to a run
+is the same in all its rows.
 """
 
 from pathlib import Path

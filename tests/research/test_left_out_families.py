@@ -5,13 +5,23 @@ import pandas as pd
 import pytest
 from testbench import families
 from testbench.beyond import learnt_share
-from testbench.families import CONTAINED, MOST_RUNS, VAGUE, joined, whole_studies, widening
+from testbench.families import (
+    CONTAINED,
+    EVERY,
+    MOST_RUNS,
+    VAGUE,
+    further_studies,
+    joined,
+    learn,
+    whole_studies,
+    widening,
+)
 from testbench.public import FAMILIES, family
 from testbench.simulation import NOISE, RUNS, simulated
 
-from bayes_cpt.history.evidence import Label, labels_of
+from bayes_cpt.history.evidence import Evidence, Label, labels_of
 from bayes_cpt.history.learnt import learnt_model, learnt_text
-from bayes_cpt.history.population import Population
+from bayes_cpt.history.population import Hierarchy, Population
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import warmup_stable_decay
@@ -125,3 +135,36 @@ def test_bands_widen_as_other_families_tell(
 def test_a_study_is_left_out_alone_but_where_others_have_its_runs() -> None:
     names = ("size-8x6", "web-10x8", "mpl-25m", "lr-124m-one-peak", "horizon-124m")
     assert [families.itself(name) for name in names] == [*names[:3], "124m", "124m"]
+
+
+def test_further_studies_tell_everywhere_and_are_never_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = read_spec(VAGUE)
+    labels = tuple(labels_of(spec))
+    for name in ("mine", "yours"):
+        write_study(pretraining(0), tmp_path / "also" / name)
+    further = further_studies(tmp_path / "also")
+    assert list(further) == ["mine", "yours"]
+    assert further_studies(None) == {}
+    evidence = {
+        name: Evidence(name, labels, np.zeros(len(labels)), 0.5 * np.eye(len(labels)))
+        for name in ("size-1x1", "mpl-1m", *further)
+    }
+    heard: list[list[str]] = []
+
+    class Listening(Hierarchy):
+        def learn(self, seed: int = 0) -> Population:
+            heard.append([own.study for own in self.evidence])
+            return super().learn(seed)
+
+    monkeypatch.setattr(families, "fit_studies", lambda *_, **__: list(evidence.values()))
+    monkeypatch.setattr(families, "Hierarchy", Listening)
+    studies = {"size-1x1": pretraining(0), "mpl-1m": pretraining(1)}
+    found = learn(studies, spec, Pool(1), tmp_path, 0, further=further)
+    assert set(found) == {EVERY, "sizes", "mpl"}
+    assert heard == [
+        ["size-1x1", "mpl-1m", "mine", "yours"],
+        ["mpl-1m", "mine", "yours"],
+        ["size-1x1", "mine", "yours"],
+    ]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from published import ladder, lr_scheduling, mixing_laws
+from published import ladder, lr_scheduling, mixing_laws, tables
 from published.__main__ import main
 
 from bayes_cpt import read_study
@@ -151,3 +151,49 @@ def test_mixtures_are_means_over_the_parts_of_the_pile(tmp_path: Path) -> None:
     file.write_text("no tabs here\n")
     with pytest.raises(StudyError, match=r"line 1.*not checkpoint"):
         mixing_laws.convert([file], "pythia")
+
+
+OF_A_RUN = {
+    "steps": 1000,
+    "warmup": 100,
+    "decay": 200,
+    "peak": 2e-3,
+    "shape": "linear",
+    "final": 0.1,
+}
+
+
+def table(file: Path, **changed: Any) -> Path:
+    """Write a table with two runs, the second as changed, and its first row."""
+    rows = [
+        {"run": name, **OF_A_RUN, **other, "step": step, "loss": loss}
+        for name, other in (("one", {}), ("other", changed))
+        for step, loss in ((600, 3.4), (1000, 3.2))
+    ]
+    pd.DataFrame(rows).to_csv(file, index=False)
+    return file
+
+
+def test_runs_of_a_table_have_its_schedules_and_losses(tmp_path: Path) -> None:
+    changed = {"shape": "cosine", "decay": 900, "peak": 1e-3, "final": 0.0}
+    study = tables.convert([table(tmp_path / "sweep.csv", **changed)], "sweep")
+    held = study.run("one").schedule.learning_rates()
+    assert held[[99, 799, 899, 999]] == pytest.approx([2e-3, 2e-3, 1.1e-3, 2e-4])
+    cosine = study.run("other").schedule.learning_rates()
+    assert cosine[[99, 549, 999]] == pytest.approx([1e-3, 5e-4, 0.0], abs=1e-9)
+    steps, losses = study.curve("one", "validation")
+    assert (steps.tolist(), losses.tolist()) == ([600, 1000], [3.4, 3.2])
+
+
+def test_tables_that_contradict_themselves_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="its decay is sqrt"):
+        tables.convert([table(tmp_path / "shape.csv", shape="sqrt")], "sweep")
+    file = table(tmp_path / "peaks.csv")
+    changed = pd.read_csv(file)
+    changed.loc[0, "peak"] = 3e-3
+    changed.to_csv(file, index=False)
+    with pytest.raises(StudyError, match="run one: peak differs between its rows"):
+        tables.convert([file], "sweep")
+    changed.drop(columns="final").to_csv(file, index=False)
+    with pytest.raises(StudyError, match="there is no column final"):
+        tables.convert([file], "sweep")
