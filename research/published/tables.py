@@ -2,10 +2,11 @@
 
 Columns: ``run``; ``steps``, ``warmup`` and ``decay`` (how long the run, its linear warm-up from 0 and its
 decay at the end are); ``peak``; ``shape`` (``cosine`` or ``linear``, of the decay); ``final`` (the last
-learning rate, as a share of the peak); ``step`` and ``loss``. A row per measured loss; what belongs to a run
-is the same in all its rows.
+learning rate, as a share of the peak); ``step`` and ``loss``. A row per measured loss; what belongs to a
+run is the same in all its rows.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from published.study_of import Row, study_of
 
 DOMAIN = "validation"
 OF_A_RUN = ("steps", "warmup", "decay", "peak", "shape", "final")
-SHAPES = {"cosine": cosine, "linear": linear}
+SHAPES: dict[str, Callable[[int, float, float], Schedule]] = {"cosine": cosine, "linear": linear}
 
 
 def convert(files: list[Path], name: str) -> Study:

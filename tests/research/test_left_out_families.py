@@ -154,9 +154,9 @@ def test_further_studies_tell_everywhere_and_are_never_left_out(
     heard: list[list[str]] = []
 
     class Listening(Hierarchy):
-        def learn(self, seed: int = 0) -> Population:
+        def learn(self, seed: int = 0, without: str | None = None) -> Population:
             heard.append([own.study for own in self.evidence])
-            return super().learn(seed)
+            return super().learn(seed, without)
 
     monkeypatch.setattr(families, "fit_studies", lambda *_, **__: list(evidence.values()))
     monkeypatch.setattr(families, "Hierarchy", Listening)
