@@ -19,7 +19,7 @@ from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.diagnostics import LOWEST_ESS, Diagnostics, diagnose
 from bayes_cpt.inference.geometry.whitening import Metric, Whitened, empirical_metric, laplace
 from bayes_cpt.inference.native import native_model
-from bayes_cpt.inference.traces import drawn, import_nutpie
+from bayes_cpt.inference.traces import Trace, columns_of, drawn, import_nutpie
 
 type Progress = Callable[[str, float], None]
 
@@ -137,7 +137,7 @@ def sample(
     """
     report = progress or (lambda stage, share: None)
     report("finding the mode", 0.0)
-    metric = laplace(density, seed)
+    metric = laplace(density, seed, cores)
     if isinstance(density, Density):
         density, metric = density.straightened(metric)
     best = None
@@ -175,7 +175,7 @@ class _Judge:
                 self.judged = block
                 yield block
 
-    def sample(self, trace: Any, block: int, attempt: int) -> tuple[Floats, Sample]:
+    def sample(self, trace: Trace, block: int, attempt: int) -> tuple[Floats, Sample]:
         """Return white coordinates, (chains, draws, dimensions), and the sample of the first draws."""
         columns = drawn(trace, block, ("z", *STATISTICS))
         if columns is None:
@@ -266,11 +266,11 @@ def _run_to(
             for block in judge.blocks(min(done) - effort.tune):
                 # What the chains drew meanwhile would mostly be thrown away.
                 sampler.pause()
-                white, judged = judge.sample(sampler.inspect(), block, attempt)
+                white, judged = judge.sample(columns_of(sampler.inspect()), block, attempt)
                 if judge.ends(judged):
                     return white, judged
                 sampler.resume()
-        trace = sampler.wait()
+        trace = columns_of(sampler.wait())
     finally:
         sampler.cancel()
     for block in judge.blocks(most):

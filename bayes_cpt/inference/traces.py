@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+# Of each chain the variables and the statistics, columns of Arrow.
+type Trace = tuple[tuple[Any, Any], ...]
+
 ARVIZ = "arviz"
 
 
@@ -35,13 +38,24 @@ def import_nutpie() -> ModuleType:
             del sys.modules[ARVIZ]
 
 
-def drawn(trace: Any, draws: int, names: Iterable[str]) -> dict[str, NDArray[Any]] | None:
+def columns_of(raw: Any) -> Trace:
+    """Return the columns of a raw trace of nutpie, which gives them once.
+
+    Parameters
+    ----------
+    raw : object
+        Of a sampler that was told to return raw traces.
+    """
+    return tuple(zip(*raw.get_arrow_trace(), strict=True))
+
+
+def drawn(trace: Trace, draws: int, names: Iterable[str]) -> dict[str, NDArray[Any]] | None:
     """Return the first draws of each chain after its tuning, by name.
 
     Parameters
     ----------
-    trace : object
-        Raw, of a sampler of nutpie.
+    trace : tuple of tuple
+        From `columns_of`.
     draws : int
         Per chain.
     names : iterable of str
@@ -54,7 +68,7 @@ def drawn(trace: Any, draws: int, names: Iterable[str]) -> dict[str, NDArray[Any
         fewer draws.
     """
     chains: dict[str, list[NDArray[Any]]] = {}
-    for variables, statistics in zip(*trace.get_arrow_trace(), strict=True):
+    for variables, statistics in trace:
         tuning = int(np.sum(_numbers(statistics, "tuning")))
         if variables.num_rows < tuning + draws:
             return None

@@ -6,7 +6,9 @@ factor from a Laplace approximation at the mode, or from the draws of an earlier
 """
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -63,7 +65,7 @@ class Whitened(Protocol):
         """
 
 
-def laplace(model: Whitened, seed: int) -> Metric:
+def laplace(model: Whitened, seed: int, cores: int | None = None) -> Metric:
     """Return the metric of a Laplace approximation at the best mode found.
 
     Parameters
@@ -72,25 +74,27 @@ def laplace(model: Whitened, seed: int) -> Metric:
         A `bayes_cpt.inference.density.Density`.
     seed : int
         Of the starting points: the model's own and random ones around it.
+    cores : int, optional
+        Climbs at once; all of them unless given.
 
     Raises
     ------
     SamplingError
         If the log density is not finite anywhere near the prior's centre.
     """
-    best: tuple[float, Metric] | None = None
-    generator = np.random.default_rng(seed)
-    for start in range(STARTS):
-        jitter = 0.5 * generator.standard_normal(model.start.size) * (start > 0)
-        reached = climb(model, Metric(model.start + jitter, np.eye(model.start.size)))
-        if reached is not None and (best is None or reached[0] > best[0]):
-            best = reached
-    if best is None:
+    size = model.start.size
+    jitters = 0.5 * np.random.default_rng(seed).standard_normal((STARTS, size))
+    jitters[0] = 0.0
+    starts = [Metric(model.start + jitter, np.eye(size)) for jitter in jitters]
+    with ThreadPoolExecutor(cores or STARTS) as pool:
+        climbed = pool.map(partial(climb, model), starts)
+        reached = [mode for mode in climbed if mode is not None]
+    if not reached:
         raise SamplingError(
             "The posterior density is not finite near the centre of the priors. "
             "Check that the priors allow the losses of this study."
         )
-    return best[1]
+    return max(reached, key=lambda mode: mode[0])[1]
 
 
 def climb(model: Whitened, metric: Metric) -> tuple[float, Metric] | None:
