@@ -19,7 +19,7 @@ from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.diagnostics import LOWEST_ESS, Diagnostics, diagnose
 from bayes_cpt.inference.geometry.whitening import Metric, Whitened, empirical_metric, laplace
 from bayes_cpt.inference.native import native_model
-from bayes_cpt.inference.traces import Trace, columns_of, drawn, import_nutpie
+from bayes_cpt.traces import Trace, columns_of, drawn, import_nutpie
 
 type Progress = Callable[[str, float], None]
 

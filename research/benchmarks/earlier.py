@@ -1,8 +1,8 @@
 """What a gradient, a fit and a simulation of SBC cost beside an earlier commit, in turns on one machine.
 
 Each turn starts a process for each checkout, so that what else the machine does slows both alike; seconds
-are those of a core, the kernel's and all threads' share included. The first turn loads and compiles, and
-does not count::
+are those of a core, the kernel's and all threads' share included; of a fit by the clock, too. The first
+turn loads and compiles, and does not count::
 
     git worktree add --detach ../earlier d900c5f
     PYTHONPATH=research python -m benchmarks.earlier ../earlier
@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from statistics import median
 
@@ -105,11 +106,14 @@ def whole_fit(checkout: Path, model: str, turn: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "fit.nc")
         words = ["-m", "bayes_cpt", "fit", str(checkout / "data" / "cpt-lab"), "--model", model]
+        started = time.monotonic()
         _, seconds = python(checkout, *words, "--seed", str(SEED + turn), "-o", path, "--quiet")
+        elapsed = time.monotonic() - started
         told: dict[str, float] = json.loads(
             python(checkout, "-c", NAMES + FITTED, model, path)[0].splitlines()[-1]
         )
-    return {"seconds": seconds} | told | {"ess_a_second": told["least_ess"] / seconds}
+    spent = {"seconds": seconds, "by_the_clock": elapsed}
+    return spent | told | {"ess_a_second": told["least_ess"] / seconds}
 
 
 def simulations(checkout: Path, model: str, turn: int) -> dict[str, float]:

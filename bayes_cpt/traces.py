@@ -6,7 +6,6 @@ takes to load. The draws are taken as they are here.
 
 import sys
 from collections.abc import Iterable
-from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -20,10 +19,12 @@ ARVIZ = "arviz"
 
 
 class _WhenUsed(ModuleType):
-    """Stands for a module until something of it is used."""
+    """Stands for ArviZ until something of it is used."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(import_module(self.__name__), name)
+        import arviz
+
+        return getattr(arviz, name)
 
 
 def import_nutpie() -> ModuleType:
@@ -32,7 +33,9 @@ def import_nutpie() -> ModuleType:
     if put_off:
         sys.modules[ARVIZ] = _WhenUsed(ARVIZ)
     try:
-        return import_module("nutpie")
+        import nutpie
+
+        return nutpie  # type: ignore[no-any-return]
     finally:
         if put_off:
             del sys.modules[ARVIZ]

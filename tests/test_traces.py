@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow
 
-from bayes_cpt.inference.traces import Trace, columns_of, drawn, import_nutpie
+from bayes_cpt.traces import Trace, columns_of, drawn, import_nutpie
 
 LISTS = pyarrow.large_list(pyarrow.float64())
 
@@ -69,7 +69,7 @@ def test_they_are_those_of_its_own_tree() -> None:
 
 def test_arviz_is_loaded_when_it_is_used() -> None:
     code = (
-        "import sys; from bayes_cpt.inference.traces import import_nutpie; nutpie = import_nutpie()\n"
+        "import sys; from bayes_cpt.traces import import_nutpie; nutpie = import_nutpie()\n"
         "print('arviz' in sys.modules, 'arviz_plots' in sys.modules)\n"
         "print(nutpie.sample.__globals__['arviz'].from_dict.__module__)\n"
         "import arviz; print(arviz.rhat.__name__, import_nutpie() is nutpie)"
