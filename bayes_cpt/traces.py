@@ -5,7 +5,7 @@ takes to load. The draws are taken as they are here.
 """
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -52,7 +52,7 @@ def columns_of(raw: Any) -> Trace:
     return tuple(zip(*raw.get_arrow_trace(), strict=True))
 
 
-def drawn(trace: Trace, draws: int, names: Iterable[str]) -> dict[str, NDArray[Any]] | None:
+def drawn(trace: Trace, draws: int, names: Sequence[str]) -> dict[str, NDArray[Any]] | None:
     """Return the first draws of each chain after its tuning, by name.
 
     Parameters
@@ -61,8 +61,8 @@ def drawn(trace: Trace, draws: int, names: Iterable[str]) -> dict[str, NDArray[A
         From `columns_of`.
     draws : int
         Per chain.
-    names : iterable of str
-        Of variables and of statistics; those that it does not have are left out.
+    names : sequence of str
+        Of variables and of statistics, in order; those that it does not have are left out.
 
     Returns
     -------
@@ -77,7 +77,7 @@ def drawn(trace: Trace, draws: int, names: Iterable[str]) -> dict[str, NDArray[A
             return None
         for part in (variables, statistics):
             kept = part.slice(tuning, draws)
-            for name in set(names) & set(part.column_names):
+            for name in (name for name in names if name in part.column_names):
                 chains.setdefault(name, []).append(_numbers(kept, name))
     return {name: np.stack(of_chains) for name, of_chains in chains.items()}
 

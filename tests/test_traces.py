@@ -33,7 +33,7 @@ def trace(lengths: tuple[int, ...], tuning: int) -> Trace:
 def test_the_first_draws_after_tuning_are_kept() -> None:
     found = drawn(trace((9, 12), tuning=3), 5, ("z", "depth", "missing"))
     assert found is not None
-    assert set(found) == {"z", "depth"}
+    assert list(found) == ["z", "depth"]
     assert found["z"].shape == (2, 5, 2)
     np.testing.assert_array_equal(found["z"][1], [[draw, 10.0] for draw in range(3, 8)])
     np.testing.assert_array_equal(found["depth"], [np.arange(3, 8), np.arange(103, 108)])

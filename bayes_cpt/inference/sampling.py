@@ -126,7 +126,7 @@ def sample(
     progress : callable, optional
         Told what goes on and the share of it that is done.
     cores : int, optional
-        Chains sampled at once; all four unless given.
+        Climbs to the mode, and chains, at once; all of them unless given.
 
     Raises
     ------

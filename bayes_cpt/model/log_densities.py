@@ -90,8 +90,8 @@ def log_likelihoods(setup: Setup, parameters: Mapping[str, Floats]) -> Floats:
         ],
         axis=1,
     )
-    with ThreadPoolExecutor() as pool:
-        cores = min(cpu_count(), len(values))
+    cores = cpu_count()
+    with ThreadPoolExecutor(cores) as pool:
         parts = pool.map(
             lambda rows: law.log_likelihoods_of_draws(loss, rows, *data),
             np.array_split(values, cores),

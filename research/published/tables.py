@@ -36,7 +36,8 @@ def convert(files: list[Path], name: str) -> Study:
     Raises
     ------
     StudyError
-        If a column is missing, or the rows of a run differ in what belongs to the run.
+        If a column is missing, the rows of a run differ in what belongs to the run, its decay is not known,
+        or warm-up and decay are longer than the run.
     """
     runs: list[Run] = []
     rows: list[Row] = []
@@ -63,6 +64,9 @@ def _schedule(run: Any, place: str) -> Schedule:
         raise StudyError.at(place, f"its decay is {run['shape']}, which is not known", fix)
     peak, warmup, decay = float(run["peak"]), int(run["warmup"]), int(run["decay"])
     plateau = int(run["steps"]) - warmup - decay
+    if plateau < 0:
+        what = f"its warm-up and decay take {warmup + decay} steps, and the run has {run['steps']}"
+        raise StudyError.at(place, what, "give the steps of the decay alone, at the end of the run")
     schedule = linear(warmup, 0.0, peak)
     if plateau:
         schedule += constant(plateau, peak)

@@ -88,7 +88,7 @@ def whole_studies(folder: Path) -> dict[str, Study]:
 
 
 def further_studies(folder: Path | None) -> dict[str, Study]:
-    """Return studies that are learnt from alone.
+    """Return studies that are learnt from, and not forecast.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("-o", "--out", type=Path, required=True, help="folder for the results")
     parser.add_argument("--methods", default=",".join(METHOD_NAMES), help="default: %(default)s")
     parser.add_argument("--alone", action="store_true", help="leave out each study, not its family")
-    parser.add_argument("--also", type=Path, help="folder of studies that are learnt from alone")
+    parser.add_argument("--also", type=Path, help="folder of studies to learn from only")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args(arguments)

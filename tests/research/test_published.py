@@ -188,6 +188,8 @@ def test_runs_of_a_table_have_its_schedules_and_losses(tmp_path: Path) -> None:
 def test_tables_that_contradict_themselves_are_refused(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="its decay is sqrt"):
         tables.convert([table(tmp_path / "shape.csv", shape="sqrt")], "sweep")
+    with pytest.raises(StudyError, match="run other: its warm-up and decay take 1100 steps"):
+        tables.convert([table(tmp_path / "long.csv", decay=1000)], "sweep")
     file = table(tmp_path / "peaks.csv")
     changed = pd.read_csv(file)
     changed.loc[0, "peak"] = 3e-3
