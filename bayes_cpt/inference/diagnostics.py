@@ -74,6 +74,17 @@ def diagnose(values: dict[str, Floats], statistics: dict[str, NDArray[Any]]) -> 
     return Diagnostics(rhat, bulk, tail, diverging, saturated, tuple(problems))
 
 
+def load_diagnostics() -> None:
+    """Load what `convergence` calls, half a second, while something else is waited for."""
+    _array_statistics()
+
+
+def _array_statistics() -> Any:
+    from arviz_stats.base import array_stats
+
+    return array_stats
+
+
 def convergence(value: Floats) -> tuple[Floats, Floats, Floats]:
     """Return R-hat, bulk ESS and tail ESS of draws of shape (chains, draws, ...), shape (...).
 
@@ -81,8 +92,7 @@ def convergence(value: Floats) -> tuple[Floats, Floats, Floats]:
     ----------
     value : ndarray, shape (chains, draws, ...)
     """
-    from arviz_stats.base import array_stats
-
+    array_stats = _array_statistics()
     axes = {"chain_axis": 0, "draw_axis": 1}
     return (
         np.asarray(array_stats.rhat(value, **axes)),

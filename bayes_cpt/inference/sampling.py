@@ -16,7 +16,12 @@ from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.density import Density
-from bayes_cpt.inference.diagnostics import LOWEST_ESS, Diagnostics, diagnose
+from bayes_cpt.inference.diagnostics import (
+    LOWEST_ESS,
+    Diagnostics,
+    diagnose,
+    load_diagnostics,
+)
 from bayes_cpt.inference.geometry.whitening import Metric, Whitened, empirical_metric, laplace
 from bayes_cpt.inference.native import native_model
 from bayes_cpt.traces import Trace, columns_of, drawn, import_nutpie
@@ -261,6 +266,7 @@ def _run_to(
         return_raw_trace=True,
     )
     try:
+        load_diagnostics()
         while not _finished(sampler):
             time.sleep(LOOK)
             for block in judge.blocks(min(done) - effort.tune):

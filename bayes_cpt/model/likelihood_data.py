@@ -28,11 +28,12 @@ def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
     The last, ``loss``, is its first argument.
 
     ``loss`` (points,) is what was measured. The others say where: ``curve_...`` and ``base_...`` hold a row
-    per curve, ``point_...`` a row per point, ``knot_...`` one per knot of the misfit (`ResidualDesign`),
-    ``area_...`` one per step of a schedule, which several validation sets share; ``curve_member`` has the
-    places among the values of what is of the curve's groups; ``reference`` holds the reference learning
-    rate, forward areas, steps and unique steps, middle and half-width of the interval of forward powers,
-    and the ``spans`` of `bayes_cpt.model.compiled.kernels.learning_rate_levels`.
+    per curve, ``point_...`` a row per point, but ``..._columns`` a column for either; ``knot_...`` one per
+    knot of the misfit (`ResidualDesign`), ``area_...`` one per step of a schedule, which several validation
+    sets share; ``curve_member`` has the places among the values of what is of the curve's groups;
+    ``reference`` holds the reference learning rate, forward areas, steps and unique steps, middle and
+    half-width of the interval of forward powers, and the ``spans`` of
+    `bayes_cpt.model.compiled.kernels.learning_rate_levels`.
 
     Parameters
     ----------
@@ -132,6 +133,4 @@ def _members(setup: Setup, starts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _columns(points: Points) -> NDArray[np.float64]:
-    given = [np.asarray(getattr(points, name), dtype=np.float64) for name in COLUMNS]
-    room = np.zeros((points.steps.size, WIDTH - GIVEN))
-    return np.ascontiguousarray(np.column_stack([*given, room]))
+    return np.array([getattr(points, name) for name in COLUMNS], dtype=np.float64)

@@ -12,16 +12,16 @@ from bayes_cpt.inference.density import Density, density_of
 from bayes_cpt.inference.geometry.whitening import Metric
 from bayes_cpt.laws import Reference
 from bayes_cpt.model.build import model_of
+from bayes_cpt.model.compiled import elementary
 from bayes_cpt.model.compiled.compilation import compiled_law
+from bayes_cpt.model.compiled.loops import OF_ARRAYS, source_of
 from bayes_cpt.model.compiled.symbolic import (
     AREA,
     POINT,
     REFERENCE,
-    STARTS,
     _outputs,
     _parameter_symbol,
-    _source,
-    curve_names,
+    given_at,
     parameters_of,
 )
 from bayes_cpt.model.elements import elements
@@ -91,7 +91,8 @@ def numpy_law(setup: Setup) -> Any:
 def fused_law(spec: ModelSpec, setup: Setup) -> Any:
     """Return an evaluation of the law at every point in one compiled loop: no slopes, no residuals."""
     names: dict[str, Any] = {"numba": numba}
-    exec("from math import exp, expm1, log, log1p, sqrt", names)
+    exec("from math import exp, expm1, log, log1p, sqrt\nimport numpy as np", names)
+    names |= {name: getattr(elementary, name) for name in OF_ARRAYS.values()}
     laws = [_compiled(spec, role, names) for role in setup.frame.roles]
     law = compiled_law(spec, setup.frame.roles)
     indices = sys.modules[f"bayes_cpt_law_{law.key}"].PARAMETER_PLACES
@@ -135,22 +136,29 @@ def fused_law(spec: ModelSpec, setup: Setup) -> Any:
         none = np.empty((0, 0))
         for c in range(first.size):
             start, stop = first[c], last[c]
-            continual = shared[c, 1] == 0.0
+            continual = shared[c, 2] == 0.0
             parameters = chosen[indices[domain[c]]]
             for i in range(start, stop):
-                rows[i, :GIVEN] = columns[i, :GIVEN]
-                rows[i, GIVEN] = before[c] if continual else level[i]
+                rows[:GIVEN, i] = columns[:, i]
+                rows[GIVEN, i] = before[c] if continual else level[i]
                 # In PT the level of CPT is where its area counts from, and the area is 0.
-                rows[i, GIVEN + 1] = level[i] if continual or carried else columns[i, START]
-                rows[i, AREA_COLUMN] = area[i]
-            own = (parameters, reference, shared[c], rows[start:stop], found[:, start:stop], none)
+                rows[GIVEN + 1, i] = level[i] if continual or carried else columns[START, i]
+                rows[AREA_COLUMN, i] = area[i]
+            own = (
+                parameters,
+                reference,
+                shared[c],
+                rows[:, start:stop],
+                found[:, start:stop],
+                none,
+            )
             if domain[c] == 0:
                 general(*own)
             else:
                 target(*own)
 
-    size = columns.shape[0]
-    room = (np.zeros((size, WIDTH)), np.empty(size), np.empty(first.size), np.empty(size),
+    size = columns.shape[1]
+    room = (np.zeros((WIDTH, size)), np.empty(size), np.empty(first.size), np.empty(size),
             np.empty((1, size)))  # fmt: skip
     number = -float(np.log(values["memory"][0]))
     power = float(values["forward_power"][0]) if "forward_power" in values else 1.0
@@ -166,5 +174,7 @@ def _compiled(spec: ModelSpec, role: str, names: dict[str, Any]) -> Any:
     }
     law = _outputs(frame, symbols)[0]
     name = f"law_{role}"
-    exec(_source(name, curve_names(spec), STARTS, list(symbols.values()), [law], []), names)
+    # Of CPT and PT alike: what does not change along the curves of either stands before the loop.
+    point = given_at(spec, symbols, pretraining=True)
+    exec(source_of(name, point, ["values[0, i]"], [law]), names)
     return numba.njit(error_model="numpy")(names[name])

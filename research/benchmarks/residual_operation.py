@@ -17,7 +17,8 @@ from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
 
 from bayes_cpt.model.compiled import likelihood
-from bayes_cpt.model.compiled.likelihood import COMPILED, curve_log_likelihoods
+from bayes_cpt.model.compiled.elimination import COMPILED
+from bayes_cpt.model.compiled.likelihood import curve_log_likelihoods
 from bayes_cpt.model.residuals import ResidualDesign, Scales
 
 # PyTensor keeps what it compiled on disk: not beyond a change of this code.

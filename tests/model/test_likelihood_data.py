@@ -60,4 +60,4 @@ def test_what_is_computed_before_the_loop_does_not_change_along_a_curve(
     for first, last in zip(design.first, design.last, strict=True):
         settled = STARTS if design.pretraining[first] else STARTS | CARRIED
         for name in settled & set(COLUMNS):
-            assert np.ptp(columns[first:last, COLUMNS.index(name)]) == 0.0, name
+            assert np.ptp(columns[COLUMNS.index(name), first:last]) == 0.0, name

@@ -46,7 +46,8 @@ import numba
 import numpy as np
 from numba.np.numpy_support import carray
 
-from bayes_cpt.model.compiled.likelihood import COMPILED
+from bayes_cpt.model.compiled.elementary import exponentials, logarithms, logarithms_of_one_more
+from bayes_cpt.model.compiled.elimination import COMPILED
 from bayes_cpt.model.compiled.native import EQUATIONS_SIGNATURE, address_of, log_likelihoods
 from bayes_cpt.model.likelihood_data import WIDTH
 
@@ -61,13 +62,14 @@ import numba
 import numpy as np
 from numba.np.numpy_support import carray
 
+from bayes_cpt.model.compiled.elimination import COMPILED
 from bayes_cpt.model.compiled.kernels import evaluate, learning_rate_levels, log_forward_areas
-from bayes_cpt.model.compiled.likelihood import COMPILED, curve_log_likelihood, workspace
+from bayes_cpt.model.compiled.likelihood import curve_log_likelihood, workspace
 from bayes_cpt.model.compiled.native import (
     DOMAINS, HEAD, KINDS, NATIVE_SIGNATURE, PACES, PARAMETERS, SIZE, SLOPES, pointer_to,
 )
 from bayes_cpt.model.compiled.packing import matrix, vector
-from bayes_cpt.model.likelihood_data import GIVEN, SPANS, WIDTH
+from bayes_cpt.model.likelihood_data import GIVEN, MOMENTUM, SPANS, WIDTH
 
 
 '''
@@ -79,7 +81,7 @@ NATIVE = """def native_equations(kind, parameters, reference, curve, columns, va
         carray(parameters, (PARAMETER_PLACES.shape[1],)),
         carray(reference, ({reference},)),
         carray(curve, ({curve},)),
-        carray(columns, (points, WIDTH)),
+        carray(columns, (WIDTH, row))[:, :points],
         carray(values, ({values}, row))[:, :points],
         carray(slopes, (SLOPE_OUTPUTS.shape[1], row))[:, :points],
     )

@@ -11,9 +11,17 @@ import numpy as np
 
 from bayes_cpt.jit import numba
 from bayes_cpt.laws.areas import SMALLEST
-from bayes_cpt.model.compiled.likelihood import COMPILED, curve_log_likelihood, workspace
+from bayes_cpt.model.compiled.elimination import COMPILED
+from bayes_cpt.model.compiled.likelihood import curve_log_likelihood, workspace
 from bayes_cpt.model.compiled.native import EQUATIONS, call_law
-from bayes_cpt.model.likelihood_data import GIVEN, MULTI_POWER, SPANS, WEIGHTED, WIDTH
+from bayes_cpt.model.likelihood_data import (
+    GIVEN,
+    MOMENTUM,
+    MULTI_POWER,
+    SPANS,
+    WEIGHTED,
+    WIDTH,
+)
 
 # The parameter that forward areas depend on.
 POWER = "forward_power"
@@ -186,15 +194,15 @@ def evaluate(law, kind, parameters, reference, curve, columns, values, slopes): 
         Learning rate, forward areas of PT and of CPT, steps, unique steps.
     curve : ndarray
         What all points of the curve share.
-    columns : ndarray, shape (points, columns)
-        What differs between them.
+    columns : ndarray, shape (columns, points)
+        What differs between them; from row to row as far as `values`.
     values : ndarray, shape (6, points)
         Filled in.
     slopes : ndarray, shape (slopes, points)
         Filled in; from row to row as far as `values`.
     """
     row = values.strides[0] // values.itemsize
-    given = (kind, parameters, reference, curve, columns, values, slopes, columns.shape[0], row)
+    given = (kind, parameters, reference, curve, columns, values, slopes, columns.shape[1], row)
     call_law(law, EQUATIONS, given)  # type: ignore[call-arg]
 
 
@@ -227,7 +235,7 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
         ``curve_domain``, ``curve_member`` and ``curve_shared``.
     known, base_loss : ndarray, shape (curves,)
         Whether the curve starts at a measured loss, and which.
-    columns, base_columns : ndarray, a row per point, and per curve
+    columns, base_columns : ndarray, a column per point, and per curve
         ``point_columns``, and the same at the base.
     area_level, area_forward : ndarray, a row per step of a schedule
         Coefficients of levels and of log forward areas.
@@ -255,12 +263,15 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
             paces[k] = values[pace_places[k]]
     power = values[pace_places[3]] if pace_places[3] >= 0 else 1.0
     learning_rate_levels(paces, spans, area_level, level)
+    # Of one memory there is one slope.
+    level_rows = 2 if spans[2] == MOMENTUM and paces[1] == 0.0 else 4
     log_forward_areas(power, numbers[5], numbers[6], area_forward, area)
     room = workspace(place, first, last)
     longest = room[0].shape[0]
-    every_row, base_row = np.zeros((longest, WIDTH)), np.zeros((1, WIDTH))
+    every_row = np.zeros((WIDTH, longest))
     every_value, every_slope = np.empty((6, longest)), np.empty((slope_count, longest))
-    # Views with strides as `results` and `slopes` below: what takes either is compiled once.
+    # Views with strides as `rows`, `results` and `slopes` below: what takes either is compiled once.
+    base_row = np.zeros((WIDTH, 2))[:, :1]
     base_value, base_slope = np.empty((6, 2))[:, :1], np.empty((slope_count, 2))[:, :1]
     every_back, every_residual = np.empty((6, longest)), np.empty(longest)
     parameters = np.empty(parameter_places.shape[1])
@@ -269,7 +280,7 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
     for c in range(count):
         start, stop, d = first[c], last[c], domain[c]
         size, knots = stop - start, slice(knot_first[c], knot_first[c + 1])
-        rows, results, slopes = every_row[:size], every_value[:, :size], every_slope[:, :size]
+        rows, results, slopes = every_row[:, :size], every_value[:, :size], every_slope[:, :size]
         back, residual = every_back[:, : size if sloped else 0], every_residual[:size]
         for k in range(parameter_places.shape[1]):
             places_here[k] = parameter_places[d, k]
@@ -279,24 +290,29 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
         continual = shared[c, 2] == 0.0
         pretrained = 2 * d + 1
         phase = 2 * d if continual else pretrained
-        for i in range(size):
-            for k in range(GIVEN):
-                rows[i, k] = columns[start + i, k]
-            here = point_area[start + i]
-            before = base_area[c] if continual else here
-            for row in range(4):
-                rows[i, GIVEN + 2 * row] = level[row, before]
-                rows[i, GIVEN + 1 + 2 * row] = level[row, here]
-            rows[i, GIVEN + 8], rows[i, GIVEN + 9] = area[0, here], area[1, here]
+        for k in range(GIVEN):
+            for i in range(size):
+                rows[k, i] = columns[k, start + i]
+        # The level of PT is one along a curve of CPT, and that of CPT is not asked for in PT.
+        for row in range(level_rows):
+            levels_here = rows[GIVEN + 2 * row + (1 if continual else 0)]
+            for i in range(size):
+                levels_here[i] = level[row, point_area[start + i]]
+            if continual:
+                rows[GIVEN + 2 * row, 0] = level[row, base_area[c]]
+        for row in range(2):
+            for i in range(size):
+                rows[GIVEN + 8 + row, i] = area[row, point_area[start + i]]
         evaluate(law, phase, parameters, reference, shared[c], rows, results, slopes)
         distance = 0.0
         if known[c] > 0.0:
             for k in range(GIVEN):
-                base_row[0, k] = base_columns[c, k]
+                base_row[k, 0] = base_columns[k, c]
             before = base_area[c]
-            for row in range(4):
-                base_row[0, GIVEN + 2 * row] = level[row, before]
-            base_row[0, GIVEN + 8], base_row[0, GIVEN + 9] = area[0, before], area[1, before]
+            for row in range(level_rows):
+                base_row[GIVEN + 2 * row, 0] = level[row, before]
+            for row in range(2):
+                base_row[GIVEN + 8 + row, 0] = area[row, before]
             evaluate(
                 law, pretrained, parameters, reference, shared[c], base_row, base_value, base_slope
             )

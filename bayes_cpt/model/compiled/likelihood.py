@@ -4,82 +4,10 @@ The residual model of `bayes_cpt.model.residuals` needs a recursion along each c
 per curve, written out here with the derivative of each.
 """
 
-from typing import Any
-
 import numpy as np
 
 from bayes_cpt.jit import numba
-
-# Sums may be taken in any order, and products contracted into them: twice as fast, and no less exact.
-COMPILED: dict[str, Any] = {
-    "cache": True,
-    "error_model": "numpy",
-    "fastmath": {"reassoc", "contract", "nsz"},
-}
-
-
-@numba.njit(**COMPILED)
-def _factor(matrix, lowest):  # type: ignore[no-untyped-def]
-    """Take a positive definite matrix to its Cholesky root; return half the log of its determinant.
-
-    Left of column ``lowest[a]`` a row of the matrix has nothing, and neither has the root: O(size·width²).
-    """
-    total = 0.0
-    for a in range(matrix.shape[0]):
-        for b in range(lowest[a], a + 1):
-            left = matrix[a, b]
-            for c in range(max(lowest[a], lowest[b]), b):
-                left -= matrix[a, c] * matrix[b, c]
-            matrix[a, b] = np.sqrt(left) if a == b else left / matrix[b, b]
-        total += np.log(matrix[a, a])
-    return total
-
-
-@numba.njit(**COMPILED)
-def _solve(root, lowest, values):  # type: ignore[no-untyped-def]
-    """Solve with the matrix of a Cholesky root in place; return the values' square under its inverse."""
-    size = root.shape[0]
-    square = 0.0
-    for a in range(size):
-        for b in range(lowest[a], a):
-            values[a] -= root[a, b] * values[b]
-        values[a] /= root[a, a]
-        square += values[a] ** 2
-    for a in range(size - 1, -1, -1):
-        values[a] /= root[a, a]
-        for b in range(lowest[a], a):
-            values[b] -= root[a, b] * values[a]
-    return square
-
-
-@numba.njit(**COMPILED)
-def _invert(root, lowest, levels, inverse):  # type: ignore[no-untyped-def]
-    """Fill in the inverse of a Cholesky root's matrix where the root is not 0: Takahashi's recursion.
-
-    The last of the rows reaches all columns if there is a level.
-    """
-    size = root.shape[0]
-    knots = size - levels
-    for b in range(size - 1, -1, -1):
-        per_root = 1.0 / root[b, b]
-        top = b
-        while top + 1 < knots and lowest[top + 1] <= b:
-            top += 1
-        reached = top - b + (levels if b < knots else 0)
-        for m in range(reached):
-            a = b + 1 + m if b + 1 + m <= top else size - 1
-            left = 0.0
-            for c in range(b + 1, top + 1):
-                left -= root[c, b] * inverse[a, c]
-            if levels and b < knots:
-                left -= root[size - 1, b] * inverse[a, size - 1]
-            inverse[a, b] = left * per_root
-            inverse[b, a] = inverse[a, b]
-        entry = per_root
-        for m in range(reached):
-            a = b + 1 + m if b + 1 + m <= top else size - 1
-            entry -= root[a, b] * inverse[a, b]
-        inverse[b, b] = entry * per_root
+from bayes_cpt.model.compiled.elimination import COMPILED, FACTORS, factor, invert, solve
 
 
 @numba.njit(**COMPILED)
@@ -112,21 +40,10 @@ def _expect(place, levels, carried, precision, lowest, projection):  # type: ign
 # What a pass along a curve keeps of a point. Scaled, divided by the fluctuation's sd: the residual and the
 # columns of the level and of the knots below and above. White, with the point before taken off: residual,
 # level, and the knots from the one below the point before to the one above, four at the most. Then the
-# correlation with the point before, and the spread about it.
-RESIDUAL, LEVEL, BELOW, ABOVE, WHITE, WHITE_LEVEL, HATS, RHO, SPREAD, KEPT = (
-    0,
-    1,
-    2,
-    3,
-    4,
-    5,
-    6,
-    10,
-    11,
-    12,
-)
-# Factors of a determinant that are multiplied before a logarithm is taken.
-FACTORS = 16
+# correlation with the point before, 1 over the spread about it, and 1 over the fluctuation's sd.
+(RESIDUAL, LEVEL, BELOW, ABOVE, WHITE, WHITE_LEVEL, HATS, RHO, PER_SPREAD, PER_SD, KEPT) = (
+    *range(7), *range(10, 14),
+)  # fmt: skip
 
 
 @numba.njit(**COMPILED)
@@ -140,43 +57,45 @@ def _whiten(  # type: ignore[no-untyped-def]
     the misfit is 0, has no column.
     """
     count, last = residual.shape[0], precision.shape[0] - 1
-    total = -0.5 * count * np.log(2.0 * np.pi)
-    determinant = 1.0
+    total, determinant = -0.5 * count * np.log(2.0 * np.pi), 1.0
     below_below, below_above, above_above = 0.0, 0.0, 0.0
     below_white, above_white, below_level, above_level = 0.0, 0.0, 0.0, 0.0
     level_level, level_white = 0.0, 0.0
     current = int(place[0])
+    rho, per_spread, carried = 0.0, 0.0, 0.0
+    earlier_residual, earlier_level, earlier_below, earlier_above = 0.0, 0.0, 0.0, 0.0
     for k in range(count):
-        earlier = k - 1 if k > 0 else 0
         knot = int(place[k])
         share = place[k] - knot
         per_sd = 1.0 / fluctuation[k]
         size = misfit[k] * height[k] * per_sd
-        kept[k, RESIDUAL] = residual[k] * per_sd
-        kept[k, LEVEL] = offset[k] * per_sd if levels else 0.0
-        kept[k, BELOW] = innovation[knot - 1] * size * (1.0 - share) if knot > 0 else 0.0
-        kept[k, ABOVE] = innovation[knot] * size * share
-        if k > 0 and gap[k] == gap[k - 1] and memory[k] == memory[k - 1]:
-            kept[k, RHO], kept[k, SPREAD] = kept[earlier, RHO], kept[earlier, SPREAD]
-        else:
+        own_residual = residual[k] * per_sd
+        own_level = offset[k] * per_sd if levels else 0.0
+        own_below = innovation[knot - 1] * size * (1.0 - share) if knot > 0 else 0.0
+        own_above = innovation[knot] * size * share
+        if k == 0 or gap[k] != gap[k - 1] or memory[k] != memory[k - 1]:
             fall = np.expm1(-gap[k] / memory[k])
-            kept[k, RHO] = 1.0 + fall
-            kept[k, SPREAD] = np.sqrt(-fall * (2.0 + fall))
-        determinant *= fluctuation[k] * kept[k, SPREAD]
+            rho, per_spread = 1.0 + fall, 1.0 / np.sqrt(-fall * (2.0 + fall))
+        kept[k, RESIDUAL], kept[k, LEVEL], kept[k, BELOW] = own_residual, own_level, own_below
+        kept[k, ABOVE], kept[k, RHO], kept[k, PER_SPREAD] = own_above, rho, per_spread
+        kept[k, PER_SD] = per_sd
+        determinant *= per_sd * per_spread
         if k % FACTORS == FACTORS - 1:
-            total -= np.log(determinant)
+            total += np.log(determinant)
             determinant = 1.0
-        per_spread = 1.0 / kept[k, SPREAD]
-        carried = kept[k, RHO] if k > 0 else 0.0
-        white = (kept[k, RESIDUAL] - carried * kept[earlier, RESIDUAL]) * per_spread
-        level = (kept[k, LEVEL] - carried * kept[earlier, LEVEL]) * per_spread
+        carried = rho if k > 0 else 0.0
+        white = (own_residual - carried * earlier_residual) * per_spread
+        level = (own_level - carried * earlier_level) * per_spread
+        below_left, above_left = carried * earlier_below, carried * earlier_above
+        earlier_residual, earlier_level = own_residual, own_level
+        earlier_below, earlier_above = own_below, own_above
         kept[k, WHITE], kept[k, WHITE_LEVEL] = white, level
         total -= 0.5 * white**2
         level_level += level**2
         level_white += level * white
         if knot == current:
-            below = (kept[k, BELOW] - carried * kept[earlier, BELOW]) * per_spread
-            above = (kept[k, ABOVE] - carried * kept[earlier, ABOVE]) * per_spread
+            below = (own_below - below_left) * per_spread
+            above = (own_above - above_left) * per_spread
             kept[k, HATS], kept[k, HATS + 1] = below, above
             below_below += below**2
             below_above += below * above
@@ -196,10 +115,10 @@ def _whiten(  # type: ignore[no-untyped-def]
         beyond = knot - current
         for m in range(4):
             kept[k, HATS + m] = 0.0
-        kept[k, HATS] = -carried * kept[earlier, BELOW] * per_spread
-        kept[k, HATS + 1] = -carried * kept[earlier, ABOVE] * per_spread
-        kept[k, HATS + beyond] += kept[k, BELOW] * per_spread
-        kept[k, HATS + beyond + 1] += kept[k, ABOVE] * per_spread
+        kept[k, HATS] = -below_left * per_spread
+        kept[k, HATS + 1] = -above_left * per_spread
+        kept[k, HATS + beyond] += own_below * per_spread
+        kept[k, HATS + beyond + 1] += own_above * per_spread
         for m in range(1 if current == 0 else 0, beyond + 2):
             a = current + m - 1
             projection[a] += kept[k, HATS + m] * white
@@ -215,7 +134,7 @@ def _whiten(  # type: ignore[no-untyped-def]
     if levels:
         precision[last, last] += level_level
         projection[last] += level_white
-    return total - np.log(determinant)
+    return total + np.log(determinant)
 
 
 @numba.njit(**COMPILED)
@@ -239,16 +158,16 @@ def _add_pair(  # type: ignore[no-untyped-def]
 
 @numba.njit(**COMPILED)
 def _slopes(  # type: ignore[no-untyped-def]
-    fluctuation, memory, gap, place, height, levels, innovation, kept, inverse, weights,
+    memory, gap, place, height, levels, innovation, kept, inverse, weights,
     d_residual, d_fluctuation, d_memory, d_misfit, d_offset,
 ):  # fmt: skip
     """Fill in the slopes of one curve's log density, from its last point to its first."""
     count, last = d_residual.shape[0], inverse.shape[0] - 1
     level_weight = weights[last] if levels else 0.0
+    level_variance = inverse[last, last] if levels else 0.0
     # Of the knots below and above: weights, their covariances with each other and with the level.
     loaded = -1
     weight, covariance, with_level = np.zeros(4), np.zeros((4, 4)), np.zeros(4)
-    level_variance = inverse[last, last] if levels else 0.0
     d_hats = np.zeros(4)
     # What the point after passes back to residual, level, and knots below and above.
     back, back_level, back_below, back_above = 0.0, 0.0, 0.0, 0.0
@@ -268,34 +187,48 @@ def _slopes(  # type: ignore[no-untyped-def]
                     covariance[m, other] = inverse[a, b] if a >= 0 and b >= 0 else 0.0
             loaded = knot if beyond == 0 else -1
         white, level = kept[k, WHITE], kept[k, WHITE_LEVEL]
-        unexplained = white - level_weight * level
-        for m in range(beyond + 2):
+        below, above = kept[k, HATS], kept[k, HATS + 1]
+        unexplained = white - level_weight * level - weight[0] * below - weight[1] * above
+        for m in range(2, beyond + 2):
             unexplained -= weight[m] * kept[k, HATS + m]
         d_level = level_weight * unexplained - level_variance * level
-        d_spread = -1.0 + unexplained * white
-        for m in range(beyond + 2):
-            along = weight[m] * unexplained - with_level[m] * level
-            for other in range(beyond + 2):
-                along -= covariance[m, other] * kept[k, HATS + other]
-            d_hats[m] = along
-            d_level -= with_level[m] * kept[k, HATS + m]
-            d_spread -= along * kept[k, HATS + m]
+        d_level -= with_level[0] * below + with_level[1] * above
+        first = weight[0] * unexplained - with_level[0] * level
+        first -= covariance[0, 0] * below + covariance[0, 1] * above
+        second = weight[1] * unexplained - with_level[1] * level
+        second -= covariance[1, 0] * below + covariance[1, 1] * above
+        d_spread = unexplained * white - 1.0
+        d_below, d_above = first, second
+        # Where a knot lies between this point and the one before, three or four act on it.
+        if beyond > 0:
+            for m in range(2, beyond + 2):
+                hat = kept[k, HATS + m]
+                d_level -= with_level[m] * hat
+                first -= covariance[0, m] * hat
+                second -= covariance[1, m] * hat
+                along = weight[m] * unexplained - with_level[m] * level
+                for other in range(beyond + 2):
+                    along -= covariance[m, other] * kept[k, HATS + other]
+                d_hats[m] = along
+                d_spread -= along * hat
+            d_hats[1] = second
+            d_below, d_above = d_hats[beyond], d_hats[beyond + 1]
         if not levels:
             d_level = 0.0
-        d_spread -= d_level * level
-        per_spread, per_sd = 1.0 / kept[k, SPREAD], 1.0 / fluctuation[k]
-        d_scaled = -unexplained * per_spread + back
+        d_spread -= first * below + second * above + d_level * level
+        per_spread, per_sd, rho = kept[k, PER_SPREAD], kept[k, PER_SD], kept[k, RHO]
+        d_scaled = back - unexplained * per_spread
         d_level_scaled = d_level * per_spread + back_level
-        d_below = d_hats[beyond] * per_spread + back_below
-        d_above = d_hats[beyond + 1] * per_spread + back_above
+        d_below = d_below * per_spread + back_below
+        d_above = d_above * per_spread + back_above
         d_rho, carried = 0.0, 0.0
         if k > 0:
-            carried = kept[k, RHO] * per_spread
+            carried = rho * per_spread
             d_rho = unexplained * kept[earlier, RESIDUAL] - d_level * kept[earlier, LEVEL]
-            d_rho -= d_hats[0] * kept[earlier, BELOW] + d_hats[1] * kept[earlier, ABOVE]
+            d_rho -= first * kept[earlier, BELOW] + second * kept[earlier, ABOVE]
         back, back_level = carried * unexplained, -carried * d_level
-        back_below, back_above = -carried * d_hats[0], -carried * d_hats[1]
-        d_rho = d_rho * per_spread - d_spread * per_spread * kept[k, RHO] * per_spread
+        back_below, back_above = -carried * first, -carried * second
+        d_rho = (d_rho - d_spread * per_spread * rho) * per_spread
         d_columns = 1.0 + d_scaled * kept[k, RESIDUAL] + d_level_scaled * kept[k, LEVEL]
         d_columns += d_below * kept[k, BELOW] + d_above * kept[k, ABOVE]
         d_size = innovation[knot] * d_above * share
@@ -305,7 +238,7 @@ def _slopes(  # type: ignore[no-untyped-def]
         d_offset[k] = d_level_scaled * per_sd
         d_misfit[k] = d_size * height[k] * per_sd
         d_fluctuation[k] = -d_columns * per_sd
-        d_memory[k] = d_rho * kept[k, RHO] * gap[k] / memory[k] ** 2 if gap[k] < np.inf else 0.0
+        d_memory[k] = d_rho * rho * gap[k] / memory[k] ** 2 if gap[k] < np.inf else 0.0
 
 
 @numba.njit(**COMPILED)
@@ -322,6 +255,7 @@ def workspace(place, first, last):  # type: ignore[no-untyped-def]
         np.empty((width, width)),
         np.empty(width),
         np.empty(width, dtype=np.int64),
+        np.empty(width),
     )
 
 
@@ -341,24 +275,24 @@ def curve_log_likelihood(  # type: ignore[no-untyped-def]
     normal weights (of determinant 1), integrating the weights out leaves the square
     ``white·white - p'(Q + P)^-1 p`` and the factor ``det(Q + P)``.
     """
-    kept, every_root, every_inverse, sums, reach = room
+    kept, every_root, every_inverse, sums, reach, every_per_root = room
     levels = 1 if floating > 0.0 else 0
     # Steps rise along a curve, so its last point has the last knots.
     size = int(place[-1]) + 1 + levels
     root, inverse = every_root[:size, :size], every_inverse[:size, :size]
-    weights, lowest = sums[:size], reach[:size]
+    weights, lowest, per_root = sums[:size], reach[:size], every_per_root[:size]
     _expect(place, levels, carried, root, lowest, weights)
     total = _whiten(
         residual, fluctuation, memory, misfit, offset, gap, place, height, levels, innovation,
         kept, root, weights,
     )  # fmt: skip
-    total -= _factor(root, lowest)
-    total += 0.5 * _solve(root, lowest, weights)
+    total -= factor(root, lowest, per_root)
+    total += 0.5 * solve(root, lowest, per_root, weights)
     if d_residual.shape[0] == 0:
         return total
-    _invert(root, lowest, levels, inverse)
+    invert(root, lowest, per_root, levels, inverse)
     _slopes(
-        fluctuation, memory, gap, place, height, levels, innovation, kept, inverse, weights,
+        memory, gap, place, height, levels, innovation, kept, inverse, weights,
         d_residual, d_fluctuation, d_memory, d_misfit, d_offset,
     )  # fmt: skip
     return total

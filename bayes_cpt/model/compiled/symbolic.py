@@ -1,22 +1,23 @@
 """The law of one validation set as source code: values at a point and their slopes.
 
 The terms of `bayes_cpt.laws` and the residual scales are evaluated on symbols, differentiated by SymPy, and
-written out as one loop over the points of a curve: one for CPT, and a short one for PT, where nothing has
-been transferred. So the law has one definition, and its gradient costs little more than the law itself.
+written out as loops over the points of a curve (`bayes_cpt.model.compiled.loops`): those of CPT, and short
+ones of PT, where nothing has been transferred. So the law has one definition, and its gradient costs little
+more than the law itself.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import sympy
-from sympy.functions.elementary.piecewise import ExprCondPair
 
 from bayes_cpt.laws import Reference
 from bayes_cpt.laws.law import gather
 from bayes_cpt.model.compiled.kernels import POWER
-from bayes_cpt.model.compiled.symbols import Exp, Expm1, Printer, Symbols
+from bayes_cpt.model.compiled.loops import Point, source_of
+from bayes_cpt.model.compiled.symbols import Symbols
 from bayes_cpt.model.likelihood_data import COLUMNS
 from bayes_cpt.model.priors.families import Distribution, is_positive
 from bayes_cpt.model.setup import Frame
@@ -123,9 +124,31 @@ def role_source(spec: ModelSpec, role: str, name: str, *, pretraining: bool) -> 
             if slope != 0:
                 slopes.append((i, j))
                 expressions.append(slope)
-    settled = STARTS if pretraining else STARTS | CARRIED
-    source = _source(name, curve_names(spec), settled, [*symbols.values()], outputs, expressions)
+    point = given_at(spec, symbols, pretraining=pretraining)
+    targets = [f"values[{k}, i]" for k in range(len(outputs))]
+    targets += [f"slopes[{k}, i]" for k in range(len(expressions))]
+    source = source_of(name, point, targets, [*outputs, *expressions])
     return RoleSource(source, names, tuple(slopes))
+
+
+def given_at(spec: ModelSpec, symbols: Mapping[str, Any], *, pretraining: bool) -> Point:
+    """Return what the code of a validation set is given at the points of a curve.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    symbols : mapping of str to sympy symbol
+        Of the parameters, in order.
+    pretraining : bool
+        Whether at points of PT, else of CPT.
+    """
+    return Point(
+        parameters=tuple(map(str, symbols.values())),
+        reference=tuple(f"reference_{name}" for name in REFERENCE),
+        curve=curve_names(spec),
+        columns=POINT,
+        settled=frozenset(STARTS if pretraining else STARTS | CARRIED),
+    )
 
 
 def role_expressions(
@@ -233,87 +256,3 @@ def _slope(output: Any, parameter: Any, tabulated: dict[str, str]) -> Any:
         along = sympy.diff(output, sympy.Symbol(moved, real=True))
         slope += along * sympy.Symbol(rate, real=True)
     return slope
-
-
-def _source(
-    name: str,
-    curve: Iterable[str],
-    settled: set[str],
-    parameters: list[Any],
-    outputs: list[Any],
-    slopes: list[Any],
-) -> str:
-    """Write the function: what the whole curve shares before the loop, the rest inside."""
-    shared, results = sympy.cse([*outputs, *slopes], symbols=sympy.numbered_symbols("x"))
-    varying = {sympy.Symbol(name, real=True) for name in POINT if name not in settled}
-    once: list[tuple[Any, Any]] = []
-    inside: list[tuple[Any, Any]] = []
-    hoist = _Hoist(varying, once)
-    for symbol, expression in shared:
-        if expression.free_symbols & varying:
-            varying.add(symbol)
-            inside.append((symbol, _at_a_point(hoist(expression))))
-        else:
-            once.append((symbol, expression))
-    rows = [_at_a_point(hoist(result)) for result in results]
-    used = {
-        str(symbol)
-        for expression in [*rows, *(expression for _, expression in (*once, *inside))]
-        for symbol in expression.free_symbols
-    }
-    columns = {name: k for k, name in enumerate(POINT) if name in used}
-    show = Printer({"fully_qualified_modules": False}).doprint
-    lines = [f"def {name}(parameters, reference, curve, columns, values, slopes):"]
-    lines += _unpacked("parameters", [str(symbol) for symbol in parameters])
-    lines += _unpacked("reference", [f"reference_{name}" for name in REFERENCE])
-    lines += _unpacked("curve", curve)
-    lines += [f"    {name} = columns[0, {k}]" for name, k in columns.items() if name in settled]
-    lines += [f"    {symbol} = {show(expression)}" for symbol, expression in once]
-    lines += ["    for i in range(columns.shape[0]):"]
-    lines += [
-        f"        {name} = columns[i, {k}]" for name, k in columns.items() if name not in settled
-    ]
-    lines += [f"        {symbol} = {show(expression)}" for symbol, expression in inside]
-    for k, row in enumerate(rows):
-        place = f"values[{k}, i]" if k < len(outputs) else f"slopes[{k - len(outputs)}, i]"
-        lines.append(f"        {place} = {show(row)}")
-    return "\n".join(lines) + "\n"
-
-
-def _at_a_point(expression: Any) -> Any:
-    """Write expm1 as exp less 1, which takes a quarter of the time.
-
-    It is off by 1e-16, which what it is divided by makes larger: 5e-12 where an exponent is 1e-4. Before
-    the loop, where quotients of what is nearly 0 come from, it stays expm1.
-    """
-    return expression.replace(Expm1, lambda argument: Exp(argument) - 1)
-
-
-def _unpacked(array: str, names: Iterable[str]) -> list[str]:
-    return [f"    {name} = {array}[{k}]" for k, name in enumerate(names)]
-
-
-class _Hoist:
-    """Takes what does not vary along a curve out of an expression, and notes it in `once`."""
-
-    def __init__(self, varying: set[Any], once: list[tuple[Any, Any]]) -> None:
-        self.varying, self.once = varying, once
-        self.known: dict[Any, Any] = {}
-
-    def __call__(self, expression: Any) -> Any:
-        if expression.is_Atom or expression.is_Relational:
-            return expression
-        if isinstance(expression, ExprCondPair):
-            # A case is no value of its own, and what cannot vary in it may still stand before the loop.
-            return ExprCondPair(self(expression.expr), expression.cond)
-        if not expression.free_symbols & self.varying:
-            if expression not in self.known:
-                self.known[expression] = sympy.Symbol(f"c{len(self.known)}", real=True)
-                self.once.append((self.known[expression], expression))
-            return self.known[expression]
-        if expression.is_Add or expression.is_Mul:
-            moving = [a for a in expression.args if a.free_symbols & self.varying]
-            still = [a for a in expression.args if not a.free_symbols & self.varying]
-            kept = [self(expression.func(*still))] if still else []
-            return expression.func(*kept, *map(self, moving))
-        return expression.func(*map(self, expression.args))
