@@ -11,12 +11,11 @@ from bayes_cpt.model.elements import elements
 from bayes_cpt.model.points import Points
 from bayes_cpt.model.setup import Setup
 
-# Columns of a point, in the order of `bayes_cpt.model.compiled.symbolic.POINT`; what depends on momenta and
-# forward power follows: levels with three slopes, log forward area with one.
+# What is known of a point whatever momenta and forward power are.
 COLUMNS = ("cpt_steps", "learning_rate", "forward_cpt", "start_pt", "start_cpt", "paced_steps",
            "log_peak_pt")  # fmt: skip
-GIVEN = len(COLUMNS)
-WIDTH = GIVEN + 10
+# How many numbers depend on these: two levels with three slopes each, and the log forward area with one.
+AREAS = 10
 # Where in ``reference`` the intervals of the levels begin, and by which memory levels come.
 SPANS = 7
 MOMENTUM, WEIGHTED, MULTI_POWER = range(3)
@@ -73,6 +72,7 @@ def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
         "point_columns": _columns(points),
         "base_columns": _columns(bases),
         **_areas(points, bases, design.pretraining.astype(bool)),
+        "base_first": _first_of_each_base(setup),
         "point_gap": design.gap,
         "point_place": design.place,
         "point_height": design.height,
@@ -84,6 +84,19 @@ def likelihood_data(setup: Setup) -> dict[str, NDArray[Any]]:
         "knot_innovation": design.knot_innovation,
         "loss": points.loss.astype(np.float64),
     }
+
+
+def _first_of_each_base(setup: Setup) -> NDArray[np.int64]:
+    """Return of each curve the first one whose base the law sees as it sees its own, shape (curves,)."""
+    points, bases, starts = setup.curves.points, setup.curves.bases, setup.design.first
+    seen = np.column_stack(
+        [
+            *(points.domain_index[starts], points.log_size[starts], points.mixture[starts]),
+            *(_members(setup, starts), _columns(bases).T, bases.level_pt, bases.log_forward),
+        ]
+    )
+    _, first, place = np.unique(seen, axis=0, return_index=True, return_inverse=True)
+    return np.asarray(first[place], dtype=np.int64)
 
 
 def _areas(

@@ -1,5 +1,6 @@
 """One log density with its gradient, beside the law evaluated once on the same points."""
 
+import math
 import sys
 from typing import Any
 
@@ -17,7 +18,7 @@ from bayes_cpt.model.compiled.compilation import compiled_law
 from bayes_cpt.model.compiled.loops import OF_ARRAYS, source_of
 from bayes_cpt.model.compiled.symbolic import (
     AREA,
-    POINT,
+    AREAS,
     REFERENCE,
     _outputs,
     _parameter_symbol,
@@ -25,7 +26,7 @@ from bayes_cpt.model.compiled.symbolic import (
     parameters_of,
 )
 from bayes_cpt.model.elements import elements
-from bayes_cpt.model.likelihood_data import GIVEN, WIDTH, likelihood_data
+from bayes_cpt.model.likelihood_data import COLUMNS, likelihood_data
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame, Setup, build_setup
 from bayes_cpt.model.spec import ModelSpec, read_spec
@@ -33,7 +34,24 @@ from benchmarks.report import Row, fastest
 from benchmarks.studies import study_of
 
 CALLS, TARGET = 50, 3.0
-START, AREA_COLUMN = POINT.index("start_cpt"), POINT.index(AREA)
+START, AREA_ROW = COLUMNS.index("start_cpt"), AREAS.index(AREA)
+
+
+def _one_by_one(function: Any) -> Any:
+    """Return what takes a function of the C library of each number of an array, in place."""
+
+    @numba.njit(error_model="numpy")
+    def taken(numbers):  # type: ignore[no-untyped-def]
+        for i in range(numbers.size):
+            numbers[i] = function(numbers[i])
+
+    return taken
+
+
+OURS = {name: getattr(elementary, name) for name in OF_ARRAYS.values()}
+ONE_BY_ONE = {
+    name: _one_by_one(getattr(math, own.__name__.lower())) for own, name in OF_ARRAYS.items()
+}
 
 
 def measure(*, quick: bool = False) -> list[Row]:
@@ -45,17 +63,19 @@ def measure(*, quick: bool = False) -> list[Row]:
         setup = build_setup(spec, study)
         density = density_of(model_of(setup))
         size = setup.curves.points.steps.size
-        one, law, plain = (
+        one, scalar, law, plain = (
             _microseconds(function)
             for function in (
                 gradient_of(density),
-                fused_law(spec, setup),
+                fused_law(spec, setup, ONE_BY_ONE),
+                fused_law(spec, setup, OURS),
                 numpy_law(setup),
             )
         )
         what = f"log density and gradient, {name}, {size} points"
         rows += [
-            Row(what, one, "us", "the law, fused loop", law, "<= 3x", one <= TARGET * law),
+            Row(what, one, "us", "the law, C's functions", scalar, "<= 3x", one <= TARGET * scalar),
+            Row(what, one, "us", "the law, our functions", law),
             Row(what, one, "us", "the law, NumPy", plain),
             Row("a point of it", 1e3 * one / size, "ns", "the law's", 1e3 * law / size),
         ]
@@ -88,11 +108,14 @@ def numpy_law(setup: Setup) -> Any:
     return evaluate
 
 
-def fused_law(spec: ModelSpec, setup: Setup) -> Any:
-    """Return an evaluation of the law at every point in one compiled loop: no slopes, no residuals."""
+def fused_law(spec: ModelSpec, setup: Setup, functions: dict[str, Any]) -> Any:
+    """Return an evaluation of the law at every point in compiled loops: no slopes, no residuals.
+
+    Exponentials and logarithms of arrays are taken by the functions given.
+    """
     names: dict[str, Any] = {"numba": numba}
     exec("from math import exp, expm1, log, log1p, sqrt\nimport numpy as np", names)
-    names |= {name: getattr(elementary, name) for name in OF_ARRAYS.values()}
+    names |= functions
     laws = [_compiled(spec, role, names) for role in setup.frame.roles]
     law = compiled_law(spec, setup.frame.roles)
     indices = sys.modules[f"bayes_cpt_law_{law.key}"].PARAMETER_PLACES
@@ -129,7 +152,7 @@ def fused_law(spec: ModelSpec, setup: Setup) -> Any:
             found[i] = total
 
     @numba.njit(error_model="numpy")
-    def evaluate(number, power, rows, level, before, area, found):  # type: ignore[no-untyped-def]
+    def evaluate(number, power, areas, level, before, area, found):  # type: ignore[no-untyped-def]
         fill(number, middle[0], half_width[0], own_level, level)
         fill(number, middle[0], half_width[0], base_level, before)
         fill(power, power_middle[0], power_half_width[0], log_areas, area)
@@ -139,18 +162,13 @@ def fused_law(spec: ModelSpec, setup: Setup) -> Any:
             continual = shared[c, 2] == 0.0
             parameters = chosen[indices[domain[c]]]
             for i in range(start, stop):
-                rows[:GIVEN, i] = columns[:, i]
-                rows[GIVEN, i] = before[c] if continual else level[i]
+                areas[0, i] = before[c] if continual else level[i]
                 # In PT the level of CPT is where its area counts from, and the area is 0.
-                rows[GIVEN + 1, i] = level[i] if continual or carried else columns[START, i]
-                rows[AREA_COLUMN, i] = area[i]
+                areas[1, i] = level[i] if continual or carried else columns[START, i]
+                areas[AREA_ROW, i] = area[i]
             own = (
-                parameters,
-                reference,
-                shared[c],
-                rows[:, start:stop],
-                found[:, start:stop],
-                none,
+                *(parameters, reference, shared[c], columns[:, start:stop], areas[:, start:stop]),
+                *(found[:, start:stop], none),
             )
             if domain[c] == 0:
                 general(*own)
@@ -158,7 +176,7 @@ def fused_law(spec: ModelSpec, setup: Setup) -> Any:
                 target(*own)
 
     size = columns.shape[1]
-    room = (np.zeros((WIDTH, size)), np.empty(size), np.empty(first.size), np.empty(size),
+    room = (np.zeros((len(AREAS), size)), np.empty(size), np.empty(first.size), np.empty(size),
             np.empty((1, size)))  # fmt: skip
     number = -float(np.log(values["memory"][0]))
     power = float(values["forward_power"][0]) if "forward_power" in values else 1.0

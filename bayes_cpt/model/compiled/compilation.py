@@ -49,7 +49,7 @@ from numba.np.numpy_support import carray
 from bayes_cpt.model.compiled.elementary import exponentials, logarithms, logarithms_of_one_more
 from bayes_cpt.model.compiled.elimination import COMPILED
 from bayes_cpt.model.compiled.native import EQUATIONS_SIGNATURE, address_of, log_likelihoods
-from bayes_cpt.model.likelihood_data import WIDTH
+from bayes_cpt.model.likelihood_data import AREAS
 
 PARAMETER_PLACES = np.array({parameters!r})
 SLOPE_OUTPUTS = np.array({outputs!r})
@@ -69,19 +69,22 @@ from bayes_cpt.model.compiled.native import (
     DOMAINS, HEAD, KINDS, NATIVE_SIGNATURE, PACES, PARAMETERS, SIZE, SLOPES, pointer_to,
 )
 from bayes_cpt.model.compiled.packing import matrix, vector
-from bayes_cpt.model.likelihood_data import GIVEN, MOMENTUM, SPANS, WIDTH
+from bayes_cpt.model.likelihood_data import AREAS, MOMENTUM, SPANS
 
 
 '''
 # The equations of a law as `bayes_cpt.model.compiled.kernels.evaluate` calls them, and its likelihood as
 # PyTensor compiles it into a model.
-NATIVE = """def native_equations(kind, parameters, reference, curve, columns, values, slopes, points, row):
+NATIVE = """def native_equations(
+    kind, parameters, reference, curve, columns, areas, values, slopes, points, row, column_row
+):
     evaluate(
         kind,
         carray(parameters, (PARAMETER_PLACES.shape[1],)),
         carray(reference, ({reference},)),
         carray(curve, ({curve},)),
-        carray(columns, (WIDTH, row))[:, :points],
+        carray(columns, ({columns}, column_row))[:, :points],
+        carray(areas, (AREAS, row))[:, :points],
         carray(values, ({values}, row))[:, :points],
         carray(slopes, (SLOPE_OUTPUTS.shape[1], row))[:, :points],
     )
@@ -299,6 +302,7 @@ def _written(path: Path, source: Callable[[], str]) -> Path:
 
 def _source(spec: ModelSpec, roles: tuple[str, ...]) -> str:
     from bayes_cpt.model.compiled.symbolic import OUTPUTS, REFERENCE, curve_names, role_source
+    from bayes_cpt.model.likelihood_data import COLUMNS
 
     kinds = [(role, phase) for role in roles for phase in (False, True)]
     # Several targets are validation sets of one role, and share its code.
@@ -309,14 +313,18 @@ def _source(spec: ModelSpec, roles: tuple[str, ...]) -> str:
     ]
     parts = [written[different[kind]] for kind in kinds]
     header = HEADER.format(version=version("bayes-cpt"), **_tables(spec, roles, parts))
-    evaluate = "def evaluate(kind, parameters, reference, curve, columns, values, slopes):\n"
+    given = "parameters, reference, curve, columns, areas, values, slopes"
+    evaluate = f"def evaluate(kind, {given}):\n"
     for k, kind in enumerate(kinds):
         evaluate += f"    if kind == {k}:\n"
         rows = f"rows_{different[kind]}"
-        evaluate += f"        {rows}(parameters, reference, curve, columns, values, slopes)\n"
+        evaluate += f"        {rows}({given})\n"
     pieces = [header, *(COMPILE + part.source for part in written), COMPILE_INTO_CALLER + evaluate]
     native_code = NATIVE.format(
-        reference=len(REFERENCE), curve=len(curve_names(spec)), values=len(OUTPUTS)
+        reference=len(REFERENCE),
+        curve=len(curve_names(spec)),
+        columns=len(COLUMNS),
+        values=len(OUTPUTS),
     )
     pieces += [COMPILE_EQUATIONS + native_code, COMPILE + LINKED]
     return "\n\n".join(pieces)

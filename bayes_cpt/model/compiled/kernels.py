@@ -14,14 +14,7 @@ from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.model.compiled.elimination import COMPILED
 from bayes_cpt.model.compiled.likelihood import curve_log_likelihood, workspace
 from bayes_cpt.model.compiled.native import EQUATIONS, call_law
-from bayes_cpt.model.likelihood_data import (
-    GIVEN,
-    MOMENTUM,
-    MULTI_POWER,
-    SPANS,
-    WEIGHTED,
-    WIDTH,
-)
+from bayes_cpt.model.likelihood_data import AREAS, MOMENTUM, MULTI_POWER, SPANS, WEIGHTED
 
 # The parameter that forward areas depend on.
 POWER = "forward_power"
@@ -176,7 +169,9 @@ def log_forward_areas(power, middle, half_width, coefficients, areas):  # type: 
 
 
 @numba.njit(inline="always", **COMPILED)
-def evaluate(law, kind, parameters, reference, curve, columns, values, slopes):  # type: ignore[no-untyped-def]
+def evaluate(  # type: ignore[no-untyped-def]
+    law, kind, parameters, reference, curve, columns, areas, values, slopes
+):
     """Fill in what the equations of a law give at the points of one curve.
 
     They give `bayes_cpt.model.compiled.symbolic.OUTPUTS`, and the slopes of these by the parameters of the
@@ -195,20 +190,23 @@ def evaluate(law, kind, parameters, reference, curve, columns, values, slopes): 
     curve : ndarray
         What all points of the curve share.
     columns : ndarray, shape (columns, points)
-        What differs between them; from row to row as far as `values`.
+        What differs between them.
+    areas : ndarray, shape (AREAS, points)
+        What of this depends on momenta and forward power.
     values : ndarray, shape (6, points)
         Filled in.
     slopes : ndarray, shape (slopes, points)
-        Filled in; from row to row as far as `values`.
+        Filled in; from row to row as far as `values`, as are the areas.
     """
-    row = values.strides[0] // values.itemsize
-    given = (kind, parameters, reference, curve, columns, values, slopes, columns.shape[1], row)
+    row, column_row = values.strides[0] // values.itemsize, columns.strides[0] // columns.itemsize
+    arrays = (parameters, reference, curve, columns, areas, values, slopes)
+    given = (kind, *arrays, values.shape[1], row, column_row)
     call_law(law, EQUATIONS, given)  # type: ignore[call-arg]
 
 
 def law_log_likelihoods(  # type: ignore[no-untyped-def]
     law, tables, loss, values, numbers, domain, member, shared, known, base_loss, columns, base_columns,
-    area_level, area_forward, point_area, base_area, gap, place, height, floating, first, last,
+    area_level, area_forward, point_area, base_area, base_first, gap, place, height, floating, first, last,
     knot_first, knot_carried, knot_innovation, totals, gradients,
 ):  # fmt: skip
     """Fill in the log likelihood of each curve, and its slopes by the values.
@@ -241,6 +239,8 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
         Coefficients of levels and of log forward areas.
     point_area, base_area : ndarray of int, shape (points,) and (curves,)
         Which of these rows belongs to each point, and to each curve's base.
+    base_first : ndarray of int, shape (curves,)
+        Of each curve the first one whose base the law sees alike.
     gap, place, height, floating : ndarray, shape (points,)
         ``point_gap``, ``point_place``, ``point_height`` and ``point_floating``.
     first, last : ndarray of int, shape (curves,)
@@ -268,19 +268,18 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
     log_forward_areas(power, numbers[5], numbers[6], area_forward, area)
     room = workspace(place, first, last)
     longest = room[0].shape[0]
-    every_row = np.zeros((WIDTH, longest))
+    every_area, base_areas = np.zeros((AREAS, longest)), np.zeros((AREAS, count))
     every_value, every_slope = np.empty((6, longest)), np.empty((slope_count, longest))
-    # Views with strides as `rows`, `results` and `slopes` below: what takes either is compiled once.
-    base_row = np.zeros((WIDTH, 2))[:, :1]
-    base_value, base_slope = np.empty((6, 2))[:, :1], np.empty((slope_count, 2))[:, :1]
+    base_value, base_slope = np.empty((6, count)), np.empty((slope_count, count))
     every_back, every_residual = np.empty((6, longest)), np.empty(longest)
     parameters = np.empty(parameter_places.shape[1])
     places_here = np.empty(parameter_places.shape[1], dtype=np.int64)
+    seen = np.zeros(count, dtype=np.bool_)
     gradients[:] = 0.0
     for c in range(count):
         start, stop, d = first[c], last[c], domain[c]
         size, knots = stop - start, slice(knot_first[c], knot_first[c + 1])
-        rows, results, slopes = every_row[:, :size], every_value[:, :size], every_slope[:, :size]
+        areas, results, slopes = every_area[:, :size], every_value[:, :size], every_slope[:, :size]
         back, residual = every_back[:, : size if sloped else 0], every_residual[:size]
         for k in range(parameter_places.shape[1]):
             places_here[k] = parameter_places[d, k]
@@ -290,33 +289,32 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
         continual = shared[c, 2] == 0.0
         pretrained = 2 * d + 1
         phase = 2 * d if continual else pretrained
-        for k in range(GIVEN):
-            for i in range(size):
-                rows[k, i] = columns[k, start + i]
         # The level of PT is one along a curve of CPT, and that of CPT is not asked for in PT.
         for row in range(level_rows):
-            levels_here = rows[GIVEN + 2 * row + (1 if continual else 0)]
+            levels_here = areas[2 * row + (1 if continual else 0)]
             for i in range(size):
                 levels_here[i] = level[row, point_area[start + i]]
             if continual:
-                rows[GIVEN + 2 * row, 0] = level[row, base_area[c]]
+                areas[2 * row, 0] = level[row, base_area[c]]
         for row in range(2):
             for i in range(size):
-                rows[GIVEN + 8 + row, i] = area[row, point_area[start + i]]
-        evaluate(law, phase, parameters, reference, shared[c], rows, results, slopes)
-        distance = 0.0
+                areas[8 + row, i] = area[row, point_area[start + i]]
+        given = columns[:, start:stop]
+        evaluate(law, phase, parameters, reference, shared[c], given, areas, results, slopes)
+        distance, b = 0.0, base_first[c]
         if known[c] > 0.0:
-            for k in range(GIVEN):
-                base_row[k, 0] = base_columns[k, c]
-            before = base_area[c]
-            for row in range(level_rows):
-                base_row[GIVEN + 2 * row, 0] = level[row, before]
-            for row in range(2):
-                base_row[GIVEN + 8 + row, 0] = area[row, before]
-            evaluate(
-                law, pretrained, parameters, reference, shared[c], base_row, base_value, base_slope
-            )
-            distance = base_loss[c] - base_value[0, 0]
+            if not seen[b]:
+                seen[b] = True
+                for row in range(level_rows):
+                    base_areas[2 * row, b] = level[row, base_area[b]]
+                for row in range(2):
+                    base_areas[8 + row, b] = area[row, base_area[b]]
+                of_base = slice(b, b + 1)
+                evaluate(
+                    law, pretrained, parameters, reference, shared[b], base_columns[:, of_base],
+                    base_areas[:, of_base], base_value[:, of_base], base_slope[:, of_base],
+                )  # fmt: skip
+            distance = base_loss[c] - base_value[0, b]
         for i in range(size):
             residual[i] = loss[start + i] - results[0, i] - distance * results[1, i]
             results[5, i] *= floating[start + i]
@@ -342,5 +340,5 @@ def law_log_likelihoods(  # type: ignore[no-untyped-def]
                 gradients[c, places_here[slope_inputs[phase, s]]] += along
             if known[c] > 0.0 and slope_outputs[pretrained, s] == 0:
                 gradients[c, places_here[slope_inputs[pretrained, s]]] += (
-                    through_base * base_slope[s, 0]
+                    through_base * base_slope[s, b]
                 )

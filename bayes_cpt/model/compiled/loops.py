@@ -29,8 +29,8 @@ class Point:
     ----------
     parameters, reference, curve : tuple of str
         Names of the numbers in three vectors.
-    columns : tuple of str
-        Names of the rows of ``columns``, a number for each point.
+    columns, areas : tuple of str
+        Names of the rows of two arrays, a number for each point.
     settled : frozenset of str
         Those of them that do not change along a curve.
     """
@@ -39,16 +39,23 @@ class Point:
     reference: tuple[str, ...]
     curve: tuple[str, ...]
     columns: tuple[str, ...]
+    areas: tuple[str, ...]
     settled: frozenset[str]
+
+    @property
+    def places(self) -> dict[str, str]:
+        """The row in which each stands, ``columns[0``, say."""
+        columns = {name: f"columns[{k}" for k, name in enumerate(self.columns)}
+        return columns | {name: f"areas[{k}" for k, name in enumerate(self.areas)}
 
     @property
     def varying(self) -> set[Any]:
         """The symbols of what changes along a curve."""
-        return {sympy.Symbol(name, real=True) for name in self.columns if name not in self.settled}
+        return {sympy.Symbol(name, real=True) for name in self.places if name not in self.settled}
 
 
 def source_of(name: str, point: Point, targets: Sequence[str], results: Sequence[Any]) -> str:
-    """Return the code of a function ``name(parameters, reference, curve, columns, values, slopes)``.
+    """Return the code of a function of parameters, reference, curve, columns, areas, values and slopes.
 
     Parameters
     ----------
@@ -77,13 +84,11 @@ def source_of(name: str, point: Point, targets: Sequence[str], results: Sequence
     body = [line for stage in calls.stages for line in loops.of_stage(stage)]
     body += loops.filling(targets, rows)
     used = _used([*(expression for _, expression in once)]) | loops.used
-    head = [f"def {name}(parameters, reference, curve, columns, values, slopes):"]
+    head = [f"def {name}(parameters, reference, curve, columns, areas, values, slopes):"]
     for array in ("parameters", "reference", "curve"):
         head += [f"{own} = {array}[{k}]" for k, own in enumerate(getattr(point, array))]
     head += [
-        f"{own} = columns[{k}, 0]"
-        for k, own in enumerate(point.columns)
-        if own in point.settled & used
+        f"{own} = {row}, 0]" for own, row in point.places.items() if own in point.settled & used
     ]
     head += [f"{symbol} = {_shown(expression)}" for symbol, expression in once]
     if calls.rows:
@@ -161,8 +166,7 @@ class _Loops:
 
     def __init__(self, point: Point, inside: Sequence[Assignment], calls: _Calls) -> None:
         self.calls, self.inside, self.rows = calls, inside, calls.rows
-        self.columns = {name: k for k, name in enumerate(point.columns)}
-        self.settled = point.settled
+        self.places, self.settled = point.places, point.settled
         self.used: set[str] = set()
 
     def of_stage(self, stage: dict[Any, list[Any]]) -> list[str]:
@@ -186,8 +190,8 @@ class _Loops:
         names = {str(symbol) for symbol in needed}
         self.used |= names
         lines = [
-            f"{name} = columns[{k}, i]"
-            for name, k in self.columns.items()
+            f"{name} = {row}, i]"
+            for name, row in self.places.items()
             if name in names - self.settled
         ]
         lines += [f"{symbol} = room[{k}, i]" for symbol, k in self.rows.items() if symbol in needed]

@@ -26,7 +26,7 @@ PLACES = types.CPointer(types.int32)  # type: ignore[no-untyped-call]
 SIZES = types.CPointer(types.int64)  # type: ignore[no-untyped-call]
 INTEGER = types.int64
 NATIVE_SIGNATURE = types.void(INTEGER, NUMBERS, NUMBERS, NUMBERS, PLACES, SIZES, NUMBERS, NUMBERS)
-EQUATIONS_SIGNATURE = types.void(INTEGER, *[NUMBERS] * 6, INTEGER, INTEGER)
+EQUATIONS_SIGNATURE = types.void(INTEGER, *[NUMBERS] * 7, *[INTEGER] * 3)
 
 
 def record_of(

@@ -24,6 +24,7 @@ FORMS = {
     "area_forward": MATRIX,
     "point_area": PLACES,
     "base_area": PLACES,
+    "base_first": PLACES,
     "point_gap": VECTOR,
     "point_place": VECTOR,
     "point_height": VECTOR,

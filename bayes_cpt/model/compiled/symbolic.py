@@ -23,12 +23,12 @@ from bayes_cpt.model.priors.families import Distribution, is_positive
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.spec import ModelSpec
 
-# What differs between the points of a curve, in the order of the columns; levels and log forward area come
-# with their slopes.
+# What differs between the points of a curve, beside `COLUMNS`: levels and log forward area, with slopes.
 LEVELS = ("level_pt", "level_cpt")
 AREA = "log_forward"
-POINT = (*COLUMNS, *LEVELS, *(f"{level}_by_pace_{k}" for k in range(3) for level in LEVELS),
+AREAS = (*LEVELS, *(f"{level}_by_pace_{k}" for k in range(3) for level in LEVELS),
          AREA, f"{AREA}_by_{POWER}")  # fmt: skip
+POINT = (*COLUMNS, *AREAS)
 # What does not change along a curve all the same, and what only in PT does.
 STARTS = {"start_pt", "start_cpt"}
 CARRIED = {"log_peak_pt", *(name for name in POINT if name.startswith("level_pt"))}
@@ -146,7 +146,8 @@ def given_at(spec: ModelSpec, symbols: Mapping[str, Any], *, pretraining: bool) 
         parameters=tuple(map(str, symbols.values())),
         reference=tuple(f"reference_{name}" for name in REFERENCE),
         curve=curve_names(spec),
-        columns=POINT,
+        columns=COLUMNS,
+        areas=AREAS,
         settled=frozenset(STARTS if pretraining else STARTS | CARRIED),
     )
 

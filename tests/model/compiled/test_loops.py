@@ -16,7 +16,8 @@ POINT = Point(
     parameters=("p_rate", "p_power"),
     reference=("reference_steps",),
     curve=("share",),
-    columns=("steps", "start"),
+    columns=("steps",),
+    areas=("start",),
     settled=frozenset({"start"}),
 )
 RATE, POWER = sympy.symbols("p_rate p_power", positive=True)
@@ -36,7 +37,7 @@ def filled(results: list[Any]) -> tuple[Floats, str]:
     exec(source, names)
     values = np.empty((len(results), COLUMNS.shape[1]))
     numbers = (np.array([0.7, 1.3]), np.array([10.0]), np.array([0.25]))
-    names["rows"](*numbers, COLUMNS, values, None)
+    names["rows"](*numbers, COLUMNS[:1], COLUMNS[1:], values, None)
     return values, source
 
 
