@@ -1,0 +1,132 @@
+"""Forecast sweeps by peak learning rate at peaks that were not fitted, under priors from other corpora.
+
+From the repository's root::
+
+    PYTHONPATH=research python -m testbench.sweeps SWEEPS ../shared/data/public -o OUT --jobs 2
+
+A folder of the first is a sweep: a study of runs at several peaks (`python -m published tables`). It is
+fitted at its middle peak, at the two in the middle, and at lowest, middle and highest, and all other runs
+are forecast, under priors learnt from the public studies and from the sweeps of all other corpora: the
+second word of a name says which, as in `sweep-c4-124m`. Stopped, the same command goes on, and with the
+folder of `testbench.families --also SWEEPS` and the same seed fits are not repeated.
+"""
+
+import argparse
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+
+from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.study.runs import Run
+from bayes_cpt.study.study import Study
+from bayes_cpt.validate.folds import other_study
+from bayes_cpt.validate.held_out import OURS, TABLES, Method
+from bayes_cpt.validate.parallel import Pool
+from bayes_cpt.validate.records import Records
+from testbench.beyond import SHARE
+from testbench.families import VAGUE, further_studies, learn, whole_studies
+from testbench.held_out import METHODS
+from testbench.public import Models, score_suite, study_table, write
+
+# Losses that a fit has at the least.
+FEWEST_LOSSES = 3
+METHOD_NAMES = ("paper", OURS)
+
+
+def corpus(sweep: str) -> str:
+    """Return what a sweep was trained on, by its name.
+
+    Parameters
+    ----------
+    sweep : str
+    """
+    return sweep.split("-")[1]
+
+
+def peaks(study: Study) -> list[float]:
+    """Return the peak learning rates of a study's runs, in order."""
+    return sorted({_peak(run) for run in study.runs})
+
+
+def _peak(run: Run) -> float:
+    return float(f"{run.schedule.peak:.6g}")
+
+
+def splits(study: Study) -> dict[str, tuple[Study, Study]]:
+    """Return what is fitted of a sweep and what is forecast, by how many peaks are fitted.
+
+    Parameters
+    ----------
+    study : Study
+    """
+    every = peaks(study)
+    middle = len(every) // 2
+    chosen = {
+        "one peak": every[middle : middle + 1],
+        "two peaks": every[middle - 1 : middle + 1],
+        "three peaks": [every[0], every[middle], every[-1]],
+    }
+    found = {}
+    for name, fitted in chosen.items():
+        kept = [run.name for run in study.runs if _peak(run) in fitted]
+        others = [run.name for run in study.runs if run.name not in kept]
+        if others and study.losses["run"].isin(kept).sum() >= FEWEST_LOSSES:
+            found[name] = study.subset(kept), study.subset(others)
+    return found
+
+
+def score(
+    sweeps: dict[str, Study],
+    models: dict[str, ModelSpec],
+    methods: Sequence[str],
+    pool: Pool,
+    out: Path,
+    seed: int,
+) -> pd.DataFrame:
+    """Return `study_table` of every sweep and number of fitted peaks, under priors of other corpora."""
+    continual, shipped, tables = read_spec("cpt-replay"), read_spec("pretrain"), []
+    for left_out in dict.fromkeys(map(corpus, sweeps)):
+        # By what share bands widen beyond the fitted steps is learnt from no sweep.
+        priors = models[left_out].priors | {SHARE: shipped.priors[SHARE]}
+        spec = models[left_out].model_copy(update={"priors": priors})
+        own = Models(spec, continual)
+        asked = {
+            f"{name}, {fitted}": other_study(*parts, spec)
+            for name, study in sweeps.items()
+            if corpus(name) == left_out
+            for fitted, parts in splits(study).items()
+        }
+        settings = {"seed": seed, "model": spec.model_dump(mode="json")}
+        records = Records.open(out / f"sweeps-{left_out}", settings, TABLES)
+        tasks = sum(map(len, asked.values()))
+        known: dict[str, Method] = METHODS | {OURS: partial(own.answer, cores=pool.cores(tasks))}
+        tables.append(
+            score_suite(asked, {name: known[name] for name in methods}, seed, pool, records)
+        )
+    points, refits = (pd.concat(parts, ignore_index=True) for parts in zip(*tables, strict=True))
+    return study_table(points, refits)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(prog="python -m testbench.sweeps", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("sweeps", type=Path, help="folder of sweeps, a study in each")
+    parser.add_argument("folder", type=Path, help="folder of public studies")
+    parser.add_argument("-o", "--out", type=Path, required=True, help="folder for the results")
+    parser.add_argument("--methods", default=",".join(METHOD_NAMES), help="default: %(default)s")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1)
+    options = parser.parse_args(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    pool, sweeps = Pool(options.jobs), further_studies(options.sweeps)
+    public = whole_studies(options.folder)
+    models = learn(sweeps, read_spec(VAGUE), pool, options.out, options.seed, corpus, public)
+    names = options.methods.split(",")
+    write(score(sweeps, models, names, pool, options.out, options.seed), options.out)
+
+
+if __name__ == "__main__":
+    main()
