@@ -9,7 +9,8 @@ fits gives priors. They are learnt from all studies, and once more without each 
 runs), whose studies are then forecast under them as in `testbench.public`. By what share of
 the law's slope bands widen beyond the fitted steps (`testbench.beyond`) is learnt in the same way. With
 ``--alone`` a study is left out alone, and its family stays, but where studies have runs in common. Studies
-in the folder of ``--also`` are learnt from throughout, and not forecast. Stopped, the same command goes on.
+in the folder of ``--also``, sweeps by peak, tell of what a peak does, throughout, and are not forecast.
+Stopped, the same command goes on.
 """
 
 import argparse
@@ -52,6 +53,8 @@ CONTAINED = ("lr-124m-one-peak",)
 MOST_RUNS = 9
 # Levels follow data and tokenizer: they keep the priors of the model.
 NOT_LEARNT = ("reference_loss", "reference_slope", "annealing_gain")
+# What sweeps tell of: they have too few points to tell of the rest.
+OF_PEAKS = ("peak_power", "peak_slope", "peak_curvature")
 METHOD_NAMES = ("paper", OURS)
 # Families whose studies have runs in common.
 OF_ONE_SET = ("124m",)
@@ -87,8 +90,8 @@ def whole_studies(folder: Path) -> dict[str, Study]:
     return found
 
 
-def further_studies(folder: Path | None) -> dict[str, Study]:
-    """Return studies that are learnt from, and not forecast.
+def sweeps_in(folder: Path | None) -> dict[str, Study]:
+    """Return sweeps by peak learning rate.
 
     Parameters
     ----------
@@ -122,14 +125,31 @@ def learn(
     out: Path,
     seed: int,
     group: Group = family,
-    further: Mapping[str, Study] | None = None,
+    sweeps: Mapping[str, Study] | None = None,
+    groups_of_sweeps: Group | None = None,
 ) -> dict[str, ModelSpec]:
     """Return the model learnt from all studies, by the name all, and those learnt without each group.
 
-    All learn from the further studies. Each is written as a TOML file, too.
+    Each is written as a TOML file, too.
+
+    Parameters
+    ----------
+    studies : dict of str to Study
+    vague : ModelSpec
+    pool : Pool
+    out : Path
+    seed : int
+    group : callable
+        Of a study's name.
+    sweeps : mapping of str to Study, optional
+        Tell of what a peak does alone.
+    groups_of_sweeps : callable, optional
+        Of a sweep's name: then their groups are left out, not those of the studies.
     """
-    groups = {name: group(name) for name in studies}
-    studies = studies | dict(further or {})
+    sweeps = dict(sweeps or {})
+    left = (sweeps, groups_of_sweeps) if groups_of_sweeps else (studies, group)
+    groups = {name: left[1](name) for name in left[0]}
+    studies = studies | sweeps
     digests = {name: study.digest() for name, study in studies.items()}
     settings = {"seed": seed, "model": vague.model_dump(mode="json"), "studies": digests}
     records = Records.open(out / "fits", settings, FITS)
@@ -138,16 +158,24 @@ def learn(
     labels = tuple(label for label in labels_of(vague) if label[0] not in NOT_LEARNT)
     found = {}
     for left_out in (EVERY, *dict.fromkeys(groups.values())):
-        kept = [
-            own
+        kept = {
+            name: own
             for name, own in evidence.items()
             if groups.get(name) != left_out and not own.problems
-        ]
-        population = Hierarchy(kept, tuple(labels_of(vague)), 1.0).learn(seed)
-        told = tuple(label for label in labels if population.telling[label])
+        }
         name = EVERY if left_out == EVERY else f"without-{left_out}"
-        learnt = learnt_model(vague, population, name, seed, told)
-        text = learnt_text(learnt, str(VAGUE), digests, seed)
+        spec, told = vague, ()
+        for of_peaks in (False, True):
+            own = [own for name, own in kept.items() if of_peaks or name not in sweeps]
+            population = Hierarchy(own, tuple(labels_of(vague)), 1.0).learn(seed)
+            chosen = tuple(
+                label
+                for label in labels
+                if population.telling[label] and of_peaks == (label[0] in OF_PEAKS)
+            )
+            learnt = learnt_model(spec, population, name, seed, chosen)
+            spec, told = learnt.spec, (*told, *chosen)
+        text = learnt_text(replace(learnt, labels=told), str(VAGUE), digests, seed)
         (out / f"{name}.toml").write_text(text, encoding="utf-8")
         found[left_out] = learnt.spec
     return found
@@ -209,17 +237,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("-o", "--out", type=Path, required=True, help="folder for the results")
     parser.add_argument("--methods", default=",".join(METHOD_NAMES), help="default: %(default)s")
     parser.add_argument("--alone", action="store_true", help="leave out each study, not its family")
-    parser.add_argument("--also", type=Path, help="folder of studies to learn from only")
+    parser.add_argument("--also", type=Path, help="folder of sweeps that tell of peaks")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
     pool, group = Pool(options.jobs), itself if options.alone else family
-    studies, further = whole_studies(options.folder), further_studies(options.also)
+    studies, sweeps = whole_studies(options.folder), sweeps_in(options.also)
     models = {
         left_out: widening(options.folder, left_out, spec, pool, options.seed, group)
         for left_out, spec in learn(
-            studies, read_spec(VAGUE), pool, options.out, options.seed, group, further
+            studies, read_spec(VAGUE), pool, options.out, options.seed, group, sweeps
         ).items()
         if left_out != EVERY
     }

@@ -26,7 +26,7 @@ from bayes_cpt.validate.held_out import OURS, TABLES, Method
 from bayes_cpt.validate.parallel import Pool
 from bayes_cpt.validate.records import Records
 from testbench.beyond import SHARE
-from testbench.families import VAGUE, further_studies, learn, whole_studies
+from testbench.families import VAGUE, learn, sweeps_in, whole_studies
 from testbench.held_out import METHODS
 from testbench.public import Models, score_suite, study_table, write
 
@@ -121,9 +121,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
-    pool, sweeps = Pool(options.jobs), further_studies(options.sweeps)
+    pool, sweeps = Pool(options.jobs), sweeps_in(options.sweeps)
     public = whole_studies(options.folder)
-    models = learn(sweeps, read_spec(VAGUE), pool, options.out, options.seed, corpus, public)
+    models = learn(
+        public,
+        read_spec(VAGUE),
+        pool,
+        options.out,
+        options.seed,
+        sweeps=sweeps,
+        groups_of_sweeps=corpus,
+    )
     names = options.methods.split(",")
     write(score(sweeps, models, names, pool, options.out, options.seed), options.out)
 

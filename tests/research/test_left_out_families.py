@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,9 @@ from testbench.families import (
     EVERY,
     MOST_RUNS,
     VAGUE,
-    further_studies,
     joined,
     learn,
+    sweeps_in,
     whole_studies,
     widening,
 )
@@ -22,7 +23,7 @@ from testbench.simulation import NOISE, RUNS, simulated
 from bayes_cpt.history.evidence import Evidence, Label, labels_of
 from bayes_cpt.history.learnt import learnt_model, learnt_text
 from bayes_cpt.history.population import Hierarchy, Population
-from bayes_cpt.model.spec import read_spec
+from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import warmup_stable_decay
 from bayes_cpt.study.study import Study
@@ -137,20 +138,59 @@ def test_a_study_is_left_out_alone_but_where_others_have_its_runs() -> None:
     assert [families.itself(name) for name in names] == [*names[:3], "124m", "124m"]
 
 
-def test_further_studies_tell_everywhere_and_are_never_left_out(
+def test_sweeps_tell_of_peaks_everywhere_and_are_never_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spec = read_spec(VAGUE)
-    labels = tuple(labels_of(spec))
     for name in ("mine", "yours"):
         write_study(pretraining(0), tmp_path / "also" / name)
-    further = further_studies(tmp_path / "also")
-    assert list(further) == ["mine", "yours"]
-    assert further_studies(None) == {}
-    evidence = {
-        name: Evidence(name, labels, np.zeros(len(labels)), 0.5 * np.eye(len(labels)))
-        for name in ("size-1x1", "mpl-1m", *further)
-    }
+    sweeps = sweeps_in(tmp_path / "also")
+    assert list(sweeps) == ["mine", "yours"]
+    assert sweeps_in(None) == {}
+    heard, found = heard_and_learnt(tmp_path, monkeypatch, sweeps)
+    assert set(found) == {EVERY, "sizes", "mpl"}
+    # First of all but peaks, then of peaks.
+    assert heard == [
+        [*SIZES, *MULTI_POWER],
+        [*SIZES, *MULTI_POWER, "mine", "yours"],
+        [*MULTI_POWER],
+        [*MULTI_POWER, "mine", "yours"],
+        [*SIZES],
+        [*SIZES, "mine", "yours"],
+    ]
+
+
+def test_where_sweeps_are_left_out_studies_tell_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweeps = {"web-1": pretraining(0), "web-2": pretraining(0), "books": pretraining(0)}
+    heard, found = heard_and_learnt(tmp_path, monkeypatch, sweeps, lambda name: name[:3])
+    assert set(found) == {EVERY, "web", "boo"}
+    every = [*SIZES, *MULTI_POWER]
+    assert heard[2:] == [every, [*every, "books"], every, [*every, "web-1", "web-2"]]
+    written = (tmp_path / "without-web.toml").read_text(encoding="utf-8")
+    learnt = read_spec(tmp_path / "without-web.toml")
+    assert learnt.priors == found["web"].priors
+    assert "books" in written
+    assert "web-1" not in written
+
+
+SIZES = ("size-1x1", "size-2x2", "size-3x3")
+MULTI_POWER = ("mpl-1m", "mpl-2m", "mpl-3m")
+
+
+def heard_and_learnt(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    sweeps: dict[str, Study],
+    groups: Callable[[str], str] | None = None,
+) -> tuple[list[list[str]], dict[str, ModelSpec]]:
+    """Return the studies that each population was learnt from, and the models."""
+    spec = read_spec(VAGUE)
+    labels = tuple(labels_of(spec))
+    evidence = [
+        Evidence(name, labels, np.zeros(len(labels)), 0.3 * np.eye(len(labels)))
+        for name in (*SIZES, *MULTI_POWER, *sweeps)
+    ]
     heard: list[list[str]] = []
 
     class Listening(Hierarchy):
@@ -158,13 +198,8 @@ def test_further_studies_tell_everywhere_and_are_never_left_out(
             heard.append([own.study for own in self.evidence])
             return super().learn(seed, without)
 
-    monkeypatch.setattr(families, "fit_studies", lambda *_, **__: list(evidence.values()))
+    monkeypatch.setattr(families, "fit_studies", lambda *_, **__: evidence)
     monkeypatch.setattr(families, "Hierarchy", Listening)
-    studies = {"size-1x1": pretraining(0), "mpl-1m": pretraining(1)}
-    found = learn(studies, spec, Pool(1), tmp_path, 0, further=further)
-    assert set(found) == {EVERY, "sizes", "mpl"}
-    assert heard == [
-        ["size-1x1", "mpl-1m", "mine", "yours"],
-        ["mpl-1m", "mine", "yours"],
-        ["size-1x1", "mine", "yours"],
-    ]
+    studies = {name: pretraining(0) for name in (*SIZES, *MULTI_POWER)}
+    found = learn(studies, spec, Pool(1), tmp_path, 0, sweeps=sweeps, groups_of_sweeps=groups)
+    return heard, found
