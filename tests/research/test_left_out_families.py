@@ -195,8 +195,10 @@ def heard_and_learnt(
 
     class Listening(Hierarchy):
         def learn(self, seed: int = 0, without: str | None = None) -> Population:
-            heard.append([own.study for own in self.evidence])
-            return super().learn(seed, without)
+            names = tuple(own.study for own in self.evidence)
+            heard.append(list(names))
+            same = np.zeros((4, len(labels)))
+            return Population(labels, same, same + 0.5, dict.fromkeys(labels, names), names)
 
     monkeypatch.setattr(families, "fit_studies", lambda *_, **__: evidence)
     monkeypatch.setattr(families, "Hierarchy", Listening)
