@@ -24,7 +24,7 @@ from pathlib import Path
 import pandas as pd
 
 from bayes_cpt.history.evidence import TABLES as FITS
-from bayes_cpt.history.evidence import Evidence, fit_studies, labels_of
+from bayes_cpt.history.evidence import Evidence, Label, fit_studies, labels_of
 from bayes_cpt.history.learnt import learnt_model, learnt_text
 from bayes_cpt.history.population import Hierarchy
 from bayes_cpt.model.spec import ModelSpec, read_spec
@@ -164,7 +164,8 @@ def learn(
             if groups.get(name) != left_out and not own.problems
         }
         name = EVERY if left_out == EVERY else f"without-{left_out}"
-        spec, told = vague, ()
+        spec = vague
+        told: tuple[Label, ...] = ()
         for of_peaks in (False, True):
             own = [own for name, own in kept.items() if of_peaks or name not in sweeps]
             population = Hierarchy(own, tuple(labels_of(vague)), 1.0).learn(seed)

@@ -1,6 +1,7 @@
 """Sweeps by peak: what is fitted and what is forecast, and whose priors are used."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import linear, warmup_stable_decay
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.parallel import Pool
+from bayes_cpt.validate.records import Records
 
 PEAKS = (1e-4, 3e-4, 1e-3, 2e-3, 4e-3)
 
@@ -66,15 +68,15 @@ def test_a_sweep_is_forecast_under_the_priors_without_its_corpus(
     models = {
         name: spec.model_copy(update={"name": f"without-{name}"}) for name in ("web", "books")
     }
-    found: list[tuple[str, list[str]]] = []
+    found: list[tuple[Any, list[str]]] = []
 
     def scored(asked: dict[str, object], *_: object) -> tuple[pd.DataFrame, pd.DataFrame]:
         found.append((records[-1]["model"]["name"], list(asked)))
         assert records[-1]["model"]["priors"][SHARE] == spec.priors[SHARE].model_dump(mode="json")
         return pd.DataFrame({"study": list(asked)}), pd.DataFrame()
 
-    records: list[dict[str, dict[str, dict[str, object]]]] = []
-    monkeypatch.setattr(sweeps.Records, "open", lambda _, settings, __: records.append(settings))
+    records: list[dict[str, Any]] = []
+    monkeypatch.setattr(Records, "open", lambda _, settings, __: records.append(settings))
     monkeypatch.setattr(sweeps, "score_suite", scored)
     monkeypatch.setattr(sweeps, "study_table", lambda points, _: points)
     studies = {
