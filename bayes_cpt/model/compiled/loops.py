@@ -83,7 +83,7 @@ def source_of(name: str, point: Point, targets: Sequence[str], results: Sequence
     loops = _Loops(point, inside, calls)
     body = [line for stage in calls.stages for line in loops.of_stage(stage)]
     body += loops.filling(targets, rows)
-    used = _used([*(expression for _, expression in once)]) | loops.used
+    used = _used(expression for _, expression in once) | loops.used
     head = [f"def {name}(parameters, reference, curve, columns, areas, values, slopes):"]
     for array in ("parameters", "reference", "curve"):
         head += [f"{own} = {array}[{k}]" for k, own in enumerate(getattr(point, array))]
