@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 # Imported here, where the server that children are forked from pays for it once.
-import h5netcdf  # noqa: F401
+import netCDF4  # noqa: F401
 import pandas  # noqa: F401
 import xarray  # noqa: F401
 

@@ -297,7 +297,8 @@ def _write(dataset: "xr.Dataset | None", bands: "pd.DataFrame", path: Path) -> N
     elif dataset is None:
         write_numbers(bands, path, interval=str(bands["interval"].iloc[0]))
     else:
+        from bayes_cpt.inference.saved.netcdf import as_bytes
+
         packed = {"zlib": True, "shuffle": True, "complevel": 4}
         encoding = dict.fromkeys(("loss", "expected"), packed)
-        # By way of memory, as in `Posterior.save`.
-        path.write_bytes(bytes(dataset.to_netcdf(engine="h5netcdf", encoding=encoding)))
+        path.write_bytes(as_bytes(dataset, encoding=encoding))

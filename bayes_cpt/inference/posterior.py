@@ -14,6 +14,7 @@ from bayes_cpt.files import replacing
 from bayes_cpt.inference.law_checks import LawChecks
 from bayes_cpt.inference.mixing import apportioned, stack_error, stack_name
 from bayes_cpt.inference.saved.fit_files import WEIGHTS, is_stack, read_fit
+from bayes_cpt.inference.saved.netcdf import as_bytes
 from bayes_cpt.inference.saved.trees import contraction, mixing, moments
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame
@@ -252,9 +253,7 @@ class Posterior:
         OSError
             If the folder cannot be written to or the disk is full; an old file is then left as it was.
         """
-        # By way of memory: HDF5 that runs out of disk may crash where Python raises.
-        # A copy: the view that xarray returns may crash Python if it outlives an error.
-        content = bytes(self.tree.to_netcdf(engine="h5netcdf"))
+        content = as_bytes(self.tree)
         with replacing(path) as partial:
             partial.write_bytes(content)
 

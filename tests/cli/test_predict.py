@@ -75,7 +75,7 @@ def test_expected_bands_are_those_of_the_law_coded_a_second_time(
     pd.DataFrame(rows, columns=["run", "step", "domain"]).to_csv(at, index=False)
     given = ("--plan", bundled_study(), "--at", at, "--kind", "expected", "--interval", 0.8)
     assert call("predict", fit_file, *given, "-o", target, "-q").code == 0
-    with xr.open_dataset(fit_file, group="posterior", engine="h5netcdf") as posterior:
+    with xr.open_dataset(fit_file, group="posterior", engine="netcdf4") as posterior:
         draws = {
             str(name): own.to_numpy().reshape(
                 posterior.sizes["chain"] * posterior.sizes["draw"], -1
@@ -107,7 +107,7 @@ def test_parquet_json_and_netcdf(call: Call, fit_file: Path, tmp_path: Path) -> 
         assert call(*arguments).code == 0
     read = pyarrow.parquet.read_table(rows)
     assert read.schema.metadata[b"interval"] == b"0.8"
-    with xr.open_dataset(draws, engine="h5netcdf") as stored:
+    with xr.open_dataset(draws, engine="netcdf4") as stored:
         assert stored.attrs["interval"] == 0.8
         drawn = table(stored.load(), 0.8)
     found = read.to_pandas()[COLUMNS]

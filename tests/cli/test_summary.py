@@ -19,7 +19,7 @@ from bayes_cpt.report.words.summary import COMPARISONS, SUBJECTS
 
 def drawn(fit_file: Path, quantity: str, domain: str) -> np.ndarray:
     """Return the draws of a quantity as the file has them."""
-    with xr.open_dataset(fit_file, group="posterior", engine="h5netcdf") as posterior:
+    with xr.open_dataset(fit_file, group="posterior", engine="netcdf4") as posterior:
         return posterior[quantity].sel(domain=domain).to_numpy().ravel()
 
 

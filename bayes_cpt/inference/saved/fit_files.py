@@ -145,7 +145,7 @@ def _tree(source: Path) -> "xr.DataTree":
 
 def _opened(source: Path) -> "xr.DataTree | FitFileError":
     """Return what is in a file, or what is wrong with it; either way the file is done with."""
-    from bayes_cpt.inference.saved.reading import read_tree
+    from bayes_cpt.inference.saved.netcdf import read_tree
 
     try:
         tree = read_tree(source)
