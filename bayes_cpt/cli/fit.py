@@ -167,9 +167,9 @@ def _content(
 ) -> dict[str, Any]:
     from bayes_cpt.report.paper.convergence import Convergence
 
-    table = posterior.summary()
+    table = posterior.summary(coefficients=False)
     reached = Convergence.of(posterior, table)
-    weak = weakly_determined(table[table["kind"] == "parameter"])
+    weak = weakly_determined(table)
     return about_fit(target, posterior) | {
         "study_digest": posterior.tree.attrs["study_digest"],
         "seed": posterior.seed,

@@ -120,13 +120,15 @@ class Posterior:
             parameters[name] = values.reshape(-1, *values.shape[2:])
         return parameters
 
-    def summary(self, interval: float = 0.9) -> "pd.DataFrame":
+    def summary(self, interval: float = 0.9, *, coefficients: bool = True) -> "pd.DataFrame":
         """Return one row per quantity and validation set.
 
         Parameters
         ----------
         interval : float
             Mass of the central credible interval.
+        coefficients : bool
+            Whether the law's coefficients, which follow from its parameters, have rows.
 
         Returns
         -------
@@ -137,11 +139,10 @@ class Posterior:
         """
         import pandas as pd
 
-        priors = self._prior_quantities
-        rows = []
+        priors, rows = self._prior_quantities, []
         for name, members, values in self._quantities():
             kind = "parameter" if name in self.frame.parameters() else "coefficient"
-            for i, member in enumerate(members):
+            for i, member in enumerate(members if coefficients or kind == "parameter" else ()):
                 draws = values[..., i]
                 if np.ptp(draws) == 0:
                     continue
@@ -321,19 +322,19 @@ class StackedPosterior(Posterior):
         parts = zip(self.laws, sizes, counts, strict=True)
         return tuple((law, int(count) * size["chain"]) for law, size, count in parts if count)
 
-    def summary(self, interval: float = 0.9) -> "pd.DataFrame":
+    def summary(self, interval: float = 0.9, *, coefficients: bool = True) -> "pd.DataFrame":
         """Return `Posterior.summary` of each law, with the columns law and weight before the others.
 
         Parameters
         ----------
         interval : float
-            Mass of the central credible interval.
+        coefficients : bool
         """
         import pandas as pd
 
         tables = []
         for law, weight in zip(self.laws, self.weights, strict=True):
-            table = law.summary(interval)
+            table = law.summary(interval, coefficients=coefficients)
             table.insert(0, "weight", weight)
             table.insert(0, "law", law.frame.spec.name)
             tables.append(table)

@@ -125,6 +125,8 @@ def test_effects_are_those_of_all_draws_and_parameters_those_of_each_law() -> No
     assert table.groupby("law", sort=False)["weight"].first().to_dict() == {OURS: 0.7, PRINTED: 0.3}
     own = table[table["law"] == PRINTED].drop(columns=["law", "weight"]).reset_index(drop=True)
     assert own.equals(lab_posterior(PRINTED).summary())
+    of_parameters = table[table["kind"] == "parameter"].reset_index(drop=True)
+    assert of_parameters.equals(whole.summary(coefficients=False))
     effects = determination(whole).set_index(["quantity", "domain"])["mean"]
     parts = [
         determination(lab_posterior(name)).query("kind == 'effect'") for name in (OURS, PRINTED)

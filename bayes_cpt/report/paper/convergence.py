@@ -44,7 +44,7 @@ class Convergence:
         table : DataFrame, optional
             Its summary, where that is at hand.
         """
-        table = posterior.summary() if table is None else table
+        table = posterior.summary(coefficients=False) if table is None else table
         sampled = table[table["kind"] == "parameter"]
         statistics = posterior.tree["sample_stats"]
         saturated = statistics.get("reached_max_treedepth")
