@@ -45,5 +45,6 @@ def as_bytes(tree: "xr.DataTree | xr.Dataset", **settings: Any) -> bytes:
     settings
         More that xarray's ``to_netcdf`` takes.
     """
+    write: Any = tree.to_netcdf
     # A copy: the view that xarray returns may crash Python if it outlives an error.
-    return bytes(tree.to_netcdf(engine=ENGINE, **settings))
+    return bytes(write(engine=ENGINE, **settings))
