@@ -201,7 +201,8 @@ def study_table(points: pd.DataFrame, refits: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         Columns study, method, runs, the scores of `bayes_cpt.validate.scores.summarize` with each run
         counting alike, seconds (of all refits), attempts (the most that one refit took) and short (how
-        many refits fall short of their diagnostics).
+        many refits fall short of their diagnostics). Standard errors of the coverage of all runs take it
+        that runs of a study are off together (`clustered_errors`).
     """
     rows = []
     everything = points.assign(run=points["study"] + APART + points["run"], study="all runs")
@@ -211,9 +212,11 @@ def study_table(points: pd.DataFrame, refits: pd.DataFrame) -> pd.DataFrame:
             spent = refits[refits["method"] == method]
             if table is points:
                 spent = spent[spent["study"] == study]
+            apart = clustered_errors(own) if table is everything else {}
             rows.append(
                 {"study": study, "method": method, "runs": own["run"].nunique()}
                 | means.to_dict()
+                | apart
                 | {
                     "seconds": spent["seconds"].sum(),
                     "attempts": spent["attempts"].max(),
@@ -221,6 +224,29 @@ def study_table(points: pd.DataFrame, refits: pd.DataFrame) -> pd.DataFrame:
                 }
             )
     return pd.DataFrame(rows)
+
+
+def clustered_errors(points: pd.DataFrame) -> dict[str, float]:
+    """Return standard errors of the shares of points that lie in bands, studies being independent.
+
+    Each run counts alike, so a study of many runs weighs as many: off together, these are one observation.
+    With studies of equally many runs it is the standard error of the mean over studies.
+
+    Parameters
+    ----------
+    points : DataFrame
+        Of one method; runs are named by study, `APART` and run.
+    """
+    studies = points["run"].str.partition(APART)[0]
+    found = {}
+    for name in SHARES:
+        covered = points[f"covered_{name.rpartition('_')[2]}"].astype(float)
+        of_runs = covered.groupby([studies.rename("study"), points["run"]]).mean()
+        off = (of_runs - of_runs.mean()).groupby(level="study").sum()
+        if (count := len(off)) > 1:
+            error = np.sqrt(count / (count - 1) * np.sum(off**2)) / len(of_runs)
+            found[f"{name}_error"] = float(error)
+    return found
 
 
 def ratio_means(table: pd.DataFrame) -> dict[str, tuple[float, str, float]]:

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from open_weights import open_study
 from testbench import our_areas, public
-from testbench.public import main
+from testbench.public import APART, clustered_errors, main
 from testbench.simulation import NOISE, RUNS, simulated
 
 from bayes_cpt.model.spec import ModelSpec
@@ -122,6 +122,39 @@ def _check_scores(table: pd.DataFrame, file: Path) -> None:
         assert table.loc[study, "mae"] == pytest.approx(rows["absolute_error"].mean())
         assert table.loc[study, "coverage_90_error"] == pytest.approx(rows["covered_90"].sem())
     assert table.loc["all runs", "coverage_90"] == pytest.approx(of_runs["covered_90"].mean())
+
+
+def covered_runs(shares: dict[str, list[float]]) -> pd.DataFrame:
+    """Return points of runs of which these shares lie in bands, ten a run."""
+    rows = [
+        {"run": f"{study}{APART}{place}", "covered_50": hit < 10 * share, "covered_90": True}
+        for study, of_runs in shares.items()
+        for place, share in enumerate(of_runs)
+        for hit in range(10)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_studies_of_equally_many_runs_are_one_observation_each() -> None:
+    shares = {"a": [0.9, 0.7], "b": [0.2, 0.4], "c": [0.5, 0.6]}
+    errors = clustered_errors(covered_runs(shares))
+    wanted = pd.Series([np.mean(of_runs) for of_runs in shares.values()]).sem()
+    assert errors["coverage_50_error"] == pytest.approx(wanted)
+    assert errors["coverage_90_error"] == 0.0
+    assert clustered_errors(covered_runs({"a": [0.9, 0.7]})) == {}
+
+
+def test_errors_of_all_runs_spread_as_much_as_their_share_does() -> None:
+    """Over suites drawn anew, of studies with one share each and very different numbers of runs."""
+    generator = np.random.default_rng(5)
+    means, errors = [], []
+    for _ in range(150):
+        sizes = [40, 3, 3, 20, 5, 8, 15, 2, 30, 4, 10, 25]
+        shares = {str(i): [generator.uniform()] * size for i, size in enumerate(sizes)}
+        points = covered_runs(shares)
+        means.append(points["covered_50"].mean())
+        errors.append(clustered_errors(points)["coverage_50_error"])
+    assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(np.std(means), rel=0.25)
 
 
 @pytest.mark.parametrize(
