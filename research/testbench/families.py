@@ -147,8 +147,8 @@ def learn(
         Of a sweep's name: then their groups are left out, not those of the studies.
     """
     sweeps = dict(sweeps or {})
-    left = (sweeps, groups_of_sweeps) if groups_of_sweeps else (studies, group)
-    groups = {name: left[1](name) for name in left[0]}
+    named, group_of = (sweeps, groups_of_sweeps) if groups_of_sweeps else (studies, group)
+    groups = {name: group_of(name) for name in named}
     studies = studies | sweeps
     digests = {name: study.digest() for name, study in studies.items()}
     settings = {"seed": seed, "model": vague.model_dump(mode="json"), "studies": digests}
@@ -167,8 +167,8 @@ def learn(
         spec = vague
         told: tuple[Label, ...] = ()
         for of_peaks in (False, True):
-            own = [own for name, own in kept.items() if of_peaks or name not in sweeps]
-            population = Hierarchy(own, tuple(labels_of(vague)), 1.0).learn(seed)
+            telling = [said for name, said in kept.items() if of_peaks or name not in sweeps]
+            population = Hierarchy(telling, tuple(labels_of(vague)), 1.0).learn(seed)
             chosen = tuple(
                 label
                 for label in labels

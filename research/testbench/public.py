@@ -230,7 +230,8 @@ def clustered_errors(points: pd.DataFrame) -> dict[str, float]:
     """Return standard errors of the shares of points that lie in bands, studies being independent.
 
     Each run counts alike, so a study of many runs weighs as many: off together, these are one observation.
-    With studies of equally many runs it is the standard error of the mean over studies.
+    With studies of equally many runs it is the standard error of the mean over studies. Of one study there
+    are none.
 
     Parameters
     ----------
