@@ -113,7 +113,6 @@ def predict(
     from bayes_cpt.forecast.bands import bands
     from bayes_cpt.forecast.plans import as_plan
     from bayes_cpt.forecast.predict import table
-    from bayes_cpt.forecast.scores.forecast import fitted_scores, score_table
     from bayes_cpt.inference.posterior import load
 
     written = Output(quiet, json)
@@ -133,6 +132,9 @@ def predict(
         dataset = drawn if output.suffix == ".nc" else None
         told = None
         if scores is not None and drawn is not None:
+            from bayes_cpt.forecast.scores.fitting import fitted_scores
+            from bayes_cpt.forecast.scores.forecast import score_table
+
             links = fitted_scores(scores, posterior.study, seed)
             told = score_table(drawn, links, interval, seed)
         table_of_bands = bands(posterior, plan, **options) if dataset is None else table(dataset)

@@ -8,9 +8,9 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.decisions import risk
+from bayes_cpt.decisions.search.block import Spread
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.combination import Combination
-from bayes_cpt.decisions.search.layout import Spread
 from bayes_cpt.decisions.search.search import Search
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.forecast.scores.link import ScoreLink

@@ -21,7 +21,6 @@ from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.slices import Slice
 from bayes_cpt.decisions.space import Space, read_space
 from bayes_cpt.decisions.valuation import Valuation
-from bayes_cpt.forecast.scores.forecast import fitted_scores
 from bayes_cpt.forecast.scores.link import ScoreFit
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.ranges import outside_range
@@ -211,8 +210,8 @@ def decide(
     trait = Trait(RiskMeasure.parse(risk), kind == "new_run", tolerance, seed)
     model = final_losses(posterior, draws, seed)
     whole = SearchSpace.of(limits, posterior.study)
-    fitted = None if scores is None else fitted_scores(scores, posterior.study, seed)
-    valuation = Valuation.of(model, goal, whole, fitted)
+    links = None if scores is None else _links(scores, posterior, seed)
+    valuation = Valuation.of(model, goal, whole, links)
     if trait.measure.run is not None:
         valuation.of_run(trait.measure.run)
     searched = search(valuation, whole, trait, candidates)
@@ -235,6 +234,15 @@ def decide(
             tuple(outside_range(posterior.study, plan, run)) for run in plan.continual_runs
         ),
     )
+
+
+def _links(
+    scores: "str | Path | pd.DataFrame | ScoreFit", posterior: Posterior, seed: int
+) -> ScoreFit:
+    # It samples: those who choose by losses alone need not wait until that is loaded.
+    from bayes_cpt.forecast.scores.fitting import fitted_scores
+
+    return fitted_scores(scores, posterior.study, seed)
 
 
 def _information(valuation: Valuation, searched: Search) -> tuple[float, float]:

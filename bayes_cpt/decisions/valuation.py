@@ -15,10 +15,10 @@ from bayes_cpt.decisions.objective import (
     Objective,
     ScoreConstraint,
 )
+from bayes_cpt.decisions.search.block import Spread
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.combination import Combination
 from bayes_cpt.decisions.search.evaluate import FinalLosses
-from bayes_cpt.decisions.search.layout import Spread
 from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.scores.link import ScoreFit, ScoreLink

@@ -133,10 +133,10 @@ class Columns:
         columns: dict[str, Any] = {name: _column(getattr(points, name)[rows]) for name in names}
         tables = (points.level_pt[rows], points.level_cpt[rows])
         before, after = (
-            points.form.levels_in_draws(_shared(table), bases.level) for table in tables
+            points.form.levels_in_draws(shared(table), bases.level) for table in tables
         )
-        log_area = _shared(points.log_forward[rows]) @ bases.forward
-        domain, mixture = int(points.domain_index[rows][0]), _shared(points.mixture[rows])
+        log_area = shared(points.log_forward[rows]) @ bases.forward
+        domain, mixture = int(points.domain_index[rows][0]), shared(points.mixture[rows])
         return cls(domain, (before, after), log_area, mixture=mixture, **members, **columns)
 
     def learning_rate_levels(self, coefficients: Any, xp: Any) -> tuple[Floats, Floats]:
@@ -195,9 +195,14 @@ class Columns:
 
 
 def _column(values: Floats) -> Floats:
-    return _shared(values[:, None])
+    return shared(values[:, None])
 
 
-def _shared(values: Floats) -> Floats:
-    """Return one row of rows that are all alike, else all."""
+def shared[T: np.generic](values: NDArray[T]) -> NDArray[T]:
+    """Return one row of rows that are all alike, else all.
+
+    Parameters
+    ----------
+    values : ndarray, shape (rows, ...)
+    """
     return values[:1] if (values == values[0]).all() else values

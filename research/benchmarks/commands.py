@@ -74,8 +74,12 @@ def _commands(fit_path: Path) -> dict[str, list[str]]:
 
 
 def _process(command: list[str]) -> Seconds:
+    # Pip compiles what it installs, Python a checkout at its first import unless this keeps it from it.
+    environment = {
+        name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+    }
     before, started = os.times(), time.perf_counter()
-    subprocess.run(command, check=True, capture_output=True)
+    subprocess.run(command, check=True, capture_output=True, env=environment)
     seconds, after = time.perf_counter() - started, os.times()
     core = after.children_user + after.children_system
     return Seconds(seconds, core - before.children_user - before.children_system)

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from synthetic import CHAINS, lab, prior_as_posterior
 
+from bayes_cpt.decisions.search.block import Block
 from bayes_cpt.decisions.search.evaluate import FinalLosses
-from bayes_cpt.decisions.search.layout import Block
 from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.space import read_space
 from benchmarks.report import Row, cells, markdown, peak_memory

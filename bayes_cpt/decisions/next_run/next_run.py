@@ -27,10 +27,10 @@ from bayes_cpt.decisions.next_run.affordable import Affordable
 from bayes_cpt.decisions.next_run.run_values import Label, RunValues
 from bayes_cpt.decisions.next_run.sample_information import Stakes, information
 from bayes_cpt.decisions.objective import Objective, read_objective
+from bayes_cpt.decisions.search.block import Block
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.decisions.search.from_study import with_batch
-from bayes_cpt.decisions.search.layout import Block
 from bayes_cpt.decisions.search.search import Search, Trait, search
 from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.space import Space, read_space

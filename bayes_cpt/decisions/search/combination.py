@@ -8,9 +8,9 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.objective import Objective
+from bayes_cpt.decisions.search.block import Spread
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.evaluate import FinalLosses
-from bayes_cpt.decisions.search.layout import Spread
 from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.third_sets.curves import unmeasured_base
 from bayes_cpt.forecast.third_sets.weights import ThirdSet

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.search.base_table import BaseTable, Losses
+from bayes_cpt.decisions.search.block import Block
 from bayes_cpt.decisions.search.candidates import Candidates
-from bayes_cpt.decisions.search.layout import Block, Layout
+from bayes_cpt.decisions.search.layout import Layout
 from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.error_correlation import error_correlation
 from bayes_cpt.forecast.marginals import paired_normals
@@ -214,7 +215,8 @@ class FinalLosses:
         layout = self.layout(candidates)
         layout.prepare()
         size = max(BLOCK // self.draws, 1)
-        rows = np.arange(len(candidates))
+        # What depends on the base, or on the length, alone is computed once where a block has but one.
+        rows = np.lexsort((candidates.schedules.steps, candidates.base))
         blocks = [rows[start : start + size] for start in range(0, rows.size, size)]
         # The threads of a matrix product would wait for those of the blocks.
         with (

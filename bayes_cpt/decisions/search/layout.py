@@ -4,7 +4,6 @@ See `bayes_cpt.forecast.columns`. Where there are many candidates the law is eva
 precision: the same terms, in half the time, within 1e-5 nats.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -14,8 +13,9 @@ from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.decisions.search.base_table import BaseTable
+from bayes_cpt.decisions.search.block import Block, Spread
 from bayes_cpt.decisions.search.candidates import Candidates
-from bayes_cpt.forecast.columns import Bases, Columns
+from bayes_cpt.forecast.columns import Bases, Columns, shared
 from bayes_cpt.landmarks.trials import LawSample
 from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.laws.law import gather
@@ -27,108 +27,11 @@ from bayes_cpt.model.misfit.discrepancy import (
     Combined,
     ErrorCorrelation,
     SharedMisfit,
-    correlated,
-    variance_of_sum,
 )
 from bayes_cpt.model.misfit.knots import unit_ramps
 from bayes_cpt.model.residuals import ONSET_SHARE, Placed, Scales, predictive_parts
 
 SINGLE = np.float32
-
-
-@dataclass(frozen=True, eq=False)
-class Block:
-    """Final losses of some candidates.
-
-    Parameters
-    ----------
-    rows : ndarray of int, shape (block,)
-        Which candidates they are.
-    losses : ndarray, shape (domains, block, draws)
-        The law's expected losses, nats/token.
-    missed, spread : callable
-        Return what the law misses in each draw, of the same shape, and the sizes of all that moves a loss
-        about the law's (see `Layout`).
-    """
-
-    rows: Ints
-    losses: Floats
-    missed: Callable[[], Floats]
-    spread: Callable[[], "Spread"]
-
-
-@dataclass(frozen=True, eq=False)
-class Spread:
-    """What moves the losses of a run about the law's, as standard deviations in each draw.
-
-    Parameters
-    ----------
-    law : ndarray, shape (domains, candidates, draws)
-        Of what the law misses, which would come again in a run of the same configuration.
-    level : ndarray, shape (domains, candidates, draws)
-        Of what is left at the end of the level of a base that nobody measured, less that of what a loss is
-        counted from: all such bases lie off the law alike.
-    own : ndarray, shape (domains, candidates, draws)
-        Of what it misses of the single run.
-    fluctuation : ndarray, shape (domains, candidates, draws)
-        Of a single run about all that.
-    correlation : ErrorCorrelation
-        Between the validation sets.
-    """
-
-    law: Floats
-    level: Floats
-    own: Floats
-    fluctuation: Floats
-    correlation: ErrorCorrelation
-
-    def against(self, level: Floats) -> Self:
-        """Return the sizes of what moves a rise from losses that are themselves not known.
-
-        Parameters
-        ----------
-        level : ndarray, shape (domains, candidates or 1, draws)
-            Sd of what the rise is counted from, of a base that nobody measured; 0 of a measured one.
-        """
-        return replace(self, level=self.level - level.astype(self.level.dtype))
-
-    def single_run(self) -> Floats:
-        """Return the sd of each loss of a single run, shape (domains, candidates, draws)."""
-        return np.sqrt(self.law**2 + self.level**2 + self.chance() ** 2)
-
-    def chance(self) -> Floats:
-        """Return the sd of each loss of a run about its configuration's, shape of `own`."""
-        return np.sqrt(self.own**2 + self.fluctuation**2)
-
-    def about(self, generator: np.random.Generator) -> Floats:
-        """Return draws of single runs about their configurations' losses, shape of `own`.
-
-        Parameters
-        ----------
-        generator : numpy.random.Generator
-        """
-        alike = self.correlation
-        parts = ((self.own, alike.misfit), (self.fluctuation, alike.fluctuation))
-        drawn = np.zeros(self.own.shape)
-        for sizes, share in parts:
-            drawn += sizes * correlated(generator.standard_normal(sizes.shape), share)
-        return drawn
-
-    def of_sum(self, weights: Floats, *, single_run: bool = True) -> Floats:
-        """Return the sd of a weighted sum of the losses of a run, shape (candidates, draws).
-
-        Parameters
-        ----------
-        weights : ndarray, shape (domains,) or (domains, draws)
-        single_run : bool
-            Whether what is the run's own counts, or the expected loss is asked for.
-        """
-        alike = self.correlation
-        parts = [(self.law, alike.misfit), (self.level, alike.misfit)]
-        if single_run:
-            parts += [(self.own, alike.misfit), (self.fluctuation, alike.fluctuation)]
-        variance = sum(variance_of_sum(sizes, share, weights) for sizes, share in parts)
-        return np.sqrt(np.maximum(variance, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,23 +158,23 @@ class Layout:
         dtype : dtype
         """
         drawn = self._precisions[dtype]
-        before = drawn.level[self.candidates.base[rows]]
+        base = shared(self.candidates.base[rows])
+        mixture_index = shared(self.candidates.mixture[rows])
         after = self.areas.level[rows].astype(dtype) @ drawn.bases.level
-        levels = (before, np.maximum(after, dtype(SMALLEST)))
+        levels = (drawn.level[base], np.maximum(after, dtype(SMALLEST)))
         log_area = self.areas.log_forward[rows].astype(dtype) @ drawn.bases.forward
-        columns = {name: column[rows, None].astype(dtype) for name, column in self.columns.items()}
-        member = self.bases.size_member[:, self.candidates.base[rows]]
+        columns = {
+            name: shared(column[rows, None]).astype(dtype) for name, column in self.columns.items()
+        }
         ends = []
         for index in self.domains:
             others, mixture = self._mixtures[index]
-            mixture_index = self.candidates.mixture[rows]
             shares = {
                 "other_share": columns["target_share"] * others[mixture_index, None].astype(dtype),
                 "mixture": mixture[mixture_index].astype(dtype),
             }
-            ends.append(
-                Columns(index, levels, log_area, size_member=member[index], **shares, **columns)
-            )
+            member = self.bases.size_member[index, base]
+            ends.append(Columns(index, levels, log_area, size_member=member, **shares, **columns))
         return ends
 
     @cached_property
@@ -299,7 +202,7 @@ class Layout:
         drawn = self._precisions[dtype]
         losses = np.empty((len(self.domains), rows.size, self.sample.draws), dtype)
         for end in self.ends(rows, dtype):
-            offset = drawn.offset[end.domain_index, self.candidates.base[rows]]
+            offset = drawn.offset[end.domain_index, shared(self.candidates.base[rows])]
             coefficients = gather(end, drawn.coefficients, np)
             losses[end.domain_index] = end.losses(self.sample.frame.law, coefficients, offset)
         return losses

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.decisions.search.base_table import BaseTable
+from bayes_cpt.decisions.search.block import Spread
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.evaluate import DRAWS, FinalLosses
-from bayes_cpt.decisions.search.layout import Layout, Spread
+from bayes_cpt.decisions.search.layout import Layout
 from bayes_cpt.forecast.third_sets.weights import pooled
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.runs import Base

@@ -1,58 +1,17 @@
 """Forecasts of benchmark scores: draws of losses through draws of the link."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayes_cpt.errors import Problem, StudyWarning
+from bayes_cpt.errors import Problem
 from bayes_cpt.forecast.plans import PlanError
-from bayes_cpt.forecast.scores.link import ScoreFit, fit_scores
-from bayes_cpt.forecast.scores.pairs import read_pairs
+from bayes_cpt.forecast.scores.link import ScoreFit
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
-
-    from bayes_cpt.study.study import Study
-
-
-def fitted_scores(
-    source: "str | Path | pd.DataFrame | ScoreFit",
-    study: "Study",
-    seed: int = 0,
-    cores: int | None = None,
-) -> ScoreFit:
-    """Return the links of the benchmarks of a table, fitted unless they are already.
-
-    Parameters
-    ----------
-    source : path, DataFrame or ScoreFit
-        As `bayes_cpt.forecast.scores.pairs.read_pairs` takes it.
-    study : Study
-        The fitted one, whose validation sets the scores go with.
-    seed : int
-    cores : int, optional
-
-    Raises
-    ------
-    StudyError
-        As `read_pairs`.
-
-    Warns
-    -----
-    StudyWarning
-        If a link falls short of the diagnostics.
-    """
-    import warnings
-
-    if isinstance(source, ScoreFit):
-        return source
-    fitted = fit_scores(read_pairs(source, study.domains), seed, cores)
-    for problem in fitted.problems:
-        warnings.warn(f"scores: {problem}", StudyWarning, stacklevel=3)
-    return fitted
 
 
 def score_table(

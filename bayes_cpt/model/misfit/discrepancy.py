@@ -216,6 +216,7 @@ class SharedMisfit:
     seed: int = 0
     lengths: tuple[float, ...] = LENGTHS
     _drawn: dict[int, Floats] = field(default_factory=dict, repr=False)
+    _latest: dict[bytes, "Combined"] = field(default_factory=dict, repr=False)
 
     @property
     def groups(self) -> list[tuple[slice, float]]:
@@ -294,6 +295,16 @@ class SharedMisfit:
         ramps : ndarray, shape (places, knots)
             What a unit innovation adds at each of some steps (`ResidualDesign.ramps`).
         """
+        # Candidates that are looked at one after the other mostly end at the same steps.
+        key = ramps.tobytes()
+        combined = self._latest.get(key)
+        if combined is None:
+            combined = self._combined(ramps)
+            self._latest.clear()
+            self._latest[key] = combined
+        return combined
+
+    def _combined(self, ramps: Floats) -> "Combined":
         # Steps near each other lie between the same knots: few combinations of innovations count.
         left, values, right = np.linalg.svd(ramps, full_matrices=False)
         rank = int((values > 1e-6 * max(values[0], 1e-30)).sum())

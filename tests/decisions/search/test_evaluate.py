@@ -14,9 +14,9 @@ from synthetic import lab, lab_posterior, prior_as_posterior
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.search import evaluate
+from bayes_cpt.decisions.search.block import Block
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.evaluate import FinalLosses
-from bayes_cpt.decisions.search.layout import Block
 from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.errors import SpecError
@@ -43,6 +43,12 @@ SPACES: dict[str, dict[str, Any]] = {
         "loss_potential": {"low": 0.0, "high": 1.0},
         "warmup_share": {"low": 0.0, "high": 0.5},
         "final": 0.0,
+    },
+    "one base and length": {
+        "bases": "annealed_0pct",
+        "replay": {"low": 0.0, "high": 1.0},
+        "relative_peak": {"low": 0.1, "high": 2.0},
+        "steps": 3000,
     },
 }
 

@@ -17,8 +17,8 @@ from bayes_cpt.decisions.contenders import APART, Contenders, separated
 from bayes_cpt.decisions.frontier import Front
 from bayes_cpt.decisions.measures import RiskMeasure
 from bayes_cpt.decisions.objective import read_objective
+from bayes_cpt.decisions.search.block import Spread
 from bayes_cpt.decisions.search.evaluate import FinalLosses
-from bayes_cpt.decisions.search.layout import Spread
 from bayes_cpt.decisions.search.search import Search, Trait, nondominated, search
 from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.slices import Slice

@@ -78,12 +78,13 @@ def test_any_two_of_several_sets_are_as_alike(correlation: float) -> None:
 
 def test_what_adds_up_at_some_steps_is_what_innovations_add_up_to() -> None:
     shared = SharedMisfit(draws=50, correlation=0.7, domains=2)
-    steps = np.array([500.0, 3000.0, 3100.0, 12_000.0])
-    ramps = unit_ramps(steps, 6.0, 0.6)
     place = np.arange(30) % 4
-    found = shared.along(ramps).at(PLACES, place)
-    wanted = np.einsum("rk,drnk->drn", ramps[place], shared.innovations(PLACES, ramps.shape[1]))
-    np.testing.assert_allclose(found, wanted, atol=1e-4)
+    for steps in ([50.0, 100.0, 900.0, 20_000.0], [500.0, 3000.0, 3100.0, 12_000.0]):
+        ramps = unit_ramps(np.array(steps), 6.0, 0.6)
+        wanted = np.einsum("rk,drnk->drn", ramps[place], shared.innovations(PLACES, ramps.shape[1]))
+        for _ in range(2):
+            found = shared.along(ramps).at(PLACES, place)
+            np.testing.assert_allclose(found, wanted, atol=1e-4)
     # Memory along a run, 0.6 for an e-fold of steps, as the residual model has it.
     many = SharedMisfit(draws=4000, correlation=0.7, domains=2).along(ramps)
     values = many.at(np.repeat(PLACES[:1], 4, axis=0), np.arange(4))[0]
