@@ -2,6 +2,7 @@ import gc
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 from command_line import Call
@@ -42,6 +43,16 @@ def test_help_imports_nothing_heavy() -> None:
     assert imported("--help").isdisjoint(HEAVY | {"pandas", "scipy", "numpy"})
 
 
+@pytest.fixture
+def _own_collector() -> Iterator[None]:
+    """Let a test that calls `main` do as it likes with Python's garbage collector."""
+    before = gc.get_threshold()
+    yield
+    gc.set_threshold(*before)
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("_own_collector")
 @pytest.mark.parametrize(("asked", "threads"), [(None, "1"), ("3", "3")])
 def test_linear_algebra_has_one_thread_unless_the_user_says_otherwise(
     asked: str | None, threads: str, monkeypatch: pytest.MonkeyPatch
@@ -92,19 +103,17 @@ def test_version(call: Call) -> None:
     assert call("--version") == (0, "0.1.0\n", "")
 
 
+@pytest.mark.usefixtures("_own_collector")
 @pytest.mark.parametrize("verb", ["report", "fit"])
-def test_garbage_is_looked_for_less_often_than_python_does(
+def test_garbage_is_looked_for_less_often_than_python_does_and_not_at_the_end(
     verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = gc.get_threshold()
     monkeypatch.setattr(sys, "argv", ["bayes-cpt", verb])
     gc.set_threshold(2000)
-    try:
-        with pytest.raises(SystemExit) as ended:
-            main()
-        assert gc.isenabled()
-        assert gc.get_threshold()[0] > 10 * 2000
-    finally:
-        gc.set_threshold(*before)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert gc.isenabled()
+    assert gc.get_threshold()[0] > 10 * 2000
+    assert gc.get_freeze_count() > 1000
     assert ended.value.code == 2
     assert "Missing argument" in capsys.readouterr().err
