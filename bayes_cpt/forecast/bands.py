@@ -22,6 +22,7 @@ from bayes_cpt.forecast.plans import (
     check_kind,
     prepare,
 )
+from bayes_cpt.forecast.skeleton import spread_out
 from bayes_cpt.forecast.third_sets.curves import (
     COLUMNS,
     DrawnCurve,
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 
 # Runs whose areas are in memory at once, in each thread.
 RUNS_AT_ONCE = 8
+# Runs that tell which draws determine the others.
+RUNS_SAMPLED = 48
 
 
 def bands(
@@ -121,8 +124,6 @@ def prepared_bands(
         Marginals(law, law.parameters(count), kind, seed, interval)
         for law, count in known.shares(draws)
     ]
-    for marginals in laws:
-        marginals.prepare()
     third = [third_sets(law.posterior, sets, law.parameters, seed) if sets else () for law in laws]
 
     def summarised(runs: list[Run]) -> "pd.DataFrame":
@@ -137,6 +138,11 @@ def prepared_bands(
 
     # The threads of a matrix product would wait for those of the chunks.
     with one_thread("blas"), ThreadPoolExecutor(cores or cpu_count()) as pool:
+        sampled = _spread_runs(_wanted(posterior, prepared))
+        points = sum(len(steps) for steps in prepared.steps.values())
+        for marginals in laws:
+            frame, form = marginals.posterior.frame, marginals.form
+            marginals.prepare(prepared.curves(frame, sampled, form), points, pool)
         tables = pool.map(summarised, _chunks(posterior, prepared))
         table = pd.concat(tables, ignore_index=True)
     table.attrs["interval"] = interval
@@ -175,12 +181,23 @@ def _with_third(
     )
 
 
-def _chunks(posterior: Posterior, prepared: Prepared) -> Iterator[list[Run]]:
-    """Yield runs with wanted steps, some at a time."""
+def _spread_runs(runs: Sequence[Run]) -> list[Run]:
+    """Return some runs that are as different as the others, by their replay."""
+    rising = sorted(runs, key=lambda run: (run.replay or 0.0, run.name))
+    return [rising[place] for place in spread_out(len(rising), RUNS_SAMPLED)]
+
+
+def _wanted(posterior: Posterior, prepared: Prepared) -> list[Run]:
+    """Return the runs with wanted steps."""
     domains = posterior.frame.domains
-    wanted = [
+    return [
         run for run in prepared.runs if any(prepared.steps[run.name, domain] for domain in domains)
     ]
+
+
+def _chunks(posterior: Posterior, prepared: Prepared) -> Iterator[list[Run]]:
+    """Yield runs with wanted steps, some at a time."""
+    wanted = _wanted(posterior, prepared)
     for start in range(0, len(wanted), RUNS_AT_ONCE):
         yield wanted[start : start + RUNS_AT_ONCE]
 

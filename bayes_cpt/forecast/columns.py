@@ -5,7 +5,7 @@ The terms of `bayes_cpt.laws` are elementwise: with points of shape (points, 1) 
 """
 
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,28 +116,22 @@ class Columns:
     branched: Any = 0.0
 
     @classmethod
-    def of(cls, points: Points, rows: Any, bases: Bases) -> Self:
-        """Return some points of one curve.
+    def of(cls, fixed: "FixedColumns", bases: Bases) -> Self:
+        """Return some points of one curve in some draws.
 
         Parameters
         ----------
-        points : Points
-        rows : index
-            Of the points.
+        fixed : FixedColumns
         bases : Bases
             For the form of the points.
         """
-        members: dict[str, Any] = {name: getattr(points, name)[rows][:1] for name in MEMBERS}
-        others = {"domain_index", "levels", "log_area", "mixture", *MEMBERS}
-        names = {field.name for field in fields(cls)} - others
-        columns: dict[str, Any] = {name: _column(getattr(points, name)[rows]) for name in names}
-        tables = (points.level_pt[rows], points.level_cpt[rows])
         before, after = (
-            points.form.levels_in_draws(shared(table), bases.level) for table in tables
+            fixed.form.levels_in_draws(table, bases.level)
+            for table in (fixed.level_pt, fixed.level_cpt)
         )
-        log_area = shared(points.log_forward[rows]) @ bases.forward
-        domain, mixture = int(points.domain_index[rows][0]), shared(points.mixture[rows])
-        return cls(domain, (before, after), log_area, mixture=mixture, **members, **columns)
+        return cls(
+            levels=(before, after), log_area=fixed.log_forward @ bases.forward, **fixed.columns
+        )
 
     def learning_rate_levels(self, coefficients: Any, xp: Any) -> tuple[Floats, Floats]:
         """Return the levels of PT and CPT in each draw.
@@ -192,6 +186,53 @@ class Columns:
         """
         kept = law.kept(self, coefficients, np)
         return np.asarray(law.loss(self, coefficients, np) + offset * kept)
+
+
+class FixedColumns(NamedTuple):
+    """What of some points of one curve is the same in all draws.
+
+    Parameters
+    ----------
+    columns : dict
+        That of `Columns`, by name.
+    form : AreaForm
+    level_pt, level_cpt, log_forward : ndarray, shape (points or 1, nodes)
+        As in `Points`.
+    """
+
+    columns: dict[str, Any]
+    form: AreaForm
+    level_pt: Floats
+    level_cpt: Floats
+    log_forward: Floats
+
+    @classmethod
+    def of(cls, points: Points, rows: Any) -> Self:
+        """Return some points of one curve.
+
+        Parameters
+        ----------
+        points : Points
+        rows : index
+            Of the points.
+        """
+        columns: dict[str, Any] = {
+            name: _column(getattr(points, name)[rows]) for name in VALUES - set(MEMBERS)
+        }
+        columns |= {name: getattr(points, name)[rows][:1] for name in MEMBERS}
+        columns["domain_index"] = int(points.domain_index[rows][0])
+        columns["mixture"] = shared(points.mixture[rows])
+        tables = (points.level_pt, points.level_cpt, points.log_forward)
+        return cls(columns, points.form, *(shared(table[rows]) for table in tables))
+
+
+# What of `Columns` is a number for each point.
+VALUES = {field.name for field in fields(Columns)} - {
+    "domain_index",
+    "levels",
+    "log_area",
+    "mixture",
+}
 
 
 def _column(values: Floats) -> Floats:

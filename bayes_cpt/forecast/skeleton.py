@@ -1,88 +1,146 @@
-"""Values at many points in many draws, from those at a few of the points.
+"""Values in many posterior draws, from those in a few of the draws.
 
-The losses of all draws at the points of a curve lie near a space of few dimensions: a law has some twenty
-ways to bend along a schedule, whatever its coefficients. An interpolative decomposition (Cheng, Gimbutas,
-Martinsson and Rokhlin 2005, doi:10.1137/030602678) finds, in a sample of draws, the points that span it and
-the weights with which they give all others. The law is then evaluated at these points only.
+Losses at any points, in all draws, lie near a space of some hundred dimensions: however long a plan, a law
+with its priors bends in no more ways. An interpolative decomposition (Cheng, Gimbutas, Martinsson and
+Rokhlin 2005, doi:10.1137/030602678) of the losses at a sample of points finds draws that span it, and the
+weights with which they give all others. At all other points the law is evaluated in those draws only, and
+in some more, which tell where they do not serve.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats, Ints
 
-# Draws in which the points are chosen, beside the extremes: more than a law has ways to bend.
-SAMPLE = 256
-# Most points that are chosen.
-MOST = 64
-# What the decomposition leaves of the sample, as a share of its size.
-PRECISION = 1e-10
+# How far values may be off, nats/token.
+TOLERANCE = 1e-5
+# What the chosen draws leave of the sample, root mean square, as a share of that: at the worst points of a
+# plan it is a hundred times as much.
+LEFT = 1.0 / 200.0
+# Of so many draws others are chosen at the most, the first where it will do; and further ones for a check.
+MOST, CHECKS = (96, 256), 12
+# Fewer draws are not worth the choice.
+FEWEST = 1000
 
 
 @dataclass(frozen=True, eq=False)
 class Skeleton:
-    """Points that determine the others.
+    """Draws that determine the others.
 
     Parameters
     ----------
-    rows : ndarray of int, shape (chosen,)
-        Which points they are.
-    weights : ndarray, shape (points, chosen)
-        Values at all points are ``weights @ values[rows]``.
+    draws : ndarray of int
+        Those that were chosen, then those that are checked.
+    weights : ndarray, shape (chosen, all draws)
+        Values in all draws are ``values[:, chosen] @ weights``.
     """
 
-    rows: Ints
+    draws: Ints
     weights: Floats
 
     @classmethod
-    def of(cls, sample: Floats) -> Self:
-        """Return the skeleton of points from their values in some draws, shape (points, draws).
+    def of(cls, sample: Floats) -> Self | None:
+        """Return the skeleton of draws from their values at some points, or None if there is none.
 
-        All points are their own skeleton where a value is not finite.
+        There is none of few draws, nor of values that are not finite or have too little in common.
 
         Parameters
         ----------
         sample : ndarray, shape (points, draws)
+            nats/token.
         """
+        if sample.shape[1] < FEWEST or not np.isfinite(sample).all():
+            return None
+        return next((found for most in MOST if (found := cls._of_most(sample, most))), None)
+
+    @classmethod
+    def _of_most(cls, sample: Floats, most: int) -> Self | None:
         from scipy.linalg import qr, solve_triangular
 
         points = len(sample)
-        if not np.isfinite(sample).all():
-            return cls(np.arange(points), np.eye(points))
-        # Losses early in PT are a hundred times those that matter: every point counts by its own size.
-        size = np.abs(sample).max(axis=1, initial=0.0)
-        size[size == 0.0] = 1.0
-        # Random combinations of the draws span what the draws span, and there are fewer of them.
-        generator = np.random.default_rng(0)
-        combined = generator.standard_normal((MOST, sample.shape[1])) @ (sample.T / size)
+        combined = sample
+        if points > most:
+            # Random combinations of the points tell as much of the draws, and there are fewer of them.
+            generator = np.random.default_rng(0)
+            combined = generator.standard_normal((most, points)) @ sample / np.sqrt(most)
         upper, order = qr(combined, mode="r", pivoting=True, check_finite=False)
-        sizes = np.abs(np.diag(upper))
-        count = max(int((sizes > PRECISION * sizes[0]).sum()), 1)
-        weights = np.zeros((points, count))
-        weights[order[:count]] = np.eye(count)
-        if sizes[0] > 0.0:
+        left = np.abs(np.diag(upper)) / np.sqrt(points)
+        count = max(int((left > LEFT * TOLERANCE).sum()), 1)
+        if count + CHECKS > len(combined):
+            return None
+        weights = np.zeros((count, sample.shape[1]))
+        weights[:, order[:count]] = np.eye(count)
+        if left[0] > 0.0:
             first, others = upper[:count, :count], upper[:count, count:]
-            weights[order[count:]] = solve_triangular(first, others, check_finite=False).T
-        rows = np.asarray(order[:count], dtype=np.int64)
-        return cls(rows, size[:, None] * weights / size[rows])
+            weights[:, order[count:]] = solve_triangular(first, others, check_finite=False)
+        return cls(np.asarray(order[: count + CHECKS], dtype=np.int64), weights)
+
+    def chosen(self, few: Floats) -> Floats:
+        """Return the values in the draws that determine the others, shape (..., chosen).
+
+        Parameters
+        ----------
+        few : ndarray, shape (..., draws)
+            In `draws`.
+        """
+        return few[..., : len(self.weights)]
+
+    @cached_property
+    def product(self) -> Floats:
+        """What `factors` give values in all draws by, shape (chosen + 1, all draws), single precision."""
+        whole = self.weights.sum(axis=0, keepdims=True)
+        return np.concatenate([self.weights, whole]).astype(np.float32)
+
+    def factors(self, few: Floats) -> Floats:
+        """Return values as they differ from their mean, and that mean, shape (..., chosen + 1).
+
+        In single precision: what differs little loses no digits that matter.
+
+        Parameters
+        ----------
+        few : ndarray, shape (..., draws)
+            In `draws`.
+        """
+        chosen = self.chosen(few)
+        middle = chosen.mean(axis=-1, keepdims=True)
+        return np.concatenate([chosen - middle, middle], axis=-1).astype(np.float32)
+
+    def off(self, few: Floats) -> NDArray[np.bool_]:
+        """Return where the chosen draws do not determine the others within `TOLERANCE`, shape (...,).
+
+        Parameters
+        ----------
+        few : ndarray, shape (..., draws)
+            Values in `draws`.
+        """
+        count = len(self.weights)
+        wanted, found = few[..., count:], self.chosen(few) @ self.weights[:, self.draws[count:]]
+        # What is no number is nowhere near.
+        return ~(np.abs(found - wanted).max(axis=-1) <= TOLERANCE)
 
 
-def sample_of(parameters: dict[str, Floats]) -> Ints:
-    """Return which draws to choose points in: some spread evenly, and the extremes of each parameter.
-
-    A curve bends most where a parameter is largest or smallest: without these draws the points that are
-    chosen may not serve them.
+def spread_out(count: int, wanted: int) -> Ints:
+    """Return about so many of some places in a row: evenly spread, and closer together at either end.
 
     Parameters
     ----------
-    parameters : dict of str to ndarray, shape (draws, ...)
+    count : int
+        Of all places.
+    wanted : int
+
+    Examples
+    --------
+    >>> spread_out(1000, 12).tolist()
+    [0, 1, 3, 7, 125, 375, 625, 875, 992, 996, 998, 999]
     """
-    columns = np.concatenate(
-        [values.reshape(len(values), -1) for values in parameters.values()], axis=1
-    )
-    draws = len(columns)
-    even = np.linspace(0, draws - 1, min(SAMPLE, draws)).astype(np.int64)
-    extremes = (columns.argmin(axis=0), columns.argmax(axis=0))
-    return np.unique(np.concatenate([even, *extremes]))
+    if count <= wanted:
+        return np.arange(count)
+    near = 2 ** np.arange(min(wanted // 3, 30)) - 1
+    near = near[near < count // 2]
+    rest = max(wanted - 2 * near.size, 0)
+    even = ((np.arange(rest) + 0.5) * count / max(rest, 1)).astype(np.int64)
+    return np.unique(np.concatenate([near, even, count - 1 - near]))

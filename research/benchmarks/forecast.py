@@ -68,7 +68,7 @@ def measure(*, quick: bool = False) -> list[Row]:
         Row("peak memory", memory, "MiB", "before", before, f"<= {HIGHEST:g} MiB",
             memory <= HIGHEST if large else None),
         Row("checking the plan, of a core", made, "s"),
-        Row("first call, one plan, of a core: quantiles compiled, or loaded", first, "s"),
+        Row("first call, one plan, of a core", first, "s"),
     ]  # fmt: skip
 
 

@@ -12,14 +12,18 @@ from synthetic import lab, practice, prior_as_posterior
 from bayes_cpt import load
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.forecast import bands as module
+from bayes_cpt.forecast import marginals as marginals_module
 from bayes_cpt.forecast.bands import bands
-from bayes_cpt.forecast.marginals import SUMMARY, Marginals, paired_normals
+from bayes_cpt.forecast.law_draws import CurvePoints
+from bayes_cpt.forecast.marginals import SUMMARY, Marginals, PointLosses, paired_normals
 from bayes_cpt.forecast.plans import PlanError, planned_curves, prepare
 from bayes_cpt.forecast.predict import table
+from bayes_cpt.forecast.skeleton import TOLERANCE, Skeleton
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.residuals import Placed, predictive_variance
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import read_spec
+from bayes_cpt.study.study import Study
 
 PLAN = bundled_study() / "plan-example.toml"
 # Between losses of points that were chosen and those of all points, nats.
@@ -116,6 +120,56 @@ def test_many_draws_are_summarised_as_if_the_law_were_evaluated_at_every_point(
     wanted = [mean, np.sqrt(variance), *np.quantile(loss, [0.5, 0.05, 0.95], axis=0)]
     for name, column in zip(SUMMARY, wanted, strict=True):
         np.testing.assert_allclose(found[name], column, rtol=0, atol=CLOSE)
+
+
+def many_runs(count: int) -> Study:
+    """Return a plan of runs of the lab's bases that differ in replay and length."""
+    bases = tuple(base for base in lab().bases if base.schedule is not None)
+    trained = lab().continual_runs[0]
+    generator = np.random.default_rng(0)
+    runs = tuple(
+        replace(
+            trained,
+            name=f"run {k}",
+            base=bases[k % len(bases)].name,
+            schedule=trained.schedule.stretched(int(generator.integers(1000, 12_000))),
+            replay=0.0 if k == count // 2 else float(generator.uniform(0.0, 0.9)),
+        )
+        for k in range(count)
+    )
+    return replace(lab(), bases=bases, runs=runs, losses=lab().losses.iloc[:0], is_plan=True)
+
+
+@pytest.mark.parametrize("kind", ["new_run", "expected"])
+def test_bands_of_many_runs_come_from_few_draws(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    posterior = prior_as_posterior(lab(), draws=400)
+    options: dict[str, Any] = {"kind": kind, "draws": 1600}
+    in_all_draws: list[CurvePoints] = []
+    evaluate = Marginals._of_all
+
+    def noted(marginals: Marginals, points: CurvePoints) -> PointLosses:
+        in_all_draws.append(points)
+        return evaluate(marginals, points)
+
+    monkeypatch.setattr(Marginals, "_of_all", noted)
+    few = bands(posterior, many_runs(24), **options)
+    assert len(in_all_draws) <= 4
+    monkeypatch.setattr(marginals_module, "FEWEST", 10_000)
+    wanted = bands(posterior, many_runs(24), **options)
+    assert len(in_all_draws) >= 48
+    for name in SUMMARY:
+        np.testing.assert_allclose(few[name], wanted[name], rtol=0, atol=TOLERANCE)
+
+
+def test_points_that_few_draws_do_not_tell_are_evaluated_in_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    posterior = prior_as_posterior(lab(), draws=400)
+    plan = many_runs(6)
+    monkeypatch.setattr(Skeleton, "off", lambda skeleton, few: np.ones(len(few), dtype=bool))
+    found = bands(posterior, plan, draws=1600)
+    monkeypatch.setattr(marginals_module, "FEWEST", 10_000)
+    pd.testing.assert_frame_equal(found, bands(posterior, plan, draws=1600))
 
 
 def test_a_base_without_a_measured_loss_widens_the_bands(posterior: Posterior) -> None:

@@ -26,8 +26,8 @@ from bayes_cpt.study.study import Study
 from bayes_cpt.threads import one_thread
 
 DRAWS = 1000
-# Losses in a block: it stays in the cache of a core.
-BLOCK = 2**17
+# Losses in a block: so few that it stays in a core's cache, so many that what is done once a block is little.
+BLOCK = 2**19
 
 
 @dataclass(frozen=True, eq=False)

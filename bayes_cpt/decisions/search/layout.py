@@ -1,7 +1,8 @@
 """Candidates laid out for the law: arrays of candidates by posterior draws.
 
 See `bayes_cpt.forecast.columns`. Where there are many candidates the law is evaluated on arrays of single
-precision: the same terms, in half the time, within 1e-5 nats.
+precision, the same terms in half the time; where there are very many, in few draws, which determine the
+others (`bayes_cpt.forecast.skeleton`). Either is within 1e-5 nats.
 """
 
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from bayes_cpt.decisions.search.base_table import BaseTable
 from bayes_cpt.decisions.search.block import Block, Spread
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.forecast.columns import Bases, Columns, shared
+from bayes_cpt.forecast.skeleton import Skeleton, spread_out
 from bayes_cpt.landmarks.trials import LawSample
 from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.laws.law import gather
@@ -32,6 +34,8 @@ from bayes_cpt.model.misfit.knots import unit_ramps
 from bayes_cpt.model.residuals import ONSET_SHARE, Placed, Scales, predictive_parts
 
 SINGLE = np.float32
+# Of so many candidates it is worth while to choose draws, by so many along each of three quantities.
+VERY_MANY, SAMPLED = 8192, 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,12 +90,9 @@ class Layout:
     @cached_property
     def areas(self) -> Ends:
         """The schedules' part of the areas after the last step."""
-        # Candidates that differ in replay or data alone share one schedule.
-        first, place = self.candidates.schedules.distinct(self.candidates.base)
-        bases, base = self.bases, self.candidates.base[first]
-        schedules = self.candidates.schedules.take(first)
-        return schedules.ends(self.sample.form, bases.initial[base], bases.forward[base]).take(
-            place
+        base, bases = self.candidates.base, self.bases
+        return self.candidates.schedules.ends(
+            self.sample.form, bases.initial[base], bases.forward[base]
         )
 
     @cached_property
@@ -122,9 +123,33 @@ class Layout:
     def _combined(self) -> Combined:
         return self.misfit.along(self._ramps)
 
+    @cached_property
+    def _few(self) -> tuple[Skeleton, "_Drawn"] | None:
+        """The draws that determine the others, and all that depends on draws in them."""
+        if len(self.candidates) < VERY_MANY:
+            return None
+        losses = self.losses(self._sample)
+        skeleton = Skeleton.of(losses.reshape(-1, losses.shape[-1]))
+        if skeleton is None:
+            return None
+        return skeleton, self._precisions[SINGLE].take(skeleton.draws)
+
+    @property
+    def _sample(self) -> Ints:
+        """Candidates that are as different as all are, by what moves a loss most."""
+        count = len(self.candidates)
+        along = (
+            self.columns["target_share"],
+            self.columns["forward_cpt"],
+            self.columns["learning_rate"],
+        )
+        chosen = [np.argsort(column)[spread_out(count, SAMPLED)] for column in along]
+        return np.unique(np.concatenate(chosen))
+
     def prepare(self) -> None:
         """Compute what all candidates share: threads need not wait for each other then."""
         _ = (
+            self._few,
             self.columns,
             self.areas,
             self._mixtures,
@@ -143,21 +168,22 @@ class Layout:
         """
         return Block(
             rows,
-            self.losses(rows, SINGLE),
+            self.many(rows),
             lambda: self.missed(rows, SINGLE),
             lambda: self.spread(rows, SINGLE),
         )
 
-    def ends(self, rows: Ints, dtype: Any = np.float64) -> list[Columns]:
+    def ends(self, rows: Ints, drawn: "_Drawn") -> list[Columns]:
         """Return the last steps of some candidates on each validation set.
 
         Parameters
         ----------
         rows : ndarray of int, shape (candidates,)
             Which of them.
-        dtype : dtype
+        drawn : _Drawn
+            In which draws, and which precision.
         """
-        drawn = self._precisions[dtype]
+        dtype = drawn.dtype
         base = shared(self.candidates.base[rows])
         mixture_index = shared(self.candidates.mixture[rows])
         after = self.areas.level[rows].astype(dtype) @ drawn.bases.level
@@ -199,9 +225,29 @@ class Layout:
             Which of them.
         dtype : dtype
         """
-        drawn = self._precisions[dtype]
-        losses = np.empty((len(self.domains), rows.size, self.sample.draws), dtype)
-        for end in self.ends(rows, dtype):
+        return self._losses(rows, self._precisions[dtype])
+
+    def many(self, rows: Ints) -> Floats:
+        """Return the same of a part of many candidates, in single precision.
+
+        Parameters
+        ----------
+        rows : ndarray of int, shape (candidates,)
+            Which of them.
+        """
+        if self._few is None:
+            return self.losses(rows, SINGLE)
+        skeleton, drawn = self._few
+        few = self._losses(rows, drawn)
+        losses: Floats = skeleton.factors(few) @ skeleton.product
+        off = skeleton.off(few).any(axis=0)
+        if off.any():
+            losses[:, off] = self.losses(rows[off], SINGLE)
+        return losses
+
+    def _losses(self, rows: Ints, drawn: "_Drawn") -> Floats:
+        losses = np.empty((len(self.domains), rows.size, drawn.draws), drawn.dtype)
+        for end in self.ends(rows, drawn):
             offset = drawn.offset[end.domain_index, shared(self.candidates.base[rows])]
             coefficients = gather(end, drawn.coefficients, np)
             losses[end.domain_index] = end.losses(self.sample.frame.law, coefficients, offset)
@@ -221,7 +267,7 @@ class Layout:
             Precision.
         """
         missed = self._combined.at(self.features[rows], self._lengths[1][rows]).astype(dtype)
-        for end in self.ends(rows, dtype):
+        for end in self.ends(rows, self._precisions[dtype]):
             known = self.bases.known[end.domain_index, self.candidates.base[rows]]
             share = dtype(np.sqrt(1.0 - OWN_SHARE))
             missed[end.domain_index] *= share * self._scales(end, dtype).misfit
@@ -249,7 +295,7 @@ class Layout:
         fluctuation, law, run_misfit = (np.empty(shape, dtype) for _ in range(3))
         level = np.zeros(shape, dtype)
         end: Any
-        for end in self.ends(rows, dtype):
+        for end in self.ends(rows, self._precisions[dtype]):
             known = self.bases.known[end.domain_index, self.candidates.base[rows]]
             floating = (~known)[:, None].astype(dtype)
             scales = replace(self._scales(end, dtype), offset=dtype(0.0))
@@ -301,3 +347,28 @@ class _Drawn:
         return cls(
             parameters, coefficients, given, table.level.astype(dtype), table.offset.astype(dtype)
         )
+
+    @property
+    def dtype(self) -> Any:
+        """The precision."""
+        return self.level.dtype.type
+
+    @property
+    def draws(self) -> int:
+        """How many there are."""
+        return int(self.level.shape[-1])
+
+    def take(self, draws: Ints) -> Self:
+        """Return some of the draws.
+
+        Parameters
+        ----------
+        draws : ndarray of int
+            Which of them.
+        """
+        parameters, coefficients = (
+            {name: value[draws] for name, value in given.items()}
+            for given in (self.parameters, self.coefficients)
+        )
+        level, offset = self.level[..., draws], self.offset[..., draws]
+        return type(self)(parameters, coefficients, self.bases.take(draws), level, offset)

@@ -134,6 +134,16 @@ class PooledLayout(Layout):
         """
         return _pooled([law.losses(rows, dtype) for law in self.laws])
 
+    def many(self, rows: Ints) -> Floats:
+        """Return `Layout.many` in the draws of all laws.
+
+        Parameters
+        ----------
+        rows
+            As in `Layout.missed`.
+        """
+        return _pooled([law.many(rows) for law in self.laws])
+
     def missed(self, rows: Ints, dtype: Any = np.float64) -> Floats:
         """Return `Layout.missed` in the draws of all laws.
 

@@ -80,20 +80,15 @@ class ScheduleBatch(BySchedule):
         )
         return Schedule(tuple(Segment(*part) for part in parts if part[1]))
 
-    def distinct(self, start: Ints) -> tuple[Ints, Ints]:
+    def distinct(self) -> tuple[Ints, Ints]:
         """Return one schedule of each kind, and which of these each schedule is like.
-
-        Parameters
-        ----------
-        start : ndarray of int, shape (schedules,)
-            What else tells two schedules apart: where each starts from.
 
         Returns
         -------
         first : ndarray of int, shape (kinds,)
         place : ndarray of int, shape (schedules,)
         """
-        table = np.column_stack([start, *vars(self).values()]).astype(np.float64)
+        table = np.column_stack([*vars(self).values()]).astype(np.float64)
         _, first, place = np.unique(table, axis=0, return_index=True, return_inverse=True)
         return first, place
 
@@ -114,7 +109,12 @@ class ScheduleBatch(BySchedule):
             S1 before the first step.
         """
         momenta, powers = form.momenta.interval, form.powers.interval
-        areas, reached, paced = self._filled(form, levels)
+        # Runs that differ in replay, data or base alone share one schedule.
+        first, place = self.distinct()
+        areas, driven, paced = (filled[place] for filled in self.take(first)._filled(form))
+        # The level is linear in what it was before the first step: this is what is left of that.
+        left = np.exp(paced[:, None] * np.log(form.momenta.node_momenta()))
+        reached = driven + left * levels
         log_forward = np.log(np.maximum(areas[:, :-1] + forward, SMALLEST))
         scale = form.reference_rate ** (1.0 - form.shift_power)
         return Ends(
@@ -124,8 +124,11 @@ class ScheduleBatch(BySchedule):
             paced_steps=paced,
         )
 
-    def _filled(self, form: AreaForm, levels: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return S1_cpt at the nodes of rho and of the shift, levels, and paced steps, on all cores."""
+    def _filled(self, form: AreaForm) -> tuple[Floats, Floats, Floats]:
+        """Return S1_cpt at the nodes of rho and of the shift, levels, and paced steps, on all cores.
+
+        Levels are those that the learning rate leads to from none.
+        """
         from joblib import cpu_count
 
         from bayes_cpt.laws.numerics.panels import panels
@@ -138,7 +141,7 @@ class ScheduleBatch(BySchedule):
         powers = np.append(form.powers.interval.at_nodes(), form.shift_power)
         log_momenta = np.log(form.momenta.node_momenta())
         areas, paced = np.empty((len(table), powers.size)), np.empty(len(table))
-        reached = np.array(levels, dtype=np.float64, order="C")
+        reached = np.zeros((len(table), log_momenta.size))
         nodes = tuple(vars(panels()).values())
 
         def fill(part: slice) -> None:

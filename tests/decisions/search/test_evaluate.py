@@ -14,6 +14,7 @@ from synthetic import lab, lab_posterior, prior_as_posterior
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.search import evaluate
+from bayes_cpt.decisions.search import layout as layouts
 from bayes_cpt.decisions.search.block import Block
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.evaluate import FinalLosses
@@ -21,6 +22,7 @@ from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.predict import planned_curves
+from bayes_cpt.forecast.skeleton import TOLERANCE, Skeleton
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws import Law
 from bayes_cpt.model.misfit.knots import KNOTS_PT
@@ -162,6 +164,47 @@ def test_single_precision_costs_less_than_a_hundred_thousandth_of_a_nat(seed: in
     assert np.quantile(errors, 0.999) < 1e-5
     narrow = FinalLosses.of(lab_posterior(), DRAWS)
     assert np.abs(in_blocks(narrow, candidates) - narrow.losses(candidates)).max() < 3e-6
+
+
+@pytest.fixture
+def _all_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let few candidates be as many as those whose losses come from few draws."""
+    monkeypatch.setattr(layouts, "VERY_MANY", 1000)
+
+
+@pytest.mark.usefixtures("_all_are_many")
+@pytest.mark.parametrize("space", SPACES)
+def test_losses_of_very_many_come_from_few_draws(space: str) -> None:
+    posterior = prior_as_posterior(lab(), "cpt-replay", draws=250)
+    model = FinalLosses.of(posterior, 1000)
+    candidates = SearchSpace.of(read_space(SPACES[space]), posterior.study).sample(1500, 0)
+    few = model.layout(candidates)._few
+    assert few is not None
+    assert few[1].draws < 300
+    errors = np.abs(in_blocks(model, candidates) - model.losses(candidates))
+    # Each is checked in twelve draws alone, those that are hardest to tell.
+    assert np.quantile(errors, 0.9999) < TOLERANCE
+    assert errors.max() < 5 * TOLERANCE
+
+
+@pytest.mark.usefixtures("_all_are_many")
+def test_candidates_that_few_draws_do_not_tell_are_evaluated_in_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    posterior = prior_as_posterior(lab(), "cpt-replay", draws=250)
+    model = FinalLosses.of(posterior, 1000)
+    space = read_space(SPACES["one base and length"])
+    candidates = SearchSpace.of(space, posterior.study).sample(1024, 0)
+    direct = model.layout(candidates).losses(np.arange(len(candidates)), np.float32)
+
+    def every_other(skeleton: Skeleton, few: Floats) -> Any:
+        odd = np.arange(few.shape[1]) % 2 == 1
+        return np.stack([odd, np.zeros_like(odd)])
+
+    monkeypatch.setattr(Skeleton, "off", every_other)
+    found = model.layout(candidates).many(np.arange(len(candidates)))
+    np.testing.assert_array_equal(found[:, 1::2], direct[:, 1::2])
+    assert (found[:, ::2] != direct[:, ::2]).any()
 
 
 def test_blocks_hold_every_candidate_once(monkeypatch: pytest.MonkeyPatch) -> None:

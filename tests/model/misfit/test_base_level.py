@@ -6,7 +6,8 @@ import pytest
 from synthetic import lab, lab_posterior
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.forecast.marginals import LawDraws, Marginals
+from bayes_cpt.forecast.law_draws import CurvePoints, LawDraws
+from bayes_cpt.forecast.marginals import Marginals
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.study.runs import Base, Run
@@ -47,7 +48,7 @@ def test_a_cpt_run_starts_as_uncertain_as_the_pt_run_ends(domain: int) -> None:
     found, frame = curves(), lab_posterior().frame
     design = frame.residual_design(found)
     pretraining, continued = (
-        law().noise(found, curve, np.flatnonzero(found.points.curve_index == curve), design)
+        law().noise(CurvePoints.of(found, design, curve))
         for curve in (2 * PT + domain, 2 * CPT + domain)
     )
     # The first step keeps nearly all of the level, and adds the fluctuation and the first of the misfit of
@@ -71,9 +72,6 @@ def test_draws_of_curves_are_as_wide_as_bands() -> None:
         for seed in range(30)
     ]
     spread = np.concatenate([own.loss - own.expected for own in draws]).std(axis=0)
-    wanted: list[Floats] = [
-        law().noise(found, curve, np.flatnonzero(found.points.curve_index == curve), design)
-        for curve in range(4)
-    ]
+    wanted: list[Floats] = [law().noise(CurvePoints.of(found, design, curve)) for curve in range(4)]
     sizes = np.sqrt((np.concatenate(wanted) ** 2).mean(axis=1))
     np.testing.assert_allclose(spread, sizes, rtol=0.08)
