@@ -26,7 +26,7 @@ from bayes_cpt.study.study import Study
 from bayes_cpt.threads import one_thread
 
 DRAWS = 1000
-# Losses in a block: so few that it stays in a core's cache, so many that what is done once a block is little.
+# Losses in a block: few enough to stay near a core, so many that what is done once a block counts little.
 BLOCK = 2**19
 
 
@@ -201,7 +201,7 @@ class FinalLosses:
         candidates : Candidates
         function : callable
             Called with each `Block`, in several threads at once. Losses are in single precision, within
-            1e-5 nats of `losses`.
+            1e-5 nats of `losses`; the fewest of very many may be off by a few times that.
         cores : int, optional
             Threads; as many as there are cores unless given.
 
