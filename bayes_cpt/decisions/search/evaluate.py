@@ -201,7 +201,7 @@ class FinalLosses:
         candidates : Candidates
         function : callable
             Called with each `Block`, in several threads at once. Losses are in single precision, within
-            1e-5 nats of `losses`; the fewest of very many may be off by a few times that.
+            1e-5 nats of `losses`; of very many a few are off by up to twice that.
         cores : int, optional
             Threads; as many as there are cores unless given.
 
