@@ -18,12 +18,14 @@ from bayes_cpt.decisions.search import layout as layouts
 from bayes_cpt.decisions.search.block import Block
 from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.evaluate import FinalLosses
+from bayes_cpt.decisions.search.pooled import PooledLayout, final_losses
 from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.predict import planned_curves
 from bayes_cpt.forecast.skeleton import TOLERANCE, Skeleton
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.inference.stacked import stack
 from bayes_cpt.laws import Law
 from bayes_cpt.model.misfit.knots import KNOTS_PT
 from bayes_cpt.model.residuals import ONSET_SHARE
@@ -184,6 +186,20 @@ def test_losses_of_very_many_come_from_few_draws(space: str) -> None:
     errors = np.abs(in_blocks(model, candidates) - model.losses(candidates))
     # Each is checked in twelve draws alone, those that are hardest to tell.
     assert np.quantile(errors, 0.9999) < TOLERANCE
+    assert errors.max() < 2.5 * TOLERANCE
+
+
+@pytest.mark.usefixtures("_all_are_many")
+def test_each_law_of_a_stack_has_few_draws_of_its_own() -> None:
+    names = ("cpt-replay", "cpt-replay-printed")
+    laws = {name: prior_as_posterior(lab(), name, draws=300) for name in names}
+    model = final_losses(stack(laws, dict.fromkeys(names, 0.5), seed=1), draws=2400)
+    space = read_space(SPACES["one base and length"])
+    candidates = SearchSpace.of(space, lab()).sample(1024, 0)
+    layout = model.layout(candidates)
+    assert isinstance(layout, PooledLayout)
+    assert all(law._few for law in layout.laws)
+    errors = np.abs(in_blocks(model, candidates) - model.losses(candidates))
     assert errors.max() < 2.5 * TOLERANCE
 
 
