@@ -46,6 +46,11 @@ def posterior() -> Posterior:
     return as_posterior(drawn.frame, study, values)
 
 
+@pytest.fixture(scope="module")
+def watched(posterior: Posterior) -> Watched:
+    return Watched.of(posterior, "r25_lin05")
+
+
 def test_faults_are_found_and_few_alarms_are_false(
     posterior: Posterior, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -58,9 +63,9 @@ def test_faults_are_found_and_few_alarms_are_false(
     assert (faults["share of the run"] < 0.6).all()
 
 
-def test_curves_depart_as_much_further_as_real_runs_do(posterior: Posterior) -> None:
+def test_curves_depart_as_much_further_as_real_runs_do(watched: Watched) -> None:
     known = replace(Experience.none(), runs=20.0, surprise=40.0)
-    watched = replace(Watched.of(posterior, "r25_lin05"), experience=known)
+    watched = replace(watched, experience=known)
     plain = np.random.default_rng(4).normal([1.0, 2.0, 3.0], size=(20_000, 3))
     found = watched.departing(plain, seed=5)
     np.testing.assert_allclose(found.mean(axis=0), plain.mean(axis=0), atol=0.05)
@@ -72,9 +77,8 @@ def test_curves_depart_as_much_further_as_real_runs_do(posterior: Posterior) -> 
 
 
 def test_the_alarms_are_those_of_a_watcher_that_is_told_point_by_point(
-    posterior: Posterior,
+    posterior: Posterior, watched: Watched
 ) -> None:
-    watched = Watched.of(posterior, "r25_lin05")
     expected = watched.expected()
     losses = watched.drawn(planted(watched.run)["learning rate does not decay"], 1, seed=3)
     watcher = Watcher(posterior, "watched", watched.plan, experience=watched.experience)
