@@ -5,6 +5,7 @@ A band belongs to a point, and needs no draws of whole curves (see `bayes_cpt.fo
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -138,11 +139,9 @@ def prepared_bands(
 
     # The threads of a matrix product would wait for those of the chunks.
     with one_thread("blas"), ThreadPoolExecutor(cores or cpu_count()) as pool:
-        sampled = _spread_runs(_wanted(posterior, prepared))
         points = sum(len(steps) for steps in prepared.steps.values())
         for marginals in laws:
-            frame, form = marginals.posterior.frame, marginals.form
-            marginals.prepare(prepared.curves(frame, sampled, form), points, pool)
+            marginals.prepare(partial(_sampled, posterior, prepared, marginals), points, pool)
         tables = pool.map(summarised, _chunks(posterior, prepared))
         table = pd.concat(tables, ignore_index=True)
     table.attrs["interval"] = interval
@@ -181,10 +180,11 @@ def _with_third(
     )
 
 
-def _spread_runs(runs: Sequence[Run]) -> list[Run]:
-    """Return some runs that are as different as the others, by their replay."""
-    rising = sorted(runs, key=lambda run: (run.replay or 0.0, run.name))
-    return [rising[place] for place in spread_out(len(rising), RUNS_SAMPLED)]
+def _sampled(posterior: Posterior, prepared: Prepared, marginals: Marginals) -> Curves:
+    """Return the curves of some runs that are as different as the others, by their replay."""
+    rising = sorted(_wanted(posterior, prepared), key=lambda run: (run.replay or 0.0, run.name))
+    runs = [rising[place] for place in spread_out(len(rising), RUNS_SAMPLED)]
+    return prepared.curves(marginals.posterior.frame, runs, marginals.form)
 
 
 def _wanted(posterior: Posterior, prepared: Prepared) -> list[Run]:

@@ -173,27 +173,26 @@ class Marginals:
         """The standard normal number of each draw."""
         return paired_normals(self.draws, self.seed)
 
-    def prepare(self, sample: Curves, points: int, pool: Executor) -> None:
+    def prepare(self, sample: Callable[[], Curves], points: int, pool: Executor) -> None:
         """Compute what all curves share, and choose the draws that determine the others.
 
         Parameters
         ----------
-        sample : Curves
-            Some of those that are forecast, with areas for `form`.
+        sample : callable
+            Returns some of the curves that are forecast, with areas for `form`; not called where all draws
+            are evaluated anyway.
         points : int
             How many are forecast in all.
         pool : Executor
             Of threads.
         """
         _ = self.blocks, self.normals
-        if self.kind == "known_run" or self.draws < FEWEST:
+        share = min(SAMPLED, int(LARGEST_SHARE * points / len(self.posterior.frame.domains)))
+        if self.kind == "known_run" or self.draws < FEWEST or share < LEAST:
             return
         by_domain: dict[int, list[CurvePoints]] = {}
-        for curve in self._curve_points(sample):
+        for curve in self._curve_points(sample()):
             by_domain.setdefault(curve.domain_index, []).append(curve)
-        share = min(SAMPLED, int(LARGEST_SHARE * points / len(by_domain)))
-        if share < LEAST:
-            return
         samples = [
             [curve.take(spread_out(curve.rows.size, -(-share // len(curves)))) for curve in curves]
             for curves in by_domain.values()

@@ -161,6 +161,23 @@ def test_bands_of_many_runs_come_from_few_draws(kind: Any, monkeypatch: pytest.M
         np.testing.assert_allclose(few[name], wanted[name], rtol=0, atol=TOLERANCE)
 
 
+@pytest.mark.parametrize("model", ["cpt-replay", "cpt-replay-printed"])
+def test_bands_of_many_runs_are_those_of_all_draws_however_the_curves_bend(
+    model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On draws as wide as half of the prior, with no replay and with nothing else."""
+    posterior = prior_as_posterior(lab(), model, draws=400, spread=0.5)
+    plan = many_runs(12)
+    ends = (replace(plan.runs[0], replay=0.0), replace(plan.runs[1], replay=1.0))
+    plan = replace(plan, runs=(*ends, *plan.runs[2:]))
+    few = bands(posterior, plan, draws=1600)
+    monkeypatch.setattr(marginals_module, "FEWEST", 10_000)
+    wanted = bands(posterior, plan, draws=1600)
+    assert not few["median"].equals(wanted["median"])
+    for name in SUMMARY:
+        np.testing.assert_allclose(few[name], wanted[name], rtol=0, atol=TOLERANCE)
+
+
 def test_points_that_few_draws_do_not_tell_are_evaluated_in_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

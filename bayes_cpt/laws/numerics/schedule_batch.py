@@ -88,7 +88,7 @@ class ScheduleBatch(BySchedule):
         first : ndarray of int, shape (kinds,)
         place : ndarray of int, shape (schedules,)
         """
-        table = np.column_stack([*vars(self).values()]).astype(np.float64)
+        table = np.column_stack(list(vars(self).values())).astype(np.float64)
         _, first, place = np.unique(table, axis=0, return_index=True, return_inverse=True)
         return first, place
 
