@@ -1,4 +1,4 @@
-"""The plan of the house: imports point one way, files are short, folders are few files."""
+"""The plan of the house: imports point one way."""
 
 import ast
 import re
@@ -20,12 +20,6 @@ ROOMS = (
 )  # fmt: skip
 # Ways into the package: `import bayes_cpt` finds names as they are used, `python -m` starts the program.
 DOORS = ("bayes_cpt", "bayes_cpt.__main__")
-LONGEST_FILE, LARGEST_FOLDER = 400, 13
-LARGE_FOLDERS = {
-    "plots": "one file per figure",
-    "cli": "one file per verb",
-    "report/words": "one file per verb",
-}
 
 
 @cache
@@ -145,15 +139,3 @@ def test_every_view_of_a_result_is_there(name: str, target: str) -> None:
     assert found is not None
     shared = {"words": {"Worded", "Drawn"}, "plot": {"Drawn"}}.get(method, set())
     assert found[1] in shared or f'view(self, "{method}"' in text
-
-
-def test_files_are_short() -> None:
-    lengths = {name: len(path.read_text("utf-8").splitlines()) for name, path in modules().items()}
-    assert {name: n for name, n in lengths.items() if n > LONGEST_FILE} == {}
-
-
-def test_folders_hold_few_files() -> None:
-    folders = [PACKAGE, *(path for path in PACKAGE.rglob("*") if path.is_dir())]
-    sizes = {str(folder.relative_to(PACKAGE)): len(list(folder.glob("*.py"))) for folder in folders}
-    large = {name for name, size in sizes.items() if size > LARGEST_FOLDER}
-    assert large == set(LARGE_FOLDERS)
