@@ -1,4 +1,4 @@
-"""Valid studies, plans, models and statements, and what may become of them in a user's hands."""
+"""Valid studies, plans and models, and what may become of them in a user's hands."""
 
 import copy
 import json
@@ -11,18 +11,6 @@ from typing import Any
 from hypothesis import strategies as st
 from malformed import FILES
 
-STATEMENTS = """
-name = "mine"
-[[statements]]
-loss = "target"
-replay = 0.25
-falls_by = [0.1, 0.4]
-reason = "Runs before these."
-[[statements]]
-parameter = "exponent"
-between = [0.2, 0.6]
-reason = "Our own PT runs."
-"""
 MODEL = """
 extends = "cpt-replay"
 name = "mine"
@@ -33,7 +21,7 @@ replay_factor = { general = "exponential", target = "saturating" }
 skip_pretraining = 0.2
 [priors.replay_curvature]
 reason = "r"
-every = { distribution = "normal", mean = 1.0, sd = 2.0 }
+every = { distribution = "normal", interval = [-2.0, 4.0], mass = 0.8 }
 [priors.memory]
 reason = "r"
 every = { distribution = "lognormal", median = 300.0, sigma = 1.2, lower = 10.0, upper = 10000.0 }

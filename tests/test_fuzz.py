@@ -17,7 +17,6 @@ from fuzzing import (
     OBJECTIVE,
     PLAN,
     SPACE,
-    STATEMENTS,
     WHOLE_MODEL,
     extreme_files,
     study_files,
@@ -33,7 +32,6 @@ from bayes_cpt.decisions.next_run.affordable import Affordable
 from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.errors import BayesCPTError, StudyWarning
-from bayes_cpt.identify.statements import read_statements
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.readers.folder import read_plan
 
@@ -138,12 +136,6 @@ def test_plans(content: bytes) -> None:
 
 
 @QUICK
-@given(toml_files(STATEMENTS))
-def test_statements(content: bytes) -> None:
-    check_reader(read_statements, content)
-
-
-@QUICK
 @given(toml_files(OBJECTIVE))
 def test_objectives(content: bytes) -> None:
     check_reader(read_objective, content)
@@ -187,13 +179,6 @@ def test_hundreds_of_models(content: bytes) -> None:
 @given(toml_files(PLAN))
 def test_hundreds_of_plans(content: bytes) -> None:
     check_reader(lambda place: read_plan(place, lab()), content)
-
-
-@pytest.mark.slow
-@SLOW_TABLES
-@given(toml_files(STATEMENTS))
-def test_hundreds_of_statements(content: bytes) -> None:
-    check_reader(read_statements, content)
 
 
 @pytest.mark.slow

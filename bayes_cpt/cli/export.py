@@ -1,7 +1,6 @@
 """`bayes-cpt export`: a planned run's schedule as a trainer takes it."""
 
 import json as json_library
-from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,22 +21,18 @@ class Trainer(StrEnum):
 
     hf = "hf"
     torch = "torch"
-    megatron = "megatron"
-    nemo = "nemo"
 
 
 SUFFIXES = {
     Trainer.hf: (".json",),
     Trainer.torch: (".py",),
-    Trainer.megatron: (".txt", ".args"),
-    Trainer.nemo: (".txt", ".args"),
 }
 
 
 def export(
     kind: Annotated[
         Trainer,
-        typer.Argument(metavar="KIND", help="hf, torch, megatron or nemo.", show_default=False),
+        typer.Argument(metavar="KIND", help="hf or torch.", show_default=False),
     ],
     plan: Annotated[
         Path,
@@ -48,9 +43,7 @@ def export(
     run: Annotated[str, option("NAME", "The run of the plan.")],
     output: Annotated[
         Path,
-        output_option(
-            "FILE", "File to write: .json for hf, .py for torch, .txt for megatron and nemo."
-        ),
+        output_option("FILE", "File to write: .json for hf, .py for torch."),
     ],
     fit: Annotated[
         Path | None, option("FIT", "The fit whose bases and validation sets a plan leaves out.")
@@ -60,9 +53,8 @@ def export(
 ) -> int:
     r"""Write the schedule of a planned run as a trainer takes it, checked step by step.
 
-    hf gives keywords of TrainingArguments, torch a Python file with a function for LambdaLR, megatron an
-    argument list, and nemo overrides of its configuration. A schedule that the trainer cannot follow
-    is refused; torch takes any.
+    hf gives keywords of TrainingArguments, torch a Python file with a function for LambdaLR. A schedule
+    that the trainer cannot follow is refused; torch takes any.
 
     \b
     Example:
@@ -73,11 +65,16 @@ def export(
     0  done
     2  bad input, or a schedule that the trainer cannot follow: nothing is written
     """
+    from bayes_cpt.study.writers.exports import torch_source, training_arguments
+
     written = Output(quiet, json)
     check_target(output, SUFFIXES[kind], inputs=(plan,))
     with written.cautions():
         chosen = _run(plan, run, fit)
-    text = _text(kind, chosen)
+    if kind is Trainer.hf:
+        text = json_library.dumps(training_arguments(chosen), indent=2) + "\n"
+    else:
+        text = torch_source(chosen)
     with writing(output), replacing(output) as partial:
         partial.write_text(text, encoding="utf-8")
     written.text(text if kind is not Trainer.torch else f"{chosen.schedule.steps} steps, exact")
@@ -95,20 +92,3 @@ def _run(plan: Path, name: str, fit: Path | None) -> "Run":
 
         fitted = load(fit).study
     return read_plan(plan, fitted).run(name)
-
-
-def _text(kind: Trainer, run: "Run") -> str:
-    from bayes_cpt.study.writers.exports import (
-        megatron_arguments,
-        nemo_arguments,
-        torch_source,
-        training_arguments,
-    )
-
-    texts: dict[Trainer, Callable[[], str]] = {
-        Trainer.hf: lambda: json_library.dumps(training_arguments(run), indent=2) + "\n",
-        Trainer.torch: lambda: torch_source(run),
-        Trainer.megatron: lambda: " ".join(megatron_arguments(run)) + "\n",
-        Trainer.nemo: lambda: " ".join(nemo_arguments(run)) + "\n",
-    }
-    return texts[kind]()

@@ -8,17 +8,15 @@ import typer
 from bayes_cpt.cli.shared.console import Output, columns, number
 from bayes_cpt.cli.shared.frame import OutputFile
 from bayes_cpt.cli.shared.options import Interval, Json, Quiet, Seed, option, output_option
-from bayes_cpt.cli.shared.outputs import check_target, extended
+from bayes_cpt.cli.shared.outputs import check_target
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayes_cpt.model.priors.tables import Prior
     from bayes_cpt.model.setup import Frame
     from bayes_cpt.model.spec import ModelSpec
     from bayes_cpt.study.study import Study
 
-MODEL_SUFFIX = ".toml"
 FIGURES = (".png", ".pdf", ".svg")
 DPI = 150
 
@@ -50,15 +48,7 @@ def prior(
         Path | None,
         output_option(
             "OUT",
-            "Figure of the curves to write: .png, .pdf or .svg; with --elicit the model: .toml.",
-        ),
-    ] = None,
-    elicit: Annotated[
-        Path | None,
-        option(
-            "STATEMENTS",
-            "TOML file of statements that a new model's priors are to say; needs -o.",
-            "--elicit",
+            "Figure of the curves to write: .png, .pdf or .svg.",
         ),
     ] = None,
     interval: Interval = 0.9,
@@ -73,22 +63,9 @@ def prior(
     bases into account, as a fit does, and no other. The figure shows whole curves: they should look like
     loss curves, and those of PLAN, where it has losses, should lie inside the bands.
 
-    With --elicit, priors are made from statements, and a model with them is written, to be given to
-    fit --model: of parameters between = \[0.4, 0.7], of losses falls_by, rises_by or changes_by from the
-    start to the end of a typical run of STUDY (its replay and steps may be set) or of a run of PLAN.
-    Losses are in nats/token, and a statement holds with probability mass, 0.9 unless given.
-
-    \b
-    \[\[statements]]
-    loss = "target"
-    replay = 0.25
-    falls_by = \[0.1, 0.4]
-    reason = "Runs on similar data."
-
     \b
     Example:
     bayes-cpt prior cpt-replay --plan data/cpt-lab -o prior.png
-    bayes-cpt prior cpt-replay --elicit statements.toml -o my-model.toml
 
     \b
     Exit codes:
@@ -101,17 +78,12 @@ def prior(
     from bayes_cpt.report.words.prior import verdict
 
     written = Output(quiet, json)
-    suffixes = FIGURES if elicit is None else (MODEL_SUFFIX,)
-    if elicit is not None and output is None:
-        raise typer.BadParameter("the model needs a file: give -o my-model.toml with --elicit.")
     if output is not None:
-        inputs = (plan, elicit, Path(model))
-        check_target(output, suffixes, inputs=tuple(path for path in inputs if path))
+        inputs = (plan, Path(model))
+        check_target(output, FIGURES, inputs=tuple(path for path in inputs if path))
     spec = read_spec(model)
     with written.cautions():
         frame, runs = read_prior_plan(spec, plan, study)
-    if elicit is not None and output is not None:
-        return _elicit(written, frame, runs, model, elicit, output)
     priors = prior_table(frame, interval)
     ends = expected_ends(frame, runs, interval, seed=seed)
     lines = verdict(spec.name, ends, interval)
@@ -183,64 +155,10 @@ def _show_ends(written: Output, plan: "Study", ends: "pd.DataFrame") -> None:
     if worst["below_zero"] > MOST_BELOW_ZERO:
         written.text(
             f"In {worst['below_zero']:.1%} of the draws {worst['domain']} of {worst['run']} ends below a "
-            "loss of 0, and these draws are left out: the priors are too wide for such losses. Make "
-            "narrower ones with --elicit.",
+            "loss of 0, and these draws are left out: the priors are too wide for such losses. State "
+            "narrower ones in a model file.",
             "yellow",
         )
-
-
-def _elicit(
-    written: Output, frame: "Frame", plan: "Study", model: str, statements: Path, target: Path
-) -> int:
-    """Write a model whose priors say what is stated, and show how they moved."""
-    from bayes_cpt.identify.elicitation import elicit, model_text
-    from bayes_cpt.identify.statements import read_statements
-    from bayes_cpt.model.spec import read_spec
-
-    name, stated = read_statements(statements)
-    elicited = elicit(frame, plan, stated)
-    extends = extended(model, target)
-    file = OutputFile(target)
-    with file.partial() as partial:
-        partial.write_text(model_text(elicited, name, extends), encoding="utf-8")
-    read_spec(target)
-    written.text(f"Priors of {name}, made from those of {frame.spec.name}", "bold")
-    table = columns("on", "stated", "was", "is", "statement")
-    for row in elicited.table.to_dict("records"):
-        pairs = (
-            f"{number(row[f'{time}lower'], 3)} to {number(row[f'{time}upper'], 3)}"
-            for time in ("", "was_", "now_")
-        )
-        table.add_row(row["domain"], *pairs, row["statement"])
-    written.table(table)
-    written.heading("Priors that moved")
-    moved = columns("parameter", "on", "was", "is")
-    for parameter in elicited.changed:
-        for was, now in _pairs(frame, elicited.spec.priors[parameter], parameter):
-            moved.add_row(parameter, *was, now)
-    written.table(moved)
-    file.say(written)
-    written.text(f"Fit with it: bayes-cpt fit STUDY --model {target} -o fit.nc")
-    written.result(
-        {
-            "model": name,
-            "extends": extends,
-            "output": str(target),
-            "statements": elicited.table.to_dict("records"),
-            "changed": list(elicited.changed),
-        }
-    )
-    return 0
-
-
-def _pairs(frame: "Frame", prior: "Prior", parameter: str) -> list[tuple[tuple[str, str], str]]:
-    """Return validation set and words of a prior as it was, and as it is, where the two differ."""
-    before = frame.spec.priors[parameter]
-    roles = {m.label: frame.role(m) for m in frame.members(frame.parameters()[parameter].dims)}
-    words = [
-        ((label, before.of(role).words), prior.of(role).words) for label, role in roles.items()
-    ]
-    return [(was, now) for was, now in words if was[1] != now]
 
 
 def _draw(frame: "Frame", plan: "Study", seed: int, target: Path) -> OutputFile:

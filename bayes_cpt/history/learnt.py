@@ -9,7 +9,6 @@ import numpy as np
 from bayes_cpt.history.correlations import Pair
 from bayes_cpt.history.evidence import SHARED, Label, labels_of
 from bayes_cpt.history.population import Population
-from bayes_cpt.identify.elicitation import prior_lines
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.priors.families import Distribution
 from bayes_cpt.model.priors.tables import Correlation, Prior, correlation_matrix, is_correlation
@@ -221,11 +220,23 @@ def learnt_text(found: Learnt, extends: str, digests: dict[str, str], seed: int)
         f"summary = {toml_value(found.spec.summary)}",
     ]
     for parameter in found.changed:
-        lines += ["", *prior_lines(parameter, found.spec.priors[parameter])]
+        lines += ["", *_prior_lines(parameter, found.spec.priors[parameter])]
     for pair in found.spec.correlations:
         keys = pair.model_dump(mode="json").items()
         lines += ["", "[[correlations]]", *(f"{key} = {toml_value(value)}" for key, value in keys)]
     return "\n".join(lines) + "\n"
+
+
+def _prior_lines(parameter: str, prior: Prior) -> list[str]:
+    """Return the table of a prior in a model's TOML, a line each."""
+    lines = [f"[priors.{parameter}]", f"reason = {toml_value(prior.reason)}"]
+    for role in ("every", *ROLES):
+        family = getattr(prior, role)
+        if family is not None:
+            keys = family.model_dump(exclude_none=True).items()
+            inner = ", ".join(f"{key} = {toml_value(value)}" for key, value in keys)
+            lines.append(f"{role} = {{ {inner} }}")
+    return lines
 
 
 def share_below_zero(spec: ModelSpec, study: Study, draws: int = DRAWS, seed: int = 0) -> float:

@@ -1,21 +1,28 @@
-"""What a specification expects of runs before any loss is seen: the frame, the plan, and where runs end."""
+"""What a specification expects of runs before any loss is seen but that of their bases.
+
+A CPT run starts at the measured loss of its base, so the level of the law, `reference_loss`, is taken from
+these losses: the law is linear in it with slope 1.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast.derived import last_points, start_loss
 from bayes_cpt.forecast.predict import with_base_losses
-from bayes_cpt.identify.prior_given_bases import above_zero, draw_given_bases
+from bayes_cpt.laws.law import gather
 from bayes_cpt.model.bases.unknown_base import for_base
 from bayes_cpt.model.groups.batches import for_batches, known_batches
 from bayes_cpt.model.groups.sizes import known_sizes
 from bayes_cpt.model.groups.targets import for_targets, roles_of
 from bayes_cpt.model.points import reference_of
+from bayes_cpt.model.priors.draws import draw_priors
+from bayes_cpt.model.priors.families import Fixed
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import ModelSpec
@@ -27,10 +34,10 @@ from bayes_cpt.toml_files import read_toml
 if TYPE_CHECKING:
     import pandas as pd
 
-
+LEVEL = "reference_loss"
 DRAWS = 4000
 # More draws than this share below 0, and priors do not look like losses.
-MOST_BELOW_ZERO = 0.01
+MOST_BELOW_ZERO = 0.02
 
 
 def read_prior_plan(
@@ -122,7 +129,7 @@ def expected_ends(
     continual = frame.spec.law.continual
     runs = plan.continual_runs if continual else plan.pretraining_runs
     curves = last_points(frame, plan, runs)
-    parameters = draw_given_bases(frame, plan, draws, seed)
+    parameters = draw_at_bases(frame, plan, draws, seed)
     # Far in the tails of wide priors a curve may overflow.
     with np.errstate(over="ignore", invalid="ignore"):
         losses = expected_loss(frame, parameters, curves)
@@ -141,6 +148,58 @@ def expected_ends(
             "below_zero": 1.0 - (losses > 0.0).mean(axis=0),
         }
     )
+
+
+def draw_at_bases(frame: Frame, plan: Study, draws: int, seed: int) -> dict[str, Floats]:
+    """Return draws of the priors in which the law meets the measured losses of a plan's bases.
+
+    On each validation set the level is moved to where the law is right for the bases on average, and
+    draws are chosen again in proportion to the prior density of the level that this takes.
+
+    Parameters
+    ----------
+    frame : Frame
+    plan : Study
+        Its CPT runs say which bases count: those whose pre-training is known and whose loss was measured.
+    draws, seed : int
+
+    Returns
+    -------
+    dict of str to ndarray, shape (draws, members) or (draws,)
+        The priors' own draws where no base was measured.
+    """
+    parameters = draw_priors(frame, draws, seed)
+    if not frame.spec.law.continual or frame.spec.law.unknown_base:
+        return parameters
+    bases = last_points(frame, plan, plan.continual_runs).bases
+    if not (bases.base_known > 0).any():
+        return parameters
+    levels, log_weights = parameters[LEVEL], np.zeros(draws)
+    # Far in the tails of wide priors a curve may overflow: such a draw has no weight.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        coefficients = gather(bases, frame.law.coefficients(parameters, np), np)
+        gaps = bases.loss - np.asarray(frame.law.loss(bases, coefficients, np))
+        for index, role in enumerate(frame.roles):
+            own = (bases.base_known > 0) & (bases.domain_index == index)
+            family = frame.spec.priors[LEVEL].of(role)
+            if own.any() and not isinstance(family, Fixed):
+                levels[:, index] += gaps[:, own].mean(axis=1)
+                log_weights += family.log_density(levels[:, index])
+    weights = np.exp(log_weights - np.nanmax(log_weights))
+    weights[~np.isfinite(weights)] = 0.0
+    generator = np.random.default_rng([seed, 1])
+    chosen = generator.choice(draws, draws, p=weights / weights.sum())
+    return {name: values[chosen] for name, values in parameters.items()}
+
+
+def above_zero(losses: Floats) -> NDArray[np.bool_]:
+    """Return the draws in which all losses are finite and above 0: no others could be measured.
+
+    Parameters
+    ----------
+    losses : ndarray, shape (draws, points)
+    """
+    return np.asarray((np.isfinite(losses) & (losses > 0.0)).all(axis=1))
 
 
 def _check_phase(spec: ModelSpec, plan: Study) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.predict import default_grid, planned_curves
-from bayes_cpt.identify.prior_given_bases import above_zero, draw_given_bases
+from bayes_cpt.identify.prior_predictive import above_zero, draw_at_bases
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import expected_loss
@@ -32,7 +32,7 @@ def prior_predictive(
     runs: Collection[str] | None = None,
     seed: int = 0,
 ) -> "Figure":
-    """Return a figure of the law's curves under the priors given the losses of the bases.
+    """Return a figure of the law's curves under the priors, at the level of the measured bases.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def prior_predictive(
     else:
         curves = frame.curves(study, lambda run, _: default_grid(run), shown)
     with np.errstate(over="ignore", invalid="ignore"):
-        losses = expected_loss(frame, draw_given_bases(frame, study, DRAWS, seed), curves)
+        losses = expected_loss(frame, draw_at_bases(frame, study, DRAWS, seed), curves)
     losses = losses[above_zero(losses)]
 
     figure, axes = panels.blocks(frame.domains, len(shown), COLUMNS, (2.4, 1.55))

@@ -139,7 +139,6 @@ TAKING_TOML = (
     "prior {deep}",
     "prior cpt-replay --plan {deep}",
     "prior cpt-replay --study {folder}",
-    "prior cpt-replay --elicit {deep} -o {out}.toml",
     "validate forecast {folder}",
     "validate forecast data/cpt-lab --model {deep}",
     "validate forecast data/cpt-lab --held-out {folder}",

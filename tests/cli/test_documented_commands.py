@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Call
-from fuzzing import STATEMENTS
+from fuzzing import MODEL
 from synthetic import lab_posterior
 from typer.main import get_command
 
@@ -78,7 +78,7 @@ def folder(
     for name in ("data", "docs"):
         (tmp_path / name).symlink_to(ROOT / name)
     shutil.copy(fit_file, tmp_path / "fit.nc")
-    (tmp_path / "statements.toml").write_text(STATEMENTS)
+    (tmp_path / "my-model.toml").write_text(MODEL)
     (tmp_path / "comparison").mkdir()
     shutil.copy(stack_file, tmp_path / "comparison" / "stack.nc")
     monkeypatch.chdir(tmp_path)

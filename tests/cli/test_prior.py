@@ -3,8 +3,6 @@ from pathlib import Path
 import pytest
 from command_line import Call, check_refusal
 
-from bayes_cpt.model.spec import read_spec
-
 PLAN = "data/cpt-lab/plan-example.toml"
 
 
@@ -14,7 +12,7 @@ def test_priors_reasons_and_what_they_expect_are_printed(call: Call) -> None:
     use, sure, change = answer.out.splitlines()[:3]
     assert use.startswith("Use cpt-replay if you expect runs to end this far from their start: ")
     assert "90 % intervals" in sure
-    assert "--elicit" in change
+    assert "intervals in a model file" in change
     rows = [line.split() for line in answer.out.splitlines()]
     assert ["reference_loss", "all", "LogNormal(median", "2.5,", "0.5)", "1.1", "5.7"] in rows
     assert ["kernel", "Normal(0.2,", "0.3)", "-0.29", "0.69"] in rows
@@ -75,61 +73,20 @@ def test_bad_lines(line: str, fragments: tuple[str, ...], call: Call, tmp_path: 
     assert list(folder.iterdir()) == []
 
 
-SAID = """
-name = "mine"
-[[statements]]
-loss = "target"
-falls_by = [0.1, 0.9]
-reason = "Runs before these."
-[[statements]]
-parameter = "exponent"
-between = [0.2, 0.8]
-reason = "Our own PT runs."
-"""
-
-
-def test_a_model_is_made_from_statements(call: Call, tmp_path: Path) -> None:
-    said, target = tmp_path / "said.toml", tmp_path / "mine.toml"
-    said.write_text(SAID)
-    answer = call("prior", "cpt-replay", "--elicit", said, "-o", target)
-    assert (answer.code, answer.err) == (0, "")
-    assert "-0.9 to -0.1" in answer.out
-    assert f"bayes-cpt fit STUDY --model {target}" in answer.out
-    assert read_spec(target).name == "mine"
-    # The new model is one like any other, also to start from.
-    found = call("prior", target, "--json").json()
-    assert found["model"] == "mine"
+def test_a_prior_stated_as_an_interval(call: Call, tmp_path: Path) -> None:
+    target = tmp_path / "mine.toml"
+    target.write_text(STATED.format(keys="interval = [0.2, 0.8], mass = 0.8"))
+    found = call("prior", target, "--interval", 0.8, "--json").json()
     (row,) = [r for r in found["priors"] if (r["parameter"], r["domain"]) == ("exponent", "kernel")]
-    assert row["lower"] == pytest.approx(0.2, rel=0.01)
-    (tmp_path / "next").mkdir()
-    further = tmp_path / "next" / "other.toml"
-    told = call("prior", target, "--elicit", said, "-o", further, "--json").json()
-    assert told["extends"] == "../mine.toml"
-    assert read_spec(further).priors["exponent"].of("target") == read_spec(target).priors[
-        "exponent"
-    ].of("target")
+    assert (row["lower"], row["upper"]) == pytest.approx((0.2, 0.8), rel=1e-3)
+    target.write_text(STATED.format(keys="interval = [0.8, 0.2]"))
+    check_refusal(call("prior", target), ("mine.toml", "exponent", "interval = [lower, upper]"))
 
 
-@pytest.mark.parametrize(
-    ("line", "fragments"),
-    [
-        ("prior cpt-replay --elicit {said}", ("needs a file", "-o my-model.toml")),
-        ("prior cpt-replay --elicit {said} -o {dir}/m.png", ("Let it end in .toml",)),
-        ("prior cpt-replay --elicit {said} -o {said}", ("this is the input",)),
-        ("prior cpt-replay --elicit {dir}/none -o {dir}/m.toml", ("none: there is no such file",)),
-        ("prior cpt-replay --elicit {text} -o {dir}/m.toml", ("text.toml", "not TOML")),
-        ("prior pretrain --elicit {said} -o {dir}/m.toml", ("the model knows no CPT run",)),
-    ],
-)
-def test_bad_elicitations(
-    line: str, fragments: tuple[str, ...], call: Call, tmp_path: Path
-) -> None:
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    said, text = tmp_path / "said.toml", tmp_path / "text.toml"
-    said.write_text(SAID)
-    text.write_text("nothing of the kind\n")
-    answer = call(*(part.format(dir=folder, text=text, said=said) for part in line.split()))
-    check_refusal(answer, fragments)
-    assert list(folder.iterdir()) == []
-    assert said.read_text() == SAID
+STATED = """
+extends = "cpt-replay"
+name = "mine"
+[priors.exponent]
+reason = "Our own PT runs."
+every = {{ distribution = "lognormal", {keys} }}
+"""

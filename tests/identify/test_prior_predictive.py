@@ -1,18 +1,31 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from malformed import FILES, write_files
 from synthetic import lab
 
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.errors import StudyError
-from bayes_cpt.identify.prior_predictive import expected_ends, frame_of, read_prior_plan
+from bayes_cpt.forecast.derived import last_points
+from bayes_cpt.identify.prior_predictive import (
+    above_zero,
+    draw_at_bases,
+    expected_ends,
+    frame_of,
+    read_prior_plan,
+)
+from bayes_cpt.laws.law import gather
 from bayes_cpt.model.priors.draws import draw_priors, prior_table
 from bayes_cpt.model.priors.families import Normal
 from bayes_cpt.model.priors.tables import Prior
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.schedules import constant, cosine, linear
+from bayes_cpt.study.study import Study
 
 SPEC = read_spec("cpt-replay")
 TRUNK = """
@@ -118,3 +131,58 @@ def test_the_table_has_every_prior_with_its_closed_interval() -> None:
         wanted = kept.of(role).quantiles([0.25, 0.5, 0.75])
         np.testing.assert_allclose(row[["lower", "median", "upper"]].to_numpy(dtype=float), wanted)
         assert row["reason"] == kept.reason
+
+
+PT = linear(2000, 0.0, 3e-4) + constant(98_000, 3e-4) + linear(100_000, 3e-4, 3e-5)
+
+
+def base_alone(general: float, target: float) -> Study:
+    """Return a run that has yet to be made, from a measured base."""
+    run = Run("one", "cpt", cosine(2000, 6e-5), base="end", replay=0.25)
+    losses = pd.DataFrame(
+        [("one", 0, "web", general), ("one", 0, "code", target)],
+        columns=["run", "step", "domain", "loss"],
+    )
+    base = Base("end", PT.steps, PT)
+    return Study("plan", "web", "code", (base,), (run,), losses, is_plan=True)
+
+
+def test_draws_at_bases_are_those_that_rejection_would_keep() -> None:
+    study = base_alone(3.1, 3.2)
+    frame = frame_of(SPEC, study)
+    brute = draw_priors(frame, 300_000, seed=1)
+    bases = last_points(frame, study).bases
+    with np.errstate(all="ignore"):
+        law = frame.law.loss(bases, gather(bases, frame.law.coefficients(brute, np), np), np)
+    kept = (np.abs(np.asarray(law) - bases.loss) < 0.1).all(axis=1)
+    assert kept.sum() > 300
+    found = draw_at_bases(frame, study, 4000, seed=2)
+    for name in ("reference_loss", "reference_slope", "annealing_gain", "exponent"):
+        wanted, given = np.log(brute[name][kept]), np.log(found[name])
+        spread = wanted.std(axis=0)
+        error = spread * np.sqrt(1.0 / kept.sum() + 4.0 / len(given))
+        assert (np.abs(given.mean(axis=0) - wanted.mean(axis=0)) < 4.0 * error).all(), name
+        np.testing.assert_allclose(given.std(axis=0), spread, rtol=0.2)
+
+
+def test_a_target_that_is_easy_already_is_not_expected_to_rise() -> None:
+    """As of a 7B model: the level is that of the base, not that of all language models."""
+    study = base_alone(1.9, 1.3)
+    ends = expected_ends(frame_of(SPEC, study), study, draws=1000).set_index("domain")
+    assert ends.loc["code", "upper"] < 0.0
+    assert -1.0 < ends.loc["code", "median"] < -0.2
+    assert ends.loc["code", "lower"] > -1.3
+
+
+def test_without_measured_bases_draws_are_the_priors_own() -> None:
+    study = base_alone(1.9, 1.3)
+    bare = replace(study, losses=study.losses.iloc[:0])
+    frame = frame_of(SPEC, bare)
+    found, wanted = draw_at_bases(frame, bare, 50, 3), draw_priors(frame, 50, 3)
+    for name, values in wanted.items():
+        np.testing.assert_array_equal(found[name], values)
+
+
+def test_draws_with_a_loss_that_cannot_be_measured_are_left_out() -> None:
+    losses = np.array([[1.0, 2.0], [0.0, 2.0], [1.0, np.nan], [3.0, np.inf], [0.1, 0.2]])
+    assert above_zero(losses).tolist() == [True, False, False, False, True]

@@ -18,6 +18,7 @@ from bayes_cpt.model.priors.family import Family, rounded, scales
 class Normal(Family):
     """``Normal(mean, sd)``."""
 
+    PARAMETERS = ("mean", "sd")
     distribution: Literal["normal"]
     mean: float
     sd: float = Field(gt=0)
@@ -53,6 +54,8 @@ class Normal(Family):
 class LogNormal(Family):
     """A positive quantity: its log is Normal(log median, sigma), optionally within bounds."""
 
+    PARAMETERS = ("median", "sigma")
+    SUPPORT = (0.0, np.inf)
     distribution: Literal["lognormal"]
     median: float = Field(gt=0)
     sigma: float = Field(gt=0)
@@ -125,29 +128,34 @@ class LogNormal(Family):
         unbounded = pm.LogNormal.dist(center, spread)
         return pm.Truncated(name, unbounded, lower=lower, upper=upper, dims=dims)
 
-    def _with_interval(self, ends: Floats, mass: float, center: float, spread: float) -> Self:
-        """Return the lognormal with that interval: what lies outside the bounds changes its quantiles."""
-        if self.lower is None:
-            return self.moved(center, spread)
+    @classmethod
+    def _with_interval(
+        cls, interval: Sequence[float], mass: float, bounds: tuple[float, ...]
+    ) -> tuple[float, float]:
+        """Return mean and sd of the log; what lies outside bounds changes the quantiles."""
+        center, spread = super()._with_interval(interval, mass, bounds)
+        if bounds == cls.SUPPORT:
+            return center, spread
         from scipy.optimize import root
         from scipy.special import ndtr
 
-        edges = np.log(self.bounds)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            edges, ends = np.log(bounds), np.log(interval)
         wanted = np.array([0.5 - mass / 2.0, 0.5 + mass / 2.0])
 
-        def missed(place: Floats) -> Floats:
+        def missing_mass(place: Floats) -> Floats:
             sd = np.exp(place[1])
             low, high = ndtr((edges - place[0]) / sd)
             return np.asarray((ndtr((ends - place[0]) / sd) - low) / (high - low) - wanted)
 
-        # Where nothing is left between the bounds the search has gone astray, and says so itself.
+        # Where nothing is left between the bounds the search has failed, and reports that itself.
         with np.errstate(invalid="ignore", divide="ignore"):
-            solution = root(missed, [center, np.log(spread)])
-        # Outside its bounds a specification takes no median.
+            solution = root(missing_mass, [center, np.log(spread)])
+        # The median must lie inside the bounds.
         if not solution.success or not edges[0] < solution.x[0] < edges[1]:
-            within = f"{self.bounds[0]:g} and {self.bounds[1]:g}"
+            within = f"{bounds[0]:g} and {bounds[1]:g}"
             raise ValueError(f"no lognormal between {within} has that interval")
-        return self.moved(float(solution.x[0]), float(np.exp(solution.x[1])))
+        return float(solution.x[0]), float(np.exp(solution.x[1]))
 
     def _mass_below_bounds(self, center: float, spread: float) -> tuple[float, float]:
         from scipy.special import ndtr
@@ -161,6 +169,8 @@ class LogNormal(Family):
 class LogitNormal(Family):
     """A share between 0 and 1: its logit is Normal(logit median, sigma)."""
 
+    PARAMETERS = ("median", "sigma")
+    SUPPORT = (0.0, 1.0)
     distribution: Literal["logitnormal"]
     median: float = Field(gt=0, lt=1)
     sigma: float = Field(gt=0)
@@ -248,10 +258,6 @@ class Fixed(Family):
     def moved(self, center: float, spread: float) -> Self:
         """Return the same: what is fixed stays so."""
         return self
-
-    def from_interval(self, lower: float, upper: float, mass: float) -> Self:
-        """Raise ValueError: a fixed value has no interval."""
-        raise ValueError("it is fixed")
 
     @staticmethod
     def variable(name: str, priors: Sequence[Any], dims: str | None) -> Any:

@@ -3,20 +3,63 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from statistics import NormalDist
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from pydantic import model_validator
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.strict import Strict
 
-# Digits kept of what is worked out: more than any statement holds, few enough to read.
+# Digits kept of what is worked out: more than any stated interval holds, few enough to read.
 DIGITS = 4
+# Of a stated interval, unless given.
+MASS = 0.9
 
 
 class Family(Strict):
     """A distribution of one number; subclasses name its scale and their parameters."""
+
+    # The parameters that set `center` and `spread`; none of a fixed value.
+    PARAMETERS: ClassVar[tuple[str, ...]] = ()
+    # What the values lie between where a prior states no bounds of its own.
+    SUPPORT: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _interval_as_parameters(cls, keys: Any) -> Any:
+        """Replace ``interval = [lower, upper], mass = 0.9`` by the parameters that give that interval."""
+        if not isinstance(keys, dict) or "interval" not in keys:
+            return keys
+        others = {key: value for key, value in keys.items() if key not in ("interval", "mass")}
+        interval, mass = keys["interval"], keys.get("mass", MASS)
+        if not cls.PARAMETERS:
+            raise ValueError("a fixed value has no interval")
+        if given := [name for name in cls.PARAMETERS if name in others]:
+            raise ValueError(f"give either interval or {given[0]}")
+        if not _is_interval(interval) or not _is_number(mass) or not 0.0 < mass < 1.0:
+            raise ValueError("give interval = [lower, upper] and a mass between 0 and 1")
+        bounds = tuple(
+            others.get(key, end) for key, end in zip(("lower", "upper"), cls.SUPPORT, strict=True)
+        )
+        if not all(map(_is_number, bounds)):
+            # The type of the bound is the problem, and is reported by itself.
+            return others
+        if interval[0] <= bounds[0] or interval[1] >= bounds[1]:
+            raise ValueError(f"the interval must lie between {bounds[0]:g} and {bounds[1]:g}")
+        center, spread = cls._with_interval(interval, mass, bounds)
+        stated = (rounded(float(cls.from_scale(center))), rounded(spread))
+        return others | dict(zip(cls.PARAMETERS, stated, strict=True))
+
+    @classmethod
+    def _with_interval(
+        cls, interval: Sequence[float], mass: float, bounds: tuple[float, ...]
+    ) -> tuple[float, float]:
+        """Return mean and sd on the family's own scale of the member with that central interval."""
+        lower, upper = cls.to_scale(np.array(interval, dtype=np.float64))
+        spread = (upper - lower) / (2.0 * NormalDist().inv_cdf(0.5 + mass / 2.0))
+        return float(lower + upper) / 2.0, float(spread)
 
     @property
     @abstractmethod
@@ -185,38 +228,6 @@ class Family(Strict):
             self.from_scale(self.center + self.spread * generator.standard_normal(draws))
         )
 
-    def from_interval(self, lower: float, upper: float, mass: float) -> Self:
-        """Return the member of the family, and bounds, whose central interval is the one stated.
-
-        Parameters
-        ----------
-        lower, upper : float
-            Ends of the interval.
-        mass : float
-            Probability between them, half of the rest on each side.
-
-        Raises
-        ------
-        ValueError
-            If no member of the family has such an interval.
-
-        Examples
-        --------
-        >>> from bayes_cpt.model.priors.families import LogNormal
-        >>> LogNormal(distribution="lognormal", median=1.0, sigma=1.0).from_interval(0.1, 0.4, 0.9).median
-        0.2
-        """
-        if not lower < upper:
-            raise ValueError(f"{lower:g} to {upper:g} is no interval")
-        if lower <= self.bounds[0] or upper >= self.bounds[1]:
-            raise ValueError(f"it lies between {self.bounds[0]:g} and {self.bounds[1]:g}")
-        ends = self.to_scale(np.array([lower, upper]))
-        spread = float(ends[1] - ends[0]) / (2.0 * NormalDist().inv_cdf(0.5 + mass / 2.0))
-        return self._with_interval(ends, mass, float(ends.mean()), spread)
-
-    def _with_interval(self, ends: Floats, mass: float, center: float, spread: float) -> Self:
-        return self.moved(center, spread)
-
     def _mass_below_bounds(self, center: float, spread: float) -> tuple[float, float]:
         """Return the mass below each bound that the distribution would have without bounds."""
         return 0.0, 1.0
@@ -244,3 +255,12 @@ def rounded(value: float) -> float:
     value : float
     """
     return float(f"{value:.{DIGITS}g}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_interval(value: Any) -> bool:
+    is_pair = isinstance(value, list | tuple) and len(value) == 2 and all(map(_is_number, value))
+    return is_pair and value[0] < value[1]

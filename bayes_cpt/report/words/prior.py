@@ -42,5 +42,5 @@ def verdict(name: str, ends: "pd.DataFrame", interval: float) -> list[str]:
         f"Use {name} if you expect runs to {what}: {', '.join(ranges)} (nats/token).",
         f"How sure: these ends are {whose} {100 * interval:g} % intervals, before any of their losses "
         "is seen.",
-        "What would change it: statements of your own, made into priors by --elicit.",
+        "What would change it: priors of your own, stated as intervals in a model file (docs/models.md).",
     ]

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from interpreted import INTERPRETED
+from pydantic import TypeAdapter, ValidationError
 from scipy import integrate, stats
 
 from bayes_cpt.model.priors.families import Distribution, Fixed, LogitNormal, LogNormal, Normal
@@ -59,49 +60,69 @@ def test_densities_are_those_of_pymc() -> None:
             assert prior.log_density(value) == pytest.approx(float(wanted), abs=1e-9)
 
 
+PRIOR = TypeAdapter(Distribution)
 MASSES = st.floats(0.5, 0.98)
 SHARES = st.tuples(st.floats(0.02, 0.98), st.floats(0.02, 0.98)).filter(
     lambda pair: abs(pair[0] - pair[1]) > 0.01
 )
 
 
-@given(SHARES, MASSES, st.sampled_from([NORMAL, LOGNORMAL, LOGIT]))
-def test_an_interval_comes_back_as_it_was_stated(
-    shares: tuple[float, float], mass: float, family: Distribution
-) -> None:
-    ends = min(shares), max(shares)
-    made = family.from_interval(*ends, mass)
-    assert type(made) is type(family)
-    found = made.quantiles([0.5 - mass / 2, 0.5 + mass / 2])
-    # What is stated is rounded in sds: an end near 0 is as exact as the other, not relatively so.
-    np.testing.assert_allclose(found, ends, rtol=5e-3, atol=5e-4 * (ends[1] - ends[0]))
+def stated(family: str, interval: object, **keys: object) -> Distribution:
+    return PRIOR.validate_python({"distribution": family, "interval": interval, **keys})
+
+
+@given(SHARES, MASSES)
+def test_a_prior_may_be_stated_as_an_interval(shares: tuple[float, float], mass: float) -> None:
+    ends = [min(shares), max(shares)]
+    tails = [0.5 - mass / 2, 0.5 + mass / 2]
+    normal, lognormal = (stated(name, ends, mass=mass) for name in ("normal", "lognormal"))
+    logit = stated("logitnormal", ends, mass=mass)
+    assert isinstance(normal, Normal)
+    assert isinstance(lognormal, LogNormal)
+    assert isinstance(logit, LogitNormal)
+    logit_median = np.log(logit.median / (1.0 - logit.median))
+    found = [
+        stats.norm(normal.mean, normal.sd).ppf(tails),
+        stats.lognorm(lognormal.sigma, scale=lognormal.median).ppf(tails),
+        1.0 / (1.0 + np.exp(-stats.norm(logit_median, logit.sigma).ppf(tails))),
+    ]
+    # Parameters are rounded to four digits: an end near 0 is as exact as the other, not relatively so.
+    np.testing.assert_allclose(
+        found, np.tile(ends, (3, 1)), rtol=5e-3, atol=5e-4 * (ends[1] - ends[0])
+    )
 
 
 @pytest.mark.parametrize("ends", [(15.0, 60.0), (100.0, 3000.0), (20.0, 4000.0)])
 def test_an_interval_between_bounds(ends: tuple[float, float]) -> None:
-    made = BOUNDED.from_interval(*ends, 0.9)
-    np.testing.assert_allclose(made.quantiles([0.05, 0.95]), ends, rtol=2e-3)
+    made = stated("lognormal", ends, lower=10.0, upper=1e4)
     assert isinstance(made, LogNormal)
     assert (made.lower, made.upper) == (10.0, 1e4)
+    edges = (np.log([10.0, 1e4]) - np.log(made.median)) / made.sigma
+    logs = stats.truncnorm(*edges, np.log(made.median), made.sigma)
+    np.testing.assert_allclose(np.exp(logs.ppf([0.05, 0.95])), ends, rtol=2e-3)
 
 
 @pytest.mark.parametrize(
-    ("family", "ends", "said"),
+    ("family", "keys", "message"),
     [
-        (FIXED, (1.0, 2.0), "fixed"),
-        (NORMAL, (2.0, 1.0), "no interval"),
-        (LOGNORMAL, (-0.1, 1.0), "between 0 and inf"),
-        (LOGIT, (0.5, 1.0), "between 0 and 1"),
-        (BOUNDED, (5.0, 100.0), "between 10 and 10000"),
+        ("fixed", {"interval": [1.0, 2.0]}, "fixed value has no interval"),
+        ("normal", {"interval": [2.0, 1.0]}, "give interval = .lower, upper."),
+        ("normal", {"interval": "narrow"}, "give interval = .lower, upper."),
+        ("normal", {"interval": [1.0, 2.0], "mass": 1.0}, "a mass between 0 and 1"),
+        ("normal", {"interval": [1.0, 2.0], "sd": 1.0}, "give either interval or sd"),
+        ("lognormal", {"interval": [-0.1, 1.0]}, "between 0 and inf"),
+        ("logitnormal", {"interval": [0.5, 1.0]}, "between 0 and 1"),
+        ("lognormal", {"interval": [5.0, 100.0], "lower": 10.0, "upper": 1e4}, "between 10 and 1"),
         # Wider than the flattest lognormal between the bounds.
-        (BOUNDED, (10.0001, 9999.9), "no lognormal between 10 and 10000"),
+        ("lognormal", {"interval": [10.0001, 9999.9], "lower": 10.0, "upper": 1e4}, "no lognormal"),
+        ("lognormal", {"interval": [1.0, 2.0], "lower": "low", "upper": 3.0}, "valid number"),
     ],
 )
-def test_what_no_member_of_the_family_has(
-    family: Distribution, ends: tuple[float, float], said: str
+def test_an_interval_that_no_member_of_the_family_has(
+    family: str, keys: dict[str, object], message: str
 ) -> None:
-    with pytest.raises(ValueError, match=said):
-        family.from_interval(*ends, 0.9)
+    with pytest.raises(ValidationError, match=message):
+        PRIOR.validate_python({"distribution": family, **keys})
 
 
 def test_every_shipped_prior_has_words() -> None:

@@ -9,8 +9,6 @@ from bayes_cpt.study.schedules import Schedule, constant, cosine, linear, warmup
 from bayes_cpt.study.segments import Segment
 from bayes_cpt.study.writers.exports import (
     huggingface_rates,
-    megatron_arguments,
-    nemo_arguments,
     torch_source,
     training_arguments,
 )
@@ -49,41 +47,6 @@ def test_what_trainers_know_is_written_for_them(name: str) -> None:
     np.testing.assert_allclose(
         huggingface_rates(arguments), run.schedule.learning_rates(), rtol=0, atol=1e-9
     )
-    words = megatron_arguments(run)
-    assert words[:2] == ["--lr", "0.001"]
-    assert ("WSD" in words) == name.startswith("wsd")
-
-
-def nemo_rate(step: int, told: dict[str, str]) -> float:
-    """Return the rate of a step counted from 0, as NeMo's classes branch."""
-    peak, lowest = float(told["model.optim.lr"]), float(told["model.optim.sched.min_lr"])
-    warmup, most = (int(told[f"model.optim.sched.{n}_steps"]) for n in ("warmup", "max"))
-    hold = warmup + int(told.get("model.optim.sched.hold_steps", 0))
-    name = told["model.optim.sched.name"]
-    if step <= warmup and warmup > 0:
-        return peak * (step + 1) / (warmup + 1)
-    if name == "WarmupPolicy" or warmup <= step < hold:
-        return peak
-    if name == "CosineAnnealing":
-        turned = np.pi * (step - warmup) / (most - warmup)
-        return float((peak - lowest) * 0.5 * (1 + np.cos(turned)) + lowest)
-    return (peak - lowest) * (1.0 - min(step - hold, most - hold) / (most - hold)) + lowest
-
-
-@pytest.mark.parametrize("name", ["constant", "warmed up", "cosine", "cosine to a tenth", "linear",
-                                  "linear to a tenth", "wsd"])  # fmt: skip
-def test_nemo_follows_what_is_written_for_it(name: str) -> None:
-    schedule = SCHEDULES[name]
-    told = dict(word.split("=") for word in nemo_arguments(run_of(schedule)))
-    assert int(told["trainer.max_steps"]) == schedule.steps
-    rates = [nemo_rate(step, told) for step in range(schedule.steps)]
-    np.testing.assert_allclose(rates, schedule.learning_rates(), rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", ["wsd, 1 - sqrt", "wsd to a tenth", *OTHERS])
-def test_nemo_is_refused_what_it_cannot_follow(name: str) -> None:
-    with pytest.raises(StudyError, match="NeMo's schedulers cannot follow"):
-        nemo_arguments(run_of((SCHEDULES | OTHERS)[name]))
 
 
 @pytest.mark.slow
@@ -104,29 +67,6 @@ def test_the_real_lambda_lr_follows_the_function(name: str) -> None:
     np.testing.assert_allclose(rates, schedule.learning_rates(), rtol=1e-12)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SCHEDULES)
-def test_the_real_trainer_schedulers_follow_the_arguments(name: str) -> None:
-    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
-    schedule = SCHEDULES[name]
-    arguments = training_arguments(run_of(schedule))
-    weight = torch.nn.Parameter(torch.zeros(1))
-    optimizer = torch.optim.AdamW([weight], lr=arguments["learning_rate"])
-    scheduler = transformers.get_scheduler(
-        arguments["lr_scheduler_type"],
-        optimizer,
-        num_warmup_steps=arguments["warmup_steps"],
-        num_training_steps=arguments["max_steps"],
-        scheduler_specific_kwargs=arguments.get("lr_scheduler_kwargs"),
-    )
-    rates = []
-    for _ in range(schedule.steps):
-        optimizer.step()
-        scheduler.step()
-        rates.append(optimizer.param_groups[0]["lr"])
-    np.testing.assert_allclose(rates, schedule.learning_rates(), rtol=0, atol=1e-9)
-
-
 @pytest.mark.parametrize("name", [*SCHEDULES, *OTHERS])
 def test_the_function_for_torch_is_exact(name: str) -> None:
     schedule = (SCHEDULES | OTHERS)[name]
@@ -141,14 +81,6 @@ def test_the_function_for_torch_is_exact(name: str) -> None:
 def test_what_the_trainer_cannot_follow_is_refused_and_torch_named(name: str) -> None:
     with pytest.raises(StudyError, match=r"cannot follow this schedule\. Export it for torch"):
         training_arguments(run_of(OTHERS[name]))
-    if name != "re-warmed":
-        with pytest.raises(StudyError, match="Megatron's scheduler cannot follow"):
-            megatron_arguments(run_of(OTHERS[name]))
-
-
-def test_megatron_warms_up_from_the_rate_of_the_base() -> None:
-    words = megatron_arguments(run_of(OTHERS["re-warmed"]))
-    assert words[words.index("--lr-warmup-init") + 1] == "0.0002"
 
 
 @pytest.mark.skipif(
