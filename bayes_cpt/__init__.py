@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from bayes_cpt.study.runs import Base, Run
     from bayes_cpt.study.study import Study
     from bayes_cpt.study.writers.folder import write_study
-    from bayes_cpt.validate.comparison.comparison import compare
+    from bayes_cpt.validate.comparison import compare
 
 # Names are looked up when they are first used: importing the package imports nothing else. A function here
 # must not have the name of a room: importing that room would put the room in the function's place.
@@ -69,7 +69,7 @@ _HOMES = {
     "bands": "bayes_cpt.forecast.bands",
     "build_model": "bayes_cpt.model.build",
     "bundled_study": "bayes_cpt.bundled",
-    "compare": "bayes_cpt.validate.comparison.comparison",
+    "compare": "bayes_cpt.validate.comparison",
     "decide": "bayes_cpt.decisions.decision",
     "fit": "bayes_cpt.inference.fitting",
     "load": "bayes_cpt.inference.posterior",

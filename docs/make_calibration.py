@@ -14,8 +14,7 @@ import pandas as pd
 from make_images import ROOT, save
 
 from bayes_cpt import plots
-from bayes_cpt.validate.calibration import quantity_ranks, verdict
-from bayes_cpt.validate.uniformity import EDGE, FAILS, HOLDS
+from bayes_cpt.validate.calibration import EDGE, FAILS, HOLDS, quantity_ranks, verdict
 
 COLUMNS = (
     "model",

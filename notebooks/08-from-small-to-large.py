@@ -35,7 +35,7 @@ from bayes_cpt.report.words.size import size_words
 from bayes_cpt.study.resources.resources import Compute, UniqueTokens
 from bayes_cpt.study.schedules import constant, cosine, linear
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.printed_law import inputs_of
+from bayes_cpt.validate.baselines import inputs_of
 
 # Draws kept in each of four chains, and how often to try until the fit can be trusted.
 DRAWS = int(os.environ.get("BAYES_CPT_NOTEBOOK_DRAWS", "1000"))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayes_cpt.validate.replicates import RANKED, Replicate
+from bayes_cpt.validate.calibration import RANKED, Replicate
 
 MEASURED, NOISE = 5, 2.0
 

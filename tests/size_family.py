@@ -13,7 +13,7 @@ from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant, cosine, linear
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.design import simulate_setup
+from bayes_cpt.validate.calibration import simulate_setup
 
 PEAKS = {20.0: 2e-3, 80.0: 1.5e-3, 320.0: 1e-3}
 BIG = linear(100, 0.0, 1e-3) + constant(7900, 1e-3)

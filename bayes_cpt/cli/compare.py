@@ -23,8 +23,7 @@ from bayes_cpt.cli.validate_forecast import read_shares
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayes_cpt.validate.comparison.comparison import Comparison
-    from bayes_cpt.validate.comparison.curve_loo import CurveLoo
+    from bayes_cpt.validate.comparison import Comparison, CurveLoo
 
 
 def compare(
@@ -102,9 +101,13 @@ def compare(
     2  bad input: what is wrong, where, and the fix are on stderr
     """
     from bayes_cpt.study.readers.folder import read_study
-    from bayes_cpt.validate.comparison.comparison import compare as compare_laws
-    from bayes_cpt.validate.comparison.comparison import comparison_folds, read_models
-    from bayes_cpt.validate.comparison.last_losses import last_losses_of, read_baselines
+    from bayes_cpt.validate.comparison import compare as compare_laws
+    from bayes_cpt.validate.comparison import (
+        comparison_folds,
+        last_losses_of,
+        read_baselines,
+        read_models,
+    )
 
     written = Output(quiet, json)
     shares = read_shares(tails)
@@ -253,7 +256,7 @@ def _error(value: float, places: int) -> str:
 
 def _write(written: Output, result: "Comparison", folder: Path) -> dict[str, str]:
     """Write stack, tables, figure and words; the fits are there already."""
-    from bayes_cpt.validate.comparison.comparison import STACK_FILE
+    from bayes_cpt.validate.comparison import STACK_FILE
 
     results = Results(folder)
     if result.stack is not None:

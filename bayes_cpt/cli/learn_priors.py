@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from bayes_cpt.history.population import Population
     from bayes_cpt.model.spec import ModelSpec
     from bayes_cpt.study.study import Study
-    from bayes_cpt.validate.parallel import Pool
+    from bayes_cpt.validate.tasks import Pool
 
 SCORES = ("coverage_90", "crps", "mae", "bias", "width_90")
 
@@ -97,7 +97,7 @@ def learn_priors(
     """
     from bayes_cpt.model.spec import read_spec
     from bayes_cpt.report.words.learning import verdict
-    from bayes_cpt.validate.parallel import Pool
+    from bayes_cpt.validate.tasks import Pool
 
     written = Output(quiet, json)
     inputs = (Path(model),) if Path(model).suffix else ()
@@ -191,7 +191,7 @@ class _Learning:
         from bayes_cpt.history.evidence import TABLES, fit_studies, labels_of, untrusted, widened
         from bayes_cpt.history.learnt import learnt_model
         from bayes_cpt.history.population import Hierarchy
-        from bayes_cpt.validate.records import Records
+        from bayes_cpt.validate.tasks import Records
 
         digests = {study.name: study.digest() for study in self.studies}
         described = settings([self.spec], self.seed, wider=self.wider, draws=self.draws)
@@ -232,7 +232,7 @@ class _Learning:
         from bayes_cpt.history.learnt import learnt_model
         from bayes_cpt.history.leave_one_out import score_left_out
         from bayes_cpt.validate.held_out import TABLES
-        from bayes_cpt.validate.records import Records
+        from bayes_cpt.validate.tasks import Records
 
         without = {}
         for study in self.studies:

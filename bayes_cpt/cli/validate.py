@@ -42,6 +42,6 @@ Folder = Annotated[
 
 def settings(specs: "Sequence[ModelSpec]", seed: int, **others: Any) -> dict[str, Any]:
     """Return all that results depend on: results with other settings must not be mixed with them."""
-    from bayes_cpt.validate.records import described
+    from bayes_cpt.validate.tasks import described
 
     return described(specs) | {"seed": seed} | others

@@ -104,7 +104,7 @@ def forecast(
     from bayes_cpt.report.words.validation import verdict
     from bayes_cpt.study.readers.folder import read_study
     from bayes_cpt.validate.held_out import score_table
-    from bayes_cpt.validate.parallel import Pool
+    from bayes_cpt.validate.tasks import Pool
 
     written = Output(quiet, json)
     shares, (specs, weights) = read_shares(tails), _laws(model)
@@ -191,7 +191,7 @@ def _score(
     described: dict[str, Any],
 ) -> "tuple[pd.DataFrame, pd.DataFrame]":
     from bayes_cpt.validate import held_out
-    from bayes_cpt.validate.records import Records
+    from bayes_cpt.validate.tasks import Records
 
     methods: dict[str, held_out.Method] = (
         {held_out.PAPER: held_out.paper_answer} if baseline else {}

@@ -78,10 +78,8 @@ def sbc(
     from bayes_cpt.model.spec import read_spec
     from bayes_cpt.report.words.calibration import verdict as words
     from bayes_cpt.validate import calibration
-    from bayes_cpt.validate.design import design_study, read_design
-    from bayes_cpt.validate.parallel import Pool
-    from bayes_cpt.validate.records import Records
-    from bayes_cpt.validate.replicates import RANKED, ModelReplicates
+    from bayes_cpt.validate.calibration import RANKED, ModelReplicates, design_study, read_design
+    from bayes_cpt.validate.tasks import Pool, Records
 
     written = Output(quiet, json)
     spec = read_spec(model)
@@ -93,7 +91,7 @@ def sbc(
         make_folder(output)
     described = settings([spec], seed, design=whole.digest(), ranked=RANKED)
     pool = Pool(jobs, dask)
-    replicate = ModelReplicates(spec, whole, held_out, RANKED, pool.cores(simulations))
+    replicate = ModelReplicates(spec, whole, held_out, pool.cores(simulations))
     records = Records.open(output, described, calibration.TABLES)
     with written.progress() as tell:
         ranks = calibration.simulated_ranks(
@@ -130,7 +128,7 @@ def sbc(
 def _with_plan(design: "Study", plan: Path | None) -> "tuple[Study, tuple[str, ...]]":
     """Return the design with the runs to predict, and their names."""
     from bayes_cpt.study.readers.folder import read_plan
-    from bayes_cpt.validate.design import held_out_run, with_runs
+    from bayes_cpt.validate.calibration import held_out_run, with_runs
 
     if plan is None:
         whole = with_runs(design, [held_out_run(design)])
@@ -141,8 +139,7 @@ def _with_plan(design: "Study", plan: Path | None) -> "tuple[Study, tuple[str, .
 
 
 def _show(written: Output, spec: "ModelSpec", design: "Study", verdict: "Verdict") -> None:
-    from bayes_cpt.validate.replicates import RANKED
-    from bayes_cpt.validate.uniformity import HOLDS
+    from bayes_cpt.validate.calibration import HOLDS, RANKED
 
     judged = verdict.quantities
     written.heading(f"Simulation-based calibration of {spec.name}")
@@ -169,7 +166,7 @@ def _show(written: Output, spec: "ModelSpec", design: "Study", verdict: "Verdict
 
 
 def _table(rows: "pd.DataFrame") -> Any:
-    from bayes_cpt.validate.uniformity import FAILS
+    from bayes_cpt.validate.calibration import FAILS
 
     table = columns("quantity", "verdict", "mean rank", "spread", numbers=2)
     for row in rows.sort_values("verdict", ascending=False, kind="stable").to_dict("records"):

@@ -22,8 +22,7 @@ from bayes_cpt.model.priors.families import Distribution
 from bayes_cpt.model.priors.tables import Prior
 from bayes_cpt.model.spec import ModelSpec, sampled_labels
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.parallel import Pool, task_seed
-from bayes_cpt.validate.records import Records, in_words
+from bayes_cpt.validate.tasks import Pool, Records, in_words, task_seed
 
 if TYPE_CHECKING:
     import pandas as pd

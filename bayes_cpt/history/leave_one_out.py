@@ -13,9 +13,8 @@ from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.folds import Fold, leave_run_out, other_study
 from bayes_cpt.validate.held_out import TABLES, package_method, score_folds
-from bayes_cpt.validate.parallel import Pool
-from bayes_cpt.validate.records import Records
 from bayes_cpt.validate.scores import ALL_DOMAINS, EQUAL_RUNS, summarize
+from bayes_cpt.validate.tasks import Pool, Records
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import GREY, PALETTE, SMALL, WIDE_BAND, dress, new_figure, styled
-from bayes_cpt.validate.replicates import RANKED
-from bayes_cpt.validate.uniformity import (
+from bayes_cpt.validate.calibration import (
     EDGE,
     FAILS,
     FALSE_ALARM,
     HOLDS,
+    RANKED,
     ecdf,
     ecdf_bands,
     family_mass,

@@ -6,15 +6,15 @@ import numpy as np
 
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import GREY, INK, SMALL, colour, dress, new_figure, styled
-from bayes_cpt.validate.comparison.law_scores import CRPS, LOG_SCORE, STACK
+from bayes_cpt.validate.law_scores import CRPS, LOG_SCORE, STACK
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from bayes_cpt.validate.comparison.comparison import Comparison
-    from bayes_cpt.validate.comparison.law_scores import LawScores
+    from bayes_cpt.validate.comparison import Comparison
+    from bayes_cpt.validate.law_scores import LawScores
 
 ROW, WIDTH, TOP = 0.42, 8.6, 1.8
 # How far dots of one row are spread, of the distance of two rows.

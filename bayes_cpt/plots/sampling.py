@@ -17,7 +17,7 @@ from bayes_cpt.plots.style import (
     new_figure,
     styled,
 )
-from bayes_cpt.validate.uniformity import ecdf, ecdf_bands
+from bayes_cpt.validate.calibration import ecdf, ecdf_bands
 
 if TYPE_CHECKING:
     import pandas as pd

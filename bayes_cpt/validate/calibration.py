@@ -1,47 +1,388 @@
 """Simulation-based calibration: whether posteriors of simulated studies hold the truth as they say.
 
-Source: Talts et al. (2018), Validating Bayesian Inference Algorithms with Simulation-Based Calibration,
-arXiv 1804.06788. If prior, simulator, density and sampler agree, the rank of the true value among
-independent posterior draws is uniform, for every quantity and whatever the design.
+Source: Talts et al. (2018), arXiv 1804.06788. If prior, simulator, density and sampler agree, the rank of
+the true value among independent posterior draws is uniform, for every quantity and whatever the design.
+Ranks are judged by their ECDF against simultaneous bands (Säilynoja, Bürkner and Vehtari 2022,
+doi:10.1007/s11222-022-10090-6), which are ArviZ's.
+
+What is simulated is just what a fit conditions on. A base's loss enters a fit as given, so it is known only
+where it lies on a simulated PT curve at a point that the fit sees too: then it adds nothing to what the
+curves say of the parameters, and the posterior is exact. An unknown base has any loss: its law starts there
+whatever it is (`bayes_cpt.model.bases.unknown_base`).
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from bayes_cpt.validate.parallel import Pool, task_seed
-from bayes_cpt.validate.records import Records, in_words
-from bayes_cpt.validate.replicates import RANKED, Replicate
+from bayes_cpt.arrays import Floats
+from bayes_cpt.errors import StudyError, StudyWarning
+from bayes_cpt.model.fitted_points import first_step, observed_steps
+from bayes_cpt.model.points import Curves
+from bayes_cpt.model.priors.draws import draw_priors
+from bayes_cpt.model.priors.families import Fixed
+from bayes_cpt.model.setup import Frame, Setup, build_setup
+from bayes_cpt.model.simulate import simulate
+from bayes_cpt.model.spec import ModelSpec
+from bayes_cpt.study.study import Base, Run, Study
+from bayes_cpt.validate.tasks import Pool, Progress, Records, in_words, run_tasks, task_seed
 
 if TYPE_CHECKING:
     import pandas as pd
 
-type Progress = Callable[[str, float], None]
-
-# More refits than this share that miss their diagnostics, and the calibration says nothing.
+POINTS = 12
+# Stands for every loss until a simulation fills it in, nats/token.
+PLACEHOLDER = 3.0
+HELD_OUT = "held_out"
+# How much longer than a run of the design the held-out run is.
+STRETCH = 3
+# Where CPT runs are measured first, as a share of their steps, if the design does not say.
+FIRST_SHARE = 0.005
+# Studies drawn before it is given up: the priors then make next to none that could be measured.
+MOST_DRAWN = 200
+# Posterior draws that a truth is ranked among: as many as a short fit has that are about independent.
+RANKED = 100
+# Tuning, draws per chain at most and accept rate of a refit, and of further attempts where the first
+# falls short: what a prior draws is harder to fit than what is measured. Where a posterior has two humps
+# only more draws help.
+EFFORTS = ((300, 1000, 0.9), (500, 3000, 0.97), (1500, 4000, 0.99))
+# With more refits than this share that fail their diagnostics, the calibration says nothing.
 MOST_UNTRUSTED = 0.05
 TABLES = ("ranks",)
-# Columns of the table of ranks that are no quantities.
+# Columns of the table of ranks that are not quantities.
 NOTES = ("task", "trustworthy", "problems", "attempts", "refused")
+# How often bands may raise a false alarm: one quantity's, and those of all quantities together.
+FALSE_ALARM = 0.05
+# Simulations behind a band: enough for the quantile that its mass stands for.
+SIMULATIONS, TAIL_SIMULATIONS = 2_000, 10
+# Of the fractions that make discrete ranks continuous; fixed, so that a verdict stays what it is.
+SEED = 214
+FAILS, EDGE, HOLDS = "fails", "at the edge", "holds"
 
 
-class _Done(NamedTuple):
-    task: str
-    row: "pd.DataFrame"
+def read_design(path: str | Path) -> Study:
+    """Read a study folder, or a folder or TOML file of runs that were not measured yet."""
+    from bayes_cpt.study.readers.folder import read_plan, read_study
+
+    folder = Path(path)
+    measured = any(folder.glob("losses.*")) if folder.is_dir() else False
+    return read_study(folder) if measured else read_plan(folder)
+
+
+def design_study(study: Study, spec: ModelSpec, points: int = POINTS) -> Study:
+    """Return a study's runs as a design: placeholders in place of losses, at fewer points.
+
+    Parameters
+    ----------
+    study : Study
+        A study, or a plan, whose runs are then measured at points spread evenly (PT) or evenly in the
+        logarithm (CPT).
+    spec : ModelSpec
+        What will be fitted: only its runs are kept. Where the law knows no replay those are the CPT runs
+        of the most frequent replay ratio.
+    points : int
+        Of each curve at most; points at a base's step are added.
+
+    Raises
+    ------
+    StudyError
+        If nothing is left to simulate.
+    """
+    import pandas as pd
+
+    # A design is simulated run by run: those that branch off another one have a level of their own.
+    runs = tuple(replace(run, branch=None) for run in _fitted_runs(study, spec))
+    domains = study.trained_domains if spec.law.continual else (study.general,)
+    rows = [
+        {"run": run.name, "step": step, "domain": domain, "loss": PLACEHOLDER}
+        for run in runs
+        for domain in domains
+        for step in _measured_steps(study, run, str(domain), spec, points)
+    ]
+    if not rows:
+        raise StudyError.at(
+            f"study {study.name}, model {spec.name}",
+            "the design has no run that the model describes",
+            "give runs of its phase, or choose another model",
+        )
+    kept = {run.name for run in runs}
+    bases = tuple(
+        base if base.run in kept or base.run is None else replace(base, run=None)
+        for base in study.bases
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StudyWarning)
+        return replace(
+            study,
+            target=study.target if spec.law.continual else None,
+            runs=runs,
+            bases=bases,
+            losses=pd.DataFrame(rows),
+            is_plan=False,
+        )
+
+
+def _fitted_runs(study: Study, spec: ModelSpec) -> tuple[Run, ...]:
+    if not spec.law.continual:
+        return study.pretraining_runs
+    if spec.law.uses_replay or not study.continual_runs:
+        return study.runs
+    counts = Counter(run.replay for run in study.continual_runs)
+    common = counts.most_common(1)[0][0]
+    return tuple(run for run in study.runs if run.phase == "pt" or run.replay == common)
+
+
+def _measured_steps(study: Study, run: Run, domain: str, spec: ModelSpec, points: int) -> list[int]:
+    """Return the steps of a curve that a fit sees: thinned, and at the bases that lie on the run.
+
+    Step 0, which a fit conditions on, is among them where the run's base is unknown.
+    """
+    last = run.schedule.steps
+    first = first_step(study, run, spec.residuals) if run.phase == "pt" else 0.0
+    steps = observed_steps(study, run, domain, spec.residuals)
+    if steps:
+        places = np.linspace(0, len(steps) - 1, min(points, len(steps))).round().astype(int)
+        chosen = {steps[place] for place in places}
+    elif run.phase == "pt":
+        even = np.linspace(first, last, points + 1)[1:]
+        chosen = {int(step) for step in even.round()}
+    else:
+        even = np.geomspace(max(1.0, FIRST_SHARE * last), last, points)
+        chosen = {int(step) for step in even.round()}
+    bases = {int(base.steps or 0) for base in study.bases if base.run == run.name}
+    unknown = run.base is not None and study.base(run.base).schedule is None
+    start = [0] if unknown and spec.law.base_offset else []
+    return start + sorted(step for step in chosen | bases if first < step <= last)
+
+
+def held_out_run(design: Study) -> Run:
+    """Return the run to predict where no plan is given: one of the design's, three times as long."""
+    runs = design.continual_runs or design.pretraining_runs
+    model = runs[len(runs) // 2]
+    stretched = model.schedule.stretched(STRETCH * model.schedule.steps)
+    return replace(model, name=HELD_OUT, schedule=stretched)
+
+
+def with_runs(design: Study, runs: Sequence[Run], bases: Sequence[Base] = ()) -> Study:
+    """Return the design with further runs, which are measured nowhere and get names of their own."""
+    taken = {run.name for run in design.runs}
+    added = [run if run.name not in taken else replace(run, name=f"{run.name}+") for run in runs]
+    known = {base.name for base in design.bases}
+    added_bases = [replace(base, run=None) for base in bases if base.name not in known]
+    return design.with_runs(added, bases=added_bases)
+
+
+def simulate_setup(
+    setup: Setup, design: Study, parameters: dict[str, Floats], generator: np.random.Generator
+) -> Setup:
+    """Return a design's setup with simulated losses in place of the placeholders.
+
+    PT curves come first; bases take their losses from them; CPT curves start there.
+
+    Parameters
+    ----------
+    setup : Setup
+        Of the design.
+    design : Study
+    parameters : dict of str to ndarray
+        One draw: each of shape (1, ...).
+    generator : numpy.random.Generator
+    """
+    frame, curves = setup.frame, setup.curves
+    pretraining = simulate(frame, parameters, curves, None, generator).loss[0]
+    filled = replace(curves, points=replace(curves.points, loss=pretraining))
+    based = with_base_losses(curves, filled, design)
+    continual = simulate(frame, parameters, based, None, generator).loss[0]
+    is_continual = np.array([curve.continual for curve in curves.curves])
+    loss = np.where(is_continual[curves.points.curve_index], continual, pretraining)
+    return Setup(frame, replace(based, points=replace(curves.points, loss=loss)), setup.design)
+
+
+def with_base_losses(curves: Curves, simulated: Curves, design: Study) -> Curves:
+    """Return curves whose known bases have the losses of the simulated PT curves they lie on."""
+    points = simulated.points
+    measured = {
+        (simulated.curves[curve].run, simulated.curves[curve].domain, int(step)): loss
+        for curve, step, loss in zip(points.curve_index, points.steps, points.loss, strict=True)
+    }
+    losses = curves.bases.loss.copy()
+    for i, curve in enumerate(curves.curves):
+        if curve.continual and curve.base_known:
+            base = design.base(str(design.run(curve.run).base))
+            if base.schedule is not None:
+                losses[i] = measured[str(base.run), curve.domain, int(base.steps or 0)]
+    return replace(curves, bases=replace(curves.bases, loss=losses))
+
+
+@dataclass(frozen=True, eq=False)
+class Replicate:
+    """One simulated study, fitted again.
+
+    Parameters
+    ----------
+    truth : dict of str to float
+        What was simulated, by quantity.
+    draws : dict of str to ndarray, shape (draws,)
+        About independent posterior draws of the same; empty where the refit failed.
+    problems : tuple of str
+        Why the refit is not to be trusted; empty where it is.
+    attempts : int
+        Of sampling.
+    refused : int
+        Studies drawn before this one that held a loss that no model can have.
+    """
+
+    truth: dict[str, float]
+    draws: dict[str, Floats]
+    problems: tuple[str, ...] = ()
+    attempts: int = 1
+    refused: int = 0
+
+    def ranks(self) -> dict[str, int | None]:
+        """Return how many of its draws lie below the truth of each quantity."""
+        return {
+            name: int(np.sum(self.draws[name] < truth)) if name in self.draws else None
+            for name, truth in self.truth.items()
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class ModelReplicates:
+    """Simulates a design under a model and fits it again; called with a seed.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    design : Study
+        From `design_study`; further runs, without losses, are the held-out ones.
+    held_out : tuple of str
+        Runs of the design whose final loss is predicted.
+    cores : int, optional
+        Chains sampled at once.
+    """
+
+    spec: ModelSpec
+    design: Study
+    held_out: tuple[str, ...] = ()
+    cores: int | None = None
+
+    def __call__(self, seed: int) -> Replicate:
+        """Return the replicate of a seed."""
+        from bayes_cpt.inference.density import density_of
+        from bayes_cpt.inference.geometry.whitening import SamplingError
+        from bayes_cpt.inference.sampling import Effort, sample
+        from bayes_cpt.model.build import model_of
+
+        for_prior, for_data, for_fit, for_end = np.random.SeedSequence(seed).generate_state(4)
+        blank = build_setup(self.spec, self.design)
+        frame = blank.frame
+        truth, setup, refused = self._simulated(blank, int(for_prior), int(for_data))
+        true_values = _named(frame, truth) | self._final_losses(setup, truth, int(for_end))
+        known = {name: float(value[0]) for name, value in true_values.items()}
+        if refused >= MOST_DRAWN:
+            problem = f"none of {MOST_DRAWN} simulated studies had finite losses above 0"
+            return Replicate(known, {}, (problem,), 0, refused)
+        efforts = tuple(Effort(*effort) for effort in EFFORTS)
+        try:
+            refit = sample(
+                density_of(model_of(setup)), int(for_fit), efforts=efforts, cores=self.cores
+            )
+        except SamplingError as error:
+            return Replicate(known, {}, (str(error),), 0, refused)
+        parameters = _thinned(refit.values, RANKED)
+        for name, value in truth.items():
+            parameters.setdefault(name, np.repeat(value, RANKED, axis=0))
+        ends = self._final_losses(setup, parameters, int(for_end) + 1)
+        draws = _named(frame, parameters) | ends
+        return Replicate(known, draws, refit.diagnostics.problems, refit.attempts, refused)
+
+    def _simulated(
+        self, blank: Setup, for_prior: int, for_data: int
+    ) -> tuple[dict[str, Floats], Setup, int]:
+        """Return a truth, the study that it made, and how many before it were refused.
+
+        A study with a loss below 0 is one that nobody can measure. Truth and study are drawn again
+        together: whether a study is kept depends on its losses alone, so that given the losses of one that
+        is kept the truth has the density that the fit says, and ranks stay uniform.
+        """
+        for refused in range(MOST_DRAWN):
+            truth = draw_priors(blank.frame, 1, _seed(for_prior, refused))
+            generator = np.random.default_rng(_seed(for_data, refused))
+            with np.errstate(over="ignore", invalid="ignore"):
+                setup = simulate_setup(blank, self.design, truth, generator)
+            losses = setup.curves.points.loss
+            if np.isfinite(losses).all() and losses.min() > 0.0:
+                return truth, setup, refused
+        return truth, setup, MOST_DRAWN
+
+    def _final_losses(
+        self, setup: Setup, parameters: dict[str, Floats], seed: int
+    ) -> dict[str, Floats]:
+        """Return the last loss of each held-out run: the law's, and a measured one, shape (draws,)."""
+        if not self.held_out:
+            return {}
+        runs = [self.design.run(name) for name in self.held_out]
+        curves = setup.frame.curves(self.design, lambda run, _: [run.schedule.steps], runs)
+        based = with_base_losses(curves, setup.curves, self.design)
+        generator = np.random.default_rng(seed)
+        with np.errstate(over="ignore", invalid="ignore"):
+            drawn = simulate(setup.frame, parameters, based, None, generator)
+        quantities = {}
+        for i, curve in enumerate(based.curves):
+            quantities[f"final law[{curve.run}, {curve.domain}]"] = drawn.expected[:, i]
+            quantities[f"final loss[{curve.run}, {curve.domain}]"] = drawn.loss[:, i]
+        return quantities
+
+
+def _seed(seed: int, refused: int) -> int:
+    if refused == 0:
+        return seed
+    return int(np.random.SeedSequence([seed, refused]).generate_state(1)[0])
+
+
+def _named(frame: Frame, parameters: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Return the sampled parameters by name and validation set, each of shape (draws,)."""
+    quantities = {}
+    for name, info in frame.parameters().items():
+        prior = frame.spec.priors[name]
+        if info.dims is None:
+            if not isinstance(prior.of(None), Fixed):
+                quantities[name] = parameters[name]
+            continue
+        for i, member in enumerate(frame.members(info.dims)):
+            if not isinstance(prior.of(frame.role(member)), Fixed):
+                quantities[f"{name}[{member.label}]"] = parameters[name][:, i]
+    return quantities
+
+
+def _thinned(values: Mapping[str, Floats], wanted: int) -> dict[str, Floats]:
+    """Return so many draws, spread evenly over and along the chains: about independent."""
+    thinned = {}
+    for name, value in values.items():
+        chains, draws = value.shape[:2]
+        # Chain by chain at each place, so that any number of draws takes of all chains alike.
+        places = np.linspace(0, chains * draws - 1, wanted).round().astype(int)
+        joined = np.swapaxes(value, 0, 1).reshape(chains * draws, *value.shape[2:])
+        thinned[name] = joined[places]
+    return thinned
 
 
 @dataclass(frozen=True, eq=False)
 class _Ranked:
-    """A replicate's row of the table of ranks; called with the task's label and seed."""
+    """A replicate's row of the table of ranks; called with its seed."""
 
     replicate: Callable[[int], Replicate]
 
-    def __call__(self, task: tuple[str, int]) -> _Done:
+    def __call__(self, seed: int) -> "dict[str, pd.DataFrame]":
         import pandas as pd
 
-        label, seed = task
         refit = self.replicate(seed)
         row: dict[str, Any] = {
             "trustworthy": not refit.problems,
@@ -49,7 +390,7 @@ class _Ranked:
             "attempts": refit.attempts,
             "refused": refit.refused,
         }
-        return _Done(label, pd.DataFrame([row | refit.ranks()]))
+        return {"ranks": pd.DataFrame([row | refit.ranks()])}
 
 
 def simulated_ranks(
@@ -68,15 +409,10 @@ def simulated_ranks(
     replicate : callable
         Of a seed; `ModelReplicates`.
     simulations : int
-        How many.
     seed : int
         Each simulation draws its own from it and its number.
-    pool : Pool, optional
-        Where; on all cores of this machine unless given.
-    records : Records, optional
-        What is done already, with the table "ranks"; it grows.
-    progress : callable, optional
-        Called with a stage and the share of it that is done.
+    pool, records, progress
+        As `bayes_cpt.validate.tasks.run_tasks` takes them, with the table "ranks".
 
     Returns
     -------
@@ -85,23 +421,10 @@ def simulated_ranks(
         before that held a loss below 0), and the rank of each quantity; no rank where the refit failed.
     """
     kept = records or Records.open(None, {}, TABLES)
-    tasks = [
-        (str(number), task_seed(seed, f"simulation {number}")) for number in range(simulations)
-    ]
-    left = [task for task in tasks if task[0] not in kept.done]
-    report = progress or (lambda stage, share: None)
-    stage = f"refitting, {simulations} times"
-    report(stage, 1.0 - len(left) / simulations)
-    for number, done in enumerate((pool or Pool()).run(_Ranked(replicate), left), start=1):
-        kept.add(done.task, {"ranks": done.row})
-        report(stage, 1.0 - (len(left) - number) / simulations)
-    table = kept.tables["ranks"]
-    order = table["task"].astype(int)
-    return (
-        table[order < simulations]
-        .iloc[np.argsort(order[order < simulations])]
-        .reset_index(drop=True)
-    )
+    numbers = range(simulations)
+    tasks = {str(number): task_seed(seed, f"simulation {number}") for number in numbers}
+    run_tasks(_Ranked(replicate), tasks, pool, kept, progress)
+    return kept.in_order("ranks", list(tasks))
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,9 +434,9 @@ class Verdict:
     Parameters
     ----------
     quantities : DataFrame
-        From `bayes_cpt.validate.uniformity.judge`.
+        From `judge`.
     simulations, failed, untrusted : int
-        All refits; those without draws, which have no ranks; those with draws that miss their diagnostics,
+        All refits; those without draws, which have no ranks; those whose draws fail their diagnostics,
         whose ranks count like the others.
     refused : float
         Share of all simulated studies that held a loss below 0, and were drawn again.
@@ -135,36 +458,19 @@ class Verdict:
 
 
 def quantity_ranks(table: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the columns of `simulated_ranks` that are ranks, of refits that have them.
-
-    Parameters
-    ----------
-    table : DataFrame
-        From `simulated_ranks`.
-    """
-    ranks = table.drop(columns=list(NOTES))
-    return ranks.dropna().astype(int)
+    """Return the columns of `simulated_ranks` that are ranks, of refits that have them."""
+    return table.drop(columns=list(NOTES)).dropna().astype(int)
 
 
-def verdict(table: "pd.DataFrame", ranked: int = RANKED) -> Verdict:
-    """Return what ranks say of a model.
-
-    Parameters
-    ----------
-    table : DataFrame
-        From `simulated_ranks`.
-    ranked : int
-        Draws that each truth was ranked among.
-    """
-    from bayes_cpt.validate.uniformity import FAILS, judge
-
+def verdict(table: "pd.DataFrame") -> Verdict:
+    """Return what the ranks of `simulated_ranks` say of a model."""
     ranks = quantity_ranks(table)
     failed = len(table) - len(ranks)
     untrusted = int((~table["trustworthy"].astype(bool)).sum()) - failed
     problems = []
     if failed + untrusted > MOST_UNTRUSTED * len(table):
-        problems.append(f"{failed + untrusted} of {len(table)} refits miss their diagnostics")
-    judged = judge(ranks, ranked)
+        problems.append(f"{failed + untrusted} of {len(table)} refits fail their diagnostics")
+    judged = judge(ranks, RANKED)
     if judged.empty:
         problems.append(f"{len(ranks)} refits have ranks, too few to judge")
     bad = judged[judged["verdict"] == FAILS]
@@ -173,3 +479,93 @@ def verdict(table: "pd.DataFrame", ranked: int = RANKED) -> Verdict:
     again = int(table["refused"].sum())
     refused = again / (again + len(table))
     return Verdict(judged, len(table), failed, untrusted, refused, tuple(problems))
+
+
+@cache
+def ecdf_bands(count: int, mass: float) -> tuple[Floats, Floats, Floats]:
+    """Return where the ECDF of so many values is looked at, and a simultaneous band for uniform ones.
+
+    Returns
+    -------
+    points, lower, upper : ndarray, shape (count + 1,)
+        With the probability `mass` the ECDF of uniform values lies inside everywhere.
+    """
+    from arviz_stats.ecdf_utils import ecdf_pit
+
+    uniform = (np.arange(count) + 0.5) / count
+    simulations = max(SIMULATIONS, round(TAIL_SIMULATIONS / (1.0 - mass)))
+    generator = np.random.default_rng(SEED)
+    points, _, lower, upper = ecdf_pit(uniform, mass, simulations, rng=generator)
+    return points, lower, upper
+
+
+def ecdf(values: ArrayLike) -> Floats:
+    """Return the ECDF of values at the points of their `ecdf_bands`."""
+    from arviz_stats.ecdf_utils import compute_ecdf
+
+    sample = np.asarray(values, dtype=np.float64)
+    inner = np.arange(1, sample.size) / sample.size
+    return np.concatenate([[0.0], compute_ecdf(sample, inner), [1.0]])
+
+
+def transforms(ranks: "pd.DataFrame", draws: int) -> "pd.DataFrame":
+    """Return ranks as values that are uniform on 0...1 just where ranks are uniform on 0...draws.
+
+    Parameters
+    ----------
+    ranks : DataFrame
+        Of a truth among posterior draws; a row per simulation, a column per quantity.
+    draws : int
+        How many there are to rank it among.
+    """
+    fractions = np.random.default_rng(SEED).uniform(size=ranks.shape)
+    return (ranks + fractions) / (draws + 1)
+
+
+def judge(ranks: "pd.DataFrame", draws: int) -> "pd.DataFrame":
+    """Return a verdict per quantity on the uniformity of its ranks.
+
+    A quantity fails where its ECDF leaves the band that those of all quantities together leave with
+    probability `FALSE_ALARM` at most (Bonferroni: right however they depend on each other). One that
+    leaves only its own band is at the edge: of a hundred that are calibrated about five do.
+
+    Parameters
+    ----------
+    ranks, draws
+        As for `transforms`.
+
+    Returns
+    -------
+    DataFrame
+        Columns quantity, verdict (fails, at the edge, holds), mean and spread: of the ranks over their
+        number, with 0.5 and 1 where they are uniform. A mean above 0.5: posteriors lie too low; a spread
+        above 1 (in sds of the uniform distribution): they are too narrow. Empty for fewer than two
+        simulations.
+    """
+    import pandas as pd
+
+    columns = ["quantity", "verdict", "mean", "spread"]
+    values = transforms(ranks, draws)
+    count = len(values)
+    if count < 2:
+        return pd.DataFrame(columns=columns)
+    alone = ecdf_bands(count, 1.0 - FALSE_ALARM)
+    together = ecdf_bands(count, family_mass(values.shape[1]))
+    rows = []
+    for name in values:
+        sample = values[name].to_numpy()
+        curve = ecdf(sample)
+        word = HOLDS if _inside(curve, alone) else EDGE if _inside(curve, together) else FAILS
+        spread = float(np.sqrt(12.0 * np.mean((sample - 0.5) ** 2)))
+        rows.append((name, word, float(sample.mean()), spread))
+    return pd.DataFrame(rows, columns=columns)
+
+
+def family_mass(quantities: int) -> float:
+    """Return the mass of each quantity's band by which so many are judged together."""
+    return 1.0 - FALSE_ALARM / max(1, quantities)
+
+
+def _inside(curve: Floats, bands: tuple[Floats, Floats, Floats]) -> bool:
+    _, lower, upper = bands
+    return bool(np.all((lower <= curve) & (curve <= upper)))

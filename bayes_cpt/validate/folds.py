@@ -99,14 +99,7 @@ def leave_tail_out(
 ) -> list[Fold]:
     """Return a fold per run: predict what follows the first `share` of its steps.
 
-    All other runs stay whole. A run that was not measured on both sides is left out.
-
-    Parameters
-    ----------
-    study, spec, runs
-        As for `leave_run_out`.
-    share : float
-        Between 0 and 1.
+    All other runs stay whole. A run that was not measured on both sides has no fold.
     """
     if not 0 < share < 1:
         raise ValueError(f"share is {share}: give a number between 0 and 1")
@@ -122,17 +115,7 @@ def leave_tail_out(
 
 
 def other_study(study: Study, other: Study, spec: ModelSpec) -> list[Fold]:
-    """Return the fold that predicts all runs of another study.
-
-    Parameters
-    ----------
-    study : Study
-        To fit.
-    other : Study
-        To predict.
-    spec : ModelSpec
-        Says which points are asked for.
-    """
+    """Return the fold that predicts all runs of another study from this one."""
     whole = _fitted_part(study, spec)
     names = [run.name for run in _tested(_fitted_part(other, spec))]
     fold = _fold(other.name, whole, other.subset(names), spec)

@@ -1,26 +1,37 @@
-"""Forecasts of what no fit saw: methods answer the questions of folds, and are scored."""
+"""Forecasts of held-out runs: methods answer the questions of folds, and are scored.
+
+The log score is the log of the density that a posterior predictive distribution has at what was measured.
+Points of a curve are not independent, nor are the two curves of a run: a run is one observation, and its
+score is that of all its points together.
+"""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from bayes_cpt.arrays import Floats
+from bayes_cpt.forecast.plans import Prepared, prepare
+from bayes_cpt.inference.new_groups import covering
+from bayes_cpt.model.fitted_points import thinned
+from bayes_cpt.model.log_densities import log_densities
+from bayes_cpt.model.points import Curves
+from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.spec import ModelSpec
+from bayes_cpt.validate import baselines
 from bayes_cpt.validate.folds import Fold, Question
-from bayes_cpt.validate.parallel import Pool, task_seed
-from bayes_cpt.validate.records import Records, in_words
 from bayes_cpt.validate.scores import DrawsError, by_horizon, score_points, summarize
+from bayes_cpt.validate.tasks import TASK, Pool, Progress, Records, in_words, run_tasks, task_seed
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from bayes_cpt.inference.posterior import Posterior
-    from bayes_cpt.validate.comparison.log_scores import LogScore
 
-type Progress = Callable[[str, float], None]
+type Steps = Mapping[tuple[str, str], list[int]]
 
 TABLES = ("points", "refits")
 # What a comparison of laws keeps of a fold: quantiles of the draws at each point, from which draws of a
@@ -29,6 +40,23 @@ MIXTURE_TABLES = ("quantiles", "log_scores", "refits")
 # Of the quantiles: middles of equal masses, and decimals of a nat.
 LEVELS, DECIMALS = 100, 6
 OURS, PAPER = "bayes_cpt", "paper"
+# Draws whose whitened curves are in memory at once.
+BLOCK = 250
+
+
+class LogScore(NamedTuple):
+    """The log score of what was held out.
+
+    Parameters
+    ----------
+    value : float
+        Log density, of losses in nats/token; larger is better.
+    effective_draws : float
+        How many posterior draws the density is an average over: few of them may predict the run best.
+    """
+
+    value: float
+    effective_draws: float
 
 
 class Answer(NamedTuple):
@@ -63,18 +91,7 @@ def package_method(
     draws: int | None = None,
     cores: int | None = None,
 ) -> Answer:
-    """Answer by a fit of this package: a new run's curve, or that of a run seen part-way.
-
-    Parameters
-    ----------
-    question : Question
-    seed : int
-    spec : ModelSpec
-    draws : int, optional
-        Kept in each chain; as `fit` does unless given.
-    cores : int, optional
-        Chains sampled at once.
-    """
+    """Answer by a fit of this package; `draws` and `cores` are as `fit` takes them."""
     from bayes_cpt.inference.fitting import fit
 
     return answer_by(fit(question.study, spec, seed, draws=draws, cores=cores), question, seed)
@@ -89,18 +106,7 @@ def stack_method(
     draws: int | None = None,
     cores: int | None = None,
 ) -> Answer:
-    """Answer as `package_method` by a stack of laws, each fitted anew, with given weights.
-
-    Parameters
-    ----------
-    question : Question
-    seed : int
-    specs : sequence of ModelSpec
-    weights : sequence of float
-        Of each; they add up to 1.
-    draws, cores
-        As in `package_method`.
-    """
+    """Answer as `package_method` by a stack of laws, each fitted anew, with given weights."""
     from bayes_cpt.inference.fitting import fit
     from bayes_cpt.inference.stacked import stack
 
@@ -110,18 +116,8 @@ def stack_method(
 
 
 def answer_by(posterior: "Posterior", question: Question, seed: int) -> Answer:
-    """Answer by a posterior: a new run's curve, or that of a run seen part-way.
-
-    Parameters
-    ----------
-    posterior : Posterior
-        Of the question's study.
-    question : Question
-    seed : int
-        Of the forecast.
-    """
+    """Answer by a posterior of the question's study: a new run's curve, or that of a run seen part-way."""
     from bayes_cpt.forecast.predict import draws_at
-    from bayes_cpt.validate.comparison.log_scores import log_score
 
     kind = "known_run" if question.known else "new_run"
     points = question.points
@@ -132,43 +128,114 @@ def answer_by(posterior: "Posterior", question: Question, seed: int) -> Answer:
 
 
 def paper_answer(question: Question, seed: int) -> Answer:
-    """Answer by the paper's method (see `bayes_cpt.validate.paper_method`).
-
-    Parameters
-    ----------
-    question : Question
-    seed : int
-    """
-    from bayes_cpt.validate import paper_method
-
-    draws = paper_method.predict(question.study, question.plan, question.points, seed=seed)
-    return Answer(draws)
+    """Answer by the paper's method."""
+    return Answer(
+        baselines.paper_predict(question.study, question.plan, question.points, seed=seed)
+    )
 
 
-def _final_loss_answer(question: Question, seed: int, *, law: str) -> Answer:
-    """Answer by a law of final losses (see `bayes_cpt.validate.final_losses.final_losses`)."""
-    from bayes_cpt.validate.final_losses.final_losses import LAWS, predict
-
-    return Answer(predict(LAWS[law], question.study, question.plan, question.points, seed=seed))
+def _final_loss_answer(question: Question, seed: int, *, name: str) -> Answer:
+    law = baselines.FINAL_LOSS_LAWS[name]
+    return Answer(
+        baselines.final_loss_predict(law, question.study, question.plan, question.points, seed=seed)
+    )
 
 
 FINAL_LOSS_ANSWERS: dict[str, Method] = {
-    name: partial(_final_loss_answer, law=name) for name in ("d-cpt", "data-mixing")
+    name: partial(_final_loss_answer, name=name) for name in baselines.FINAL_LOSS_LAWS
 }
 
 
-class _Task(NamedTuple):
-    label: str
+def log_score(posterior: "Posterior", question: Question, measured: "pd.DataFrame") -> LogScore:
+    """Return the log score of all that a fold held out, taken as one observation.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Of the question's study.
+    question : Question
+    measured : DataFrame
+        Columns run, domain, step, loss: the answer. Long logs count with some of their points, as in a fit
+        (`bayes_cpt.model.fitted_points.thinned`).
+    """
+    known = covering(posterior, question.plan, question.plan.runs)
+    densities = np.concatenate(
+        [_of_law(law, law.parameters(count), question, measured) for law, count in known.shares()]
+    )
+    relative = np.exp(densities - densities.max())
+    value = densities.max() + np.log(relative.mean())
+    return LogScore(float(value), float(relative.sum() ** 2 / (relative**2).sum()))
+
+
+def _of_law(
+    law: "Posterior", parameters: dict[str, Floats], question: Question, measured: "pd.DataFrame"
+) -> Floats:
+    """Return the log density of all that was held out in each draw of one law, shape (draws,)."""
+    onset = ONSET_SHARE * law.frame.reference.steps
+    tail = {
+        (str(run), str(domain)): thinned(sorted(rows["step"]), onset)
+        for (run, domain), rows in measured.groupby(["run", "domain"], sort=False)
+    }
+    prepared = prepare(law, question.plan, at=question.points, known=question.known)
+    points = measured[["run", "domain", "step"]].itertuples(index=False, name=None)
+    losses = dict(zip(points, measured["loss"], strict=True))
+    if not question.known:
+        return _density(law, parameters, _curves(law, prepared, tail, losses))
+    head = {
+        key: law.frame.fitted_steps(prepared.study, prepared.study.run(key[0]), key[1])
+        for key in tail
+    }
+    whole = _curves(law, prepared, {key: head[key] + tail[key] for key in tail}, losses)
+    seen = _curves(law, prepared, head, losses)
+    last = float(whole.points.steps.max())
+    return _density(law, parameters, whole, last) - _density(law, parameters, seen, last)
+
+
+def _curves(
+    law: "Posterior", prepared: Prepared, steps: Steps, losses: Mapping[tuple[str, str, int], float]
+) -> Curves:
+    """Return curves with their losses: those of the study, and what was held out of it."""
+    curves = law.frame.curves(
+        prepared.study,
+        lambda run, domain: steps.get((run.name, domain), []),
+        prepared.runs,
+        trunks=law.study,
+    )
+    names = [(curve.run, curve.domain) for curve in curves.curves]
+    points = curves.points
+    filled = points.loss.copy()
+    for place in np.flatnonzero(np.isnan(filled)):
+        key = (*names[int(points.curve_index[place])], int(points.steps[place]))
+        filled[place] = losses[key]
+    return replace(
+        curves, points=points.map(lambda name, values: filled if name == "loss" else values)
+    )
+
+
+def _density(
+    law: "Posterior", parameters: dict[str, Floats], curves: Curves, last: float | None = None
+) -> Floats:
+    draws = len(next(iter(parameters.values())))
+    blocks = [slice(start, start + BLOCK) for start in range(0, draws, BLOCK)]
+    return np.concatenate(
+        [
+            log_densities(
+                law.frame, {name: value[block] for name, value in parameters.items()}, curves, last
+            ).sum(axis=1)
+            for block in blocks
+        ]
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """A fold that a method is to answer, and the tables that are kept of it."""
+
     method: str
     answer: Method
     fold: Fold
     seed: int
     tables: tuple[str, ...]
-
-
-class _Outcome(NamedTuple):
-    task: str
-    tables: "dict[str, pd.DataFrame]"
 
 
 def score_folds(
@@ -189,12 +256,8 @@ def score_folds(
         By name.
     seed : int
         Each fold draws its own from it and its label.
-    pool : Pool, optional
-        Where; on all cores of this machine unless given.
-    records : Records, optional
-        What is done already, with `TABLES` or `MIXTURE_TABLES`; it grows.
-    progress : callable, optional
-        Called with a stage and the share of it that is done.
+    pool, records, progress
+        As `bayes_cpt.validate.tasks.run_tasks` takes them, with `TABLES` or `MIXTURE_TABLES`.
 
     Returns
     -------
@@ -206,34 +269,21 @@ def score_folds(
         One row per fold and method: trustworthy, problems, attempts (0 without an answer) and seconds.
     """
     kept = records or Records.open(None, {}, TABLES)
-    tasks = [
-        _Task(
-            f"{name}: {fold.label}",
-            name,
-            method,
-            fold,
-            task_seed(seed, fold.label),
-            tuple(kept.tables),
+    tasks = {
+        f"{name}: {fold.label}": _Task(
+            name, method, fold, task_seed(seed, fold.label), tuple(kept.tables)
         )
         for name, method in methods.items()
         for fold in folds
-    ]
-    wanted = [task.label for task in tasks]
-    left = [task for task in tasks if task.label not in kept.done]
-    report = progress or (lambda stage, share: None)
-    stage = f"refitting, {len(tasks)} times"
-    report(stage, 1.0 - len(left) / max(1, len(tasks)))
-    for number, outcome in enumerate((pool or Pool()).run(_outcome, left), start=1):
-        kept.add(outcome.task, outcome.tables)
-        report(stage, 1.0 - (len(left) - number) / len(tasks))
-    return tuple(_ordered(table, wanted) for table in kept.tables.values())
+    }
+    run_tasks(_outcome, tasks, pool, kept, progress)
+    return tuple(kept.in_order(name, list(tasks)).drop(columns=TASK) for name in kept.tables)
 
 
-def _outcome(task: _Task) -> _Outcome:
+def _outcome(task: _Task) -> "dict[str, pd.DataFrame]":
     import pandas as pd
 
     from bayes_cpt.inference.geometry.whitening import SamplingError
-    from bayes_cpt.validate.paper_method import BaselineError
 
     fold = task.fold
     labels = {"method": task.method, "fold": fold.label, "seen": fold.seen}
@@ -248,7 +298,7 @@ def _outcome(task: _Task) -> _Outcome:
         for table in tables.values():
             for position, (name, value) in enumerate(labels.items()):
                 table.insert(position, name, value)
-    except (SamplingError, BaselineError, DrawsError) as error:
+    except (SamplingError, baselines.BaselineError, DrawsError) as error:
         problems = (str(error),)
     refit = labels | {
         "trustworthy": not problems,
@@ -256,7 +306,7 @@ def _outcome(task: _Task) -> _Outcome:
         "attempts": attempts,
         "seconds": round(time.perf_counter() - began, 2),
     }
-    return _Outcome(task.label, tables | {"refits": pd.DataFrame([refit])})
+    return tables | {"refits": pd.DataFrame([refit])}
 
 
 def _scored(fold: Fold, answer: Answer, wanted: Sequence[str]) -> "dict[str, pd.DataFrame]":
@@ -277,12 +327,7 @@ def _scored(fold: Fold, answer: Answer, wanted: Sequence[str]) -> "dict[str, pd.
 
 
 def level_name(level: int) -> str:
-    """Return the column of a quantile.
-
-    Parameters
-    ----------
-    level : int
-        From 0.
+    """Return the column of a quantile, counted from 0.
 
     Examples
     --------
@@ -292,20 +337,8 @@ def level_name(level: int) -> str:
     return f"q{level:02d}"
 
 
-def _ordered(table: "pd.DataFrame", tasks: Sequence[str]) -> "pd.DataFrame":
-    """Return the rows of some tasks in their order, whatever order they were done in."""
-    place = table["task"].map({task: number for number, task in enumerate(tasks)})
-    order = place.dropna().sort_values(kind="stable").index
-    return table.loc[order].drop(columns="task").reset_index(drop=True)
-
-
 def score_table(points: "pd.DataFrame") -> "pd.DataFrame":
-    """Return `bayes_cpt.validate.scores.summarize` for each share seen and method.
-
-    Parameters
-    ----------
-    points : DataFrame
-        From `score_folds`.
+    """Return `bayes_cpt.validate.scores.summarize` of `score_folds`' points, by share seen and method.
 
     Returns
     -------
@@ -327,11 +360,6 @@ def score_table(points: "pd.DataFrame") -> "pd.DataFrame":
 def horizon_table(points: "pd.DataFrame") -> "pd.DataFrame":
     """Return scores by horizon: whole runs by the place in the run, tails by how far they reach.
 
-    Parameters
-    ----------
-    points : DataFrame
-        From `score_folds`.
-
     Returns
     -------
     DataFrame
@@ -339,14 +367,13 @@ def horizon_table(points: "pd.DataFrame") -> "pd.DataFrame":
     """
     import pandas as pd
 
-    keys = ["domain", "method"]
     parts = []
     for axis, rows in (
         ("share", points[points["seen"] == 0]),
         ("ratio", points[points["seen"] > 0]),
     ):
         if len(rows):
-            part = by_horizon(rows, axis, keys)
+            part = by_horizon(rows, axis, ["domain", "method"])
             part.insert(0, "axis", axis)
             parts.append(part)
     return _together(pd.concat(parts, ignore_index=True), ["axis", "horizon", "domain"])
@@ -354,7 +381,5 @@ def horizon_table(points: "pd.DataFrame") -> "pd.DataFrame":
 
 def _together(table: "pd.DataFrame", keys: list[str]) -> "pd.DataFrame":
     """Return rows of the same keys one after the other, in the order in which they first come."""
-    labels = list(table[keys].itertuples(index=False, name=None))
-    order = {label: place for place, label in enumerate(dict.fromkeys(labels))}
-    place = [order[label] for label in labels]
+    place = table.groupby(keys, sort=False, dropna=False).ngroup()
     return table.iloc[np.argsort(place, kind="stable")].reset_index(drop=True)

@@ -49,21 +49,13 @@ def crps(draws: ArrayLike, observed: ArrayLike) -> Floats:
     distribution behind the draws, however few they are (Ferro 2014, doi:10.1002/qj.2270). Sorting
     turns the mean over pairs into one weighted sum.
 
+    In the unit of the losses; smaller is better. Can fall slightly below 0 by chance.
+
     Parameters
     ----------
     draws : array_like, shape (draws, points)
         At least two draws.
     observed : array_like, shape (points,)
-
-    Returns
-    -------
-    ndarray, shape (points,)
-        In the unit of the losses; smaller is better. Can fall slightly below 0 by chance.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two draws, or shapes do not match.
     """
     values, truth = _matched(draws, observed)
     count = len(values)
@@ -76,16 +68,8 @@ def crps(draws: ArrayLike, observed: ArrayLike) -> Floats:
 def probability_transform(draws: ArrayLike, observed: ArrayLike) -> Floats:
     """Return the probability integral transform: the share of draws below each measured value.
 
-    Parameters
-    ----------
-    draws : array_like, shape (draws, points)
-    observed : array_like, shape (points,)
-
-    Returns
-    -------
-    ndarray, shape (points,)
-        Uniform on 0...1 over measurements where the forecast is calibrated; a draw equal to the
-        measured value counts half.
+    Uniform on 0...1 over measurements where the forecast is calibrated; a draw equal to the measured value
+    counts half.
 
     Examples
     --------
@@ -168,15 +152,7 @@ def summarize(scored: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def mean_scores(scored: "pd.DataFrame", keys: Iterable[str]) -> "pd.DataFrame":
-    """Return the mean scores of each group of points: the columns of `summarize` after the keys.
-
-    Parameters
-    ----------
-    scored : DataFrame
-        Points with their scores, as from `score_points`.
-    keys : iterable of str
-        Columns that name a group.
-    """
+    """Return the mean scores of each group of points: the columns of `summarize` after the keys."""
     labels = list(keys)
     groups = scored.groupby(labels, sort=False)
     coverage: dict[str, Any] = {f"coverage_{mass}": (f"covered_{mass}", "mean") for mass in MASSES}
@@ -202,12 +178,6 @@ def _with_errors(means: "pd.DataFrame", scored: "pd.DataFrame", keys: list[str])
 
 def horizon_bins(values: ArrayLike, axis: str) -> NDArray[np.intp]:
     """Return the index of each point's bin in ``HORIZONS[axis]``.
-
-    Parameters
-    ----------
-    values : array_like, shape (points,)
-    axis : str
-        A key of `HORIZONS`.
 
     Examples
     --------
@@ -250,18 +220,8 @@ def by_horizon(scored: "pd.DataFrame", axis: str, keys: Sequence[str] = ()) -> "
 def crps_ratios(summary: "pd.DataFrame", ours: str) -> "pd.DataFrame":
     """Return the CRPS of a method over that of each other one, per validation set and pooling.
 
-    Parameters
-    ----------
-    summary : DataFrame
-        Rows of `summarize` with a column method.
-    ours : str
-        The method to compare with the others.
-
-    Returns
-    -------
-    DataFrame
-        Columns run (the pooling), domain and one per other method; below 1 where ours is the better.
-        Empty where there is nothing to compare.
+    Of rows of `summarize` with a column method. Columns run (the pooling), domain and one per other method;
+    below 1 where ours is the better. Empty where there is nothing to compare.
     """
     import pandas as pd
 

@@ -64,12 +64,16 @@ print(json.dumps({"draws": int(tree.sizes["chain"] * tree.sizes["draw"]),
                   "least_ess": float(sampled["ess_bulk"].min()), "trustworthy": bool(fit.trustworthy)}))
 """
 SIMULATION = """
-from bayes_cpt.validate.design import design_study, held_out_run, read_design, with_runs
-from bayes_cpt.validate.parallel import task_seed
-from bayes_cpt.validate.replicates import RANKED, ModelReplicates
-bare = design_study(read_design(bundled_study()), spec)
+try:
+    from bayes_cpt.validate.calibration import ModelReplicates, design_study, held_out_run, with_runs
+    from bayes_cpt.validate.tasks import task_seed
+except ImportError:
+    from bayes_cpt.validate.design import design_study, held_out_run, with_runs
+    from bayes_cpt.validate.parallel import task_seed
+    from bayes_cpt.validate.replicates import ModelReplicates
+bare = design_study(read_study(bundled_study()), spec)
 run = held_out_run(bare)
-replicate = ModelReplicates(spec, with_runs(bare, [run]), (run.name,), RANKED, 1)
+replicate = ModelReplicates(spec, with_runs(bare, [run]), (run.name,), cores=1)
 taken = []
 for number in map(int, sys.argv[2:]):
     start = time.process_time()

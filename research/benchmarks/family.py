@@ -29,7 +29,7 @@ from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant, cosine, linear, warmup_stable_decay
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.writers.folder import write_study
-from bayes_cpt.validate.design import simulate_setup
+from bayes_cpt.validate.calibration import simulate_setup
 from benchmarks.report import Row, core_seconds_with_children
 
 MODEL = "cpt-replay-sizes"

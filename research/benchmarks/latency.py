@@ -19,7 +19,7 @@ from synthetic import lab
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.inference.fitting import fit
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate import paper_method
+from bayes_cpt.validate import baselines
 from benchmarks.report import Row, clock_seconds
 
 SEED = 1
@@ -36,7 +36,7 @@ def measure(*, quick: bool = False) -> list[Row]:
         warm = min(_process(Path(folder), model, caches) for _ in range(1 if quick else 3))
     fit(lab(), model, seed=SEED)
     refit, stages = _refit(noisy(lab()), model)
-    paper = clock_seconds(lambda: _paper(lab(), 2 if quick else paper_method.REFITS))
+    paper = clock_seconds(lambda: _paper(lab(), 2 if quick else baselines.REFITS))
     beside = "the paper's method, 54 starts and 200 refits"
     rows = [
         Row("fit, whole process, nothing compiled", cold, "s", "", None, "<= 20 s", cold <= COLD),
@@ -92,4 +92,4 @@ def _paper(study: Study, refits: int) -> None:
     late = study.losses[study.losses["run"].isin(runs) & (study.losses["step"] > 0)]
     points = late.groupby(["run", "domain"]).tail(1)[["run", "domain", "step"]]
     points = points[points["domain"].isin((study.general, study.target))]
-    paper_method.predict(study, study, points, seed=SEED, refits=refits)
+    baselines.paper_predict(study, study, points, seed=SEED, refits=refits)

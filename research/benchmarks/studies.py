@@ -10,7 +10,7 @@ from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant, linear, warmup_stable_decay
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.design import simulate_setup
+from bayes_cpt.validate.calibration import simulate_setup
 
 SPEC = read_spec("cpt-replay")
 DOMAINS = ("general", "target")

@@ -29,7 +29,7 @@ from bayes_cpt.model.priors.tables import Prior
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.folds import Fold
-from bayes_cpt.validate.parallel import Pool, task_seed
+from bayes_cpt.validate.tasks import Pool, task_seed
 from testbench.public import Group, Models, family, pretraining_suite
 from testbench.report import markdown_table
 

@@ -15,8 +15,13 @@ from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation, SharedMisfit
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.paper_method import fit_from_many_starts
-from bayes_cpt.validate.printed_law import Inputs, PrintedLaw, inputs_of, observations
+from bayes_cpt.validate.baselines import (
+    Inputs,
+    PrintedLaw,
+    fit_from_many_starts,
+    inputs_of,
+    observations,
+)
 from testbench.our_areas import PointFit, parameters_at
 from testbench.short_studies import DOMAINS, LONG, MODEL, PEAK, blank, design
 
@@ -54,7 +59,7 @@ def plug_in(study: Study, seed: int) -> Floats:
     for domain in DOMAINS:
         law = PrintedLaw(is_target=domain == study.target)
         best = fit_from_many_starts(law, *observations(study, domain), generator)
-        found.append(law.losses(best.parameters, _choice_inputs()))
+        found.append(law.losses(best, _choice_inputs()))
     return np.stack(found)
 
 

@@ -19,11 +19,10 @@ import pandas as pd
 from bayes_cpt import fit
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.spec import ModelSpec, read_spec
-from bayes_cpt.validate.comparison.law_scores import CRPS, LOG_SCORE, STACK, LawScores
 from bayes_cpt.validate.folds import Fold, Question
 from bayes_cpt.validate.held_out import MIXTURE_TABLES, Answer, answer_by, score_folds
-from bayes_cpt.validate.parallel import Pool
-from bayes_cpt.validate.records import Records
+from bayes_cpt.validate.law_scores import CRPS, LOG_SCORE, STACK, LawScores
+from bayes_cpt.validate.tasks import Pool, Records
 from testbench.public import Models, suite
 from testbench.report import markdown_table
 

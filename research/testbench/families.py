@@ -31,8 +31,7 @@ from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.readers.folder import read_study
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.held_out import OURS, TABLES, Method
-from bayes_cpt.validate.parallel import Pool
-from bayes_cpt.validate.records import Records
+from bayes_cpt.validate.tasks import Pool, Records
 from testbench import our_areas
 from testbench.beyond import ends_of_studies, learnt_share, with_share
 from testbench.held_out import METHODS

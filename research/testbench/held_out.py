@@ -32,8 +32,8 @@ from bayes_cpt.validate.held_out import (
     paper_answer,
     score_folds,
 )
-from bayes_cpt.validate.parallel import Pool
 from bayes_cpt.validate.scores import summarize
+from bayes_cpt.validate.tasks import Pool
 from testbench import independent_errors
 from testbench.report import draw_bands, markdown_report
 

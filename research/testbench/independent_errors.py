@@ -17,8 +17,14 @@ from scipy.optimize import minimize
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.paper_method import BaselineError
-from bayes_cpt.validate.printed_law import MOMENTUM, Inputs, PrintedLaw, inputs_at, observations
+from bayes_cpt.validate.baselines import (
+    MOMENTUM,
+    BaselineError,
+    Inputs,
+    PrintedLaw,
+    inputs_at,
+    observations,
+)
 
 DRAWS = 1000
 PROPOSALS = 10_000
@@ -95,7 +101,7 @@ class Posterior:
     losses: Floats
 
     def law_parameters(self, standard: Floats) -> Floats:
-        """Return the law's parameters in the order of `bayes_cpt.validate.printed_law.PARAMETERS`.
+        """Return the law's parameters in the order of `bayes_cpt.validate.baselines.PARAMETERS`.
 
         Parameters
         ----------
@@ -219,7 +225,7 @@ def _hessian(function: Callable[[Floats], float], point: Floats) -> Floats:
 def predict(fit_study: Study, plan: Study, points: pd.DataFrame, *, seed: int = 0) -> Floats:
     """Fit the first study and return draws of the plan's losses, each with an error of its own.
 
-    Parameters and result are those of `bayes_cpt.validate.paper_method.predict`.
+    Parameters and result are those of `bayes_cpt.validate.baselines.predict`.
 
     Raises
     ------

@@ -11,8 +11,7 @@ from typing import Protocol
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bayes_cpt.validate.parallel import Pool, task_seed
-from bayes_cpt.validate.records import Records
+from bayes_cpt.validate.tasks import Pool, Records, task_seed
 from testbench.one_decision import SHIFTS, Outcome, Task
 from testbench.short_studies import NOISES
 

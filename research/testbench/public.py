@@ -34,9 +34,8 @@ from bayes_cpt.validate.held_out import (
     package_method,
     score_folds,
 )
-from bayes_cpt.validate.parallel import Pool
-from bayes_cpt.validate.records import Records
 from bayes_cpt.validate.scores import ALL_DOMAINS, EQUAL_RUNS, summarize
+from bayes_cpt.validate.tasks import Pool, Records
 from testbench import our_areas
 from testbench.held_out import INDEPENDENT, METHODS, knows_bases
 from testbench.report import markdown_table

@@ -33,9 +33,14 @@ from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.paper_method import fit_from_many_starts
-from bayes_cpt.validate.parallel import task_seed
-from bayes_cpt.validate.printed_law import Inputs, PrintedLaw, inputs_of, observations
+from bayes_cpt.validate.baselines import (
+    Inputs,
+    PrintedLaw,
+    fit_from_many_starts,
+    inputs_of,
+    observations,
+)
+from bayes_cpt.validate.tasks import task_seed
 from testbench.choosers import OUR_STARTS, process_inputs, process_losses
 from testbench.long_loop import Tables, kept_tables
 from testbench.one_decision import OBJECTIVES, OURS, RULE, Outcome, fitted, quality
@@ -184,7 +189,7 @@ def plug_in(study: Study, plan: Study, runs: tuple[Run, ...], seed: int) -> Floa
     for domain in (study.general, str(study.target)):
         law = PrintedLaw(is_target=domain == study.target)
         best = fit_from_many_starts(law, *observations(study, domain), generator)
-        found.append(law.losses(best.parameters, inputs))
+        found.append(law.losses(best, inputs))
     return np.stack(found)
 
 

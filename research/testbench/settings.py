@@ -27,8 +27,7 @@ import pandas as pd
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.validate.folds import Fold
 from bayes_cpt.validate.held_out import TABLES, Method, package_method
-from bayes_cpt.validate.parallel import Pool
-from bayes_cpt.validate.records import Records
+from bayes_cpt.validate.tasks import Pool, Records
 from testbench.beyond import NOTHING
 from testbench.families import VAGUE
 from testbench.public import (

@@ -6,7 +6,7 @@ import pandas as pd
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.printed_law import PrintedLaw, inputs_of
+from bayes_cpt.validate.baselines import PrintedLaw, inputs_of
 
 PEAK = 1e-3
 WARMUP = linear(100, 0.0, PEAK)

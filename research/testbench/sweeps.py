@@ -23,8 +23,7 @@ from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.folds import other_study
 from bayes_cpt.validate.held_out import OURS, TABLES, Method
-from bayes_cpt.validate.parallel import Pool
-from bayes_cpt.validate.records import Records
+from bayes_cpt.validate.tasks import Pool, Records
 from testbench.beyond import SHARE
 from testbench.families import VAGUE, learn, sweeps_in, whole_studies
 from testbench.held_out import METHODS

@@ -28,8 +28,8 @@ from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.readers.folder import read_study
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.folds import Fold, leave_run_out, other_study
-from bayes_cpt.validate.parallel import task_seed
 from bayes_cpt.validate.scores import EQUAL_RUNS, score_points, summarize
+from bayes_cpt.validate.tasks import task_seed
 from testbench.report import markdown_table
 
 SCORES = {"crps": "CRPS", "mae": "MAE", "bias": "bias", "width_90": "width of 90 %"}

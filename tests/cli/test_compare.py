@@ -8,7 +8,7 @@ from command_line import Call
 from synthetic import prior_as_posterior
 
 from bayes_cpt.inference.posterior import StackedPosterior, load
-from bayes_cpt.validate.final_losses import final_losses
+from bayes_cpt.validate import baselines
 
 MODELS = "cpt-replay,cpt-replay-printed"
 COMPARE = ("compare", "data/cpt-lab", "--models", MODELS, "--jobs", 1)
@@ -26,7 +26,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return posterior
 
     monkeypatch.setattr("bayes_cpt.inference.fitting.fit", fit)
-    monkeypatch.setattr(final_losses, "REFITS", 5)
+    monkeypatch.setattr(baselines, "FINAL_REFITS", 5)
     return problems
 
 

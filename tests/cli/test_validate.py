@@ -11,8 +11,8 @@ from conjugate import NormalMean
 from malformed import FILES, write_files
 
 from bayes_cpt.validate import held_out
+from bayes_cpt.validate.calibration import ModelReplicates, Replicate
 from bayes_cpt.validate.folds import Question
-from bayes_cpt.validate.replicates import ModelReplicates, Replicate
 
 SBC = ("validate", "sbc", "-n", 40, "--jobs", 1)
 FORECAST = ("validate", "forecast", "data/cpt-lab", "--jobs", 1)

@@ -12,8 +12,8 @@ from bayes_cpt.forecast.plans import PlanError
 from bayes_cpt.forecast.predict import predict
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.runs import Branch
-from bayes_cpt.validate.comparison.log_scores import log_score
 from bayes_cpt.validate.folds import Question
+from bayes_cpt.validate.held_out import log_score
 
 STEPS = [LEFT + 1, LEFT + 50, 2300, 2500, 2800]
 AT = pd.DataFrame({"run": "planned", "domain": "web", "step": STEPS})

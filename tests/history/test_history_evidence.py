@@ -18,8 +18,7 @@ from bayes_cpt.history.evidence import (
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec
-from bayes_cpt.validate.parallel import Pool
-from bayes_cpt.validate.records import Records
+from bayes_cpt.validate.tasks import Pool, Records
 
 SPEC = read_spec("pretrain")
 LABELS = (("a", "all"), ("b", "general"), ("c", "all"))

@@ -22,7 +22,7 @@ from bayes_cpt.study.ranges import PEAK_RATE
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import constant, cosine, linear
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.design import design_study, simulate_setup
+from bayes_cpt.validate.calibration import design_study, simulate_setup
 
 SPEC = read_spec("pretrain")
 PEAKS = {"low": 5e-4, "middle": 1e-3, "high": 2e-3}

@@ -6,7 +6,7 @@ from matplotlib.colors import to_hex
 
 from bayes_cpt import plots
 from bayes_cpt.plots.calibration import SHADES
-from bayes_cpt.validate.uniformity import EDGE, FAILS, HOLDS, judge
+from bayes_cpt.validate.calibration import EDGE, FAILS, HOLDS, judge
 
 DRAWS = 100
 NAMES = [

@@ -5,9 +5,8 @@ from figures import check_figure
 from synthetic import lab
 
 from bayes_cpt import plots
-from bayes_cpt.validate.comparison.comparison import Comparison
-from bayes_cpt.validate.comparison.curve_loo import CurveLoo
-from bayes_cpt.validate.comparison.law_scores import STACK, LawScores
+from bayes_cpt.validate.comparison import Comparison, CurveLoo
+from bayes_cpt.validate.law_scores import STACK, LawScores
 
 LAWS = ("one", "other")
 RUNS = ["a", "b", "c", "d"]

@@ -12,7 +12,7 @@ from bayes_cpt.decisions.decision import Decision, decide
 from bayes_cpt.decisions.search.surface import Surface
 from bayes_cpt.errors import SpecError
 from bayes_cpt.plots.style import COLUMN
-from bayes_cpt.validate.uniformity import ecdf_bands
+from bayes_cpt.validate.calibration import ecdf_bands
 
 
 @cache

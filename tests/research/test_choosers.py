@@ -9,8 +9,7 @@ from testbench.simulation import TRUTH
 from testbench.truths import draw_truth
 
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.paper_method import Fit
-from bayes_cpt.validate.printed_law import PrintedLaw, inputs_of
+from bayes_cpt.validate.baselines import PrintedLaw, inputs_of
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +34,7 @@ def test_the_plug_in_is_the_fitted_law_at_the_end_of_each_choice(
     monkeypatch.setattr(
         choosers,
         "fit_from_many_starts",
-        lambda law, *_: Fit(TRUTH[law.is_target], 0.0),
+        lambda law, *_: TRUTH[law.is_target],
     )
     found = plug_in(study, 0)
     assert found.shape == (2, len(choices))

@@ -14,8 +14,7 @@ from testbench.independent_errors import (
 from testbench.simulation import NEW_RUNS, NOISE, RUNS, simulated
 
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.paper_method import BaselineError
-from bayes_cpt.validate.printed_law import PrintedLaw, observations
+from bayes_cpt.validate.baselines import BaselineError, PrintedLaw, observations
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import warmup_stable_decay
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.writers.folder import write_study
-from bayes_cpt.validate.parallel import Pool
+from bayes_cpt.validate.tasks import Pool
 
 PRETRAINING = tuple(run for run in RUNS if run.phase == "pt")
 

@@ -12,9 +12,9 @@ from testbench.simulation import NOISE, RUNS, simulated
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.writers.folder import write_study
+from bayes_cpt.validate.baselines import BaselineError
 from bayes_cpt.validate.folds import Question
 from bayes_cpt.validate.held_out import Answer, Method
-from bayes_cpt.validate.paper_method import BaselineError
 
 PRETRAINING = tuple(run for run in RUNS if run.phase == "pt")
 # Of each study that is scored below.

@@ -17,7 +17,7 @@ from testbench import choosers, decisions, few_runs, held_out, independent_error
 from bayes_cpt.inference import sampling
 from bayes_cpt.inference.sampling import Effort
 from bayes_cpt.study.writers.folder import write_study
-from bayes_cpt.validate import paper_method
+from bayes_cpt.validate import baselines
 
 SHORT = (Effort(80, 60, 0.8),)
 # A number, or none, under each heading of the table.
@@ -77,7 +77,7 @@ def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make fits short, and leave out what is not installed."""
     monkeypatch.setattr(sampling, "EFFORTS", SHORT)
     monkeypatch.setattr(one_decision, "EFFORTS", SHORT)
-    monkeypatch.setattr(paper_method, "STARTS", 4)
+    monkeypatch.setattr(baselines, "STARTS", 4)
     monkeypatch.setattr(independent_errors, "STARTS", 2)
     if find_spec("sklearn") is None:
         monkeypatch.delitem(choosers.PREDICTORS, "Gaussian process")

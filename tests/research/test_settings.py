@@ -28,8 +28,7 @@ from testbench.settings import (
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.validate.folds import Fold, Question
 from bayes_cpt.validate.held_out import TABLES, Method
-from bayes_cpt.validate.parallel import Pool
-from bayes_cpt.validate.records import Records
+from bayes_cpt.validate.tasks import Pool, Records
 
 VAGUE_SPEC = read_spec(VAGUE)
 STUDIES = ("size-1x1", "size-2x2", "mpl-1m", "ladder-1m")

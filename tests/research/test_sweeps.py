@@ -14,8 +14,7 @@ from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import linear, warmup_stable_decay
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.parallel import Pool
-from bayes_cpt.validate.records import Records
+from bayes_cpt.validate.tasks import Pool, Records
 
 PEAKS = (1e-4, 3e-4, 1e-3, 2e-3, 4e-3)
 

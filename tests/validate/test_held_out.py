@@ -1,38 +1,130 @@
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from synthetic import lab, practice, prior_as_posterior
+from scipy import special
+from synthetic import lab, lab_posterior, practice, prior_as_posterior
 from testbench.simulation import NOISE, RUNS, simulated
 
 from bayes_cpt.errors import StudyError
 from bayes_cpt.inference.geometry.whitening import SamplingError
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.inference.stacked import stack
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate import paper_method
+from bayes_cpt.validate import baselines
 from bayes_cpt.validate.folds import Fold, Question, leave_run_out, leave_tail_out, other_study
 from bayes_cpt.validate.held_out import (
     TABLES,
     Answer,
+    LogScore,
     Method,
     horizon_table,
+    log_score,
     package_method,
     paper_answer,
     score_folds,
     score_table,
 )
-from bayes_cpt.validate.parallel import Pool
-from bayes_cpt.validate.records import Records
 from bayes_cpt.validate.scores import crps_ratios, summarize
+from bayes_cpt.validate.tasks import Pool, Records
 
 SPEC = read_spec("cpt-replay")
 PRETRAIN = read_spec("pretrain")
 HERE = Pool(jobs=1)
+RUN = "r25_cos"
+
+
+def test_every_continual_run_is_left_out_once() -> None:
+    folds = leave_run_out(lab(), SPEC)
+    assert [fold.label for fold in folds] == [run.name for run in lab().continual_runs]
+    for fold in folds:
+        assert fold.seen == 0.0
+        assert not fold.question.known
+        assert fold.measured["run"].unique().tolist() == [fold.label]
+        assert fold.label not in set(fold.question.study.losses["run"])
+        assert len(fold.question.study.runs) == len(lab().runs) - 1
+
+
+def test_a_question_holds_no_loss_but_that_of_the_base() -> None:
+    (fold,) = other_study(lab(), practice(), SPEC)
+    assert fold.question.plan.is_plan
+    assert set(fold.question.plan.losses["step"]) == {0}
+    assert "loss" not in fold.question.points
+    assert fold.measured["step"].min() > 0
+    assert set(fold.measured["domain"]) == {"general", "kernel"}
+    assert set(fold.measured["run"]) == {run.name for run in practice().continual_runs}
+    counts = practice().losses.query("domain in ('general', 'kernel') and step > 0")
+    assert len(fold.measured) == len(counts)
+
+
+@pytest.mark.parametrize("share", [0.25, 0.5, 0.75])
+def test_a_tail_is_predicted_from_the_head_and_all_other_runs(share: float) -> None:
+    folds = leave_tail_out(lab(), SPEC, share)
+    assert [fold.label for fold in folds] == [
+        f"{run.name} after {100 * share:g} %" for run in lab().continual_runs
+    ]
+    for fold, run in zip(folds, lab().continual_runs, strict=True):
+        study, cut = fold.question.study, share * 3000
+        assert fold.question.known
+        assert fold.seen == share
+        steps, losses = study.curve(run.name, "kernel")
+        whole_steps, whole_losses = lab().curve(run.name, "kernel")
+        np.testing.assert_array_equal(steps, whole_steps[whole_steps <= cut])
+        np.testing.assert_array_equal(losses, whole_losses[whole_steps <= cut])
+        own = fold.measured.query("domain == 'kernel'")
+        np.testing.assert_array_equal(own["step"], whole_steps[whole_steps > cut])
+        np.testing.assert_array_equal(own["loss"], whole_losses[whole_steps > cut])
+        others = lab().losses.query("run != @run.name")
+        kept = study.losses.query("run != @run.name")
+        pd.testing.assert_frame_equal(kept.reset_index(drop=True), others.reset_index(drop=True))
+
+
+def test_horizons_are_shares_of_the_run_and_ratios_to_what_was_fitted() -> None:
+    (fold,) = leave_tail_out(lab(), SPEC, 0.25, ["r25_cos"])
+    last = fold.measured.query("domain == 'general'").iloc[-1]
+    steps, _ = lab().curve("r25_cos", "general")
+    assert last["share"] == 1.0
+    assert last["ratio"] == pytest.approx(3000 / steps[steps <= 750][-1])
+    (fold,) = other_study(lab(), practice(), SPEC)
+    longest = fold.measured.query("run == 'r25_cos_12k'").iloc[-1]
+    assert longest["share"] == 1.0
+    assert longest["ratio"] == 4.0
+
+
+def test_pretraining_laws_are_asked_for_pretraining_runs() -> None:
+    folds = leave_run_out(lab(), PRETRAIN)
+    assert [fold.label for fold in folds] == [run.name for run in lab().pretraining_runs]
+    for fold in folds:
+        assert not fold.question.study.continual_runs
+        assert set(fold.measured["domain"]) == {"general"}
+        run = lab().run(fold.label)
+        assert fold.measured["step"].min() > 0.1 * run.schedule.steps
+    with pytest.raises(StudyError, match=r"r25_cos.*the model predicts no runs of phase cpt"):
+        leave_run_out(lab(), PRETRAIN, ["r25_cos"])
+
+
+def test_runs_that_cannot_be_left_out_are_named() -> None:
+    with pytest.raises(StudyError, match="no run 'r26_cos'"):
+        leave_run_out(lab(), SPEC, ["r26_cos"])
+    names = [run.name for run in lab().pretraining_runs] + ["r25_cos"]
+    alone = lab().subset(names)
+    with pytest.raises(StudyError, match=r"one run to leave out.*Leave out only tails"):
+        leave_run_out(alone, SPEC)
+    assert len(leave_tail_out(alone, SPEC, 0.5)) == 1
+    with pytest.raises(ValueError, match=r"share is 1\.5"):
+        leave_tail_out(lab(), SPEC, 1.5)
+
+
+def test_a_run_without_points_before_or_after_the_cut_has_no_fold() -> None:
+    assert leave_tail_out(lab(), SPEC, 0.001) == []
+    stopped = lab().truncated({"r25_cos": 1000})
+    assert leave_tail_out(stopped, SPEC, 0.5, ["r25_cos"]) == []
 
 
 def around(level: float, spread: float, problems: tuple[str, ...] = ()) -> Method:
@@ -94,14 +186,6 @@ def test_the_same_seed_gives_the_same_scores_whichever_folds_are_asked() -> None
     assert len(set(medians)) == 3
 
 
-def test_processes_give_the_same_scores_in_the_same_order() -> None:
-    folds = leave_run_out(lab(), SPEC)[:4]
-    methods = {"ours": around(2.8, 0.2), "rough": around(4.0, 0.2)}
-    here = score_folds(folds, methods, seed=3, pool=HERE)[0]
-    there = score_folds(folds, methods, seed=3, pool=Pool(jobs=2))[0]
-    pd.testing.assert_frame_equal(here, there)
-
-
 def test_a_stopped_loop_goes_on_where_it_was(tmp_path: Path) -> None:
     folds = leave_run_out(lab(), SPEC)[:4]
     whole = score_folds(folds, {"ours": around(2.8, 0.2)}, seed=3, pool=HERE)
@@ -141,7 +225,7 @@ def test_a_stopped_loop_goes_on_where_it_was(tmp_path: Path) -> None:
     ("error", "words"),
     [
         (SamplingError("The density is not finite."), "The density is not finite."),
-        (paper_method.BaselineError("No fit."), "No fit."),
+        (baselines.BaselineError("No fit."), "No fit."),
     ],
 )
 def test_a_fold_that_cannot_be_fitted_is_counted_and_the_others_go_on(
@@ -158,15 +242,6 @@ def test_a_fold_that_cannot_be_fitted_is_counted_and_the_others_go_on(
     assert refits["trustworthy"].tolist() == [False, True]
     assert refits["problems"].tolist() == [words, "none"]
     assert points["fold"].unique().tolist() == [folds[1].label]
-
-
-def test_a_study_that_a_method_cannot_use_ends_the_loop() -> None:
-    def refuses(question: Question, seed: int) -> Answer:
-        question.study.run("nobody")
-        raise AssertionError
-
-    with pytest.raises(StudyError, match="nobody"):
-        score_folds(leave_run_out(lab(), SPEC)[:1], {"ours": refuses}, pool=HERE)
 
 
 @pytest.fixture
@@ -220,10 +295,52 @@ def test_the_package_knows_the_head_of_a_run_whose_tail_it_predicts(
 
 
 def test_the_paper_s_method_answers_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paper_method, "STARTS", 6)
-    monkeypatch.setattr(paper_method.predict, "__kwdefaults__", {"seed": 0, "refits": 5})
+    monkeypatch.setattr(baselines, "STARTS", 6)
+    monkeypatch.setattr(baselines.paper_predict, "__kwdefaults__", {"seed": 0, "refits": 5})
     study = simulated(RUNS, NOISE)
     (fold,) = leave_tail_out(study, SPEC, 0.5, ["most"])
     scored, _ = score_folds([fold], {"paper": paper_answer}, seed=1, pool=HERE)
     assert scored["absolute_error"].mean() < 0.03
     assert set(scored["domain"]) == {"general", "target"}
+
+
+@cache
+def whole() -> Fold:
+    return leave_run_out(lab(), SPEC, [RUN])[0]
+
+
+def of_fold(posterior: Posterior, fold: Fold) -> LogScore:
+    return log_score(posterior, fold.question, fold.measured)
+
+
+def test_a_head_and_a_tail_make_the_whole() -> None:
+    """With one draw there is nothing to learn from the head but the residuals: densities multiply."""
+    tail = leave_tail_out(lab(), SPEC, 0.5, [RUN])[0]
+    seeing = prior_as_posterior(tail.question.study, SPEC, draws=1, spread=0.0)
+    blind = prior_as_posterior(whole().question.study, SPEC, draws=1, spread=0.0)
+    measured = whole().measured
+    head = measured[measured["step"] <= 1500]
+    parts = (of_fold(seeing, tail).value, log_score(blind, whole().question, head).value)
+    assert len(head) + len(tail.measured) == len(measured)
+    assert sum(parts) == pytest.approx(of_fold(blind, whole()).value, rel=1e-6)
+
+
+def test_a_stack_has_the_mixture_of_the_densities() -> None:
+    laws = {name: lab_posterior(name) for name in ("cpt-replay", "cpt-replay-printed")}
+    mixture = stack(laws, {"cpt-replay": 0.5, "cpt-replay-printed": 0.5}, 0)
+    scores = [of_fold(law, whole()).value for law in laws.values()]
+    assert of_fold(mixture, whole()).value == pytest.approx(
+        special.logsumexp(scores) - np.log(2.0), abs=1e-9
+    )
+
+
+def test_draws_count_by_their_densities() -> None:
+    alike = prior_as_posterior(lab(), SPEC, draws=3, spread=0.0)
+    assert of_fold(alike, whole()).effective_draws == pytest.approx(12.0)
+    assert 1.0 <= of_fold(lab_posterior(), whole()).effective_draws < 50.0
+
+
+def test_a_law_that_is_off_scores_lower() -> None:
+    off = whole().measured.assign(loss=whole().measured["loss"] + 0.3)
+    right = of_fold(lab_posterior(), whole()).value
+    assert log_score(lab_posterior(), whole().question, off).value < right

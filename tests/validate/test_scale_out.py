@@ -8,12 +8,17 @@ import pytest
 from synthetic import lab
 
 from bayes_cpt.model.spec import read_spec
-from bayes_cpt.validate.calibration import simulated_ranks
-from bayes_cpt.validate.design import HELD_OUT, design_study, held_out_run, with_runs
+from bayes_cpt.validate.calibration import (
+    HELD_OUT,
+    ModelReplicates,
+    design_study,
+    held_out_run,
+    simulated_ranks,
+    with_runs,
+)
 from bayes_cpt.validate.folds import leave_tail_out
 from bayes_cpt.validate.held_out import OURS, package_method, score_folds
-from bayes_cpt.validate.parallel import Pool
-from bayes_cpt.validate.replicates import ModelReplicates
+from bayes_cpt.validate.tasks import Pool
 
 pytestmark = pytest.mark.slow
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 from bayes_cpt.errors import BayesCPTError, Problem
 from bayes_cpt.report.paper.tables import TextTable
 from bayes_cpt.validate.held_out import OURS, PAPER, score_table
-from bayes_cpt.validate.records import SETTINGS
 from bayes_cpt.validate.scores import ALL_DOMAINS, ALL_RUNS
+from bayes_cpt.validate.tasks import SETTINGS
 
 if TYPE_CHECKING:
     import pandas as pd

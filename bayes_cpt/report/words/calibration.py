@@ -4,7 +4,7 @@ import math
 from typing import TYPE_CHECKING
 
 from bayes_cpt.report.numbers import listed
-from bayes_cpt.validate.uniformity import EDGE, FAILS, FALSE_ALARM, HOLDS
+from bayes_cpt.validate.calibration import EDGE, FAILS, FALSE_ALARM, HOLDS
 
 if TYPE_CHECKING:
     from bayes_cpt.validate.calibration import Verdict

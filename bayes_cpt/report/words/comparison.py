@@ -6,10 +6,8 @@ from bayes_cpt.report.numbers import fixed, listed, percent
 from bayes_cpt.report.rendering import Words, render
 
 if TYPE_CHECKING:
-    from bayes_cpt.validate.comparison.comparison import Comparison
-    from bayes_cpt.validate.comparison.last_losses import LastLosses
-    from bayes_cpt.validate.comparison.law_scores import LawScores
-    from bayes_cpt.validate.comparison.stacking import Difference
+    from bayes_cpt.validate.comparison import Comparison
+    from bayes_cpt.validate.law_scores import Difference, LastLosses, LawScores
 
 # Standard errors within which two scores are not told apart.
 ERRORS = 2.0
@@ -38,7 +36,7 @@ def words(comparison: "Comparison") -> Words:
 
 def _uses_stack(scores: "LawScores") -> bool:
     """Return whether the stack is what to use: no law has all the weight, and it scores above the best."""
-    from bayes_cpt.validate.comparison.law_scores import LOG_SCORE, STACK
+    from bayes_cpt.validate.law_scores import LOG_SCORE, STACK
 
     alone = max(scores.weights.values()) >= ALONE
     return not alone and scores.against_best(STACK, LOG_SCORE).mean > 0
@@ -87,7 +85,7 @@ def _first_answer(comparison: "Comparison") -> dict[str, Any]:
 
 
 def _of_scores(scores: "LawScores") -> dict[str, Any]:
-    from bayes_cpt.validate.comparison.law_scores import FEW_DRAWS, LOG_SCORE, STACK
+    from bayes_cpt.validate.law_scores import FEW_DRAWS, LOG_SCORE, STACK
 
     others = [law for law in scores.laws if law != scores.best]
     gaps = {law: scores.against_best(law, LOG_SCORE) for law in others}
@@ -118,7 +116,7 @@ def _of_scores(scores: "LawScores") -> dict[str, Any]:
 
 
 def _tail(scores: "LawScores", seen: float) -> dict[str, Any]:
-    from bayes_cpt.validate.comparison.law_scores import LOG_SCORE
+    from bayes_cpt.validate.law_scores import LOG_SCORE
 
     others = [law for law in scores.laws if law != scores.best]
     return {
@@ -130,7 +128,7 @@ def _tail(scores: "LawScores", seen: float) -> dict[str, Any]:
 
 def _told(scores: "LawScores", method: str, seen: float) -> str:
     """Return how a law or the stack scores beside the best law."""
-    from bayes_cpt.validate.comparison.law_scores import CRPS, LOG_SCORE
+    from bayes_cpt.validate.law_scores import CRPS, LOG_SCORE
 
     gap = scores.against_best(method, LOG_SCORE, seen)
     crps = scores.against_best(method, CRPS, seen)

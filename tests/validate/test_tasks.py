@@ -4,19 +4,22 @@ import socket
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayes_cpt.validate.parallel import ClusterError, Pool, task_seed
+from bayes_cpt.validate.tasks import ClusterError, Pool, Records, RecordsError, task_seed
 
 SEEDS = st.integers(0, 2**32 - 1)
 needs_dask = pytest.mark.skipif(
     importlib.util.find_spec("distributed") is None, reason="distributed is not installed"
 )
+SETTINGS = {"seed": 1, "tails": (0.25, 0.5), "model": "cpt"}
+NAMES = ("points", "refits")
 
 
 @given(SEEDS, st.text(), st.text())
@@ -73,7 +76,7 @@ def test_cores_are_shared_among_processes(monkeypatch: pytest.MonkeyPatch) -> No
 
 @needs_dask
 def test_a_cluster_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bayes_cpt.validate.parallel.CONNECTION_SECONDS", 0.5)
+    monkeypatch.setattr("bayes_cpt.validate.tasks.CONNECTION_SECONDS", 0.5)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
@@ -81,23 +84,6 @@ def test_a_cluster_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch
         list(Pool(dask=address).run(lambda task: task, [1]))
     with pytest.raises(ClusterError, match="unknown address scheme"):
         list(Pool(dask="carrier-pigeon://host:1").run(lambda task: task, [1]))
-
-
-@needs_dask
-def test_a_client_that_does_not_start_is_closed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    import distributed
-
-    made: list[distributed.Client] = []
-
-    class Watched(distributed.Client):  # type: ignore[misc]
-        def __init__(self, *arguments: Any, **options: Any) -> None:
-            made.append(self)
-            super().__init__(*arguments, **options)
-
-    monkeypatch.setattr(distributed, "Client", Watched)
-    with pytest.raises(ClusterError, match="unknown address scheme"):
-        list(Pool(dask="carrier-pigeon://host:1").run(lambda task: task, [1]))
-    assert [client.status for client in made] == ["closed"]
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,26 +121,6 @@ def test_a_cluster_without_workers_is_refused() -> None:
 
 
 @needs_dask
-def test_a_client_that_is_late_once_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    import distributed
-
-    tried: list[str] = []
-
-    class Late:
-        def __init__(self, address: str, timeout: float, set_as_default: bool) -> None:
-            tried.append(address)
-            assert len(tried) > 1
-            raise OSError("nobody is there")
-
-        def close(self) -> None: ...
-
-    monkeypatch.setattr(distributed, "Client", Late)
-    with pytest.raises(ClusterError, match="no scheduler answers: nobody is there"):
-        list(Pool(dask="tcp://host:8786").run(lambda task: task, [1]))
-    assert tried == ["tcp://host:8786"] * 2
-
-
-@needs_dask
 def test_a_cluster_gives_what_this_process_gives() -> None:
     from distributed import LocalCluster
 
@@ -169,3 +135,57 @@ def test_a_cluster_gives_what_this_process_gives() -> None:
     near = list(Pool(jobs=1).run(draw, tasks))
     assert sorted(row[:2] for row in far) == [row[:2] for row in near]
     assert os.getpid() not in {process for *_, process in far}
+
+
+def rows(value: float, text: str = "none") -> dict[str, pd.DataFrame]:
+    points = pd.DataFrame({"loss": [value, value / 3.0], "note": [text, "a, b"]})
+    return {"points": points, "refits": pd.DataFrame({"fine": [True], "problems": [text]})}
+
+
+def test_what_was_added_is_found_again_bit_by_bit(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    records = Records.open(folder, SETTINGS, NAMES)
+    assert records.done == set()
+    records.add("one", rows(0.1 + 0.2))
+    records.add("two", rows(1e-17, "R-hat"))
+    again = Records.open(folder, SETTINGS, NAMES)
+    assert again.done == {"one", "two"}
+    for name in NAMES:
+        pd.testing.assert_frame_equal(again.tables[name], records.tables[name], check_dtype=False)
+    assert again.tables["points"]["loss"].tolist() == [0.1 + 0.2, (0.1 + 0.2) / 3, 1e-17, 1e-17 / 3]
+    assert {path.name for path in folder.iterdir()} == {"settings.json", "points.csv", "refits.csv"}
+
+
+def test_rows_of_a_task_that_was_stopped_between_tables_are_replaced(tmp_path: Path) -> None:
+    records = Records.open(tmp_path, SETTINGS, NAMES)
+    records.add("one", {"points": rows(1.0)["points"]})
+    again = Records.open(tmp_path, SETTINGS, NAMES)
+    assert again.done == set()
+    again.add("one", rows(2.0))
+    assert again.tables["points"]["loss"].tolist() == [2.0, 2.0 / 3.0]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"seed": 2}, "with seed 1 and not 2. Choose another folder"),
+        ({"tails": (0.5,)}, r"tails \[0.25, 0.5\] and not \[0.5\]"),
+        ({"plan": "a"}, "plan None and not a"),
+    ],
+)
+def test_results_with_other_settings_are_not_mixed(
+    change: dict[str, object], words: str, tmp_path: Path
+) -> None:
+    Records.open(tmp_path, SETTINGS, NAMES).add("one", rows(1.0))
+    with pytest.raises(RecordsError, match=words):
+        Records.open(tmp_path, SETTINGS | change, NAMES)
+
+
+@pytest.mark.parametrize("content", ["", "[1]", "{", b"\xff\xfe"])
+def test_a_settings_file_of_something_else_is_left_alone(
+    content: str | bytes, tmp_path: Path
+) -> None:
+    path = tmp_path / "settings.json"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(RecordsError, match=r"settings.json: this is not what an earlier run wrote"):
+        Records.open(tmp_path, SETTINGS, NAMES)

@@ -7,10 +7,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import arviz as az
 import numpy as np
 import pandas as pd
 import pytest
-from synthetic import CHAINS, as_posterior, lab, prior_as_posterior
+import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from scipy import optimize, special, stats
+from synthetic import CHAINS, as_posterior, lab, lab_posterior, prior_as_posterior
 
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.inference.geometry.whitening import SamplingError
@@ -20,18 +26,31 @@ from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.comparison.comparison import Comparison, compare
-from bayes_cpt.validate.comparison.law_scores import CRPS, LOG_SCORE, STACK, ComparisonError
-from bayes_cpt.validate.final_losses import final_losses
-from bayes_cpt.validate.final_losses.final_losses import LAWS, predict
+from bayes_cpt.validate import baselines
+from bayes_cpt.validate.baselines import FINAL_LOSS_LAWS, final_loss_predict
+from bayes_cpt.validate.comparison import Comparison, CurveLoo, compare
 from bayes_cpt.validate.folds import leave_run_out
-from bayes_cpt.validate.parallel import task_seed
-from bayes_cpt.validate.records import RecordsError
+from bayes_cpt.validate.law_scores import (
+    CRPS,
+    LOG_SCORE,
+    STACK,
+    ComparisonError,
+    difference,
+    held_out_weights,
+    mixture_draws,
+    stacking_weights,
+)
 from bayes_cpt.validate.scores import crps
+from bayes_cpt.validate.tasks import RecordsError, task_seed
 
 OURS, PRINTED = "cpt-replay", "cpt-replay-printed"
 RUNS = ["r00_cos", "r25_cos", "r50_cos", "r75_wsd"]
 MODELS = [OURS, PRINTED]
+CURVES = ["a, general", "a, target", "b, general", "b, target", "c, general"]
+SHAPES = st.tuples(st.integers(2, 12), st.integers(2, 5))
+SCORES = SHAPES.flatmap(
+    lambda shape: arrays.arrays(np.float64, shape, elements=st.floats(-200.0, 200.0, width=32))
+)
 
 
 @cache
@@ -75,7 +94,7 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return as_posterior(frame, study, values)
 
     monkeypatch.setattr("bayes_cpt.inference.fitting.fit", fit)
-    monkeypatch.setattr(final_losses, "REFITS", 5)
+    monkeypatch.setattr(baselines, "FINAL_REFITS", 5)
     return fitted
 
 
@@ -156,7 +175,9 @@ def check_last_losses(result: Comparison) -> None:
     fold = leave_run_out(lab(), read_spec(OURS), RUNS[:1])[0]
     ends = fold.measured[fold.measured["step"] == fold.measured["step"].max()]
     seed, asked = task_seed(0, fold.label), fold.question
-    draws = predict(LAWS["data-mixing"], asked.study, asked.plan, ends, seed=seed)
+    draws = final_loss_predict(
+        FINAL_LOSS_LAWS["data-mixing"], asked.study, asked.plan, ends, seed=seed
+    )
     own = result.last_losses.points.query(f"method == 'data-mixing' and run == '{RUNS[0]}'")
     # Through a hundred quantiles of the same draws.
     np.testing.assert_allclose(own["crps"], crps(draws, ends["loss"]), rtol=0.02)
@@ -266,3 +287,154 @@ def test_too_few_runs_are_said_before_any_fit(fits: list[str]) -> None:
     with pytest.raises(StudyError, match="2 runs can be left out in turn"):
         compared(lab(), runs=RUNS[:2])
     assert fits == []
+
+
+@cache
+def fit_of(shift: float, steps: int = 3) -> Posterior:
+    """Return a fit that holds the log likelihoods of a normal mean, one curve a loss."""
+    generator = np.random.default_rng(1)
+    losses = generator.normal(size=len(CURVES))
+    mean, sd = losses.mean() + shift, 1.0 / np.sqrt(losses.size)
+    draws = stats.norm(mean, sd).rvs((4, 500), random_state=2)
+    likelihoods = stats.norm(draws[..., None], 1.0).logpdf(losses)
+    run, domain = zip(*(curve.split(", ") for curve in CURVES), strict=True)
+    where = {"run": ("point", list(run)), "domain": ("point", list(domain))}
+    tree = xr.DataTree.from_dict(
+        {
+            "posterior": xr.Dataset({"mean": (("chain", "draw"), draws)}),
+            "log_likelihood": xr.Dataset(
+                {"loss": (("chain", "draw", "curve"), likelihoods)}, coords={"curve": CURVES}
+            ),
+            "observed_data": xr.Dataset(
+                {"loss": ("point", losses)},
+                coords=where | {"step": ("point", [steps] * len(CURVES))},
+            ),
+        }
+    )
+    return Posterior(tree, lab_posterior().study, lab_posterior().frame)
+
+
+def answer(**fits: Posterior) -> CurveLoo:
+    found = CurveLoo.of(fits)
+    assert isinstance(found, CurveLoo)
+    return found
+
+
+def test_densities_are_those_of_leaving_each_curve_out() -> None:
+    found = answer(right=fit_of(0.0))
+    losses = np.random.default_rng(1).normal(size=len(CURVES))
+    for place, loss in enumerate(losses):
+        others = np.delete(losses, place)
+        exact = stats.norm(others.mean(), np.sqrt(1.0 + 1.0 / others.size)).logpdf(loss)
+        assert found.log_densities[place, 0] == pytest.approx(exact, abs=0.05)
+    assert found.holds
+
+
+def test_weights_and_differences_are_those_of_arviz() -> None:
+    found = answer(right=fit_of(0.0), off=fit_of(1.5))
+    assert found.best == "right"
+    assert found.weights["right"] > 0.9
+    loos = {
+        name: az.loo(fit_of(shift).tree, pointwise=True, var_name="loss", reff=1.0)
+        for name, shift in (("right", 0.0), ("off", 1.5))
+    }
+    theirs = az.compare(loos, method="stacking")
+    assert found.weights["off"] == pytest.approx(theirs.loc["off", "weight"], abs=0.02)
+    # A run is one observation: its curves are added up, and there are three runs.
+    gap = found.differences()["off"]
+    sums = found.of_runs[:, 1] - found.of_runs[:, 0]
+    assert len(sums) == 3
+    assert gap.mean == pytest.approx(sums.mean())
+    assert gap.error == pytest.approx(stats.sem(sums))
+    assert 3 * gap.mean == pytest.approx(float(loos["off"].elpd - loos["right"].elpd), abs=1e-6)
+
+
+def test_fits_of_other_points_do_not_compare() -> None:
+    said = CurveLoo.of({"one": fit_of(0.0), "other": fit_of(0.0, steps=4)})
+    assert (
+        said == "the laws leave out different points of the runs, so that densities do not compare"
+    )
+    without = CurveLoo.of({"one": lab_posterior(), "other": fit_of(0.0)})
+    assert without == "the fit of one holds no log likelihoods"
+
+
+def mean_score(scores: np.ndarray, weights: np.ndarray) -> float:
+    with np.errstate(divide="ignore"):
+        return float(special.logsumexp(scores + np.log(weights), axis=1).mean())
+
+
+@settings(max_examples=60, deadline=None)
+@given(SCORES)
+def test_weights_lie_on_the_simplex_and_nothing_scores_better(scores: np.ndarray) -> None:
+    weights = stacking_weights(scores)
+    assert weights.sum() == pytest.approx(1.0, abs=1e-12)
+    assert weights.min() >= 0.0
+    # The problem is concave: where no vertex leads up, nothing does.
+    best = mean_score(scores, weights)
+    for vertex in np.eye(scores.shape[1]):
+        nearby = 0.99 * weights + 0.01 * vertex
+        assert mean_score(scores, nearby) <= best + 1e-6
+
+
+@settings(max_examples=40, deadline=None)
+@given(SCORES, st.integers(0, 4), st.floats(0.05, 50.0))
+def test_a_law_that_dominates_has_all_the_weight(
+    scores: np.ndarray, place: int, margin: float
+) -> None:
+    winner = place % scores.shape[1]
+    scores[:, winner] = scores.max(axis=1) + margin
+    assert stacking_weights(scores)[winner] == pytest.approx(1.0, abs=1e-3)
+
+
+def test_laws_that_exclude_each_other_get_the_shares_of_what_they_explain() -> None:
+    scores = np.where(np.arange(10)[:, None] < 3, [[0.0, -np.inf]], [[-np.inf, 0.0]])
+    np.testing.assert_allclose(stacking_weights(scores), [0.3, 0.7], atol=1e-4)
+
+
+def test_weights_of_two_laws_are_those_of_a_search_on_a_line() -> None:
+    scores = np.random.default_rng(3).normal(scale=2.0, size=(9, 2))
+    found = optimize.minimize_scalar(
+        lambda w: -mean_score(scores, np.array([w, 1.0 - w])),
+        bounds=(0.0, 1.0),
+        method="bounded",
+        options={"xatol": 1e-9},
+    )
+    assert 0.05 < found.x < 0.95
+    # ArviZ's search ends where the score hardly changes; its score is the best to 1e-6, as tested above.
+    assert stacking_weights(scores)[0] == pytest.approx(found.x, abs=1e-3)
+
+
+def test_the_weights_of_a_run_have_not_seen_it() -> None:
+    scores = np.random.default_rng(4).normal(scale=2.0, size=(6, 3))
+    before = held_out_weights(scores)[2]
+    scores[2] = [500.0, -500.0, 0.0]
+    np.testing.assert_allclose(held_out_weights(scores)[2], before)
+    np.testing.assert_allclose(stacking_weights(np.delete(scores, 2, axis=0)), before)
+    assert stacking_weights(scores)[0] > before[0]
+
+
+def test_draws_of_a_mixture_have_its_quantiles() -> None:
+    middles = (np.arange(100) + 0.5) / 100
+    laws = [stats.norm(0.0, 1.0), stats.norm(4.0, 0.5)]
+    quantiles = np.stack([np.stack([law.ppf(middles), 2.0 + law.ppf(middles)], 1) for law in laws])
+    draws = mixture_draws(quantiles, np.array([0.7, 0.3]), 1000)
+    assert draws.shape == (1000, 2)
+    np.testing.assert_allclose(draws[:, 1], draws[:, 0] + 2.0)
+    for value in (-1.0, 0.5, 3.5, 4.5):
+        wanted = 0.7 * laws[0].cdf(value) + 0.3 * laws[1].cdf(value)
+        assert np.mean(draws[:, 0] <= value) == pytest.approx(wanted, abs=3e-3)
+
+
+def test_a_difference_has_the_standard_error_of_its_mean() -> None:
+    generator = np.random.default_rng(5)
+    ours, theirs = generator.normal(size=(2, 8))
+    gap = difference(ours, theirs)
+    assert gap.mean == pytest.approx((ours - theirs).mean())
+    assert gap.error == pytest.approx(stats.sem(ours - theirs))
+    assert np.isnan(difference(ours[:1], theirs[:1]).error)
+
+
+@pytest.mark.parametrize("scores", [np.zeros((0, 2)), np.zeros(3), np.full((2, 2), -np.inf)])
+def test_what_has_no_weights_is_refused(scores: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="observation"):
+        stacking_weights(scores)

@@ -5,32 +5,50 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from open_weights import open_study, rewarmed
 from scipy.optimize import approx_fprime
 from strategies import schedules
+from synthetic import lab
+from testbench.simulation import NEW_RUNS, NOISE, RUNS, TRUTH, simulated
 
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.numerics.ranges import MomentumRange
 from bayes_cpt.laws.phase_areas import continual_areas
+from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.printed_law import (
+from bayes_cpt.validate import baselines
+from bayes_cpt.validate.baselines import (
+    D_CPT,
+    DATA_MIXING,
+    FINAL_LOSS_LAWS,
     MOMENTUM,
     PARAMETERS,
+    BaselineError,
+    FinalLossLaw,
     Inputs,
     PrintedLaw,
     annealing_area,
+    d_cpt_losses,
+    final_loss_predict,
     inputs_of,
+    mixing_losses,
     observations,
 )
+from bayes_cpt.validate.folds import leave_run_out
+from bayes_cpt.validate.held_out import FINAL_LOSS_ANSWERS, Method
 
 # Fig. 3 of the paper, D_pt and D_cpt: L0, A, alpha, C1, C2, B, E, beta.
 KNOWLEDGE_PILE = {
     False: (3.057, 0.490, 0.497, 0.299, 0.298, 0.366, 28.0, 0.189),
     True: (3.024, 0.412, 0.677, 0.278, 0.324, -0.666, 5662.0, 0.146),
 }
-
 NO_LOSSES = pd.DataFrame(columns=["run", "step", "domain", "loss"])
+TRUTHS = {
+    "d-cpt": np.array([2.0, np.log(0.4), np.log(0.5), np.log(0.3), np.log(0.2), -2.0, np.log(0.4)]),
+    "data-mixing": np.array([2.5, np.log(0.8), -2.0]),
+}
 
 
 def paper_parameters(is_target: bool) -> np.ndarray:
@@ -214,3 +232,148 @@ def test_warm_up_and_the_first_tenth_of_pre_training_are_left_out() -> None:
         assert len(losses) == kept
         assert not inputs.continual.any()
         np.testing.assert_allclose(inputs.annealing_pt, 0.0)
+
+
+@pytest.fixture(scope="module")
+def fit_study() -> Study:
+    return simulated(RUNS, NOISE)
+
+
+@pytest.fixture(scope="module")
+def held_out() -> Study:
+    return simulated(NEW_RUNS, NOISE, seed=11)
+
+
+@pytest.mark.parametrize("is_target", [False, True])
+def test_many_starts_find_the_law_that_made_the_losses(is_target: bool) -> None:
+    domain = "target" if is_target else "general"
+    inputs, losses = observations(simulated(RUNS, noise=0.0), domain)
+    law = PrintedLaw(is_target)
+    fit = baselines.fit_from_many_starts(law, inputs, losses, np.random.default_rng(6))
+    new, truth = observations(simulated(NEW_RUNS, noise=0.0), domain)
+    np.testing.assert_allclose(law.losses(fit, new), truth, atol=0.002)
+
+
+def test_an_unknown_base_is_fitted_with_its_forward_area() -> None:
+    """From runs that only re-warm, whose annealing areas are below 0."""
+    study, law = open_study(), PrintedLaw(is_target=False)
+    long = replace(study, runs=(rewarmed(6000),), losses=study.losses.iloc[:0], is_plan=True)
+    inputs, _ = observations(study, "general")
+    new = inputs_of(long, long.runs[0], [50, 500, 3000, 6000])
+    truth = np.append(TRUTH[False], np.log(30.0))
+    # Gains are per area: those of the truth belong to learning rates of its own.
+    truth[3:5] *= 0.2
+    bounds = baselines.ranges_of(inputs, np.full(inputs.forward_cpt.size, 3.0))[1]
+    assert bounds.shape == (2, len(truth))
+    assert bounds[1, 4] == pytest.approx(5.0 / np.abs(inputs.annealing_cpt).max())
+    losses = law.losses(truth, inputs)
+    fit = baselines.fit_from_many_starts(law, inputs, losses, np.random.default_rng(6))
+    np.testing.assert_allclose(law.losses(fit, inputs), losses, atol=0.001)
+    np.testing.assert_allclose(law.losses(fit, new), law.losses(truth, new), atol=0.01)
+
+
+def test_huber_loss_shrugs_off_outliers(fit_study: Study) -> None:
+    inputs, losses = observations(fit_study, "general")
+    law = PrintedLaw(is_target=False)
+    spoilt = losses.copy()
+    spoilt[::15] *= 1.5
+    bounds = baselines.ranges_of(inputs, spoilt)[1]
+    fit = baselines.fit_huber(law, inputs, np.log(spoilt), TRUTH[False][None], bounds)
+    truth = law.losses(TRUTH[False], inputs)
+    assert np.abs(law.losses(fit, inputs) - truth).mean() < 0.004
+
+
+@pytest.fixture
+def fewer_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start from fewer places: that all of them together find the law is tested above."""
+    monkeypatch.setattr(baselines, "STARTS", 9)
+
+
+@pytest.mark.usefixtures("fewer_starts")
+def test_bands_cover_new_points(fit_study: Study, held_out: Study) -> None:
+    rows = held_out.losses
+    points = rows[["run", "domain", "step"]].sample(frac=1.0, random_state=7)
+    plan = held_out.without_losses()
+    draws = baselines.paper_predict(fit_study, plan, points, seed=8, refits=20)
+    truth = rows.loc[points.index, "loss"].to_numpy()
+    lower, upper = np.quantile(draws, [0.05, 0.95], axis=0)
+    assert 0.8 < np.mean((lower < truth) & (truth < upper)) < 0.98
+    assert 2 * NOISE < np.mean((upper - lower) / truth) < 6 * NOISE
+
+
+@pytest.mark.usefixtures("fewer_starts")
+def test_residuals_come_from_the_phase_of_the_wanted_point(fit_study: Study) -> None:
+    inputs, losses = observations(fit_study, "general")
+    law = PrintedLaw(is_target=False)
+    exact = law.losses(TRUTH[False], inputs)
+    wild = np.where(inputs.continual, exact, losses * np.exp(np.where(losses > exact, 0.1, -0.1)))
+    draws = baselines.bootstrap_curves(
+        law, inputs, wild, inputs, np.random.default_rng(10), refits=10
+    )
+    spread = draws.std(axis=0)
+    assert spread[inputs.continual].mean() < 0.02 < 0.1 < spread[~inputs.continual].mean()
+
+
+def final_losses_by(law: FinalLossLaw, noise: float) -> Study:
+    """Return the bundled study with losses by a law, r being each set's own share."""
+    study, generator = lab(), np.random.default_rng(1)
+    losses = study.losses.copy()
+    replay = losses["run"].map({run.name: run.replay for run in study.runs}).to_numpy(float)
+    continual = ~np.isnan(replay) & (losses["step"] > 0).to_numpy()
+    share = np.where(losses["domain"] == study.target, 1 - replay, replay)[continual]
+    steps = losses["step"].to_numpy(float)[continual] / 3000
+    values = losses["loss"].to_numpy().copy()
+    values[continual] = law.losses(TRUTHS[law.name], steps, share)
+    values[continual] += noise * generator.standard_normal(continual.sum())
+    return replace(study, losses=losses.assign(loss=values))
+
+
+def test_printed_equations() -> None:
+    parameters = np.array(
+        [1.5, np.log(2.0), np.log(0.5), np.log(0.25), np.log(0.3), np.log(0.1), 0.0]
+    )
+    found = d_cpt_losses(parameters, np.array([16.0]), np.array([0.25]))
+    assert found[0] == pytest.approx(1.5 + 2.0 * 0.5 / 2.0 + 0.3 / 0.35)
+    found = mixing_losses(np.array([2.0, np.log(0.5), -3.0]), np.array([1.0]), np.array([0.5]))
+    assert found[0] == pytest.approx(2.0 + 0.5 * np.exp(-1.5))
+
+
+# Losses of these truths do not behave as those of a study do.
+@pytest.mark.filterwarnings("ignore::bayes_cpt.errors.StudyWarning")
+@pytest.mark.parametrize("law", FINAL_LOSS_LAWS.values(), ids=list(FINAL_LOSS_LAWS))
+def test_a_run_that_was_left_out_is_predicted(law: FinalLossLaw) -> None:
+    study = final_losses_by(law, 0.002)
+    left = [run for run in study.continual_runs if run.replay == 0.5][:1]
+    seen = study.subset([run.name for run in study.runs if run not in left])
+    points = pd.DataFrame(
+        [(left[0].name, domain, left[0].schedule.steps) for domain in ("general", "kernel")],
+        columns=["run", "domain", "step"],
+    )
+    draws = final_loss_predict(law, seen, study.without_losses(), points, seed=3)
+    truth = law.losses(TRUTHS[law.name], np.ones(2), np.array([0.5, 0.5]))
+    np.testing.assert_allclose(np.median(draws, axis=0), truth, atol=0.01)
+    assert (draws.std(axis=0) < 0.05).all()
+
+
+def test_too_few_losses_and_pretraining_runs_are_refused() -> None:
+    study = lab()
+    points = pd.DataFrame([("r00_const", "general", 3000)], columns=["run", "domain", "step"])
+    few = study.subset(["pt_trunk", "r25_cos", "r00_const"])
+    with pytest.raises(BaselineError, match="3 parameters, and the study 2 losses"):
+        final_loss_predict(DATA_MIXING, few, study.without_losses(), points)
+    with pytest.raises(BaselineError, match="about CPT runs"):
+        final_loss_predict(D_CPT, study, study.without_losses(), points.assign(run="pt_trunk"))
+
+
+@pytest.mark.parametrize("name", FINAL_LOSS_LAWS)
+def test_they_answer_the_questions_of_held_out_runs(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(baselines, "FINAL_STARTS", 2)
+    monkeypatch.setattr(baselines, "FINAL_REFITS", 3)
+    fold = leave_run_out(lab(), read_spec("cpt-replay"), ["r25_cos"])[0]
+    method: Method = FINAL_LOSS_ANSWERS[name]
+    answer = method(fold.question, 1)
+    assert answer.draws.shape[1] == len(fold.measured)
+    assert np.isfinite(answer.draws).all()
+    assert answer.log_score is None

@@ -1,30 +1,46 @@
-"""Laws compared on a study: which predicts runs that no fit saw, and what a stack of them gains."""
+"""Laws compared on a study: which predicts held-out runs best, and what a stack of them gains.
 
+The cheap answer leaves out curves by Pareto-smoothed importance sampling (Vehtari, Gelman and Gabry 2017,
+doi:10.1007/s11222-016-9696-4; by ArviZ), from one fit of each law. A curve is one observation, as its
+points are not independent; that is an easier question than leaving out a run, whose other curve stays, and
+holds only where no curve moves the posterior much (Pareto k). The other answer refits each law without each
+run.
+"""
+
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
+import numpy as np
+
+from bayes_cpt.arrays import Floats
+from bayes_cpt.checks import suggestion
 from bayes_cpt.errors import Problem, SpecError, StudyError
 from bayes_cpt.inference.posterior import Posterior, StackedPosterior, load
 from bayes_cpt.inference.stacked import stack
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study
-from bayes_cpt.validate.comparison.curve_loo import CurveLoo
-from bayes_cpt.validate.comparison.last_losses import LastLosses, last_losses_of, read_baselines
-from bayes_cpt.validate.comparison.law_scores import ComparisonError, LawScores
+from bayes_cpt.validate.baselines import FINAL_LOSS_LAWS, BaselineError, check_asked
 from bayes_cpt.validate.folds import Fold, Question, leave_run_out, leave_tail_out
 from bayes_cpt.validate.held_out import (
     FINAL_LOSS_ANSWERS,
     MIXTURE_TABLES,
     Method,
-    Progress,
     package_method,
     score_folds,
 )
-from bayes_cpt.validate.parallel import Pool
-from bayes_cpt.validate.records import Records, described
+from bayes_cpt.validate.law_scores import (
+    ComparisonError,
+    Difference,
+    LastLosses,
+    LawScores,
+    difference,
+    stacking_weights,
+)
+from bayes_cpt.validate.tasks import Pool, Progress, Records, described
 from bayes_cpt.views import view
 
 if TYPE_CHECKING:
@@ -35,6 +51,160 @@ TAILS = (0.5,)
 # Runs without which there is no error of a difference, and no weights that have not seen a run.
 FEWEST_RUNS = 3
 STACK_FILE = "stack.nc"
+
+
+@dataclass(frozen=True, eq=False)
+class CurveLoo:
+    """Expected log densities of left-out curves, by importance sampling.
+
+    Parameters
+    ----------
+    laws : tuple of str
+    curves : tuple of str
+        Run and validation set of each.
+    log_densities : ndarray, shape (curves, laws)
+    pareto_k : ndarray, shape (curves, laws)
+    highest_k : float
+        Above it an estimate is not to be trusted.
+    """
+
+    laws: tuple[str, ...]
+    curves: tuple[str, ...]
+    log_densities: Floats
+    pareto_k: Floats
+    highest_k: float
+
+    @classmethod
+    def of(cls, fits: Mapping[str, Posterior]) -> "Self | str":
+        """Return the estimate from some fits of one study, or in words why there is none."""
+        import arviz as az
+
+        trees = {name: fit.tree for name, fit in fits.items()}
+        lacking = [name for name, tree in trees.items() if "log_likelihood" not in tree.children]
+        if lacking:
+            return f"the fit of {lacking[0]} holds no log likelihoods"
+        first, *others = trees.values()
+        if any(_points(tree) != _points(first) for tree in others):
+            return (
+                "the laws leave out different points of the runs, so that densities do not compare"
+            )
+        with warnings.catch_warnings():
+            # A large Pareto k is said in `doubtful`.
+            warnings.simplefilter("ignore", UserWarning)
+            estimates = [
+                az.loo(tree, pointwise=True, var_name="loss", reff=1.0) for tree in trees.values()
+            ]
+        return cls(
+            laws=tuple(fits),
+            curves=tuple(str(name) for name in first["log_likelihood"]["curve"].to_numpy()),
+            log_densities=np.stack([_values(estimate.elpd_i) for estimate in estimates], axis=1),
+            pareto_k=np.stack([_values(estimate.pareto_k) for estimate in estimates], axis=1),
+            highest_k=float(min(estimate.good_k for estimate in estimates)),
+        )
+
+    @property
+    def doubtful(self) -> dict[str, int]:
+        """Curves with too large a Pareto k, by law."""
+        counts = (self.pareto_k > self.highest_k).sum(axis=0)
+        return dict(zip(self.laws, counts.tolist(), strict=True))
+
+    @property
+    def holds(self) -> bool:
+        """Whether the estimate can be trusted for every curve and law."""
+        return not any(self.doubtful.values())
+
+    @cached_property
+    def weights(self) -> dict[str, float]:
+        """Stacking weights over curves."""
+        weights = stacking_weights(self.log_densities)
+        return dict(zip(self.laws, weights.tolist(), strict=True))
+
+    @cached_property
+    def of_runs(self) -> Floats:
+        """Sums over the curves of each run, shape (runs, laws)."""
+        runs = [curve.rpartition(", ")[0] for curve in self.curves]
+        names = list(dict.fromkeys(runs))
+        places = np.array([names.index(run) for run in runs])
+        return np.stack([self.log_densities[places == i].sum(axis=0) for i in range(len(names))])
+
+    @property
+    def best(self) -> str:
+        """The law with the largest mean log density."""
+        return self.laws[int(self.log_densities.sum(axis=0).argmax())]
+
+    def differences(self) -> dict[str, Difference]:
+        """Return the mean difference per run to the best law, each run one observation."""
+        best = self.of_runs[:, self.laws.index(self.best)]
+        return {
+            name: difference(self.of_runs[:, place], best) for place, name in enumerate(self.laws)
+        }
+
+
+def _points(tree: Any) -> list[tuple[str, str, int]]:
+    """Return which points were fitted."""
+    where = tree["observed_data"]
+    names = ("run", "domain", "step")
+    return list(zip(*(where[name].to_numpy().tolist() for name in names), strict=True))
+
+
+def _values(array: Any) -> Floats:
+    return np.asarray(array, dtype=np.float64).ravel()
+
+
+def read_baselines(names: Iterable[str], specs: Mapping[str, ModelSpec]) -> tuple[str, ...]:
+    """Return the names of laws of final losses that can stand beside models.
+
+    Raises
+    ------
+    SpecError
+        If there is no such law, one comes twice, or the models are about PT runs.
+    """
+    chosen, problems = tuple(names), []
+    for name in dict.fromkeys(chosen):
+        if name not in FINAL_LOSS_LAWS:
+            problem = f"there is no law of final losses {name!r}{suggestion(name, FINAL_LOSS_LAWS)}"
+            problems.append(
+                Problem("baselines", problem, f"choose from {', '.join(FINAL_LOSS_LAWS)}")
+            )
+        elif chosen.count(name) > 1:
+            problems.append(Problem("baselines", f"{name} comes twice", "leave one out"))
+    if chosen and not all(spec.law.continual for spec in specs.values()):
+        problem = "laws of final losses are about CPT runs, and these models about PT runs"
+        problems.append(Problem("baselines", problem, "leave --baselines out"))
+    if problems:
+        raise SpecError(problems)
+    return chosen
+
+
+def last_losses_of(folds: Sequence[Fold], baselines: Sequence[str]) -> list[Fold]:
+    """Return folds that ask for the last loss of each run that is left out as a whole.
+
+    Raises
+    ------
+    SpecError
+        If too few runs were measured at their last step, or a baseline cannot be fitted without some run.
+    """
+    of_last = []
+    for fold in folds:
+        measured = fold.measured[fold.measured["share"] == 1.0]
+        if fold.seen > 0 or measured.empty:
+            continue
+        asked = fold.question
+        points = measured[["run", "domain", "step"]]
+        question = Question(asked.study, asked.plan, points, asked.known)
+        of_last.append(Fold(fold.label, fold.seen, question, measured))
+    if len(of_last) < 2:
+        problem = f"{len(of_last)} of the runs to leave out were measured at their last step"
+        raise SpecError.at("baselines", problem, "leave --baselines out")
+    for fold in of_last:
+        asked = fold.question
+        for name in baselines:
+            try:
+                check_asked(FINAL_LOSS_LAWS[name], asked.study, asked.plan, asked.points)
+            except BaselineError as error:
+                place, fix = f"baselines, without {fold.label}", f"leave {name} out"
+                raise SpecError.at(place, str(error).rstrip("."), fix) from None
+    return of_last
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +220,7 @@ class Comparison:
     curve_loo : CurveLoo or str
         The cheap first answer, or why there is none.
     scores : LawScores or None
-        Of runs and tails that no fit saw; None where only the first answer was asked for.
+        Of held-out runs and tails; None where only the first answer was asked for.
     last_losses : LastLosses or None
         Beside laws of final losses, at the ends of runs; None where none were asked for.
     """
@@ -130,7 +300,7 @@ def compare(
     progress: Progress | None = None,
     first: Callable[[CurveLoo | str], None] | None = None,
 ) -> Comparison:
-    r"""Compare laws on a study: by the fits alone first, then by runs and tails that no fit saw.
+    r"""Compare laws on a study: by the fits alone first, then by held-out runs and tails.
 
     Parameters
     ----------
@@ -150,7 +320,7 @@ def compare(
     seed : int
         Of the fits; that of a refit comes from it and what is left out.
     jobs, dask
-        Where refits run (see `bayes_cpt.validate.parallel.Pool`).
+        Where refits run (see `bayes_cpt.validate.tasks.Pool`).
     folder : Path, optional
         For the fit of each law, NAME.nc, and the tables of the refits. What is done is saved there, and
         a rerun goes on.
@@ -190,7 +360,7 @@ def compare(
     }
     records = Records.open(folder, settings, MIXTURE_TABLES)
     tell = progress or (lambda stage, share: None)
-    fits = _fits(study, specs, _Sampling(seed, draws, pool, folder), tell)
+    fits = _fits(study, specs, seed, draws, pool, folder, tell)
     loo, scores, last = CurveLoo.of(fits), None, None
     if first is not None:
         first(loo)
@@ -215,10 +385,6 @@ def compare(
 
 def read_models(models: Sequence[str | Path | ModelSpec]) -> dict[str, ModelSpec]:
     """Return the specifications of models that can be compared, by name.
-
-    Parameters
-    ----------
-    models : sequence of str, Path or ModelSpec
 
     Raises
     ------
@@ -273,15 +439,6 @@ def comparison_folds(
 ) -> list[Fold]:
     """Return whole runs and tails to predict, at the points that all laws count.
 
-    Parameters
-    ----------
-    study : Study
-    specs : mapping of str to ModelSpec
-    runs : iterable of str, optional
-        Which; all unless given.
-    tails : sequence of float
-        Shares of the steps that are seen.
-
     Raises
     ------
     StudyError
@@ -323,15 +480,6 @@ def _common(folds: Sequence[Fold]) -> Fold:
     return Fold(folds[0].label, folds[0].seen, question, measured)
 
 
-class _Sampling(NamedTuple):
-    """How the laws are fitted to the whole study, and where that is kept."""
-
-    seed: int
-    draws: int | None
-    pool: Pool
-    folder: Path | None
-
-
 class _FitTask(NamedTuple):
     study: Study
     spec: ModelSpec
@@ -341,22 +489,27 @@ class _FitTask(NamedTuple):
 
 
 def _fits(
-    study: Study, specs: Mapping[str, ModelSpec], sampling: _Sampling, tell: Progress
+    study: Study,
+    specs: Mapping[str, ModelSpec],
+    seed: int,
+    draws: int | None,
+    pool: Pool,
+    folder: Path | None,
+    progress: Progress,
 ) -> dict[str, Posterior]:
     """Return the fit of each law to the whole study, from the folder where it is there already."""
-    folder, pool = sampling.folder, sampling.pool
-    paths = {name: None if folder is None else folder / f"{name}.nc" for name in specs}
-    fits = {name: load(path) for name, path in paths.items() if path is not None and path.is_file()}
+    paths = {} if folder is None else {name: folder / f"{name}.nc" for name in specs}
+    fits = {name: load(path) for name, path in paths.items() if path.is_file()}
     left = [name for name in specs if name not in fits]
     cores = pool.cores(len(left)) if left else None
-    tasks = [_FitTask(study, specs[name], sampling.seed, sampling.draws, cores) for name in left]
+    tasks = [_FitTask(study, specs[name], seed, draws, cores) for name in left]
     stage = f"fitting {len(specs)} laws"
-    tell(stage, len(fits) / len(specs))
+    progress(stage, len(fits) / len(specs))
     for name, posterior in pool.run(_fit, tasks):
         fits[name] = posterior
-        if (path := paths[name]) is not None:
-            posterior.save(path)
-        tell(stage, len(fits) / len(specs))
+        if name in paths:
+            posterior.save(paths[name])
+        progress(stage, len(fits) / len(specs))
     return {name: fits[name] for name in specs}
 
 

@@ -1,1 +1,0 @@
-"""Laws of final losses that others published, as baselines."""

@@ -1,0 +1,442 @@
+"""Scores of laws on held-out runs, each run one observation, and of a stack of the laws.
+
+A stack is scored with weights that the other runs give: weights that have seen a run would predict it too
+well. Laws of final losses know nothing of learning rates or bases and have no density of a whole curve:
+they are no part of the stack, and are scored where they say something, at the last losses of held-out runs.
+"""
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import numpy as np
+
+from bayes_cpt.arrays import Floats
+from bayes_cpt.errors import BayesCPTError, Problem
+from bayes_cpt.validate.baselines import FINAL_LOSS_LAWS
+from bayes_cpt.validate.folds import Fold
+from bayes_cpt.validate.held_out import LEVELS, level_name
+from bayes_cpt.validate.scores import score_points
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+STACK = "stack"
+# Draws that a stack is scored by.
+DRAWS = 1000
+# A log score that fewer draws than this carry is not known well.
+FEW_DRAWS = 5.0
+# What is scored, by column; of the log score more is better.
+LOG_SCORE, CRPS, ERROR = "log_score", "crps", "absolute_error"
+# A smaller weight is none: no forecast would have a draw of it.
+SMALLEST_WEIGHT = 1e-4
+# The least log density beside the best law's of the same observation: its exponential must not be 0.
+LEAST_LOG = -690.0
+
+
+class ComparisonError(BayesCPTError):
+    """Laws that cannot be compared, and why."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problems = (problem,)
+        super().__init__(str(problem))
+
+    def __reduce__(self) -> tuple[type["ComparisonError"], tuple[Problem]]:
+        """Pickle by the problem: joblib workers send errors back to their caller."""
+        return type(self), self.problems
+
+
+class Difference(NamedTuple):
+    """A mean difference over observations, and its standard error (NaN for one observation)."""
+
+    mean: float
+    error: float
+
+
+def difference(values: Floats, others: Floats) -> Difference:
+    """Return the mean of values less others over observations, with its standard error.
+
+    Examples
+    --------
+    >>> difference(np.array([1.0, 3.0]), np.array([0.0, 0.0]))
+    Difference(mean=2.0, error=1.0)
+    """
+    gaps = np.asarray(values) - np.asarray(others)
+    error = gaps.std(ddof=1) / math.sqrt(gaps.size) if gaps.size > 1 else math.nan
+    return Difference(float(gaps.mean()), float(error))
+
+
+def stacking_weights(log_densities: Floats) -> Floats:
+    """Return the weights of the mixture with the largest mean log density, by ArviZ, shape (models,).
+
+    Yao, Vehtari, Simpson and Gelman 2018, doi:10.1214/17-BA1091, section 3.
+
+    Parameters
+    ----------
+    log_densities : ndarray, shape (observations, models)
+        Of observations that the models were not fitted to; -inf where one holds it for impossible.
+
+    Raises
+    ------
+    ValueError
+        If there is no observation, or one that no model has a density of.
+
+    Examples
+    --------
+    >>> stacking_weights(np.array([[0.0, -3.0], [0.0, -2.0]])).round(6).tolist()
+    [1.0, 0.0]
+    """
+    from arviz_stats import compare as arviz_compare
+    from arviz_stats.utils import ELPDData
+    from xarray import DataArray
+
+    values = np.asarray(log_densities, dtype=np.float64)
+    if values.ndim != 2 or not values.size:
+        raise ValueError(f"log densities of shape {values.shape}: give (observations, models)")
+    best = values.max(axis=1, keepdims=True)
+    if not np.isfinite(best).all():
+        raise ValueError("an observation has no finite density under any model")
+    # Weights do not depend on the unit of an observation, and densities of whole runs overflow.
+    relative = np.maximum(values - best, LEAST_LOG)
+    scores = {
+        str(place): ELPDData(
+            elpd=float(own.sum()),
+            se=math.nan,
+            p=math.nan,
+            n_samples=0,
+            n_data_points=own.size,
+            scale="log",
+            warning=False,
+            good_k=math.nan,
+            elpd_i=DataArray(own, dims="observation"),
+        )
+        for place, own in enumerate(relative.T)
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        table = arviz_compare(scores, method="stacking", round_to="none")
+    weights = table.loc[list(scores), "weight"].to_numpy(np.float64)
+    kept = np.where(weights < SMALLEST_WEIGHT, 0.0, weights)
+    return np.asarray(kept / kept.sum())
+
+
+def held_out_weights(log_densities: Floats) -> Floats:
+    """Return the weights that each observation's others give, shape (observations, models)."""
+    return np.stack(
+        [
+            stacking_weights(np.delete(log_densities, index, axis=0))
+            for index in range(len(log_densities))
+        ]
+    )
+
+
+def mixture_log_density(log_densities: Floats, weights: Floats) -> Floats:
+    """Return the log density of a mixture at each observation, shape (observations,).
+
+    Parameters
+    ----------
+    log_densities : ndarray, shape (observations, models)
+    weights : ndarray, shape (models,) or (observations, models)
+    """
+    from scipy.special import logsumexp
+
+    with np.errstate(divide="ignore"):
+        return np.asarray(logsumexp(log_densities, axis=1, b=weights))
+
+
+def mixture_draws(quantiles: Floats, weights: Floats, draws: int) -> Floats:
+    """Return draws of mixtures of distributions that are given by their quantiles, shape (draws, points).
+
+    Parameters
+    ----------
+    quantiles : ndarray, shape (models, levels, points)
+        At the middles of equal masses, rising.
+    weights : ndarray, shape (models,)
+    draws : int
+        Evenly spread over each distribution: middles of equal masses again.
+    """
+    from bayes_cpt.inference.mixing import apportioned
+
+    levels = (np.arange(quantiles.shape[1]) + 0.5) / quantiles.shape[1]
+    parts = []
+    for of_model, count in zip(quantiles, apportioned(np.asarray(weights), draws), strict=True):
+        wanted = (np.arange(count) + 0.5) / max(count, 1)
+        parts.append(np.stack([np.interp(wanted, levels, column) for column in of_model.T], axis=1))
+    return np.concatenate(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class LawScores:
+    """Scores of laws and their stack on held-out runs.
+
+    Parameters
+    ----------
+    laws : tuple of str
+    points : DataFrame
+        `bayes_cpt.validate.scores.score_points` of every point, with method (a law, or ``stack``), fold,
+        seen, share and ratio. All are scored by draws from quantiles, so that a stack of one law scores
+        as that law does.
+    log_scores : DataFrame
+        One row per fold: fold, seen, run, and the log score of each law and the stack.
+    refits : DataFrame
+        One row per fold and law, as from `bayes_cpt.validate.held_out.score_folds`.
+    weights : dict of str to float
+        Of the stack, from all runs.
+    fold_weights : DataFrame
+        Of the stack as it was scored: one row per run, from all others.
+    effective_draws : float
+        The least number of draws behind a log score of a whole run.
+    """
+
+    laws: tuple[str, ...]
+    points: "pd.DataFrame" = field(repr=False)
+    log_scores: "pd.DataFrame"
+    refits: "pd.DataFrame"
+    weights: dict[str, float]
+    fold_weights: "pd.DataFrame"
+    effective_draws: float
+
+    @classmethod
+    def of(
+        cls,
+        folds: Sequence[Fold],
+        quantiles: "pd.DataFrame",
+        log_scores: "pd.DataFrame",
+        refits: "pd.DataFrame",
+        laws: tuple[str, ...],
+    ) -> Self:
+        """Return the scores of laws from what `score_folds` left with its `MIXTURE_TABLES`.
+
+        Raises
+        ------
+        ComparisonError
+            If fewer than two whole runs have a forecast by every law.
+        """
+        import pandas as pd
+
+        labels = [fold.label for fold in folds]
+        scores = log_scores.pivot_table(index="fold", columns="method", values="value")
+        scores = scores.reindex(index=labels, columns=list(laws)).dropna()
+        kept = [fold for fold in folds if fold.label in scores.index]
+        whole = [fold.label for fold in kept if fold.seen == 0]
+        if len(whole) < 2:
+            _fail(refits, laws)
+        values = scores.loc[whole].to_numpy()
+        weights = dict(zip(laws, stacking_weights(values).tolist(), strict=True))
+        others = pd.DataFrame(held_out_weights(values), index=whole, columns=list(laws))
+        rows, points = [], []
+        for fold in kept:
+            run = str(fold.measured["run"].iloc[0])
+            weights_here = others.loc[run] if run in others.index else pd.Series(weights)
+            shares, log_densities = weights_here.to_numpy(), scores.loc[fold.label].to_numpy()
+            value = mixture_log_density(log_densities[None], shares)[0]
+            row = {"fold": fold.label, "seen": fold.seen, "run": run}
+            rows.append(row | dict(zip(laws, log_densities, strict=True)) | {STACK: value})
+            alone = {law: {law: 1.0} for law in laws}
+            stacked = {STACK: dict(zip(laws, shares, strict=True))}
+            points.append(_scored_mixture(fold, quantiles, alone | stacked))
+        of_whole = log_scores["fold"].isin(whole)
+        return cls(
+            laws=laws,
+            points=pd.concat(points, ignore_index=True),
+            log_scores=pd.DataFrame(rows),
+            refits=refits,
+            weights=weights,
+            fold_weights=others,
+            effective_draws=float(log_scores.loc[of_whole, "effective_draws"].min()),
+        )
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The laws and the stack."""
+        return (*self.laws, STACK)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Which refits fail their diagnostics, the law named first."""
+        bad = self.refits[~self.refits["trustworthy"].astype(bool)]
+        return tuple(
+            f"{row['method']}, without {row['fold']}: {row['problems']}"
+            if row["seen"] == 0
+            else f"{row['method']}, {row['fold']}: {row['problems']}"
+            for row in bad.to_dict("records")
+        )
+
+    def of_runs(self, score: str, seen: float = 0.0) -> "pd.DataFrame":
+        """Return a score of every method, one row per run.
+
+        Parameters
+        ----------
+        score : str
+            ``log_score``, or a column of `points`, such as ``crps`` and ``covered_90``: its mean over the
+            run's points.
+        seen : float
+            Share of the run's steps that the fit saw.
+        """
+        if score == LOG_SCORE:
+            rows = self.log_scores[self.log_scores["seen"] == seen]
+            return rows.set_index("run")[list(self.methods)]
+        points = self.points[self.points["seen"] == seen]
+        means = points.groupby(["fold", "run", "method"], sort=False)[score].mean()
+        return means.unstack("method").droplevel("fold")[list(self.methods)]
+
+    @property
+    def seen(self) -> list[float]:
+        """Shares of the runs' steps that fits saw; 0 for whole held-out runs."""
+        return sorted(self.log_scores["seen"].unique().tolist())
+
+    @property
+    def best(self) -> str:
+        """The law with the largest log score of whole runs."""
+        return str(self.of_runs(LOG_SCORE)[list(self.laws)].mean().idxmax())
+
+    def against_best(self, method: str, score: str, seen: float = 0.0) -> Difference:
+        """Return by how much a method's score is above that of the best law, per run."""
+        values = self.of_runs(score, seen)
+        return difference(values[method].to_numpy(), values[self.best].to_numpy())
+
+    def table(self) -> "pd.DataFrame":
+        """Return one row per share seen and method.
+
+        Returns
+        -------
+        DataFrame
+            Columns seen, method, weight (in the stack that is delivered), runs; log_score and crps (nats
+            per run, nats/token; means over runs), each with _difference to the best law and its _error;
+            coverage_50, coverage_90 and coverage_90_error (shares); width_90.
+        """
+        import pandas as pd
+
+        rows = []
+        for seen in self.seen:
+            tables = {
+                name: self.of_runs(name, seen)
+                for name in (LOG_SCORE, CRPS, "covered_50", "covered_90", "width_90")
+            }
+            for method in self.methods:
+                row = {"seen": seen, "method": method, "weight": self.weights.get(method)}
+                row["runs"] = len(tables[CRPS])
+                for score in (LOG_SCORE, CRPS):
+                    gap = self.against_best(method, score, seen)
+                    row[score] = tables[score][method].mean()
+                    row[f"{score}_difference"], row[f"{score}_error"] = gap
+                rows.append(row | _bands({name: table[method] for name, table in tables.items()}))
+        return pd.DataFrame(rows)
+
+
+def _bands(scores: "Mapping[str, pd.Series]") -> dict[str, float]:
+    """Return what tables say of the bands, each run one observation."""
+    return {
+        "coverage_50": scores["covered_50"].mean(),
+        "coverage_90": scores["covered_90"].mean(),
+        "coverage_90_error": scores["covered_90"].sem(),
+        "width_90": scores["width_90"].mean(),
+    }
+
+
+def _scored_mixture(
+    fold: Fold, quantiles: "pd.DataFrame", mixtures: Mapping[str, Mapping[str, float]]
+) -> "pd.DataFrame":
+    """Return the scores of mixtures of methods at a fold's points; without a forecast one is left out."""
+    import pandas as pd
+
+    of_fold = quantiles[quantiles["fold"] == fold.label]
+    columns = [level_name(level) for level in range(LEVELS)]
+    values = {str(method): rows[columns].to_numpy().T for method, rows in of_fold.groupby("method")}
+    tables = []
+    for name, weights in mixtures.items():
+        if not values.keys() >= weights.keys():
+            continue
+        parts = np.stack([values[method] for method in weights])
+        drawn = mixture_draws(parts, np.array(list(weights.values())), DRAWS)
+        scored = score_points(fold.measured, drawn)
+        tables.append(scored.assign(method=name, fold=fold.label, seen=fold.seen))
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+
+
+def _fail(refits: "pd.DataFrame", laws: Sequence[str]) -> None:
+    """Say which law has no forecasts."""
+    answered = refits[refits["attempts"] > 0].groupby("method").size()
+    counts = {law: int(answered.get(law, 0)) for law in laws}
+    worst = min(counts, key=lambda law: counts[law])
+    raise ComparisonError(
+        Problem(
+            f"model {worst}",
+            f"only {counts[worst]} of its refits gave a forecast, too few to compare it by",
+            "leave it out of the comparison, or look at a fit of it alone: bayes-cpt fit --model",
+        )
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class LastLosses:
+    """Scores at the last losses of held-out runs, each run one observation.
+
+    Parameters
+    ----------
+    best : str
+        The law with the largest log score of whole runs: others are compared with it.
+    methods : tuple of str
+        Laws and their stack, then the laws of final losses.
+    points : DataFrame
+        `bayes_cpt.validate.scores.score_points` of the last loss of each run, with method.
+    """
+
+    best: str
+    methods: tuple[str, ...]
+    points: "pd.DataFrame" = field(repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        scores: LawScores,
+        ends: Sequence[Fold],
+        quantiles: "pd.DataFrame",
+        baselines: Sequence[str],
+    ) -> Self:
+        """Return the scores of laws and baselines where all of them gave a forecast."""
+        import pandas as pd
+
+        alone = {name: {name: 1.0} for name in baselines}
+        of_baselines = [_scored_mixture(fold, quantiles, alone) for fold in ends]
+        laws = scores.points[(scores.points["seen"] == 0) & (scores.points["share"] == 1.0)]
+        points = pd.concat([laws, *of_baselines], ignore_index=True)
+        methods = (*scores.methods, *baselines)
+        answered = points.groupby("run")["method"].nunique() == len(methods)
+        kept = points["run"].map(answered)
+        return cls(scores.best, methods, points[kept].reset_index(drop=True))
+
+    @property
+    def baselines(self) -> tuple[str, ...]:
+        """The laws of final losses."""
+        return tuple(name for name in self.methods if name in FINAL_LOSS_LAWS)
+
+    @property
+    def runs(self) -> int:
+        """How many runs every method was scored on."""
+        return int(self.points["run"].nunique())
+
+    def table(self) -> "pd.DataFrame":
+        """Return one row per method.
+
+        Returns
+        -------
+        DataFrame
+            Columns method, runs; crps and mae (nats/token, means over runs), crps_difference to the best
+            law with crps_error; coverage_50, coverage_90 and coverage_90_error (shares), width_90.
+        """
+        import pandas as pd
+
+        columns = [CRPS, ERROR, "covered_50", "covered_90", "width_90"]
+        means = self.points.groupby(["method", "run"], sort=False)[columns].mean()
+        best = means.loc[self.best][CRPS].to_numpy()
+        rows = []
+        for method in self.methods:
+            own = means.loc[method]
+            gap = difference(own[CRPS].to_numpy(), best)
+            row = {"method": method, "runs": len(own), "crps": own[CRPS].mean()}
+            row |= {"crps_difference": gap.mean, "crps_error": gap.error, "mae": own[ERROR].mean()}
+            rows.append(row | _bands(own))
+        return pd.DataFrame(rows)

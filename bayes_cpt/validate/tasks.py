@@ -1,0 +1,320 @@
+"""Many independent refits: run by joblib on local processes or a Dask cluster, saved as they are done.
+
+Results do not depend on where a task runs: its seed comes from its label, and linear algebra keeps to one
+thread, because sums split among threads round differently. A loop that was stopped goes on where it was.
+"""
+
+import hashlib
+import json
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from bayes_cpt.errors import BayesCPTError, Problem
+from bayes_cpt.files import replacing
+from bayes_cpt.threads import one_thread
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayes_cpt.model.spec import ModelSpec
+
+type Progress = Callable[[str, float], None]
+
+CONNECTION_SECONDS = 10
+# Of a process: a Dask worker may have several threads, and limits and compiled code are shared by them.
+_ONE_AT_A_TIME = Lock()
+
+SETTINGS = "settings.json"
+TASK = "task"
+# What a table says where there is nothing to say: an empty cell would be read as a missing number.
+NOTHING = "none"
+
+
+class ClusterError(BayesCPTError):
+    """A Dask cluster that cannot be used, and why."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problems = (problem,)
+        super().__init__(str(problem))
+
+
+class RecordsError(BayesCPTError):
+    """A folder that holds results of another loop."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problems = (problem,)
+        super().__init__(str(problem))
+
+
+def task_seed(seed: int, label: str) -> int:
+    """Return the seed of a task: it depends on the label and not on what other tasks there are.
+
+    Examples
+    --------
+    >>> task_seed(1, "r25_cos") == task_seed(1, "r25_cos") != task_seed(1, "r50_cos")
+    True
+    """
+    words = (seed, zlib.crc32(label.encode()))
+    return int(np.random.SeedSequence(words).generate_state(1)[0])
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Where tasks run.
+
+    Parameters
+    ----------
+    jobs : int, optional
+        Processes on this machine; one per core unless given, and 1 stays in this process.
+    dask : str, optional
+        Address of the scheduler of a running Dask cluster, ``tcp://host:8786``, to use in place of them.
+        Its workers need this package in the same version; each takes one task at a time, so many workers
+        of one thread serve better than one of many.
+    """
+
+    jobs: int | None = None
+    dask: str | None = None
+
+    def run[T, R](self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
+        """Yield the result of each task, in the order in which they are done.
+
+        The function and the tasks are pickled where they leave this process.
+        """
+        from joblib import Parallel, delayed
+
+        if not tasks:
+            return
+        with self._backend(len(tasks)):
+            calls = (delayed(_in_one_thread)(function, task) for task in tasks)
+            yield from Parallel(return_as="generator_unordered", batch_size=1)(calls)
+
+    def processes(self, tasks: int) -> int:
+        """Return how many processes of this machine take a share of so many tasks."""
+        from joblib import cpu_count
+
+        return max(1, min(self.jobs or cpu_count(), tasks))
+
+    def cores(self, tasks: int) -> int | None:
+        """Return how many cores each of so many tasks may use; None is all."""
+        from joblib import cpu_count
+
+        if self.dask is not None:
+            return 1
+        processes = self.processes(tasks)
+        return None if processes == 1 else max(1, cpu_count() // processes)
+
+    @contextmanager
+    def _backend(self, tasks: int) -> Iterator[None]:
+        from joblib import parallel_config
+
+        if self.dask is None:
+            with parallel_config(backend="loky", n_jobs=self.processes(tasks)):
+                yield
+            return
+        with (
+            _client(self.dask) as client,
+            parallel_config(backend="dask", client=client, n_jobs=-1),
+        ):
+            yield
+
+
+def _in_one_thread[T, R](function: Callable[[T], R], task: T) -> R:
+    with _ONE_AT_A_TIME, one_thread():
+        return function(task)
+
+
+def _client(address: str) -> Any:
+    """Return a client of the scheduler at an address, with at least one worker."""
+    place = f"Dask scheduler {address}"
+    try:
+        from distributed import Client
+    except ImportError:
+        fix = "install it: pip install 'bayes-cpt[dask]', or use local processes"
+        raise ClusterError(Problem(place, "the package distributed is missing", fix)) from None
+    try:
+        client = Client(address, timeout=CONNECTION_SECONDS, set_as_default=False)
+    # distributed asserts that the thread of its event loop started in time.
+    except (OSError, ValueError, AssertionError) as error:
+        reason = (str(error) or "its client did not start").splitlines()[0]
+        fix = "give the address that the scheduler printed, as in tcp://host:8786"
+        raise ClusterError(Problem(place, f"no scheduler answers: {reason}", fix)) from None
+    if not client.scheduler_info()["workers"]:
+        client.close()
+        fix = f"start one with dask worker {address}"
+        raise ClusterError(Problem(place, "the cluster has no worker", fix))
+    return client
+
+
+@dataclass
+class Records:
+    """Tables whose rows belong to tasks, in a folder or in memory alone.
+
+    Parameters
+    ----------
+    folder : Path or None
+        Holds settings.json and a CSV file per table.
+    tables : dict of str to DataFrame
+        Each with a column task; the last one has a row of every task that is done.
+    """
+
+    folder: Path | None
+    tables: "dict[str, pd.DataFrame]"
+
+    @classmethod
+    def open(cls, folder: Path | None, settings: Mapping[str, Any], names: Sequence[str]) -> Self:
+        """Return what a folder holds so far; it is made where it is missing.
+
+        Parameters
+        ----------
+        folder : Path or None
+        settings : mapping
+            All that the results depend on, as JSON holds it.
+        names : sequence of str
+            Of the tables, the log of the tasks last.
+
+        Raises
+        ------
+        RecordsError
+            If the folder holds results with other settings.
+        """
+        import pandas as pd
+
+        tables = {name: pd.DataFrame({TASK: pd.Series(dtype=object)}) for name in names}
+        if folder is None:
+            return cls(None, tables)
+        folder.mkdir(exist_ok=True)
+        path = folder / SETTINGS
+        if path.is_file():
+            _check_settings(path, settings)
+            for name in names:
+                if (table := folder / f"{name}.csv").is_file():
+                    tables[name] = pd.read_csv(table, dtype={TASK: str})
+        else:
+            with replacing(path) as partial:
+                partial.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        return cls(folder, tables)
+
+    @property
+    def done(self) -> set[str]:
+        """The tasks that need not run again."""
+        return set(self.tables[list(self.tables)[-1]][TASK])
+
+    def add(self, task: str, rows: "Mapping[str, pd.DataFrame]") -> None:
+        """Add a task's rows to tables and save these; rows of a task that was interrupted are replaced."""
+        import pandas as pd
+
+        for name in self.tables:
+            if name not in rows:
+                continue
+            before = self.tables[name]
+            added = rows[name].copy()
+            added.insert(0, TASK, task)
+            kept = before[before[TASK] != task]
+            self.tables[name] = pd.concat([kept, added], ignore_index=True) if len(kept) else added
+            if self.folder is not None:
+                with replacing(self.folder / f"{name}.csv") as partial:
+                    self.tables[name].to_csv(partial, index=False)
+
+    def in_order(self, name: str, tasks: Sequence[str]) -> "pd.DataFrame":
+        """Return a table's rows of some tasks in their order, whatever order they were done in."""
+        table = self.tables[name]
+        place = table[TASK].map({task: number for number, task in enumerate(tasks)})
+        order = place.dropna().sort_values(kind="stable").index
+        return table.loc[order].reset_index(drop=True)
+
+
+def run_tasks[T](
+    function: "Callable[[T], Mapping[str, pd.DataFrame]]",
+    tasks: Mapping[str, T],
+    pool: Pool | None,
+    records: Records,
+    progress: Progress | None = None,
+) -> None:
+    """Run the tasks that are not done yet, and add the tables that they return to the records.
+
+    Parameters
+    ----------
+    function : callable
+        Of one task.
+    tasks : mapping of str to task
+        By label.
+    pool : Pool or None
+        On all cores of this machine unless given.
+    records : Records
+    progress : callable, optional
+        Called with a stage and the share of it that is done.
+    """
+    report = progress or (lambda stage, share: None)
+    stage = f"refitting, {len(tasks)} times"
+    left = [label for label in tasks if label not in records.done]
+    report(stage, 1.0 - len(left) / max(1, len(tasks)))
+    labelled = _Labelled(function)
+    calls = [(label, tasks[label]) for label in left]
+    for number, (label, tables) in enumerate((pool or Pool()).run(labelled, calls), start=1):
+        records.add(label, tables)
+        report(stage, 1.0 - (len(left) - number) / len(tasks))
+
+
+@dataclass(frozen=True)
+class _Labelled[T, R]:
+    """A function of a task that returns the task's label too: results come in any order."""
+
+    function: Callable[[T], R]
+
+    def __call__(self, call: tuple[str, T]) -> tuple[str, R]:
+        label, task = call
+        return label, self.function(task)
+
+
+def described(specs: "Sequence[ModelSpec]") -> dict[str, Any]:
+    """Return what results depend on of the models, and of this package: for `Records.open`."""
+    texts = "".join(spec.model_dump_json() for spec in specs)
+    return {
+        "model": ", ".join(spec.name for spec in specs),
+        "specification": hashlib.sha256(texts.encode()).hexdigest()[:12],
+        "bayes-cpt": version("bayes-cpt"),
+    }
+
+
+def in_words(problems: Sequence[str]) -> str:
+    """Return problems as one cell of a table."""
+    return "; ".join(problems) or NOTHING
+
+
+def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, UnicodeDecodeError):
+        kept = None
+    if not isinstance(kept, dict):
+        fix = "choose another folder"
+        raise RecordsError(Problem(str(path), "this is not what an earlier run wrote", fix))
+    wanted = json.loads(json.dumps(settings))
+    changed = {key: value for key, value in wanted.items() if kept.get(key, NOTHING) != value}
+    if not changed:
+        return
+    # Whole tables are named, not shown.
+    shown = [
+        f"other {key}" if _is_nested(value) else f"{key} {kept.get(key)} and not {value}"
+        for key, value in changed.items()
+    ]
+    raise RecordsError(
+        Problem(
+            str(path.parent),
+            f"the folder holds results of another run, with {', '.join(shown)}",
+            "choose another folder, or give the same options to go on with it",
+        )
+    )
+
+
+def _is_nested(value: Any) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return isinstance(value, dict) or any(isinstance(entry, dict | list) for entry in inner)

@@ -1,0 +1,450 @@
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from conjugate import NormalMean
+from scipy.stats import binom, kstest
+from synthetic import lab, lab_for
+
+from bayes_cpt.bundled import bundled_study
+from bayes_cpt.errors import StudyError
+from bayes_cpt.inference.diagnostics import Diagnostics
+from bayes_cpt.inference.geometry.whitening import SamplingError
+from bayes_cpt.inference.sampling import CHAINS, Sample
+from bayes_cpt.model.fitted_points import observed_steps
+from bayes_cpt.model.priors.draws import draw_priors
+from bayes_cpt.model.priors.families import Fixed, Normal
+from bayes_cpt.model.setup import Setup, build_setup
+from bayes_cpt.model.simulate import expected_loss
+from bayes_cpt.model.spec import read_spec, shipped_models
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.schedules import constant, cosine
+from bayes_cpt.study.study import Study
+from bayes_cpt.validate.calibration import (
+    EDGE,
+    FAILS,
+    HELD_OUT,
+    POINTS,
+    RANKED,
+    TABLES,
+    ModelReplicates,
+    Replicate,
+    design_study,
+    ecdf,
+    ecdf_bands,
+    family_mass,
+    held_out_run,
+    judge,
+    quantity_ranks,
+    read_design,
+    simulate_setup,
+    simulated_ranks,
+    verdict,
+    with_base_losses,
+    with_runs,
+)
+from bayes_cpt.validate.tasks import Pool, Records
+
+SPEC = read_spec("cpt-replay")
+HERE = Pool(jobs=1)
+MANY = 300
+DRAWS = 100
+
+
+def test_a_design_keeps_runs_and_thins_measured_points() -> None:
+    design = design_study(lab(), SPEC)
+    assert [run.name for run in design.runs] == [run.name for run in lab().runs]
+    for run in design.runs:
+        for domain in ("general", "kernel"):
+            own, _ = design.curve(run.name, domain)
+            measured = observed_steps(lab(), run, domain, SPEC.residuals)
+            assert set(own.tolist()) <= set(measured)
+            assert own[0] == measured[0]
+            assert own[-1] == measured[-1]
+            assert own.size <= POINTS + 2
+    assert set(design.domains) == {"general", "kernel"}
+    assert len(design_study(lab(), SPEC, points=5).losses) < len(design.losses) / 2
+
+
+def test_bases_are_known_just_where_the_fit_sees_a_simulated_point() -> None:
+    design = design_study(lab(), SPEC, points=3)
+    assert all(
+        curve.base_known for curve in build_setup(SPEC, design).curves.curves if curve.continual
+    )
+    for base in design.bases:
+        steps, _ = design.curve(str(base.run), "general")
+        assert base.steps in steps
+    without = lab().subset(run.name for run in lab().runs if run.name != "pt_anneal0")
+    known = {
+        curve.run: curve.base_known
+        for curve in build_setup(SPEC, design_study(without, SPEC)).curves.curves
+        if curve.continual
+    }
+    assert not known["r25_a0_rewarm"]
+    assert known["r25_cos"]
+
+
+def test_a_law_without_replay_keeps_the_runs_of_one_ratio() -> None:
+    design = design_study(lab(), read_spec("cpt"))
+    assert len({run.replay for run in design.continual_runs}) == 1
+    assert len(design.continual_runs) == 3
+    assert len(design.pretraining_runs) == 4
+    build_setup(read_spec("cpt"), design)
+
+
+def test_a_law_of_pretraining_keeps_pretraining_runs() -> None:
+    design = design_study(lab(), read_spec("pretrain"))
+    assert not design.continual_runs
+    assert design.target is None
+    assert held_out_run(design).phase == "pt"
+
+
+def plan_of(*runs: Run) -> Study:
+    trunk = constant(1000, 1e-3)
+    bases = (
+        Base("end", 1000, trunk, run="trunk"),
+        Base("early", 50, constant(50, 1e-3), run="trunk"),
+    )
+    losses = lab().losses.head(0)
+    return Study(
+        "plan", "general", "target", bases, (Run("trunk", "pt", trunk), *runs), losses, is_plan=True
+    )
+
+
+def test_a_plan_is_measured_at_points_of_its_own() -> None:
+    run = Run("cpt", "cpt", cosine(400, 1e-3), base="end", replay=0.2)
+    design = design_study(plan_of(run), SPEC, points=6)
+    steps, losses = design.curve("cpt", "target")
+    assert steps.tolist() == [2, 6, 17, 48, 139, 400]
+    assert (losses == 3.0).all()
+    steps, _ = design.curve("trunk", "general")
+    assert steps.tolist() == [208, 367, 525, 683, 842, 1000]
+    # A base where the fit does not look adds no point, and is not known.
+    early = replace(run, name="early", base="early")
+    setup = build_setup(SPEC, design_study(plan_of(run, early), SPEC))
+    known = {curve.run: curve.base_known for curve in setup.curves.curves}
+    assert known == {"trunk": False, "cpt": True, "early": False}
+
+
+def test_a_design_without_runs_of_the_phase_is_refused() -> None:
+    continual = lab().subset(run.name for run in lab().continual_runs)
+    with pytest.raises(StudyError, match="the design has no run that the model describes"):
+        design_study(continual, read_spec("pretrain"))
+
+
+def test_the_held_out_run_is_longer_and_its_name_its_own() -> None:
+    design = design_study(lab(), SPEC)
+    run = held_out_run(design)
+    assert run.name == HELD_OUT
+    assert run.schedule.steps == 9000
+    again = with_runs(with_runs(design, [run]), [run])
+    assert [own.name for own in again.runs[-2:]] == [HELD_OUT, f"{HELD_OUT}+"]
+    assert len(again.losses) == len(design.losses)
+
+
+def test_runs_from_bases_that_the_design_has_not_start_at_an_unknown_loss() -> None:
+    design = design_study(lab(), SPEC, points=4)
+    base = Base("other", 500, constant(500, 1e-3), run="nobody")
+    runs = [
+        Run("new", "cpt", cosine(400, 1e-3), base="other", replay=0.2),
+        Run("own", "cpt", cosine(400, 1e-3), base="stable_12k", replay=0.2),
+    ]
+    whole = with_runs(design, runs, [base, *design.bases])
+    assert [own.name for own in whole.bases] == [*(own.name for own in design.bases), "other"]
+    frame = build_setup(SPEC, design).frame
+    curves = frame.curves(whole, lambda run, _: [run.schedule.steps], whole.runs[-2:])
+    assert [curve.base_known for curve in curves.curves] == [False, False, True, True]
+
+
+def test_a_design_is_read_from_a_study_or_from_a_plan(tmp_path: Path) -> None:
+    assert read_design(bundled_study()).digest() == lab().digest()
+    settings = (bundled_study() / "study.toml").read_text()
+    (tmp_path / "study.toml").write_text(settings)
+    for path in (tmp_path, tmp_path / "study.toml"):
+        assert read_design(path).is_plan
+        assert [run.name for run in read_design(path).runs] == [run.name for run in lab().runs]
+    with pytest.raises(StudyError, match="there is no such folder"):
+        read_design(tmp_path / "nowhere")
+
+
+@pytest.fixture(scope="module")
+def simulated() -> tuple[Setup, Setup, Study, dict[str, np.ndarray]]:
+    design = design_study(lab(), SPEC, points=6)
+    blank = build_setup(SPEC, design)
+    truth = draw_priors(blank.frame, 1, seed=4)
+    # So small that a curve is its law, moved by its base's offset.
+    for name in ("fluctuation_pt", "fluctuation_cpt", "misfit_pt", "misfit_cpt", "offset_pt"):
+        truth[name] = 1e-9 + 0.0 * truth[name]
+    return blank, simulate_setup(blank, design, truth, np.random.default_rng(1)), design, truth
+
+
+def test_simulated_curves_are_the_law_s_where_nothing_is_random(
+    simulated: tuple[Setup, Setup, Study, dict[str, np.ndarray]],
+) -> None:
+    blank, found, _, truth = simulated
+    law = expected_loss(blank.frame, truth, found.curves)[0]
+    np.testing.assert_allclose(found.curves.points.loss, law, atol=1e-6)
+    assert np.isfinite(found.curves.points.loss).all()
+    np.testing.assert_array_equal(found.curves.points.steps, blank.curves.points.steps)
+    assert (blank.curves.points.loss == 3.0).all()
+
+
+def test_bases_have_the_losses_of_the_simulated_curves(
+    simulated: tuple[Setup, Setup, Study, dict[str, np.ndarray]],
+) -> None:
+    _, found, design, _ = simulated
+    points, curves = found.curves.points, found.curves
+    names = [(curve.run, curve.domain) for curve in curves.curves]
+    for i, curve in enumerate(curves.curves):
+        if curve.continual:
+            base = design.base(str(design.run(curve.run).base))
+            source = names.index((str(base.run), curve.domain))
+            here = (points.curve_index == source) & (points.steps == base.steps)
+            assert curves.bases.loss[i] == points.loss[here][0]
+
+
+def test_runs_from_a_base_start_at_its_simulated_loss(
+    simulated: tuple[Setup, Setup, Study, dict[str, np.ndarray]],
+) -> None:
+    _, found, design, truth = simulated
+    more = with_runs(design, [held_out_run(design)])
+    curves = found.frame.curves(more, lambda run, _: [1], [more.run(HELD_OUT)])
+    based = with_base_losses(curves, found.curves, more)
+    source = more.run(HELD_OUT).base
+    same = [
+        found.curves.bases.loss[i]
+        for i, curve in enumerate(found.curves.curves)
+        if curve.continual and design.run(curve.run).base == source
+    ]
+    assert set(based.bases.loss) == set(same)
+    # A law whose shift goes evenly over a run has hardly moved in the first step.
+    even = {"shift_rate": 1e-3, "adaptation_share": 0.0}
+    slow = truth | {name: np.full_like(truth[name], value) for name, value in even.items()}
+    start = expected_loss(found.frame, slow, based)[0]
+    assert np.abs(start - based.bases.loss).max() < 0.02
+
+
+def test_an_exact_posterior_is_calibrated() -> None:
+    found = verdict(simulated_ranks(NormalMean(), MANY, seed=1, pool=HERE))
+    assert found.passed
+    assert found.problems == ()
+    assert (found.simulations, found.failed, found.untrusted) == (MANY, 0, 0)
+    assert found.quantities["quantity"].tolist() == ["mean", "next"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "mean", "spread"),
+    [
+        (NormalMean(widen=0.6), (0.45, 0.55), (1.2, 1.6)),
+        (NormalMean(widen=1.7), (0.45, 0.55), (0.4, 0.8)),
+        (NormalMean(shift=-0.5), (0.6, 0.7), (0.9, 1.4)),
+    ],
+)
+def test_a_wrong_posterior_is_found_out_and_the_table_says_how(
+    wrong: NormalMean, mean: tuple[float, float], spread: tuple[float, float]
+) -> None:
+    found = verdict(simulated_ranks(wrong, MANY, seed=1, pool=HERE))
+    assert not found.passed
+    assert any("mean" in problem for problem in found.problems)
+    judged = found.quantities.set_index("quantity").loc["mean"]
+    assert mean[0] < judged["mean"] < mean[1]
+    assert spread[0] < judged["spread"] < spread[1]
+
+
+def test_ranks_are_counts_of_draws_below_the_truth() -> None:
+    replicate = Replicate(
+        {"a": 0.5, "b": 9.0, "c": 1.0}, {"a": np.array([0.1, 0.5, 0.7]), "b": np.zeros(3)}
+    )
+    assert replicate.ranks() == {"a": 1, "b": 3, "c": None}
+    table = simulated_ranks(NormalMean(), 400, seed=2, pool=HERE)
+    values = (table["mean"] + 0.5) / (RANKED + 1)
+    assert kstest(values, "uniform").pvalue > 1e-3
+
+
+def test_refits_that_miss_their_diagnostics_are_counted_and_their_ranks_kept() -> None:
+    found = verdict(simulated_ranks(NormalMean(problems=("R-hat",)), 40, pool=HERE))
+    assert (found.simulations, found.failed, found.untrusted) == (40, 0, 40)
+    assert found.problems[0] == "40 of 40 refits fail their diagnostics"
+    assert len(found.quantities) == 2
+
+
+def test_refits_without_draws_are_counted() -> None:
+    table = simulated_ranks(NormalMean(fails=4), 40, pool=HERE)
+    failed = int(table["mean"].isna().sum())
+    assert 0 < failed < 40
+    assert len(quantity_ranks(table)) == 40 - failed
+    found = verdict(table)
+    assert found.failed == failed
+    assert found.untrusted == 0
+    assert f"{failed} of 40 refits fail their diagnostics" in found.problems
+    rare = verdict(simulated_ranks(NormalMean(fails=41), 300, seed=5, pool=HERE))
+    assert 0 < rare.failed < 15
+    assert rare.passed
+
+
+def test_more_simulations_continue_fewer_and_nothing_is_done_twice(tmp_path: Path) -> None:
+    def records() -> Records:
+        return Records.open(tmp_path / "sbc", {"seed": 1}, TABLES)
+
+    calls: list[int] = []
+
+    def counting(seed: int) -> Replicate:
+        calls.append(seed)
+        return NormalMean()(seed)
+
+    first = simulated_ranks(counting, 5, seed=1, pool=HERE, records=records())
+    told: list[float] = []
+    tell = lambda stage, share: told.append(round(share, 3))
+    second = simulated_ranks(counting, 8, seed=1, pool=HERE, records=records(), progress=tell)
+    assert len(calls) == len(set(calls)) == 8
+    assert told == [0.625, 0.75, 0.875, 1.0]
+    pd.testing.assert_frame_equal(second[:5], first, check_dtype=False)
+    fewer = simulated_ranks(counting, 3, seed=1, pool=HERE, records=records())
+    pd.testing.assert_frame_equal(fewer, first[:3], check_dtype=False)
+    assert len(calls) == 8
+    at_once = simulated_ranks(NormalMean(), 8, seed=1, pool=HERE)
+    pd.testing.assert_frame_equal(second, at_once, check_dtype=False)
+
+
+def replicates(model: str = "cpt-replay") -> ModelReplicates:
+    spec = read_spec(model)
+    design = design_study(lab_for(model), spec, points=4)
+    return ModelReplicates(spec, with_runs(design, [held_out_run(design)]), (HELD_OUT,))
+
+
+def prior_sample(density: object, seed: int, *, frame_of: ModelReplicates, **_: object) -> Sample:
+    """Stand in for the sampler: draws of the prior, whatever the data."""
+    frame = build_setup(frame_of.spec, frame_of.design).frame
+    draws = draw_priors(frame, CHAINS * 50, seed)
+    values = {name: value.reshape(CHAINS, 50, *value.shape[1:]) for name, value in draws.items()}
+    good = Diagnostics({}, {}, {}, 0, 0, ())
+    return Sample(values, {"diverging": np.zeros((CHAINS, 50))}, good)
+
+
+@pytest.mark.parametrize("model", sorted(shipped_models()))
+def test_every_sampled_parameter_and_the_held_out_run_are_ranked(
+    model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = replicates(model)
+    monkeypatch.setattr("bayes_cpt.inference.sampling.sample", partial(prior_sample, frame_of=own))
+    monkeypatch.setattr("bayes_cpt.inference.density.density_of", lambda setup: setup)
+    monkeypatch.setattr("bayes_cpt.model.build.model_of", lambda setup: setup)
+    found = own(3)
+    frame = build_setup(own.spec, own.design).frame
+    expected = set()
+    for name, info in frame.parameters().items():
+        prior = own.spec.priors[name]
+        if info.dims is None:
+            if not isinstance(prior.of(None), Fixed):
+                expected.add(name)
+        else:
+            expected |= {f"{name}[{domain}]" for domain in frame.coords()[info.dims]}
+    ends = {
+        f"{what}[{HELD_OUT}, {domain}]"
+        for what in ("final law", "final loss")
+        for domain in frame.domains
+    }
+    assert set(found.truth) == set(found.draws) == expected | ends
+    assert all(draws.shape == (RANKED,) for draws in found.draws.values())
+    assert all(0 <= (rank or 0) <= RANKED for rank in found.ranks().values())
+    assert own(3).ranks() == found.ranks()
+    assert own(4).ranks() != found.ranks()
+
+
+def test_the_prior_in_place_of_the_posterior_has_uniform_ranks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # SBC is blind to it by design; it shows that truths are draws of the prior that is ranked against.
+    own = replicates("pretrain")
+    monkeypatch.setattr("bayes_cpt.inference.sampling.sample", partial(prior_sample, frame_of=own))
+    monkeypatch.setattr("bayes_cpt.inference.density.density_of", lambda setup: setup)
+    monkeypatch.setattr("bayes_cpt.model.build.model_of", lambda setup: setup)
+    found = verdict(simulated_ranks(own, 30, seed=1, pool=HERE))
+    assert found.passed
+
+
+def test_a_fit_that_cannot_be_sampled_is_a_failed_replicate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise SamplingError("The density is not finite.")
+
+    own = replicates("pretrain")
+    monkeypatch.setattr("bayes_cpt.inference.sampling.sample", fails)
+    monkeypatch.setattr("bayes_cpt.inference.density.density_of", lambda setup: setup)
+    monkeypatch.setattr("bayes_cpt.model.build.model_of", lambda setup: setup)
+    found = own(1)
+    assert found.draws == {}
+    assert found.problems == ("The density is not finite.",)
+    assert set(found.ranks().values()) == {None}
+
+
+def test_studies_with_losses_below_0_are_drawn_again_and_counted() -> None:
+    spec = read_spec("pretrain")
+    level = spec.priors["reference_loss"]
+    # Half of all studies would lie below 0.
+    low = level.model_copy(update={"every": Normal(distribution="normal", mean=0.0, sd=1.0)})
+    spec = spec.model_copy(update={"priors": spec.priors | {"reference_loss": low}})
+    design = design_study(lab().subset(["pt_trunk"]), spec, points=4)
+    found = [
+        ModelReplicates(spec, design)._simulated(build_setup(spec, design), seed, seed + 1)
+        for seed in range(12)
+    ]
+    assert all((setup.curves.points.loss > 0).all() for _, setup, _ in found)
+    assert all(truth["reference_loss"].size == 1 for truth, _, _ in found)
+    refused = [again for _, _, again in found]
+    assert min(refused) == 0
+    assert max(refused) > 0
+    table = simulated_ranks(NormalMean(), 30, pool=HERE).assign(refused=[1] * 10 + [0] * 20)
+    assert verdict(table).refused == 0.25
+
+
+def test_ranks_stay_uniform_where_studies_are_refused_by_their_data() -> None:
+    generator = np.random.default_rng(7)
+    ranks: list[float] = []
+    while len(ranks) < 500:
+        mean = generator.standard_normal()
+        data = mean + 2.0 * generator.standard_normal(5)
+        if data.min() < -2.0:
+            continue
+        precision = 1.0 + 5 / 4.0
+        draws = data.sum() / 4.0 / precision + generator.standard_normal(RANKED) / precision**0.5
+        ranks.append((np.sum(draws < mean) + 0.5) / (RANKED + 1))
+    assert kstest(ranks, "uniform").pvalue > 1e-3
+
+
+def ranks(generator: np.random.Generator, count: int, quantities: int) -> pd.DataFrame:
+    values = generator.integers(0, DRAWS + 1, size=(count, quantities))
+    return pd.DataFrame(values, columns=[f"q{i}" for i in range(quantities)])
+
+
+def test_bands_hold_the_ecdf_of_uniform_values_as_often_as_they_say() -> None:
+    generator = np.random.default_rng(1)
+    for count, mass in ((40, 0.8), (200, 0.95)):
+        _, lower, upper = ecdf_bands(count, mass)
+        curves = np.array([ecdf(generator.uniform(size=count)) for _ in range(2000)])
+        inside = int(np.all((lower <= curves) & (curves <= upper), axis=1).sum())
+        # The band is simulated too: a tolerance of a few hundredths.
+        assert (
+            binom.ppf(1e-4, 2000, mass - 0.02) <= inside <= binom.ppf(1 - 1e-4, 2000, mass + 0.02)
+        )
+
+
+def test_uniform_ranks_hold_and_few_are_at_the_edge() -> None:
+    judged = judge(ranks(np.random.default_rng(3), 100, 100), DRAWS)
+    assert not (judged["verdict"] == FAILS).any()
+    assert 1 <= (judged["verdict"] == EDGE).sum() <= 13
+    assert judged["mean"].mean() == pytest.approx(0.5, abs=0.01)
+    assert judged["spread"].mean() == pytest.approx(1.0, abs=0.01)
+
+
+def test_all_quantities_together_seldom_raise_a_false_alarm() -> None:
+    generator = np.random.default_rng(4)
+    alarms = [
+        (judge(ranks(generator, 100, 20), DRAWS)["verdict"] == FAILS).any() for _ in range(200)
+    ]
+    assert np.sum(alarms) <= binom.ppf(0.999, 200, 0.05)
+    assert family_mass(20) == pytest.approx(0.9975)
