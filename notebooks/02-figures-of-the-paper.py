@@ -92,25 +92,17 @@ plots.response(
 plots.response(landmarks.peak_response(posterior, run="r25_cos", draws=DRAWS))
 
 # %% [markdown]
-# ## Figure 7c: the critical point
+# ## Figures 7c and 13: the critical point, and the turning length
 #
-# A base that was trained for longer than this lies lower on general data than CPT at that replay ratio
-# can ever end: its general loss does not all come back. Bases of the study are vertical lines.
+# Above: after how many steps the general loss is back at that of the base, and how probable it is that this
+# happens within the planned run. Below: a base that was trained for longer than this lies lower on general
+# data than CPT at that replay ratio can ever end: its general loss does not all come back. The bases of the
+# study are vertical lines.
 
 # %%
-plots.critical_point(landmarks.critical_point(posterior, draws=DRAWS))
-
-# %% [markdown]
-# ## Figure 13: the turning length
-#
-# After how many steps the general loss, or the balance of both losses, is back at that of the base, and
-# how probable it is that this happens within the planned run.
-
-# %%
-plots.turning_length(
-    landmarks.turning_length(
-        posterior, runs=["r25_cos", "r75_wsd"], balances=(1.0, 0.5), draws=DRAWS
-    )
+plots.landmarks(
+    landmarks.turning_length(posterior, runs=["r25_cos", "r75_wsd"], draws=DRAWS),
+    landmarks.critical_point(posterior, draws=DRAWS),
 )
 
 # %% [markdown]

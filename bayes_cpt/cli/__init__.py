@@ -15,7 +15,7 @@ from typer.main import get_command
 
 from bayes_cpt.cli.check import check
 from bayes_cpt.cli.compare import compare
-from bayes_cpt.cli.decide import decide
+from bayes_cpt.cli.decisions import decide, next_run, schedule
 from bayes_cpt.cli.demo import demo
 from bayes_cpt.cli.export import export
 from bayes_cpt.cli.fit import fit
@@ -23,14 +23,12 @@ from bayes_cpt.cli.import_logs import import_logs
 from bayes_cpt.cli.init import init
 from bayes_cpt.cli.landmarks import landmarks
 from bayes_cpt.cli.learn_priors import learn_priors
-from bayes_cpt.cli.next_run import next_run
+from bayes_cpt.cli.output import Output
 from bayes_cpt.cli.planner import planner
 from bayes_cpt.cli.predict import predict
 from bayes_cpt.cli.prior import prior
 from bayes_cpt.cli.report import report
-from bayes_cpt.cli.schedule import schedule
-from bayes_cpt.cli.shared.console import Output
-from bayes_cpt.cli.shared.usage import UsageError, usage_words
+from bayes_cpt.cli.running import UsageError, usage_words
 from bayes_cpt.cli.summary import summary
 from bayes_cpt.cli.validate import HELP as VALIDATE_HELP
 from bayes_cpt.cli.validate_forecast import forecast

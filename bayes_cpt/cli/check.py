@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from bayes_cpt.cli.shared.console import TAKEN, Output, columns, number
+from bayes_cpt.cli.options import Json, Quiet, StudyFolder, Verbose, option
+from bayes_cpt.cli.output import TAKEN, Output, columns, number
 from bayes_cpt.cli.shared.determined import show_effects, show_undetermined
-from bayes_cpt.cli.shared.options import Json, Quiet, StudyFolder, Verbose, option
 from bayes_cpt.report.words.summary import summarise
 
 if TYPE_CHECKING:

@@ -1,13 +1,13 @@
-"""`bayes-cpt compare`: which of several laws predicts runs that no fit saw, and a stack of them."""
+"""`bayes-cpt compare`: which of several laws predicts held-out runs best, and a stack of them."""
 
+from collections.abc import Callable
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.shared.console import Output, columns
-from bayes_cpt.cli.shared.options import (
+from bayes_cpt.cli.options import (
     Json,
     Quiet,
     RefitDraws,
@@ -16,7 +16,7 @@ from bayes_cpt.cli.shared.options import (
     option,
     output_option,
 )
-from bayes_cpt.cli.shared.outputs import Results, make_folder, writing
+from bayes_cpt.cli.output import Cells, Output, Results, Row, make_folder, share, writing
 from bayes_cpt.cli.validate import Dask, Jobs
 from bayes_cpt.cli.validate_forecast import read_shares
 
@@ -142,9 +142,11 @@ def compare(
             progress=tell,
             first=None if quick else lambda loo: _first(written, loo),
         )
+    results = _write(result, output) if output is not None else None
     _show(written, result)
-    files = _write(written, result, output) if output is not None else {}
-    written.result(_content(result, files))
+    if results is not None:
+        results.say(written)
+    written.result(_content(result, results.files if results else {}))
     return 1 if result.problems else 0
 
 
@@ -179,91 +181,75 @@ def _show(written: Output, result: "Comparison") -> None:
         for seen, rows in table.groupby("seen", sort=False):
             after = float(str(seen))
             what = f"What follows {100 * after:g} % of a run's steps" if after else "Whole runs"
-            written.heading(f"{what}, which no fit saw")
-            written.table(_scores(rows))
+            written.heading(f"{what}, held out")
+            written.table(rows, _SCORES, close=True)
         written.text(
             f"\nLog score: nats per run beside {result.scores.best}, more is better; CRPS: nats/token, "
             "less is better. ± is the standard error, each run one observation."
         )
     if result.last_losses is not None:
-        written.heading(f"Last losses of {result.last_losses.runs} runs, which no fit saw")
-        written.table(_last_losses(result.last_losses.table()))
+        written.heading(f"Last losses of {result.last_losses.runs} held-out runs")
+        written.table(result.last_losses.table(), _LAST_LOSSES)
         written.text("\nCRPS and mean error of the median: nats/token, less is better.")
     if not isinstance(result.curve_loo, str):
         written.heading("Curves left out by importance sampling, without refits")
-        written.table(_loo(result.curve_loo))
+        written.table(_loo(result.curve_loo), _LOO)
     for problem in result.problems:
         written.error(f"Not trustworthy: {problem}")
     written.words(result.sentences())
 
 
-def _scores(rows: "pd.DataFrame") -> Any:
-    headers = (
-        "law",
-        "weight",
-        "log score",
-        "±",
-        "CRPS",
-        "beside",
-        "±",
-        "in 50/\n90 %",
-        "±",
-    )
-    table = columns(*headers, numbers=len(headers) - 1)
-    table.padding = (0, 1, 0, 0)
-    for row in rows.to_dict("records"):
-        weight = row["weight"]
-        table.add_row(
-            row["method"],
-            "" if weight != weight or weight is None else f"{100 * weight:.0f} %",
-            f"{row['log_score_difference']:+.1f}",
-            _error(row["log_score_error"], 1),
-            f"{row['crps']:.4f}",
-            f"{row['crps_difference']:+.4f}",
-            _error(row["crps_error"], 4),
-            f"{100 * row['coverage_50']:.0f}/{100 * row['coverage_90']:.0f}",
-            _error(100 * row["coverage_90_error"], 0),
-        )
-    return table
+def _loo(loo: "CurveLoo") -> "pd.DataFrame":
+    import pandas as pd
+
+    rows = [(law, gap.mean, gap.error, loo.doubtful[law]) for law, gap in loo.differences().items()]
+    return pd.DataFrame(rows, columns=["law", "mean", "error", "doubtful"])
 
 
-def _last_losses(table: "pd.DataFrame") -> Any:
-    shown = columns("", "CRPS", "beside", "±", "mean\nerror", "in 50/\n90 %", "±", numbers=6)
-    for row in table.to_dict("records"):
-        shown.add_row(
-            row["method"],
-            f"{row['crps']:.4f}",
-            f"{row['crps_difference']:+.4f}",
-            _error(row["crps_error"], 4),
-            f"{row['mae']:.4f}",
-            f"{100 * row['coverage_50']:.0f}/{100 * row['coverage_90']:.0f}",
-            _error(100 * row["coverage_90_error"], 0),
-        )
-    return shown
+def _error(places: int, scale: float = 1.0) -> Callable[[float], str]:
+    """Return what formats a standard error; a dash where there is none."""
+    return lambda value: f"{scale * value:.{places}f}" if isfinite(value) else "-"
 
 
-def _loo(loo: "CurveLoo") -> Any:
-    table = columns("law", "log score", "±", "curves with\nlarge Pareto k", numbers=3)
-    for law, gap in loo.differences().items():
-        count = loo.doubtful[law]
-        table.add_row(law, f"{gap.mean:+.1f}", _error(gap.error, 1), f"{count}")
-    return table
+def _covered(row: Row) -> str:
+    return f"{100 * row['coverage_50']:.0f}/{100 * row['coverage_90']:.0f}"
 
 
-def _error(value: float, places: int) -> str:
-    return f"{value:.{places}f}" if isfinite(value) else "-"
+_CRPS: dict[str, Cells] = {
+    "CRPS": ("crps", ".4f"),
+    "beside": ("crps_difference", "+.4f"),
+    "± ": ("crps_error", _error(4)),
+}
+_COVERAGE: dict[str, Cells] = {
+    "in 50/\n90 %": _covered,
+    " ±": ("coverage_90_error", _error(0, 100.0)),
+}
+_SCORES: dict[str, Cells] = {
+    "law": "method",
+    "weight": ("weight", share),
+    "log score": ("log_score_difference", "+.1f"),
+    "±": ("log_score_error", _error(1)),
+    **_CRPS,
+    **_COVERAGE,
+}
+_LAST_LOSSES: dict[str, Cells] = {"": "method", **_CRPS, "mean\nerror": ("mae", ".4f"), **_COVERAGE}
+_LOO: dict[str, Cells] = {
+    "law": "law",
+    "log score": ("mean", "+.1f"),
+    "±": ("error", _error(1)),
+    "curves with\nlarge Pareto k": ("doubtful", "d"),
+}
 
 
-def _write(written: Output, result: "Comparison", folder: Path) -> dict[str, str]:
+def _write(result: "Comparison", folder: Path) -> Results:
     """Write stack, tables, figure and words; the fits are there already."""
     from bayes_cpt.validate.comparison import STACK_FILE
 
     results = Results(folder)
     if result.stack is not None:
-        path = folder / STACK_FILE
-        with writing(path):
-            result.stack.save(path)
-        results.paths["stack"] = path
+        results.paths["stack"] = folder / STACK_FILE
+        with writing(results.paths["stack"]) as partial:
+            result.stack.save(partial)
     results.paths |= {law: folder / f"{law}.nc" for law in result.fits}
     scores = result.scores
     if scores is not None:
@@ -274,7 +260,7 @@ def _write(written: Output, result: "Comparison", folder: Path) -> dict[str, str
     if scores is not None or not isinstance(result.curve_loo, str):
         results.figure("figure", result.plot(), "comparison.png")
     results.words(["\n".join(result.verdict()), *result.sentences()])
-    return results.shown(written)
+    return results
 
 
 def _content(result: "Comparison", files: dict[str, str]) -> dict[str, Any]:
@@ -294,8 +280,8 @@ def _content(result: "Comparison", files: dict[str, str]) -> dict[str, Any]:
         "verdict": result.verdict(),
         "weights": result.weights,
         "best": scores.best if scores is not None else None,
-        "scores": [] if scores is None else result.table().to_dict("records"),
-        "last_losses": [] if last is None else last.table().to_dict("records"),
+        "scores": [] if scores is None else result.table(),
+        "last_losses": [] if last is None else last.table(),
         "without_refits": first,
         "sentences": result.sentences(),
         "files": files,

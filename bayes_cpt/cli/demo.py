@@ -5,16 +5,12 @@ from typing import Annotated
 
 import typer
 
-from bayes_cpt.cli.fit import fit_and_save
-from bayes_cpt.cli.predict import write_and_show
-from bayes_cpt.cli.shared.console import Output
-from bayes_cpt.cli.shared.options import Json, Quiet, Seed, option
-from bayes_cpt.cli.shared.outputs import make_folder, save_figure, writing
-from bayes_cpt.files import replacing
+from bayes_cpt.cli.fit import fit_and_save, show_fit
+from bayes_cpt.cli.options import Json, Quiet, Seed, option
+from bayes_cpt.cli.output import Output, OutputFile, make_folder, save_figure, writing
+from bayes_cpt.cli.predict import show_forecast, write_forecast
 
-MODEL = "cpt-replay"
-INTERVAL = 0.9
-FILES = ("fit.nc", "forecast.csv", "forecast.png", "fitted.png")
+FILES = ("fit.nc", "forecast.csv", "forecast.png", "fitted.png", "plan-example.toml")
 
 
 def demo(
@@ -52,25 +48,24 @@ def demo(
     make_folder(output)
     with written.cautions():
         study = read_study(bundled_study())
-    with writing(output / "plan-example.toml"), replacing(output / "plan-example.toml") as partial:
-        partial.write_bytes((bundled_study() / "plan-example.toml").read_bytes())
-    posterior, fitted = fit_and_save(written, study, MODEL, seed, output / "fit.nc", draws)
+    plan = output / "plan-example.toml"
+    with writing(plan) as partial:
+        partial.write_bytes((bundled_study() / plan.name).read_bytes())
+    file = OutputFile(output / "fit.nc")
+    posterior, fitted = fit_and_save(written, study, "cpt-replay", seed, file, draws)
     from bayes_cpt import plots
     from bayes_cpt.forecast.bands import bands
 
-    written.text()
-    plan = output / "plan-example.toml"
     dataset = posterior.predict(plan, seed=seed)
-    forecast_bands = bands(posterior, plan, seed=seed, interval=INTERVAL)
-    forecast = write_and_show(written, posterior, forecast_bands, output / "forecast.csv")
-    figures = {
-        "forecast.png": plots.forecast(posterior, dataset),
-        "fitted.png": plots.fitted(posterior),
-    }
-    for name, figure in figures.items():
-        save_figure(figure, output / name)
-        written.text(f"Written to {output / name}")
-    written.text(f"The plan, to change and predict again: {output / 'plan-example.toml'}")
-    files = {name: str(output / name) for name in (*FILES, "plan-example.toml")}
+    forecast = write_forecast(posterior, bands(posterior, plan, seed=seed), output / "forecast.csv")
+    save_figure(plots.forecast(posterior, dataset), output / "forecast.png")
+    save_figure(plots.fitted(posterior), output / "fitted.png")
+    show_fit(written, posterior, fitted, verbose=False)
+    written.text()
+    show_forecast(written, posterior, forecast)
+    written.text(
+        f"\nWritten to {output}: {', '.join(FILES)}. Change the plan and predict it again."
+    )
+    files = {name: str(output / name) for name in FILES}
     written.result({"fit": fitted, "forecast": forecast, "files": files})
     return 0 if posterior.trustworthy else 1

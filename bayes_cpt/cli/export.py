@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayes_cpt.cli.shared.console import Output
-from bayes_cpt.cli.shared.options import Json, Quiet, option, output_option
-from bayes_cpt.cli.shared.outputs import check_target, writing
-from bayes_cpt.files import replacing
+from bayes_cpt.cli.options import Json, Quiet, option, output_option
+from bayes_cpt.cli.output import Output, check_target, writing
 
 if TYPE_CHECKING:
     from bayes_cpt.study.runs import Run
@@ -75,7 +73,7 @@ def export(
         text = json_library.dumps(training_arguments(chosen), indent=2) + "\n"
     else:
         text = torch_source(chosen)
-    with writing(output), replacing(output) as partial:
+    with writing(output) as partial:
         partial.write_text(text, encoding="utf-8")
     written.text(text if kind is not Trainer.torch else f"{chosen.schedule.steps} steps, exact")
     written.text(f"Written to {output}")

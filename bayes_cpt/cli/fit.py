@@ -6,10 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.shared.console import Output, columns, number
-from bayes_cpt.cli.shared.frame import OutputFile, about_fit, finish, show_fit_verdict
-from bayes_cpt.cli.shared.interruption import explained
-from bayes_cpt.cli.shared.options import (
+from bayes_cpt.cli.options import (
     Json,
     Quiet,
     Seed,
@@ -18,7 +15,8 @@ from bayes_cpt.cli.shared.options import (
     option,
     output_option,
 )
-from bayes_cpt.cli.shared.outputs import check_target, writing
+from bayes_cpt.cli.output import Output, OutputFile, check_target, number
+from bayes_cpt.cli.running import about_fit, explained, finish, show_fit_verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,14 +44,6 @@ def fit(
     ] = None,
     cores: Annotated[
         int | None, option(None, "Chains sampled at once.", default="all", min=1)
-    ] = None,
-    mlflow: Annotated[
-        str | None,
-        option("URI", "Log the fit to this MLflow store too: sqlite:///FILE, or a server."),
-    ] = None,
-    wandb: Annotated[
-        str | None,
-        option("PROJECT", "Log the fit to this W&B project too; offline with WANDB_MODE=offline."),
     ] = None,
     verbose: Verbose = False,
     quiet: Quiet = False,
@@ -85,35 +75,17 @@ def fit(
 
     written = Output(quiet, json)
     check_target(output, (".nc",))
-    if mlflow is not None or wandb is not None:
-        from bayes_cpt.cli.shared.tracking import check_installed
-
-        check_installed(mlflow=mlflow is not None, wandb=wandb is not None)
     with written.cautions():
         loaded = read_study(study)
-    posterior, content = fit_and_save(
-        written, loaded, model, seed, output, draws, cores, verbose=verbose
+    file = OutputFile(output)
+    posterior, content = fit_and_save(written, loaded, model, seed, file, draws, cores)
+    show_fit(written, posterior, content, verbose=verbose)
+    file.say(written)
+    written.text(
+        f"Next: bayes-cpt summary {output} says what moves a run, bayes-cpt decide {output} what to train.",
+        "dim",
     )
-    content |= _tracked(written, posterior, mlflow, wandb)
     return finish(written, posterior, content)
-
-
-def _tracked(
-    written: Output, posterior: "Posterior", mlflow: str | None, wandb: str | None
-) -> dict[str, Any]:
-    """Log the fit where that was asked for, and return where it went."""
-    if mlflow is None and wandb is None:
-        return {}
-    from bayes_cpt.cli.shared.tracking import log_to_mlflow, log_to_wandb
-
-    places = {}
-    if mlflow is not None:
-        places["mlflow_run"] = log_to_mlflow(posterior, mlflow)
-    if wandb is not None:
-        places["wandb_run"] = str(log_to_wandb(posterior, wandb))
-    for name, place in places.items():
-        written.text(f"Logged as {name.replace('_', ' ')} {place}")
-    return places
 
 
 def fit_and_save(
@@ -121,15 +93,14 @@ def fit_and_save(
     study: "Study",
     model: str,
     seed: int,
-    target: Path,
+    file: OutputFile,
     draws: int | None = None,
     cores: int | None = None,
-    *,
-    verbose: bool = False,
 ) -> tuple["Posterior", dict[str, Any]]:
-    """Fit, save and show; return the posterior and what machines are told of it."""
+    """Fit and save; return the posterior and what machines are told of it."""
     from bayes_cpt.model.setup import build_setup
     from bayes_cpt.model.spec import read_spec
+    from bayes_cpt.report.paper.convergence import Convergence
     from bayes_cpt.report.words.fit import fit_verdict
     from bayes_cpt.study.evidence import check_evidence
 
@@ -143,34 +114,15 @@ def fit_and_save(
         from bayes_cpt.identify.determination import determination
         from bayes_cpt.inference.fitting import fit as fit_study
 
-        with written.progress() as tell, explained(tell) as clock:
+        with written.progress() as report, explained(report) as clock:
             posterior = fit_study(study, spec, seed, draws=draws, progress=clock, cores=cores)
     seconds = time.monotonic() - started
-    file = OutputFile(target)
-    with writing(target):
-        posterior.save(target)
-    quality, determined = fit_quality(posterior), determination(posterior)
-    content = _content(posterior, quality, target, seconds)
-    lines = fit_verdict(posterior, quality, determined)
-    show_fit_verdict(written, posterior, lines, verbose=verbose)
-    _show(written, posterior, content, verbose=verbose)
-    file.say(written)
-    written.text(
-        f"Next: bayes-cpt summary {target} says what moves a run, bayes-cpt decide {target} what to train.",
-        "dim",
-    )
-    return posterior, content | {"verdict": lines}
-
-
-def _content(
-    posterior: "Posterior", quality: "pd.DataFrame", target: Path, seconds: float
-) -> dict[str, Any]:
-    from bayes_cpt.report.paper.convergence import Convergence
-
-    table = posterior.summary(coefficients=False)
+    with file.partial() as partial:
+        posterior.save(partial)
+    quality, table = fit_quality(posterior), posterior.summary(coefficients=False)
     reached = Convergence.of(posterior, table)
     weak = weakly_determined(table)
-    return about_fit(target, posterior) | {
+    return posterior, about_fit(file.path, posterior) | {
         "study_digest": posterior.tree.attrs["study_digest"],
         "seed": posterior.seed,
         "attempts": reached.attempts,
@@ -181,26 +133,41 @@ def _content(
         "min_ess_tail": reached.smallest_tail,
         "max_r_hat": reached.largest_rhat,
         "divergences": reached.divergences,
-        "quality": quality.to_dict("records"),
-        "prior_bound": weak[["quantity", "domain", "contraction"]].to_dict("records"),
+        "quality": quality,
+        "prior_bound": weak[["quantity", "domain", "contraction"]],
+        "verdict": fit_verdict(posterior, quality, determination(posterior)),
     }
 
 
-def _show(
+def show_fit(
     written: Output, posterior: "Posterior", content: dict[str, Any], *, verbose: bool
 ) -> None:
+    """Print whether to use a fit, how close it comes, and how it was sampled."""
+    from bayes_cpt.report.equation import meaning
+
+    show_fit_verdict(written, posterior, content["verdict"], verbose=verbose)
     written.heading("How close the fitted curves are to the measured losses")
-    table = columns("validation set", "phase", "points", "R²", "mean miss,\nnats/token", numbers=3)
-    for row in content["quality"]:
-        error = number(row["mean_absolute_error"], 2)
-        phase = str(row["phase"]).upper()
-        table.add_row(row["domain"], phase, str(row["points"]), f"{row['r2']:.3f}", error)
-    written.table(table)
-    if verbose and content["prior_bound"]:
+    cells = {
+        "validation set": "domain",
+        "phase": "phase",
+        "points": lambda row: f"{row['points']}",
+        "R²": lambda row: f"{row['r2']:.3f}",
+        "mean miss,\nnats/token": lambda row: number(row["mean_absolute_error"], 2),
+    }
+    quality = content["quality"]
+    written.table(quality.assign(phase=quality["phase"].str.upper()), cells)
+    weak = content["prior_bound"]
+    if verbose and len(weak):
         written.heading("What the runs say little about: the prior decides (contraction below 0.5)")
-        written.table(_prior_bound(posterior, content["prior_bound"]))
-    attempts, weak = content["attempts"], len(content["prior_bound"])
-    named = f" {weak} parameters rest on their priors: --verbose names them." if weak else ""
+        places = weak["domain"] + weak["contraction"].map(" {:.2f}".format)
+        listed = places.groupby(weak["quantity"], sort=False).agg(", ".join)
+        rows = listed.rename("contraction").rename_axis("parameter").reset_index()
+        meanings = [meaning(posterior.frame, name) for name in rows["parameter"]]
+        written.table(rows.assign(meaning=meanings))
+    attempts = content["attempts"]
+    named = (
+        f" {len(weak)} parameters rest on their priors: --verbose names them." if len(weak) else ""
+    )
     written.text(
         f"\n{content['chains']} chains of {content['draws']} draws, "
         f"{attempts} attempt{'s' * (attempts > 1)}, {content['seconds']:.0f} s. "
@@ -209,19 +176,6 @@ def _show(
         f"{'' if verbose else named}",
         "dim",
     )
-
-
-def _prior_bound(posterior: "Posterior", rows: list[dict[str, Any]]) -> Any:
-    from bayes_cpt.report.equation import meaning
-
-    weak: dict[str, list[str]] = {}
-    for row in rows:
-        place = f"{row['domain']} {row['contraction']:.2f}"
-        weak.setdefault(row["quantity"], []).append(place)
-    table = columns("parameter", "contraction", "meaning")
-    for quantity, places in weak.items():
-        table.add_row(quantity, ", ".join(places), meaning(posterior.frame, quantity))
-    return table
 
 
 def weakly_determined(table: "pd.DataFrame") -> "pd.DataFrame":

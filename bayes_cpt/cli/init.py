@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.shared.console import Output
+from bayes_cpt.cli.options import Json, Quiet, option
+from bayes_cpt.cli.output import Output
 from bayes_cpt.cli.shared.log_options import OptionError, given, pairs, reads_logs, shares
-from bayes_cpt.cli.shared.options import Json, Quiet, option
 from bayes_cpt.errors import Problem
 
 if TYPE_CHECKING:

@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.shared.console import Output, columns
-from bayes_cpt.cli.shared.frame import SAME, Answer, Section, footnote, marked, share
-from bayes_cpt.cli.shared.options import (
+from bayes_cpt.cli.options import (
     FitFile,
     Interval,
     Json,
@@ -17,7 +15,8 @@ from bayes_cpt.cli.shared.options import (
     option,
     output_option,
 )
-from bayes_cpt.cli.shared.outputs import Results, check_new_folder
+from bayes_cpt.cli.output import Output, Row, check_folder, footnote, marked, share
+from bayes_cpt.cli.running import SAME, Answer, Section
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +30,12 @@ RUNS, REPLAYS, CHOICES = 8, 4, 8
 # Shares of draws below which nobody asks after how many steps.
 WORTH_A_WORD = 0.05
 COURSES = {"stretched": "drawn out", "held": "held at peak"}
+CRITICAL = "Critical point: PT steps past which general loss does not all come back"
+RESPONSES = {
+    "loss_potential": "loss potential of the base",
+    "peak_learning_rate": "peak learning rate",
+    "bases": "base",
+}
 
 
 def landmarks(
@@ -92,207 +97,166 @@ def landmarks(
     from bayes_cpt.landmarks import survey
 
     written = Output(quiet, json)
-    check_new_folder(output)
+    check_folder(output, new=True)
     posterior = in_target(load(fit), target, "a survey of landmarks")
     with written.cautions():
-        landmarks = survey(posterior, plan, run, balance=balance, draws=draws)
-    tables = landmarks.tables(interval)
-    answer = Answer(written, fit, posterior, landmarks, interval)
-    turning = general_rows(tables["turning_length"]).head(RUNS)
+        found = survey(posterior, plan, run, balance=balance, draws=draws)
+    tables = found.tables(interval)
+    answer = Answer(written, fit, posterior, found, interval)
+    answer.write(output, tables, _figures(posterior, found, draws) if output else {})
+    turning = tables["turning_length"]
+    drawn_out = (turning["balance"] == 1.0) & (turning["course"] == "stretched")
+    turning = turning[drawn_out].head(RUNS)
     answer.show(
-        _main(landmarks, tables, turning, interval),
-        lambda: _detail(landmarks, tables, interval),
+        _main(found, tables, turning, interval),
+        lambda: _detail(found, tables, interval),
         verbose=verbose,
-        footnotes=[f"{SAME} no difference that can be told", *footnote(turning["outside"])],
+        footnotes=[f"{SAME} no detectable difference", *footnote(turning["outside"])],
     )
-    files = _write(answer, output, landmarks, tables, draws) if output else {}
-    answer.tell(
+    past = found.past()
+    return answer.finish(
         {
             "plan": plan and str(plan),
-            "run": landmarks.run.name,
-            "horizon": landmarks.turning.draws.attrs["horizon"],
-            **{name: table.to_dict("records") for name, table in tables.items()},
-            "past_critical_point": _past(landmarks),
-            "files": files,
+            "run": found.run.name,
+            "horizon": found.turning.draws.attrs["horizon"],
+            **tables,
+            "past_critical_point": past
+            and {
+                "base": found.base.name,
+                "replay": found.run.replay or 0.0,
+                "probability": past[0],
+                "probability_by_prior": past[1],
+            },
         }
     )
-    return 0 if posterior.trustworthy else 1
-
-
-def _past(landmarks: "Survey") -> dict[str, Any] | None:
-    past = landmarks.past()
-    if past is None:
-        return None
-    return {
-        "base": landmarks.base.name,
-        "replay": landmarks.run.replay or 0.0,
-        "probability": past[0],
-        "probability_by_prior": past[1],
-    }
 
 
 def _main(
-    landmarks: "Survey",
-    tables: "dict[str, pd.DataFrame]",
-    turning: "pd.DataFrame",
-    interval: float,
+    found: "Survey", tables: "dict[str, pd.DataFrame]", turning: "pd.DataFrame", interval: float
 ) -> list[Section]:
     """Return what fits on one screen: effects of the choices, and what becomes of general loss."""
-    percent = f"{100 * interval:g} %"
-    heading = (
-        f"What a choice does to the last losses of {landmarks.run.name}, nats ({percent} intervals)"
-    )
-    sections = [(heading, _effects(landmarks, interval))]
     left = tables["turning_length"]["run"].nunique() - len(turning)
     more = f" ({left} more runs with --verbose)" if left else ""
-    sections.append((f"Does general loss come back to that of its base?{more}", _returns(turning)))
+    title = f"Does general loss come back to that of its base?{more}"
+    sections = [_effects(found, interval), _returns(title, turning)]
     if "critical_point" in tables:
-        heading = "Critical point: PT steps past which general loss does not all come back"
-        sections.append((heading, _critical_in_short(tables["critical_point"].head(REPLAYS))))
+        sections.append(_critical_in_short(tables["critical_point"].head(REPLAYS)))
     return sections
 
 
-def general_rows(table: "pd.DataFrame") -> "pd.DataFrame":
-    """Return what becomes of general loss alone as each run is drawn out."""
-    return table[(table["balance"] == 1.0) & (table["course"] == "stretched")]
+def _effects(found: "Survey", interval: float) -> Section:
+    import pandas as pd
 
-
-def _effects(landmarks: "Survey", interval: float) -> Any:
     from bayes_cpt.report.words.landmark import effects
 
-    rows = effects(landmarks, interval)
-    shown = columns("choice", *map(str, landmarks.peaks.draws["domain"].to_numpy()), numbers=2)
-    for choice, changes in rows[:CHOICES]:
-        shown.add_row(
-            choice,
-            *(f"{change.change if change.is_told else SAME} ({change.band})" for change in changes),
-        )
-    return shown
+    domains = [str(domain) for domain in found.peaks.draws["domain"].to_numpy()]
+    rows = [
+        [choice]
+        + [f"{change.change if change.is_told else SAME} ({change.band})" for change in changes]
+        for choice, changes in effects(found, interval)[:CHOICES]
+    ]
+    cells: dict[str, Any] = {"choice": "choice"} | {domain: (domain, str) for domain in domains}
+    title = f"What a choice does to the last losses of {found.run.name}, nats"
+    table = pd.DataFrame(rows, columns=["choice", *domains])
+    return Section(f"{title} ({100 * interval:g} % intervals)", table, cells)
 
 
-def _returns(table: "pd.DataFrame") -> Any:
+def _returns(title: str, table: "pd.DataFrame") -> Section:
     from bayes_cpt.report.numbers import MANY, signed, steps
 
-    headers = ("run", "steps", "change then", "back\nthen", "back if\ndrawn out", "after steps")
-    shown = columns(*headers, numbers=5)
-    for row in table.to_dict("records"):
+    def change(row: Row) -> str:
         spread = (row["change_upper"] - row["change_lower"]) / 3.0
-        lower, upper = (signed(row[f"change_{end}"], spread) for end in ("lower", "upper"))
-        after = f"{steps(row['lower'])} to {steps(row['upper'])}"
-        if row["lower"] > MANY:
-            after = steps(row["lower"])
-        shown.add_row(
-            marked(row["run"], row["outside"]),
-            f"{row['planned_steps']}",
-            f"{signed(row['change'], spread)} ({lower} to {upper})",
-            share(row["back"]),
-            share(1.0 - row["never_returns"]),
-            after if row["returns"] >= WORTH_A_WORD else "-",
-            style="yellow" if row["outside"] else "",
+        middle, lower, upper = (
+            signed(row[name], spread) for name in ("change", "change_lower", "change_upper")
         )
-    return shown
+        return f"{middle} ({lower} to {upper})"
+
+    def after(row: Row) -> str:
+        if row["returns"] < WORTH_A_WORD:
+            return "-"
+        lower = steps(row["lower"])
+        return lower if row["lower"] > MANY else f"{lower} to {steps(row['upper'])}"
+
+    cells = {
+        "run": "run",
+        "steps": ("planned_steps", str),
+        "change then": change,
+        "back\nthen": ("back", share),
+        "back if\ndrawn out": lambda row: share(1.0 - row["never_returns"]),
+        "after steps": after,
+    }
+    names = [marked(*pair) for pair in zip(table["run"], table["outside"], strict=True)]
+    return Section(title, table.assign(run=names), cells, {"marked": table["outside"]})
 
 
-def _critical_in_short(table: "pd.DataFrame") -> Any:
+def _critical_in_short(table: "pd.DataFrame") -> Section:
     from bayes_cpt.report.numbers import steps
 
-    shown = columns("replay", "exists", "by the prior alone", "PT steps", numbers=4)
-    for row in table.to_dict("records"):
+    def interval(row: Row) -> str:
         median, lower, upper = (steps(row[name]) for name in ("median", "lower", "upper"))
-        shown.add_row(
-            f"{row['replay']:g}",
-            share(row["exists"]),
-            share(row["exists_prior"]),
-            median if lower == upper else f"{median} ({lower} to {upper})",
-        )
-    return shown
+        return median if lower == upper else f"{median} ({lower} to {upper})"
+
+    cells = {
+        "replay": ("replay", "g"),
+        "exists": ("exists", share),
+        "by the prior alone": ("exists_prior", share),
+        "PT steps": interval,
+    }
+    return Section(CRITICAL, table, cells)
 
 
-def _detail(
-    landmarks: "Survey", tables: "dict[str, pd.DataFrame]", interval: float
-) -> list[Section]:
+def _detail(found: "Survey", tables: "dict[str, pd.DataFrame]", interval: float) -> list[Section]:
     title = f"Turning length: steps until a loss that rose is back ({100 * interval:g} % intervals)"
-    sections = [(title, _turning(tables["turning_length"]))]
+    sections = [_turning(title, tables["turning_length"])]
     if "critical_point" in tables:
-        title = "Critical point: PT steps past which general loss does not all come back"
-        sections.append((title, _critical(tables["critical_point"])))
-    for key, title in (
-        ("loss_potential", "loss potential of the base"),
-        ("peak_learning_rate", "peak learning rate"),
-        ("bases", "base"),
-    ):
-        if key in tables:
-            heading = f"Last loss of {landmarks.run.name} against {title}"
-            sections.append((heading, _response(tables[key])))
+        sections.append(_critical(tables["critical_point"]))
+    for name, choice in RESPONSES.items():
+        if name in tables:
+            heading = f"Last loss of {found.run.name} against {choice}"
+            sections.append(_response(heading, tables[name]))
     return sections
 
 
-def _turning(table: "pd.DataFrame") -> Any:
-    headers = ("run", "schedule", "loss", "never\nrises", "comes\nback", "never\nback")
-    shown = columns(*headers, "after\nsteps", "lower", "upper", numbers=6)
-    last = None
-    for row in table.to_dict("records"):
-        weight = row["balance"]
-        shown.add_row(
-            "" if row["run"] == last else row["run"],
-            COURSES[row["course"]],
-            "general" if weight == 1.0 else f"{weight:g} general",
-            *(share(row[name]) for name in ("never_rises", "returns", "never_returns")),
-            *(_steps(row[name]) for name in ("median", "lower", "upper")),
-            style="yellow" if row["outside"] else "",
-        )
-        last = row["run"]
-    return shown
+def _turning(title: str, table: "pd.DataFrame") -> Section:
+    cells = {"run": "run", "schedule": "schedule", "loss": "loss"}
+    cells |= {
+        "never\nrises": ("never_rises", share),
+        "comes\nback": ("returns", share),
+        "never\nback": ("never_returns", share),
+        "after\nsteps": ("median", _steps),
+        "lower": ("lower", _steps),
+        "upper": ("upper", _steps),
+    }
+    loss = ["general" if weight == 1.0 else f"{weight:g} general" for weight in table["balance"]]
+    rows = table.assign(schedule=table["course"].map(COURSES), loss=loss)
+    return Section(title, rows, cells, {"marked": table["outside"], "group": "run"})
 
 
-def _critical(table: "pd.DataFrame") -> Any:
-    shown = columns(
-        "replay",
-        "",
-        "rise of general\nloss (nats)",
-        "exists",
-        "by prior",
-        "steps",
-        "lower",
-        "upper",
-        numbers=6,
+def _critical(table: "pd.DataFrame") -> Section:
+    cells = {
+        "replay": ("replay", "g"),
+        "": lambda row: "outside" if row["outside"] else "",
+        "rise of general\nloss (nats)": ("rise", ".4f"),
+        "exists": ("exists", share),
+        "by prior": ("exists_prior", share),
+        "steps": ("median", _steps),
+        "lower": ("lower", _steps),
+        "upper": ("upper", _steps),
+    }
+    return Section(CRITICAL, table, cells, {"marked": table["outside"]})
+
+
+def _response(heading: str, table: "pd.DataFrame") -> Section:
+    cells: dict[str, Any] = {"on": "domain"}
+    if table["rewarmed"].nunique() > 1:
+        cells["re-warmed"] = "again"
+    cells |= {"": "beyond", "value": "value", "base": ("start", ".4f"), "last": ("median", ".4f")}
+    cells |= {"lower": ("lower", ".4f"), "upper": ("upper", ".4f"), "best": ("best", share)}
+    rows = table.assign(
+        again=table["rewarmed"].map({True: "yes", False: "no"}),
+        beyond=["outside" if outside else "" for outside in table["outside"]],
     )
-    for row in table.to_dict("records"):
-        shown.add_row(
-            f"{row['replay']:g}",
-            "outside" if row["outside"] else "",
-            f"{row['rise']:.4f}",
-            share(row["exists"]),
-            share(row["exists_prior"]),
-            *(_steps(row[name]) for name in ("median", "lower", "upper")),
-            style="yellow" if row["outside"] else "",
-        )
-    return shown
-
-
-def _response(table: "pd.DataFrame") -> Any:
-    twice = table["rewarmed"].nunique() > 1
-    headers = ("on", "re-warmed", "", "value", "base", "last", "lower", "upper", "best")
-    shown = columns(*(h for h in headers if twice or h != "re-warmed"), numbers=6)
-    for row in table.to_dict("records"):
-        value = row["value"]
-        cells = [
-            row["domain"],
-            ("yes" if row["rewarmed"] else "no"),
-            "outside" if row["outside"] else "",
-            value if isinstance(value, str) else f"{value:.4g}",
-            *(f"{row[name]:.4f}" for name in ("start", "median", "lower", "upper")),
-            share(row["best"]),
-        ]
-        shown.add_row(
-            *(
-                cell
-                for header, cell in zip(headers, cells, strict=True)
-                if twice or header != "re-warmed"
-            ),
-            style="yellow" if row["outside"] else "",
-        )
-    return shown
+    return Section(heading, rows, cells, {"marked": table["outside"]})
 
 
 def _steps(count: float) -> str:
@@ -304,37 +268,18 @@ def _steps(count: float) -> str:
     return f"{count:.0f}" if count < 1e6 else f"{count:.0e}"
 
 
-def _write(
-    answer: Answer,
-    folder: Path,
-    landmarks: "Survey",
-    tables: "dict[str, pd.DataFrame]",
-    draws: int,
-) -> dict[str, str]:
-    """Write tables, figures and words, and return what was written."""
-    results = Results(folder)
-    results.tables(tables)
-    for name, figure in _figures(answer.posterior, landmarks, draws).items():
-        results.figure(f"{name}_figure", figure, f"{name}.png")
-    answer.words(results)
-    return results.shown(answer.written)
-
-
-def _figures(posterior: "Posterior", landmarks: "Survey", draws: int) -> "dict[str, Figure]":
+def _figures(posterior: "Posterior", found: "Survey", draws: int) -> "dict[str, Figure]":
     from bayes_cpt import plots
     from bayes_cpt.landmarks import hidden_curves
 
-    name, plan, choices = landmarks.run.name, landmarks.plan, landmarks.choices
-    figures = {}
-    if choices is not None:
-        figures = {
-            "critical_point": plots.critical_point(choices.critical),
-            "loss_potential": plots.response(choices.direct, choices.rewarmed),
-            "bases": plots.response(choices.bases),
-        }
-    return figures | {
-        "turning_length": plots.turning_length(landmarks.turning),
-        "peak_learning_rate": plots.response(landmarks.peaks),
+    name, plan, choices = found.run.name, found.plan, found.choices
+    figures = {
+        "landmarks": plots.landmarks(found.turning, choices.critical if choices else None),
+        "peak_learning_rate": plots.response(found.peaks),
         "hidden_curves": plots.hidden_curves(hidden_curves(posterior, plan, [name], draws)),
         "decomposition": plots.decomposition(posterior, plan, name),
     }
+    if choices is not None:
+        figures["loss_potential"] = plots.response(choices.direct, choices.rewarmed)
+        figures["bases"] = plots.response(choices.bases)
+    return figures

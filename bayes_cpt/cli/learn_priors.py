@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayes_cpt.cli.shared.console import Output, columns, number
-from bayes_cpt.cli.shared.frame import OutputFile
-from bayes_cpt.cli.shared.options import (
+from bayes_cpt.cli.options import (
     Json,
     Quiet,
     RefitDraws,
@@ -18,9 +16,17 @@ from bayes_cpt.cli.shared.options import (
     option,
     output_option,
 )
-from bayes_cpt.cli.shared.outputs import check_target, extended, make_folder, writing
+from bayes_cpt.cli.output import (
+    Output,
+    OutputFile,
+    check_target,
+    columns,
+    extended,
+    make_folder,
+    number,
+    writing,
+)
 from bayes_cpt.cli.validate import Dask, Jobs, Model, settings
-from bayes_cpt.files import replacing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -241,7 +247,7 @@ class _Learning:
             without[study.name] = learnt_model(self.spec, population, name, self.seed)
             if self.folder is not None:
                 target = self.folder / f"{name}.toml"
-                with writing(target), replacing(target) as partial:
+                with writing(target) as partial:
                     partial.write_text(self.text(without[study.name], target), encoding="utf-8")
 
         def kept(case: "Case", prior: "Learnt") -> Records:

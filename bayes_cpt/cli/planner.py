@@ -5,9 +5,7 @@ from typing import Annotated
 
 import typer
 
-from bayes_cpt.cli.shared.console import Output
-from bayes_cpt.cli.shared.frame import OutputFile, about_fit, finish, warn
-from bayes_cpt.cli.shared.options import (
+from bayes_cpt.cli.options import (
     FitFile,
     Interval,
     Json,
@@ -17,7 +15,8 @@ from bayes_cpt.cli.shared.options import (
     Target,
     output_option,
 )
-from bayes_cpt.cli.shared.outputs import check_target
+from bayes_cpt.cli.output import Output, OutputFile, check_target
+from bayes_cpt.cli.running import about_fit, finish, warn
 
 
 def planner(

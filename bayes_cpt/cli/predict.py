@@ -1,14 +1,13 @@
 """`bayes-cpt predict`: a fit and a plan in, loss curves with bands out."""
 
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.shared.console import TAKEN, Output, columns, number
-from bayes_cpt.cli.shared.frame import OutputFile, about_fit, finish, warn
-from bayes_cpt.cli.shared.options import (
+from bayes_cpt.cli.options import (
     FitFile,
     Interval,
     Json,
@@ -18,7 +17,8 @@ from bayes_cpt.cli.shared.options import (
     option,
     output_option,
 )
-from bayes_cpt.cli.shared.outputs import NUMBERS, check_target, write_numbers
+from bayes_cpt.cli.output import NUMBERS, TAKEN, Output, check_target, share, write_numbers, writing
+from bayes_cpt.cli.running import about_fit, finish, warn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,6 +28,13 @@ if TYPE_CHECKING:
     from bayes_cpt.study.study import Study
 
 SUFFIXES = (".csv", *NUMBERS, ".nc")
+
+
+WORDS = {
+    "new_run": "What a validation curve of a new run would show",
+    "expected": "The law's mean curve",
+    "known_run": "Runs of the fitted study, given their measured points",
+}
 
 
 class Kind(StrEnum):
@@ -113,194 +120,168 @@ def predict(
     from bayes_cpt.forecast.bands import bands
     from bayes_cpt.forecast.plans import as_plan
     from bayes_cpt.forecast.predict import table
+    from bayes_cpt.forecast.scores.fitting import fitted_scores
+    from bayes_cpt.forecast.scores.forecast import score_table
+    from bayes_cpt.forecast.third_sets.weights import weight_table
     from bayes_cpt.inference.posterior import load
 
     written = Output(quiet, json)
     check_target(output, SUFFIXES, inputs=tuple(path for path in (fit, plan, at) if path))
     posterior = load(fit)
-    chosen: Any = (kind or (Kind.new_run if plan else Kind.known_run)).value
+    names = tuple(name.strip() for name in sets.split(",")) if sets else ()
+    options: Any = {
+        "kind": (kind or (Kind.new_run if plan else Kind.known_run)).value,
+        "at": at,
+        "draws": draws,
+        "seed": seed,
+        "interval": interval,
+        "sets": names,
+    }
+    weights = score_bands = None
     with written.cautions():
-        options: Any = {
-            "kind": chosen,
-            "at": at,
-            "draws": draws,
-            "seed": seed,
-            "interval": interval,
-            "sets": tuple(name.strip() for name in sets.split(",")) if sets else (),
-        }
         drawn = posterior.predict(plan, **options) if output.suffix == ".nc" or scores else None
         dataset = drawn if output.suffix == ".nc" else None
-        told = None
         if scores is not None and drawn is not None:
-            from bayes_cpt.forecast.scores.fitting import fitted_scores
-            from bayes_cpt.forecast.scores.forecast import score_table
-
             links = fitted_scores(scores, posterior.study, seed)
-            told = score_table(drawn, links, interval, seed)
+            score_bands = score_table(drawn, links, interval, seed)
         table_of_bands = bands(posterior, plan, **options) if dataset is None else table(dataset)
         planned = posterior.study if plan is None else as_plan(posterior, plan)
-    content = write_and_show(written, posterior, table_of_bands, output, dataset)
-    content["takes"] = _show_taken(written, planned, set(table_of_bands["run"]))
-    if options["sets"]:
-        content["weights"] = _show_weights(
-            written, posterior, options["sets"], draws, seed, interval
-        )
-    if told is not None:
-        content["scores"] = _show_scores(written, told, output)
+        if names:
+            weights = weight_table(posterior, names, draws, seed, interval)
+    content = write_forecast(posterior, table_of_bands, output, dataset)
+    content["takes"] = _taken(planned, set(table_of_bands["run"]))
+    if weights is not None:
+        content["weights"] = weights
+    if score_bands is not None:
+        content["scores"] = _write_scores(score_bands, output)
+    show_forecast(written, posterior, content)
+    _show_taken(written, content["takes"])
+    if weights is not None:
+        _show_weights(written, posterior, weights, interval)
+    if score_bands is not None:
+        _show_scores(written, content["scores"], interval)
     about = about_fit(fit, posterior) | {"plan": plan and str(plan), "seed": seed}
     return finish(written, posterior, about | content)
 
 
-def write_and_show(
-    written: Output,
+def write_forecast(
     posterior: "Posterior",
     bands: "pd.DataFrame",
     target: Path,
     dataset: "xr.Dataset | None" = None,
 ) -> dict[str, Any]:
-    """Write a forecast, show where each run ends, and return what machines are told of it.
-
-    Written are the bands, or the draws of the dataset where it is given.
-    """
-    interval = float(bands.attrs["interval"])
-    bands["interval"] = interval
-    file = OutputFile(target)
-    with file.partial() as partial:
-        _write(dataset, bands, partial)
-    final = bands.groupby(["run", "domain"], sort=False).tail(1)
-    outside = {run: note for run, note in zip(final["run"], final["outside"], strict=True) if note}
+    """Write a forecast, its draws where the dataset is given, and return what machines are told of it."""
     from bayes_cpt.report.words.forecast import verdict
 
-    warn(written, posterior)
-    lines = verdict(bands)
-    written.verdict(lines)
-    name = posterior.frame.spec.name
-    written.text()
-    written.text(f"Forecast by {name}, fitted to {posterior.study.name}.")
-    written.text(f"{_words(bands['kind'].iloc[0])}, with central {100 * interval:g} % bands.")
-    written.heading("At the last step")
-    written.table(_final(final))
-    for run, note in outside.items():
-        written.note(f"Outside what was fitted: run {run}: {note}.")
-    file.say(written)
+    bands["interval"] = float(bands.attrs["interval"])
+    replaced = target.exists()
+    with writing(target) as partial:
+        if dataset is not None:
+            _write_draws(dataset, partial)
+        elif target.suffix == ".csv":
+            bands.to_csv(partial, index=False)
+        else:
+            write_numbers(bands, partial, interval=str(bands["interval"].iloc[0]))
+    final = bands.groupby(["run", "domain"], sort=False).tail(1)
+    beyond = final[final["outside"] != ""]
     return {
         "output": str(target),
-        "model": name,
+        "replaced": replaced,
+        "model": posterior.frame.spec.name,
         "study": posterior.study.name,
-        "verdict": lines,
+        "verdict": verdict(bands),
         "kind": str(bands["kind"].iloc[0]),
-        "interval": interval,
+        "interval": float(bands.attrs["interval"]),
         "trustworthy": posterior.trustworthy,
         "problems": list(posterior.problems),
         "rows": len(bands),
-        "final": final.drop(columns=["kind", "interval"]).to_dict("records"),
-        "outside": outside,
+        "final": final.drop(columns=["kind", "interval"]),
+        "outside": dict(zip(beyond["run"], beyond["outside"], strict=True)),
     }
 
 
-def _show_taken(written: Output, planned: "Study", runs: set[str]) -> dict[str, dict[str, float]]:
-    """Show what runs take of data, time and money, where that is known, and return it by run."""
-    resources = planned.resources
-    taken = {run.name: resources.of_one(run) for run in planned.runs if run.name in runs}
-    names = [name for name in TAKEN if any(name in amounts for amounts in taken.values())]
-    if names:
+def _write_draws(dataset: "xr.Dataset", path: Path) -> None:
+    from bayes_cpt.inference.saved.netcdf import as_bytes
+
+    packed = {"zlib": True, "shuffle": True, "complevel": 4}
+    path.write_bytes(as_bytes(dataset, encoding=dict.fromkeys(("loss", "expected"), packed)))
+
+
+def show_forecast(written: Output, posterior: "Posterior", content: dict[str, Any]) -> None:
+    """Show where each run ends, and what leaves what was fitted."""
+    from bayes_cpt.report.numbers import fixed
+
+    warn(written, posterior)
+    written.verdict(content["verdict"])
+    written.text(f"\nForecast by {content['model']}, fitted to {content['study']}.")
+    percent = f"{100 * content['interval']:g} %"
+    written.text(f"{WORDS[content['kind']]}, with central {percent} bands.")
+    written.heading("At the last step")
+
+    def digits(name: str) -> Callable[[dict[str, Any]], str]:
+        return lambda row: fixed(row[name], row["sd"])
+
+    final = content["final"]
+    cells = {"run": "run", "on": "domain", "": "beyond", "step": lambda row: f"{row['step']}"}
+    cells |= {name: digits(name) for name in ("median", "lower", "upper", "sd")}
+    outside = final["outside"] != ""
+    rows = final.assign(beyond=outside.map({True: "outside", False: ""}))
+    written.table(rows, cells, marked=outside, group="run")
+    for run, note in content["outside"].items():
+        written.note(f"Outside what was fitted: run {run}: {note}.")
+    written.text(f"\nWritten to {content['output']}")
+    if content["replaced"]:
+        written.note(f"Note: {content['output']} was there already and has been replaced.")
+
+
+def _taken(planned: "Study", runs: set[str]) -> dict[str, dict[str, float]]:
+    """Return what runs take of data, time and money, where that is known, by run."""
+    taken = {run.name: planned.resources.of_one(run) for run in planned.runs if run.name in runs}
+    return taken if any(set(TAKEN) & set(amounts) for amounts in taken.values()) else {}
+
+
+def _show_taken(written: Output, taken: dict[str, dict[str, float]]) -> None:
+    import pandas as pd
+
+    if taken:
+        rows = pd.DataFrame.from_dict(taken, orient="index").rename_axis("run").reset_index()
         written.heading("What each run takes")
-        table = columns("run", *(TAKEN[name] for name in names), numbers=len(names))
-        for run, amounts in taken.items():
-            table.add_row(run, *(number(amounts.get(name), 3) for name in names))
-        written.table(table)
-    return taken if names else {}
+        written.table(rows, {"run": "run"} | {TAKEN[name]: name for name in TAKEN if name in rows})
 
 
-def _show_scores(written: Output, told: "pd.DataFrame", output: Path) -> dict[str, Any]:
-    """Write the bands of scores beside the forecast, show where each run ends, and return that."""
+def _write_scores(bands: "pd.DataFrame", output: Path) -> dict[str, Any]:
+    """Write the bands of scores beside the forecast, and return what machines are told of them."""
     target = output.with_name(f"{output.stem}-scores.csv")
-    percent = f"{100 * float(told.attrs['interval']):g} %"
-    file = OutputFile(target)
-    with file.partial() as partial:
-        told.to_csv(partial, index=False)
-    final = told.groupby(["run", "benchmark"], sort=False).tail(1)
-    written.heading(f"Scores at the last step, with central {percent} bands")
-    table = columns("run", "benchmark", "", "score", "lower", "upper", numbers=3)
-    for row in final.to_dict("records"):
-        cells = [f"{row[name]:.3f}" for name in ("median", "lower", "upper")]
-        mark, style = ("outside", "yellow") if row["outside"] else ("", "")
-        table.add_row(row["run"], row["benchmark"], mark, *cells, style=style)
-    written.table(table)
-    file.say(written)
-    return {"output": str(target), "final": final.to_dict("records")}
+    with writing(target) as partial:
+        bands.to_csv(partial, index=False)
+    return {"output": str(target), "final": bands.groupby(["run", "benchmark"], sort=False).tail(1)}
+
+
+def _show_scores(written: Output, content: dict[str, Any], interval: float) -> None:
+    final = content["final"]
+    outside = final["outside"] != ""
+    cells: dict[str, Any] = {"run": "run", "benchmark": "benchmark", "": "beyond"}
+    for heading, name in (("score", "median"), ("lower", "lower"), ("upper", "upper")):
+        cells[heading] = lambda row, name=name: f"{row[name]:.3f}"
+    written.heading(f"Scores at the last step, with central {100 * interval:g} % bands")
+    rows = final.assign(beyond=outside.map({True: "outside", False: ""}))
+    written.table(rows, cells, marked=outside)
+    written.text(f"\nWritten to {content['output']}")
 
 
 def _show_weights(
-    written: Output,
-    posterior: "Posterior",
-    sets: tuple[str, ...],
-    draws: int,
-    seed: int,
-    interval: float,
-) -> list[dict[str, Any]]:
-    """Show the weights of other validation sets, and return them."""
-    import warnings
+    written: Output, posterior: "Posterior", weights: "pd.DataFrame", interval: float
+) -> None:
+    from bayes_cpt.forecast.third_sets.weights import cause_names
 
-    from bayes_cpt.errors import StudyWarning
-    from bayes_cpt.forecast.third_sets.weights import cause_names, weight_table
-
-    with warnings.catch_warnings():
-        # Those were shown with the forecast.
-        warnings.simplefilter("ignore", StudyWarning)
-        weights = weight_table(posterior, sets, draws, seed, interval)
-    percent = f"{100 * interval:g} %"
-    written.heading(f"Weights of Eq. 6, with {percent} intervals")
-    causes = cause_names(posterior.study)
-    headers = [f"of {name}" for name in causes]
-    table = columns("on", *headers, "runs", "explained", numbers=len(headers) + 2)
-    for row in weights.to_dict("records"):
-        cells = [
+    def estimate(name: str) -> Callable[[dict[str, Any]], str]:
+        return lambda row: (
             f"{row[name]:.2f} ({row[f'{name}_lower']:.2f} to {row[f'{name}_upper']:.2f})"
-            for name in causes
-        ]
-        explained = f"{100 * max(row['explained'], 0.0):.0f} %"
-        style = "yellow" if row["caution"] else ""
-        table.add_row(row["domain"], *cells, str(row["runs"]), explained, style=style)
-    written.table(table)
-    return [{str(key): value for key, value in row.items()} for row in weights.to_dict("records")]
-
-
-def _words(kind: str) -> str:
-    return {
-        "new_run": "What a validation curve of a new run would show",
-        "expected": "The law's mean curve",
-        "known_run": "Runs of the fitted study, given their measured points",
-    }[kind]
-
-
-def _final(final: "pd.DataFrame") -> Any:
-    from bayes_cpt.report.numbers import fixed
-
-    table = columns("run", "on", "", "step", "median", "lower", "upper", "sd", numbers=5)
-    last = None
-    for row in final.to_dict("records"):
-        table.add_row(
-            "" if row["run"] == last else row["run"],
-            row["domain"],
-            "outside" if row["outside"] else "",
-            str(row["step"]),
-            *(fixed(row[name], row["sd"]) for name in ("median", "lower", "upper")),
-            fixed(row["sd"], row["sd"]),
-            style="yellow" if row["outside"] else "",
         )
-        last = row["run"]
-    return table
 
-
-def _write(dataset: "xr.Dataset | None", bands: "pd.DataFrame", path: Path) -> None:
-    if dataset is None and path.suffix == ".csv":
-        bands.to_csv(path, index=False)
-    elif dataset is None:
-        write_numbers(bands, path, interval=str(bands["interval"].iloc[0]))
-    else:
-        from bayes_cpt.inference.saved.netcdf import as_bytes
-
-        packed = {"zlib": True, "shuffle": True, "complevel": 4}
-        encoding = dict.fromkeys(("loss", "expected"), packed)
-        path.write_bytes(as_bytes(dataset, encoding=encoding))
+    written.heading(f"Weights of Eq. 6, with {100 * interval:g} % intervals")
+    cells: dict[str, Any] = {"on": "domain"}
+    cells |= {f"of {name}": estimate(name) for name in cause_names(posterior.study)}
+    cells["runs"] = "runs"
+    cells["explained"] = lambda row: share(max(row["explained"], 0.0))
+    written.table(weights, cells, marked=weights["caution"].astype(bool))

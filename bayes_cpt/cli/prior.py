@@ -5,10 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.shared.console import Output, columns, number
-from bayes_cpt.cli.shared.frame import OutputFile
-from bayes_cpt.cli.shared.options import Interval, Json, Quiet, Seed, option, output_option
-from bayes_cpt.cli.shared.outputs import check_target
+from bayes_cpt.cli.options import Interval, Json, Quiet, Seed, option, output_option
+from bayes_cpt.cli.output import Output, OutputFile, check_target, columns, number
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayes_cpt.cli.shared.console import Output
-from bayes_cpt.cli.shared.frame import OutputFile, about_fit, finish, warn
-from bayes_cpt.cli.shared.options import (
+from bayes_cpt.cli.options import (
     FitFile,
     Interval,
     Json,
@@ -18,7 +16,8 @@ from bayes_cpt.cli.shared.options import (
     option,
     output_option,
 )
-from bayes_cpt.cli.shared.outputs import Results, check_new_folder, check_target
+from bayes_cpt.cli.output import Output, OutputFile, Results, check_folder, check_target
+from bayes_cpt.cli.running import about_fit, finish, warn
 
 if TYPE_CHECKING:
     from bayes_cpt.report.page.report import Report
@@ -93,7 +92,7 @@ def report(
     if output is not None:
         inputs = tuple(path for path in (fit, plan, space) if path)
         check_target(output, (".html",), inputs=inputs)
-    check_new_folder(paper)
+    check_folder(paper, new=True)
     posterior = load(fit)
     options = {"--plan": plan, "--space": space, "--validation": validation}
     given = "".join(f" {name} {path}" for name, path in options.items() if path)

@@ -1,15 +1,14 @@
 """`bayes-cpt summary`: what a fit says about the law."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bayes_cpt.cli.fit import weakly_determined
-from bayes_cpt.cli.shared.console import Output, columns, number
-from bayes_cpt.cli.shared.determined import show_effects, show_undetermined
-from bayes_cpt.cli.shared.frame import OutputFile, about_fit, finish, show_fit_verdict
-from bayes_cpt.cli.shared.options import (
+from bayes_cpt.cli.options import (
     FitFile,
     Interval,
     Json,
@@ -18,7 +17,9 @@ from bayes_cpt.cli.shared.options import (
     option,
     output_option,
 )
-from bayes_cpt.cli.shared.outputs import check_target
+from bayes_cpt.cli.output import Output, OutputFile, Row, check_target, number
+from bayes_cpt.cli.running import about_fit, finish, show_fit_verdict
+from bayes_cpt.cli.shared.determined import show_effects, show_undetermined
 from bayes_cpt.cli.shared.prior_sensitivity import show_sensitivity
 from bayes_cpt.report.paper.tables import SUFFIXES, WRITERS
 from bayes_cpt.report.words.summary import COMPARISONS, open_effects
@@ -94,18 +95,23 @@ def summary(
     if output is not None:
         check_target(output, SUFFIXES, inputs=(fit,))
     posterior = load(fit)
-    sensitive = _sensitivity(written, posterior, plan) if sensitivity else None
+    sensitive = None
+    if sensitivity:
+        from bayes_cpt.identify.sensitivity import sensitivity as prior_sensitivity
+
+        with written.cautions():
+            sensitive = prior_sensitivity(posterior, plan)
     table = posterior.summary(interval)
     chosen = [
         kind for kind, wanted in zip(KINDS, (coefficients, parameters), strict=True) if wanted
     ]
     table = table[table["kind"].isin(chosen or KINDS)]
+    determined, quality = determination(posterior, interval), fit_quality(posterior)
     file = OutputFile(output) if output is not None else None
     if file is not None:
         text = _table_text(posterior, table, chosen, interval, file.path.suffix)
         with file.partial() as partial:
             partial.write_text(text, encoding="utf-8")
-    determined, quality = determination(posterior, interval), fit_quality(posterior)
     lines = fit_verdict(posterior, quality, determined)
     shown = chosen or (list(KINDS) if verbose else [])
     show_fit_verdict(written, posterior, lines, verbose=verbose)
@@ -123,11 +129,11 @@ def summary(
         "seed": posterior.seed,
         "interval": interval,
         "verdict": lines,
-        "quality": quality.to_dict("records"),
-        "quantities": table.to_dict("records"),
-        "determination": determined.to_dict("records"),
+        "quality": quality,
+        "quantities": table,
+        "determination": determined,
         "law_checks": posterior.law_checks.records() if posterior.law_checks else None,
-        "sensitivity": None if sensitive is None else sensitive.to_dict("records"),
+        "sensitivity": sensitive,
     }
     return finish(written, posterior, about_fit(fit, posterior) | content)
 
@@ -155,13 +161,6 @@ def _table_text(
     )
 
 
-def _sensitivity(written: Output, posterior: "Posterior", plan: Path | None) -> "pd.DataFrame":
-    from bayes_cpt.identify.sensitivity import sensitivity
-
-    with written.cautions():
-        return sensitivity(posterior, plan)
-
-
 def _show_effects(
     written: Output,
     posterior: "Posterior",
@@ -182,25 +181,22 @@ def _show_effects(
     written.heading(f"What moves the last loss, nats/token: mean and central {percent} interval")
     if posterior.study.continual_runs:
         written.text(f"Of a run of {Typical.of(posterior.study).words}.")
+    weak = open_effects(determined)
+    marks = effects.index.isin(weak.index)
+    cells = [
+        f"{_estimate(row)} {'*' if mark else ' '}"
+        for row, mark in zip(effects.to_dict("records"), marks, strict=True)
+    ]
     domains = list(effects["domain"].unique())
-    table = columns("effect", *domains, numbers=len(domains))
-    # Two validation sets have room on 80 characters only if they stand close.
-    table.padding = (0, 1, 0, 0)
-    rows = effects.set_index(["quantity", "domain"])
-    weak = set(open_effects(determined).set_index(["quantity", "domain"]).index)
-    for quantity in effects["quantity"].unique():
-        cells = [
-            f"{_estimate(rows.loc[(quantity, domain)])} {'*' if (quantity, domain) in weak else ' '}"
-            for domain in domains
-        ]
-        table.add_row(COMPARISONS[quantity], *cells)
-    written.table(table)
-    if weak:
+    wide = effects.assign(cell=cells).pivot_table("cell", "quantity", "domain", "first", sort=False)
+    rows = wide.rename(index=COMPARISONS).rename_axis("effect").reset_index()
+    written.table(rows, {"effect": "effect"} | {on: (on, str) for on in domains}, close=True)
+    if len(weak):
         written.text("* left open: the prior decides, or no two runs differ in it.", "yellow")
     written.text(f"{posterior.frame.spec.name}, fitted to {posterior.study.name}. {MORE}", "dim")
 
 
-def _estimate(row: "pd.Series") -> str:
+def _estimate(row: dict[Any, Any]) -> str:
     from bayes_cpt.report.numbers import supported
 
     mean, lower, upper = (
@@ -217,8 +213,10 @@ def _show_tables(
     kinds: list[str],
 ) -> None:
     """Print every quantity of some kinds, with the printed equation; of a stack law by law."""
+    import pandas as pd
+
     from bayes_cpt.inference.posterior import StackedPosterior
-    from bayes_cpt.report.equation import equation
+    from bayes_cpt.report.equation import equation, meaning
 
     if isinstance(posterior, StackedPosterior):
         for law, weight in zip(posterior.laws, posterior.weights, strict=True) if kinds else ():
@@ -233,43 +231,32 @@ def _show_tables(
             for line in equation(posterior.frame):
                 written.text(f" {line}", "cyan")
             written.text()
-        written.table(_quantities(rows))
+        written.table(*_quantities(rows), group="quantity")
         written.text()
-        written.table(_meanings(posterior, rows))
+        names = list(dict.fromkeys(rows["quantity"]))
+        meanings = [meaning(posterior.frame, name) for name in names]
+        written.table(pd.DataFrame({"quantity": names, "what it is": meanings}))
     if kinds and not weakly_determined(table).empty:
         written.text("\n* contraction below 0.5: the quantity rests on its prior.", "yellow")
 
 
-def _quantities(rows: "pd.DataFrame") -> Any:
+def _quantities(rows: "pd.DataFrame") -> "tuple[pd.DataFrame, dict[str, Any]]":
+    """Return quantities, marked where they rest on their priors, and the columns to show."""
     from bayes_cpt.report.numbers import supported
 
-    headers = ("quantity", "on", "mean", "sd", "lower", "upper", "ESS\nbulk", "ESS\ntail")
-    table = columns(*headers, "R-hat", "con-\ntraction", numbers=8)
-    weak = set(weakly_determined(rows).index)
-    last = None
-    for index, row in rows.iterrows():
-        marked = index in weak
-        table.add_row(
-            "" if row["quantity"] == last else row["quantity"],
-            row["domain"],
-            supported(row["mean"], row["sd"]),
-            number(row["sd"], 2),
-            supported(row["lower"], row["sd"]),
-            supported(row["upper"], row["sd"]),
-            f"{row['ess_bulk']:.0f}",
-            f"{row['ess_tail']:.0f}",
-            f"{row['r_hat']:.3f}",
-            f"{row['contraction']:.2f} {'*' if marked else ' '}",
-            style="yellow" if marked else "",
-        )
-        last = row["quantity"]
-    return table
+    def digits(name: str) -> Callable[[Row], str]:
+        return lambda row: supported(row[name], row["sd"])
 
-
-def _meanings(posterior: "Posterior", rows: "pd.DataFrame") -> Any:
-    from bayes_cpt.report.equation import meaning
-
-    table = columns("quantity", "what it is")
-    for quantity in rows["quantity"].unique():
-        table.add_row(quantity, meaning(posterior.frame, quantity))
-    return table
+    cells = {
+        "quantity": "quantity",
+        "on": "domain",
+        "mean": digits("mean"),
+        "sd": ("sd", partial(number, digits=2)),
+        "lower": digits("lower"),
+        "upper": digits("upper"),
+        "ESS\nbulk": ("ess_bulk", ".0f"),
+        "ESS\ntail": ("ess_tail", ".0f"),
+        "R-hat": ("r_hat", ".3f"),
+        "con-\ntraction": lambda row: f"{row['contraction']:.2f} {'*' if row['weak'] else ' '}",
+    }
+    return rows.assign(weak=rows.index.isin(weakly_determined(rows).index)), cells

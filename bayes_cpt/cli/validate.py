@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.shared.options import option, output_option
+from bayes_cpt.cli.options import option, output_option
 
 if TYPE_CHECKING:
     from bayes_cpt.model.spec import ModelSpec

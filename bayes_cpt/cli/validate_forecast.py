@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.shared.console import Output, columns
-from bayes_cpt.cli.shared.options import Json, Quiet, Seed, StudyFolder, option
-from bayes_cpt.cli.shared.outputs import Results, make_folder
+from bayes_cpt.cli.options import Json, Quiet, Seed, StudyFolder, option
+from bayes_cpt.cli.output import Output, Results, columns, make_folder
 from bayes_cpt.cli.validate import Dask, Folder, Jobs, Model, settings
 
 if TYPE_CHECKING:

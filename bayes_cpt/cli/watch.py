@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.shared.console import Output, columns
-from bayes_cpt.cli.shared.frame import warn
+from bayes_cpt.cli.options import FitFile, Interval, Objective, Quiet, option
+from bayes_cpt.cli.output import Output, check_folder, check_target, columns, writing
+from bayes_cpt.cli.running import warn
 from bayes_cpt.cli.shared.log_options import pairs, reads_logs
-from bayes_cpt.cli.shared.options import FitFile, Interval, Objective, Quiet, option
-from bayes_cpt.cli.shared.outputs import check_folder, check_target, writing
 
 if TYPE_CHECKING:
     from bayes_cpt.decisions.objective import Objective as Aim
@@ -210,9 +209,9 @@ class _Looks:
     def _keep(self) -> None:
         from bayes_cpt.watch.watcher import save_state
 
-        with writing(self.kept):
+        with writing(self.kept) as partial:
             state = {"watcher": self.watcher.state(), "log": self.follower.state()}
-            save_state(self.kept, {**state, "renewed_with": self.renewed_with})
+            save_state(partial, {**state, "renewed_with": self.renewed_with})
 
     def _renew(self) -> None:
         """Write the fit given the run, and remember it after that: a refit that was killed comes again."""
@@ -220,8 +219,8 @@ class _Looks:
         if self.renew is None or not count or count < GROWN * self.renewed_with:
             return
         renewal = self.watcher.renewed()
-        with writing(self.renew):
-            renewal.posterior.save(self.renew)
+        with writing(self.renew) as partial:
+            renewal.posterior.save(partial)
         how = "all was fitted again" if renewal.refitted else "draws were weighed anew"
         told = f"{how} ({renewal.effective:.0f} effective draws)"
         self.notes = [f"{self.renew}: the fit given {count} evaluations; {told}"]

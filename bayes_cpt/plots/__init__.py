@@ -3,13 +3,13 @@
 from bayes_cpt.plots.calibration import calibration
 from bayes_cpt.plots.comparison import comparison
 from bayes_cpt.plots.coverage import coverage
-from bayes_cpt.plots.critical_point import critical_point
 from bayes_cpt.plots.decision import decision
 from bayes_cpt.plots.decomposition import decomposition
 from bayes_cpt.plots.fitted import fitted
 from bayes_cpt.plots.forecast import forecast
 from bayes_cpt.plots.free_schedule import free_schedule
 from bayes_cpt.plots.hidden_curves import hidden_curves
+from bayes_cpt.plots.landmarks import landmarks
 from bayes_cpt.plots.loss_surface import loss_surface
 from bayes_cpt.plots.next_run import next_run
 from bayes_cpt.plots.prior_posterior import prior_posterior
@@ -18,19 +18,18 @@ from bayes_cpt.plots.residuals import residuals
 from bayes_cpt.plots.response import response
 from bayes_cpt.plots.ridges import ridges
 from bayes_cpt.plots.sampling import sampling
-from bayes_cpt.plots.turning_length import turning_length
 
 __all__ = [
     "calibration",
     "comparison",
     "coverage",
-    "critical_point",
     "decision",
     "decomposition",
     "fitted",
     "forecast",
     "free_schedule",
     "hidden_curves",
+    "landmarks",
     "loss_surface",
     "next_run",
     "prior_posterior",
@@ -39,5 +38,4 @@ __all__ = [
     "response",
     "ridges",
     "sampling",
-    "turning_length",
 ]

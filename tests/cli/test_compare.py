@@ -39,7 +39,7 @@ def test_a_comparison_is_shown_and_written(call: Call, tmp_path: Path) -> None:
     assert lines[0].startswith("Use ")
     assert lines[1].startswith("How sure: ")
     assert "nats per run" in lines[1]
-    assert "Whole runs, which no fit saw" in answer.out
+    assert "Whole runs, held out" in answer.out
     assert "…" not in answer.out
     assert "No answer before the refits" in answer.err
     assert {path.name for path in folder.iterdir()} == {
@@ -47,7 +47,7 @@ def test_a_comparison_is_shown_and_written(call: Call, tmp_path: Path) -> None:
         *("scores.csv", "runs.csv", "points.csv", "log_scores.csv", "quantiles.csv", "refits.csv"),
         *("last_losses.csv", "comparison.png"),
     }
-    assert "Last losses of 3 runs, which no fit saw" in answer.out
+    assert "Last losses of 3 held-out runs" in answer.out
     last = pd.read_csv(folder / "last_losses.csv").set_index("method")
     assert list(last.index) == [*MODELS.split(","), "stack", "data-mixing"]
     assert f"{last.loc['data-mixing', 'mae']:.4f}" in answer.out

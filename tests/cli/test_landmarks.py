@@ -14,7 +14,7 @@ LINES = (bundled_study() / "study.toml").read_text(encoding="utf-8")
 RUNS = ("r25_cos", "r25_a0_rewarm")
 FEW = ("--draws", 8)
 TABLES = ("turning_length", "critical_point", "loss_potential", "peak_learning_rate", "bases")
-FIGURES = (*TABLES, "hidden_curves", "decomposition")
+FIGURES = (*TABLES[2:], "landmarks", "hidden_curves", "decomposition")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 from synthetic import lab, prior_as_posterior
 
-from bayes_cpt.cli.shared.console import _lines
+from bayes_cpt.cli.output import _lines
 from bayes_cpt.report.words.fit import what_is_lacking
 
 

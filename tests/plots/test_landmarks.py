@@ -27,46 +27,39 @@ def lengths() -> TurningLength:
 
 def test_turning_lengths_are_drawn_as_what_is_back_by_then() -> None:
     found = lengths()
-    figure = plots.turning_length(found)
-    assert [axes.get_title(loc="left") for axes in figure.axes] == [r.name for r in practice().runs]
-    draws, planned = found.draws["length"].to_numpy(), found.draws["steps"].to_numpy()
-    for run, axes in enumerate(figure.axes):
-        rows = draws[:, run].reshape(40, 4).T
-        # The first line is the planned length, then comes a median for each course and balance.
-        medians = [float(np.atleast_1d(line.get_xdata())[0]) for line in axes.lines[1:]]
-        expected = np.quantile(rows, 0.5, axis=1, method="inverted_cdf")
-        first, last = axes.get_xlim()
-        np.testing.assert_allclose(medians, np.clip(expected, first, last))
-        marks = ["<" if own <= first else ">" if own >= last else "o" for own in expected]
-        assert [line.get_marker() for line in axes.lines[1:]] == marks
-        assert np.asarray(axes.lines[0].get_xdata())[0] == planned[run]
-        shares = [text.get_text() for text in axes.texts]
-        assert shares == [f"{100 * np.mean(own <= planned[run]):.0f} %" for own in rows]
-        widest = [
-            item.get_segments()[0] for item in axes.collections if hasattr(item, "get_segments")
-        ]
-        ends = np.quantile(rows[0], [0.05, 0.95], method="inverted_cdf")
-        np.testing.assert_allclose(widest[0][:, 0], np.clip(ends, *axes.get_xlim()))
-    assert {"held at its peak", "90 % credible"} <= set(legend_texts(figure))
+    figure = plots.landmarks(found)
+    (axes,) = figure.axes
+    runs = [run.name for run in practice().runs]
+    assert [label.get_text() for label in axes.get_yticklabels()] == runs
+    draws = found.draws["length"].sel(balance=1.0).transpose("run", "course", "draw").to_numpy()
+    expected = np.quantile(draws, 0.5, axis=-1, method="inverted_cdf").ravel()
+    first, last = axes.get_xlim()
+    medians = [line for line in axes.lines if line.get_marker() != "|"]
+    drawn = [float(np.atleast_1d(line.get_xdata())[0]) for line in medians]
+    np.testing.assert_allclose(drawn, np.clip(expected, first, last))
+    marks = ["<" if own <= first else ">" if own >= last else "o" for own in expected]
+    assert [line.get_marker() for line in medians] == marks
+    planned = found.draws["steps"].to_numpy()
+    shares = [f"{100 * np.mean(draws[i, 0] <= planned[i]):.0f} %" for i in range(len(runs))]
+    assert [text.get_text() for text in axes.texts] == shares
+    widest = [item.get_segments()[0] for item in axes.collections if hasattr(item, "get_segments")]
+    ends = np.quantile(draws[0, 0], [0.05, 0.95], method="inverted_cdf")
+    np.testing.assert_allclose(widest[0][:, 0], np.clip(ends, first, last))
+    assert {"general loss, held at its peak", "50 and 90 % credible"} <= set(legend_texts(figure))
     check_figure(figure)
 
 
 def test_one_turning_length_alone_makes_a_readable_figure() -> None:
     plan = study(cosine(10_000, PEAK), constant(5000, PEAK))
-    check_figure(plots.turning_length(turning_length(printed_posterior("moderate"), plan)))
+    check_figure(plots.landmarks(turning_length(printed_posterior("moderate"), plan)))
 
 
 def test_critical_points_lie_beside_the_bases() -> None:
     found = critical_point(lab_posterior(), draws=40)
-    figure = plots.critical_point(found)
-    (axes,) = figure.axes
-    assert [text.get_text() for text in axes.get_yticklabels()] == [
-        "0",
-        "0.1",
-        "0.25",
-        "0.5",
-        "0.75",
-    ]
+    figure = plots.landmarks(lengths(), found)
+    axes = figure.axes[1]
+    labels = [text.get_text() for text in axes.get_yticklabels()]
+    assert labels == ["0", "0.1", "0.25", "0.5", "0.75"]
     for place in range(5):
         steps = found.draws["steps"].to_numpy()[:, place]
         median = np.quantile(steps, 0.5, method="inverted_cdf")
@@ -79,8 +72,8 @@ def test_critical_points_lie_beside_the_bases() -> None:
 
 
 def test_a_critical_point_that_is_not_there_is_said_so() -> None:
-    figure = plots.critical_point(critical_point(lab_posterior(), [0.0, 1.0]))
-    assert "there is none" in [text.get_text() for text in figure.axes[0].texts]
+    figure = plots.landmarks(lengths(), critical_point(lab_posterior(), [0.0, 1.0]))
+    assert "there is none" in [text.get_text() for text in figure.axes[1].texts]
     check_figure(figure)
 
 

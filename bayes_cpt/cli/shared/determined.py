@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from bayes_cpt.cli.shared.console import Output, columns
+from bayes_cpt.cli.output import Output, columns
 
 if TYPE_CHECKING:
     import pandas as pd

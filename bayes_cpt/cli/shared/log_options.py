@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.shared.options import option
+from bayes_cpt.cli.options import option
 from bayes_cpt.errors import BayesCPTError, Problem
 
 LogKind = Annotated[

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from bayes_cpt.cli.shared.console import Output, columns, number
+from bayes_cpt.cli.output import Output, columns, number
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,7 +1,7 @@
 import pytest
 from command_line import STAGES
 
-from bayes_cpt.cli.shared.interruption import FitClock, explained
+from bayes_cpt.cli.running import FitClock, explained
 
 FIRST, LAST = STAGES
 

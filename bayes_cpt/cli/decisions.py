@@ -1,0 +1,671 @@
+"""`bayes-cpt decide`, `next-run` and `schedule`: what to train, which short run first, how its LR falls."""
+
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bayes_cpt.cli.options import (
+    FitFile,
+    Interval,
+    Json,
+    Objective,
+    Quiet,
+    ScoresFile,
+    Seed,
+    SpaceFile,
+    Verbose,
+    option,
+    output_option,
+)
+from bayes_cpt.cli.output import (
+    NUMBERS,
+    TAKEN,
+    Output,
+    OutputFile,
+    Row,
+    check_folder,
+    check_target,
+    footnote,
+    marked,
+    number,
+    share,
+    write_numbers,
+)
+from bayes_cpt.cli.running import SAME, Answer, Section
+from bayes_cpt.report.paper.tables import SUFFIXES, WRITERS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayes_cpt.decisions.decision import Decision
+    from bayes_cpt.decisions.next_run.run_values import RunValues
+    from bayes_cpt.decisions.schedule.schedule_choice import ScheduleChoice
+
+# What is shown of a quantity that was searched, and its heading.
+SEARCHED = {
+    "base": ("base", "base"),
+    "loss_potential": ("loss_potential", "loss\npotential"),
+    "replay": ("replay", "replay"),
+    "targets": ("targets", "targets"),
+    "peak": ("peak", "peak LR"),
+    "relative_peak": ("peak", "peak LR"),
+    "warmup_steps": ("warmup_steps", "re-warm-up"),
+    "warmup_share": ("warmup_steps", "re-warm-up"),
+    "decay_shape": ("decay_shape", "decay"),
+    "decay_share": ("decay_steps", "decay\nsteps"),
+    "final": ("final", "final LR"),
+    "relative_final": ("final", "final LR"),
+    "steps": ("steps", "steps"),
+    "tokens": ("steps", "steps"),
+}
+
+# Of the table of choices: as a paper shows it, and all its numbers.
+TABLES = (*SUFFIXES, *NUMBERS)
+# Runs that next-run prints, and with --verbose; all are written.
+SHOWN, MORE = 6, 20
+TERMS = {"annealing": "annealing", "multi_power": "multi-power", "both": "both"}
+
+
+class Kind(StrEnum):
+    """What a careful measure of risk is about."""
+
+    expected = "expected"
+    new_run = "new_run"
+
+
+class Under(StrEnum):
+    """What the schedule is optimised under."""
+
+    annealing = "annealing"
+    multi_power = "multi-power"
+    both = "both"
+
+
+def decide(
+    fit: FitFile,
+    objective: Objective = "balanced",
+    space: Annotated[
+        Path | None,
+        option(
+            "TOML", "What may be chosen.", default="base, replay, peak LR near what CPT runs tried"
+        ),
+    ] = None,
+    risk: Annotated[
+        str,
+        typer.Option(
+            metavar="MEASURE",
+            help="expected, quantile:Q, cvar:Q, mean-sd:K, worst, expected-regret, max-regret, best or "
+            "beat:RUN.",
+        ),
+    ] = "expected",
+    kind: Annotated[
+        Kind,
+        typer.Option(
+            help="Whether the risk is of the expected loss or of what a new run may show."
+        ),
+    ] = Kind.expected,
+    scores: ScoresFile = None,
+    output: Annotated[
+        Path | None,
+        output_option(
+            "OUT",
+            "Folder to write tables (CSV), the figure (PNG), the words and the plan (TOML) into; "
+            "or a file for the table of choices: .csv, .md, or .tex for a paper (booktabs), "
+            ".parquet or .json for programs.",
+        ),
+    ] = None,
+    tolerance: Annotated[
+        float, typer.Option(min=0.0, help="Nats of the objective that make no difference.")
+    ] = 0.005,
+    candidates: Annotated[
+        int, typer.Option(min=1, help="Configurations looked at first; then more near the best.")
+    ] = 8192,
+    interval: Interval = 0.9,
+    draws: Annotated[int, typer.Option(min=4, help="Posterior draws to use.")] = 1000,
+    seed: Seed = 0,
+    verbose: Verbose = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
+    r"""Choose base, replay ratio, learning rate and length of a run under the posterior of a fit.
+
+    Every configuration of the space is judged by its final losses in all posterior draws. Printed are what
+    to train, how sure that is and what would change it; then well separated runners-up, each with its
+    expected regret. With --verbose also where the best of each draw lies, and in words what is traded for
+    what, whether further runs could change the choice, and where it leaves what was fitted.
+
+    \b
+    An objective (all keys but weights may be left out):
+    \[weights]                     shares of the losses (Eq. 5); also other sets of the study, by name
+    general = 0.3
+    target = 0.7
+    \[mixtures.code]               a set that the study has not, by its weights of Eq. 6
+    general = -0.1
+    target = 1.1
+    \[\[constraints]]               a chance constraint: P(rise above the base) at most
+    domain = "general"
+    rise = 0.02                   or limit = 3.1, a loss
+    probability = 0.1
+
+    With --scores (losses and scores of checkpoints), scores are told and may be constrained:
+    \[\[score_constraints]]         P(score falls below the base's by more than) at most
+    benchmark = "mmlu"
+    fall = 0.01                   or least = 0.3, a score
+    probability = 0.1
+
+    Before its first table may stand preset = "balanced", reference = "BASE" (what changes are counted
+    from), measure = "absolute", cost_per_1000_steps, cost_per_billion_tokens, cost_per_1000_gpu_hours or
+    cost_per_1000_spent (nats of the objective).
+
+    \b
+    \[limits]                      the most that a run may take
+    target_epochs = 4             general_epochs, gpu_hours, money
+
+    \b
+    A space (each a number, a list, or a range):
+    bases = ["stable_12k", "annealed_0pct"]
+    replay = { low = 0.0, high = 0.8 }
+    relative_peak = { low = 0.1, high = 1.0, scale = "log" }   or peak, raw
+    warmup_share = 0.02           or warmup_steps, from the base's last LR to the peak
+    decay_shape = ["cosine", "linear", "one_minus_sqrt"]
+    decay_share = 1.0             of the steps after the re-warm-up
+    relative_final = 0.1          or final, raw
+    steps = [3000, 12000]         or tokens
+    loss_potential = [0.0, 0.5]   other ends of the anneal of a single base
+    unique_tokens = { target = 2e9 }   with tokens_per_step: epochs are then counted
+    compute = { seconds_per_step = 1.8, gpus = 64, price = 2.5 }
+
+    \b
+    Example:
+    bayes-cpt decide fit.nc --objective general-preserving --risk cvar -o decision
+    bayes-cpt predict fit.nc --plan decision/plan.toml -o forecast.csv
+    bayes-cpt decide fit.nc -o choices.tex
+
+    \b
+    Exit codes:
+    0  done
+    1  done, but no configuration keeps the constraints, or the fit falls short of its diagnostics
+    2  bad input: nothing is written
+    """
+    from bayes_cpt.decisions.decision import decide as choose
+    from bayes_cpt.inference.posterior import load
+    from bayes_cpt.study.writers.folder import settings_text
+
+    written = Output(quiet, json)
+    is_table = output is not None and output.suffix in TABLES
+    if output is not None and is_table:
+        check_target(output, TABLES, inputs=(fit,))
+    else:
+        check_folder(output, new=True)
+    posterior = load(fit)
+    with written.cautions():
+        decision = choose(
+            posterior,
+            objective,
+            space,
+            risk,
+            kind=kind.value,
+            scores=scores,
+            draws=draws,
+            candidates=candidates,
+            tolerance=tolerance,
+            seed=seed,
+        )
+    tables = {
+        "contenders": decision.table(interval),
+        "optimum": decision.optimum_table(interval),
+        "front": decision.front_table(interval),
+    }
+    answer = Answer(written, fit, posterior, decision, interval)
+    file = OutputFile(output) if output is not None and is_table else None
+    if file is not None:
+        _write_choices(file, decision, tables["contenders"], interval)
+    elif output is not None:
+        plan = settings_text(decision.plan())
+        answer.write(output, tables, {"decision": decision.plot()}, plan=plan)
+    if not decision.feasible:
+        # Also for those who read nothing else.
+        written.error("No configuration of the space keeps the constraints; these come nearest.")
+    answer.show(
+        [_choices(tables["contenders"], decision)],
+        lambda: _detail(tables, interval),
+        verbose=verbose,
+        footnotes=footnote(tables["contenders"]["outside"]),
+    )
+    if file is not None:
+        file.say(written)
+    content = {**_facts(decision), **tables, "seed": seed}
+    if file is not None:
+        content["files"] = {"contenders": str(file.path)}
+    return max(answer.finish(content), 0 if decision.feasible else 1)
+
+
+def _choices(table: "pd.DataFrame", decision: "Decision") -> Section:
+    """Return what was chosen among, the recommendation first."""
+    from bayes_cpt.report.numbers import fixed, signed
+
+    valuation = decision.valuation
+    spread = float(decision.contenders.values.std(axis=1).min())
+    amount, change = partial(number, digits=3), partial(signed, spread=spread)
+    cells: dict[str, Any] = {"option": "option"}
+    for name, heading in (SEARCHED[quantity] for quantity in decision.space.searched):
+        cells[heading] = (name, amount) if table[name].dtype.kind in "if" else name
+    cells |= {heading: (name, amount) for name, heading in TAKEN.items() if name in table}
+    domains = (*valuation.model.domains, *valuation.thirds)
+    cells |= {domain: (f"{domain}_change", change) for domain in domains}
+    cells |= {name: (f"{name}_change", "+.3f") for name in valuation.links}
+    cells |= {
+        "objective": ("objective", change),
+        "regret": ("regret", partial(fixed, spread=decision.information[1])),
+        f"within\n{decision.trait.tolerance:g}": ("p_within", share),
+    }
+    for index in range(1, len(valuation.objective.chances) + 1):
+        cells[f"P(breach\n{index})"] = (f"breach_{index}", share)
+    names = [marked(*pair) for pair in zip(table["option"], table["outside"], strict=True)]
+    reference = valuation.reference.name if valuation.reference else "its own base"
+    heading = f"Choices by {valuation.objective.name}: change from {reference}, nats/token"
+    return Section(heading, table.assign(option=names), cells, {"marked": table["outside"]})
+
+
+def _detail(tables: "dict[str, pd.DataFrame]", interval: float) -> list[Section]:
+    percent, contenders = f"{100 * interval:g} %", tables["contenders"]
+    mixture = {"targets": "targets"} if "targets" in contenders else {}
+    configuration = {"option": "option", "base": "base", "decay": "decay_shape", **mixture}
+    configuration |= {"replay": "replay", "steps": "steps", "re-warm-up": "warmup_steps"}
+    configuration |= {"peak LR": "peak", "final LR": "final"}
+    objective: dict[str, Any] = {"option": "option", "median": ("objective", ".4f")}
+    objective |= {end: (f"objective_{end}", ".4f") for end in ("lower", "upper")}
+    objective |= {"regret": ("regret", ".4f"), "is the best": ("p_best", share)}
+    sections = [
+        Section("The configurations", contenders, configuration),
+        Section(f"The objective, with {percent} intervals", contenders, objective),
+    ]
+    if not tables["optimum"].empty:
+        heading = f"Where the best of each draw lies, with {percent} intervals"
+        sections.append(_optimum(heading, tables["optimum"]))
+    return sections
+
+
+def _optimum(heading: str, table: "pd.DataFrame") -> Section:
+    """Return where the best of each draw lies: of numbers their interval, of names their shares."""
+
+    def recommended(row: Row) -> str:
+        chosen = row["recommended"]
+        return ("yes" if chosen else "") if row["value"] else number(chosen)
+
+    cells: dict[str, Any] = {
+        "quantity": "quantity",
+        "value": "value",
+        "draws": ("probability", share),
+    }
+    cells |= {name: name for name in ("median", "lower", "upper")}
+    cells |= {"at lowest": ("at_lowest", share), "at highest": ("at_highest", share)}
+    cells["recommended"] = recommended
+    names = table["quantity"].str.replace("_", " ")
+    rows = table.assign(quantity=names, value=table["value"].fillna(""))
+    return Section(heading, rows, cells, {"group": "quantity"})
+
+
+def _write_choices(
+    file: OutputFile, decision: "Decision", table: "pd.DataFrame", interval: float
+) -> None:
+    """Write the table of choices, for a paper or for programs."""
+    from bayes_cpt.report.paper.result_tables import choices_table
+
+    with file.partial() as partial:
+        if file.path.suffix in NUMBERS:
+            write_numbers(table, partial)
+        else:
+            text = WRITERS[file.path.suffix](choices_table(decision, interval))
+            partial.write_text(text, encoding="utf-8")
+
+
+def _facts(decision: "Decision") -> dict[str, Any]:
+    """Return what machines are told of a decision beside its tables."""
+    valuation, space = decision.valuation, decision.space
+    perfect = dict(zip(("nats", "error"), decision.information, strict=True))
+    return {
+        "objective": valuation.objective.model_dump(mode="json"),
+        "reference": valuation.reference.name if valuation.reference else None,
+        "space": {name: quantity.model_dump() for name, quantity in space.quantities.items()}
+        | {"bases": [base.name for base in space.bases], "decay_shape": space.shapes},
+        "searched": space.searched,
+        "risk": str(decision.trait.measure),
+        "kind": "new_run" if decision.trait.new_run else "expected",
+        "tolerance": decision.trait.tolerance,
+        "draws": valuation.model.draws,
+        "candidates": len(decision.search.candidates),
+        "feasible": decision.feasible,
+        "value_of_perfect_information": perfect,
+        "edges": decision.edges,
+        "notes": space.notes,
+    }
+
+
+def next_run(
+    fit: FitFile,
+    runs: Annotated[
+        Path | None,
+        option(
+            "PLAN",
+            "Runs that could be trained: a study folder or one TOML file, each with an optional "
+            "cost.",
+            default="see below",
+        ),
+    ] = None,
+    objective: Objective = "balanced",
+    space: SpaceFile = None,
+    about: Annotated[
+        list[str] | None,
+        option(
+            "NAME",
+            "Coefficient or effect to tell of, as summary names them; may be repeated.",
+            default="all",
+        ),
+    ] = None,
+    steps: Annotated[
+        int | None,
+        option("N", "Length of the default runs.", default="a third of the typical CPT run"),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        output_option(
+            "FOLDER", "Folder to write tables (CSV), the figure (PNG) and the words into."
+        ),
+    ] = None,
+    candidates: Annotated[
+        int, typer.Option(min=1, help="Configurations looked at first; then more near the best.")
+    ] = 4096,
+    interval: Interval = 0.9,
+    draws: Annotated[
+        int, typer.Option(min=50, help="Posterior draws to use: more, smaller errors.")
+    ] = 2000,
+    seed: Seed = 0,
+    verbose: Verbose = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
+    r"""Find the short run that would sharpen a decision most for its cost.
+
+    The curves that each run may show are simulated from the posterior, and a regression tells how well the
+    configurations of the space could be chosen with them at hand. Runs are ranked by the expected value of
+    that (expected value of sample information, nats of the objective) per cost; none is worth more than to
+    know the law exactly. Beside it stands what each run tells about coefficients and effects.
+
+    A run pays if it is worth more than its price in the objective, or, without a price, than the same
+    steps would gain if they lengthened the run that is chosen now.
+
+    \b
+    PLAN, besides what study.toml says of runs:
+    \[runs.probe]
+    phase = "cpt"
+    base = "stable_12k"
+    replay = 0.5
+    schedule = \[ { shape = "cosine", steps = 1000, start = 0.002, end = 0 } ]
+    cost = 1500                   in steps of the long run; its own steps unless given
+
+    Without a PLAN: from every base, at replay 0, 0.25, 0.5 and 0.75, to the PT peak and then annealed to 0
+    or held there.
+
+    \b
+    Example:
+    bayes-cpt next-run fit.nc --objective general-preserving -o next
+    bayes-cpt next-run fit.nc --runs probes.toml --about replay_effect --about B
+
+    \b
+    Exit codes:
+    0  done
+    1  done, but the fit falls short of its diagnostics
+    2  bad input: nothing is written
+    """
+    from bayes_cpt.decisions.next_run.next_run import next_run as value
+    from bayes_cpt.inference.posterior import load
+
+    written = Output(quiet, json)
+    check_folder(output, new=True)
+    posterior = load(fit)
+    with written.cautions():
+        values = value(
+            posterior,
+            objective,
+            space,
+            runs,
+            about=tuple(about or ()),
+            steps=steps,
+            draws=draws,
+            candidates=candidates,
+            seed=seed,
+        )
+    tables = {"runs": values.table(), "information": values.information_table()}
+    answer = Answer(written, fit, posterior, values, interval)
+    answer.write(output, tables, {"next_run": values.plot()} if output else {})
+    left = len(tables["runs"]) - SHOWN
+    more = [f"{left} more are in --json and in what -o writes."] if left > 0 else []
+    answer.show(
+        [_worth(tables["runs"].head(SHOWN), values)],
+        lambda: [_most_about(tables["runs"].head(MORE))],
+        verbose=verbose,
+        footnotes=[*footnote(tables["runs"]["outside"].head(SHOWN)), *more],
+    )
+    return answer.finish(
+        {
+            "objective": values.valuation.objective.model_dump(mode="json"),
+            "seed": seed,
+            "draws": values.valuation.model.draws,
+            "value_of_perfect_information": dict(
+                zip(("nats", "error"), values.perfect, strict=True)
+            ),
+            **tables,
+            "as_good_as_the_first": values.as_good(values.order[0]),
+        }
+    )
+
+
+def _worth(table: "pd.DataFrame", values: "RunValues") -> Section:
+    """Return what each run is worth and must be worth, in thousandths of a nat."""
+    from bayes_cpt.report.numbers import decimals
+
+    def worth(row: Row) -> str:
+        digits = decimals(1000.0 * row["error"])
+        return f"{1000.0 * row['value']:.{digits}f} ± {1000.0 * row['error']:.{digits}f}"
+
+    cells = {
+        "run": "run",
+        "cost": ("cost", "g"),
+        "worth": worth,
+        "must be": lambda row: number(1000.0 * row["hurdle"], 2),
+        "changes the choice": ("changes", share),
+    }
+    names = [marked(*pair) for pair in zip(table["run"], table["outside"], strict=True)]
+    name = values.valuation.objective.name
+    heading = f"What runs are worth to {name}, 0.001 nats, the most for its cost first"
+    return Section(heading, table.assign(run=names), cells, {"marked": table["outside"]})
+
+
+def _most_about(table: "pd.DataFrame") -> Section:
+    cells = {
+        "run": "run",
+        "tells most about": "told",
+        "per 1,000 steps\n(0.001 nats)": lambda row: f"{1000.0 * row['per_1000_steps']:.2g}",
+    }
+    told = table["about"].str.replace("_", " ") + " on " + table["on"]
+    return Section("What each tells most about", table.assign(told=told), cells)
+
+
+def schedule(
+    fit: FitFile,
+    steps: Annotated[int, option("N", "Length of the run.")],
+    replay: Annotated[
+        float | None,
+        option(
+            "SHARE", "Share of general data.", default="the best of the study's for the objective"
+        ),
+    ] = None,
+    base: Annotated[
+        str | None,
+        option(
+            "NAME", "Base of the fitted study.", default="the best that its CPT runs start from"
+        ),
+    ] = None,
+    targets: Annotated[
+        str | None,
+        option(
+            "MIXTURE",
+            "Of several targets one, or shares as in code=0.7,law=0.3.",
+            default="the best of the study's",
+        ),
+    ] = None,
+    objective: Objective = "balanced",
+    cap: Annotated[
+        float | None,
+        option(
+            "LR", "Highest learning rate, raw.", default="the highest that the study was trained at"
+        ),
+    ] = None,
+    term: Annotated[
+        Under, typer.Option(help="Under which term for what annealing gains to optimise.")
+    ] = Under.both,
+    output: Annotated[
+        Path | None,
+        output_option(
+            "FOLDER", "Folder to write the plan (study.toml, lr.csv), gains, figure and words into."
+        ),
+    ] = None,
+    interval: Interval = 0.9,
+    draws: Annotated[int, typer.Option(min=4, help="Posterior draws to use.")] = 400,
+    verbose: Verbose = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
+    r"""Find the best schedule of any falling shape, and see whether its gain can be trusted.
+
+    Up to a highest learning rate, a free schedule may fall in any way from the end of a short line that
+    starts at the base's learning rate. It is compared with the best cosine and the best schedule that is
+    held and then decays (WSD), in every posterior draw.
+
+    The law's annealing term rewards a schedule that drops to 0 at once, which no study has tried. So all
+    are judged by a second term as well, the multi-power term of Luo et al. (arXiv 2503.12811), matched to
+    the fit on the study's own schedules. A gain that only one term promises is that term's doing.
+
+    \b
+    Terms:
+    annealing    the law's own
+    multi-power  the matched one
+    both         the mean of the two
+
+    \b
+    Example:
+    bayes-cpt schedule fit.nc --steps 10000 -o schedule
+    bayes-cpt schedule fit.nc --steps 12000 --replay 0.25 --base stable_12k -o schedule
+    bayes-cpt predict fit.nc --plan schedule -o forecast.csv
+
+    FOLDER is a plan of three runs, free, cosine and wsd. Its lr.csv has the learning rate of every step
+    of free.
+
+    \b
+    Exit codes:
+    0  done
+    1  done, but the fit falls short of its diagnostics
+    2  bad input: nothing is written
+    """
+    from bayes_cpt.decisions.schedule.schedule_choice import choose_schedule
+    from bayes_cpt.inference.posterior import load
+    from bayes_cpt.study.writers.folder import runs_text
+
+    written = Output(quiet, json)
+    check_folder(output, new=True)
+    posterior = load(fit)
+    with written.cautions():
+        choice = choose_schedule(
+            posterior,
+            base,
+            replay,
+            steps,
+            objective,
+            targets=_mixture(targets),
+            cap=cap,
+            criterion=term.name,
+            draws=draws,
+        )
+    table = choice.table(interval)
+    answer = Answer(written, fit, posterior, choice, interval)
+    if output is not None:
+        tables = {"lr": choice.rates(), "gains": table}
+        answer.write(output, tables, {"schedule": choice.plot()}, study=runs_text(choice.plan.runs))
+    answer.show(
+        [_against(choice, interval)],
+        lambda: [_gains(table)],
+        verbose=verbose,
+        footnotes=[f"{SAME} less than {choice.told:.1g} nats: no detectable difference"],
+    )
+    return answer.finish(
+        {
+            "base": choice.end.base.name,
+            "replay": choice.end.replay,
+            "targets": choice.end.mixture,
+            "not_given": choice.taken,
+            "steps": steps,
+            "cap": choice.cap,
+            "objective": choice.objective.name,
+            "term": term.value,
+            "advised": choice.advised,
+            "gains": table,
+            "noise": choice.noise,
+            "misfit_between_terms": choice.misfit,
+            "outside": choice.outside,
+            "learning_rate": choice.schedule.learning_rates().tolist(),
+        }
+    )
+
+
+def _mixture(words: str | None) -> str | dict[str, float] | None:
+    """Return the mixture that ``code=0.7,law=0.3`` stands for; the name of a single target as it is."""
+    if words is None or "=" not in words:
+        return words
+    shares = {}
+    for part in words.split(","):
+        name, _, share = part.partition("=")
+        try:
+            shares[name.strip()] = float(share)
+        except ValueError:
+            hint = "write NAME=SHARE with commas between, as in code=0.7,law=0.3."
+            raise typer.BadParameter(f"--targets {words}: {part!r} is no share: {hint}") from None
+    return shares
+
+
+def _against(choice: "ScheduleChoice", interval: float) -> Section:
+    """Return what the recommended free schedule gains, and = where no difference can be detected."""
+    import pandas as pd
+
+    from bayes_cpt.decisions.schedule.schedule_choice import COSINE, WSD
+    from bayes_cpt.decisions.schedule.schedule_end import TERMS as JUDGES
+    from bayes_cpt.report.numbers import Estimate
+
+    def gain(against: str, term: str) -> str:
+        change = Estimate.of(-choice.gains(choice.criterion, against, term), interval)
+        detectable = abs(change.median) > choice.told and change.is_told
+        return f"{change.change} ({change.band})" if detectable else SAME
+
+    names = {COSINE: "cosine", WSD: "hold-and-decay (WSD)"}
+    rows = pd.DataFrame({"against the best": list(names.values())})
+    cells: dict[str, Any] = {"against the best": "against the best"}
+    for term in JUDGES:
+        heading = f"by the {TERMS[term]} term"
+        rows[heading] = [gain(against, term) for against in names]
+        cells[heading] = (heading, str)
+    title = f"Where the free schedule ends, nats, with {100 * interval:g} % intervals"
+    return Section(title, rows, cells)
+
+
+def _gains(table: "pd.DataFrame") -> Section:
+    """Return all gains, of each free schedule under each term."""
+    cells: dict[str, Any] = {"optimised under": "under", "than the best": "against"}
+    cells |= {"judged by": "judge"} | {end: (end, "+.4f") for end in ("median", "lower", "upper")}
+    cells["ends lower"] = ("probability", share)
+    rows = table.assign(under=table["optimised"].map(TERMS), judge=table["term"].map(TERMS))
+    title = "By how much each free schedule ends lower, nats"
+    options = {"marked": table["recommended"], "group": "optimised under"}
+    return Section(title, rows, cells, options)

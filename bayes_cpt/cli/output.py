@@ -1,0 +1,508 @@
+"""What a verb writes: tables and words for people, JSON for machines, files whole or not at all."""
+
+import json
+import math
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from bayes_cpt.errors import BayesCPTError, Problem, StudyWarning
+from bayes_cpt.files import replacing
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+# Where nobody sees the width, lines are as long as their content.
+UNSEEN_WIDTH = 400
+# Seconds of a stage after which its quarters are reported.
+WORTH_A_LINE = 5.0
+# Endings of files that `write_numbers` writes.
+NUMBERS = (".parquet", ".json")
+# What a run takes of data, time and money, and the heading of each.
+TAKEN = {
+    "general_epochs": "general\nepochs",
+    "target_epochs": "target\nepochs",
+    "gpu_hours": "GPU-\nhours",
+    "money": "money",
+}
+DPI = 150
+
+type Progress = Callable[[str, float], None]
+# Where the cells of a column come from: the name of a column, alone or with how its values are formatted (a
+# format such as ".3f", or what makes a text of a value), or what makes a text of a row.
+type Row = dict[str, Any]
+type Cells = str | tuple[str, str | Callable[[Any], str]] | Callable[[Row], str]
+
+
+class OutputError(BayesCPTError):
+    """An output file that cannot be written, and why."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problems = (problem,)
+        super().__init__(str(problem))
+
+
+class _Console(Console):
+    """A console that prints names as they are and leaves a broken pipe to `run`."""
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, markup=False, emoji=False, highlight=False)
+        if not self.is_terminal and "COLUMNS" not in self._environ:
+            self.width = UNSEEN_WIDTH
+
+    def paragraph(self, text: str, style: str) -> None:
+        """Print a text, wrapped only where somebody sees it."""
+        self.print(Text(text, style=style), soft_wrap=not self.is_terminal)
+
+    def on_broken_pipe(self) -> None:
+        """Leave it to the caller: Rich would end the program with the code of a bad posterior."""
+        raise BrokenPipeError
+
+
+class Output:
+    """Where a verb's words go.
+
+    A verb writes its files before it prints: a reader of its output may stop early.
+
+    Parameters
+    ----------
+    quiet : bool
+        Only errors.
+    machine : bool
+        One JSON object on stdout and no tables.
+    """
+
+    def __init__(self, quiet: bool, machine: bool) -> None:
+        self.quiet, self.machine = quiet, machine
+        self.out, self.err = _Console(), _Console(stderr=True)
+
+    def text(self, text: str = "", style: str = "") -> None:
+        """Print a paragraph for people."""
+        if not self.quiet and not self.machine:
+            self.out.paragraph(text, style)
+
+    def verdict(self, lines: Sequence[str]) -> None:
+        """Print what a result comes to: what to do stands out."""
+        for index, line in enumerate(lines):
+            self.text(line, "bold" if index == 0 else "")
+
+    def heading(self, text: str) -> None:
+        """Print the title of what follows."""
+        self.text()
+        self.text(text, "bold")
+
+    def table(
+        self,
+        rows: "pd.DataFrame | Table",
+        cells: Mapping[str, Cells] | Sequence[str] | None = None,
+        *,
+        marked: Sequence[object] = (),
+        group: str = "",
+        close: bool = False,
+    ) -> None:
+        """Print a tidy table for people.
+
+        Parameters
+        ----------
+        rows : DataFrame
+            One row each.
+        cells : mapping or sequence, optional
+            Where the columns to show come from (see `Cells`), by heading; all columns unless given. Texts
+            of a column that goes by its name alone are shown as they are, its numbers with four digits; all
+            else counts as numbers.
+        marked : sequence
+            Rows to highlight, by truth.
+        group : str
+            A heading below which a repeated value is left blank.
+        close : bool
+            Whether columns stand close, to have room on 80 characters.
+        """
+        if self.quiet or self.machine:
+            return
+        table = rows if isinstance(rows, Table) else _rich_table(rows, cells, marked, group, close)
+        self.out.print(Padding(table, (0, 0, 0, 1), expand=False))
+
+    def words(self, sentences: Sequence[str]) -> None:
+        """Print what the result comes to in words."""
+        self.heading("In words")
+        for sentence in sentences:
+            self.text(f"{sentence}\n")
+
+    def note(self, text: str) -> None:
+        """Print what the reader should know, on stderr."""
+        if not self.quiet:
+            self.err.paragraph(text, "yellow")
+
+    def error(self, text: str) -> None:
+        """Print what makes the result worthless, however quiet."""
+        self.err.paragraph(text, "bold red")
+
+    def result(self, content: Mapping[str, Any]) -> None:
+        """Print the result for machines; a table becomes the list of its rows."""
+        if self.machine:
+            text = json.dumps(_plain(content), ensure_ascii=False, indent=2, allow_nan=False)
+            self.out.file.write(f"{text}\n")
+
+    @contextmanager
+    def cautions(self) -> Iterator[None]:
+        """Show the `StudyWarning` of what happens inside, each once."""
+        shown: list[str] = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", StudyWarning)
+            usual = warnings.showwarning
+
+            def show(message: Any, category: type[Warning], *rest: Any, **more: Any) -> None:
+                if not issubclass(category, StudyWarning):
+                    usual(message, category, *rest, **more)
+                elif str(message) not in shown:
+                    shown.append(str(message))
+                    self.note(f"Note: {message}")
+
+            warnings.showwarning = show
+            yield
+
+    @contextmanager
+    def progress(self) -> Iterator[Progress]:
+        """Give what reports stages to the reader: bars on a terminal, a line each elsewhere."""
+        if self.quiet:
+            yield lambda stage, share: None
+        elif self.err.is_terminal:
+            with _bars(self.err) as report:
+                yield report
+        else:
+            yield _lines(self.err)
+
+
+def columns(*headers: str, numbers: int = 0) -> Table:
+    """Return an empty table whose last columns, as many as `numbers`, hold numbers."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for index, header in enumerate(headers):
+        right = index >= len(headers) - numbers
+        # Only prose, which comes last, may wrap.
+        prose = not numbers and index == len(headers) - 1
+        table.add_column(header, justify="right" if right else "left", no_wrap=not prose)
+    return table
+
+
+def _rich_table(
+    rows: "pd.DataFrame",
+    cells: Mapping[str, Cells] | Sequence[str] | None,
+    marked: Sequence[object],
+    group: str,
+    close: bool,
+) -> Table:
+    shown = cells if isinstance(cells, Mapping) else {name: name for name in cells or rows}
+    table = Table(
+        box=None, pad_edge=False, padding=(0, 1 if close else 2, 0, 0), header_style="dim"
+    )
+    text = [
+        isinstance(made, str) and rows[made].dtype.kind not in "biuf" for made in shown.values()
+    ]
+    for index, heading in enumerate(shown):
+        # Only prose, which comes last, may wrap.
+        prose = index == len(text) - 1 and all(text)
+        table.add_column(heading, justify="left" if text[index] else "right", no_wrap=not prose)
+    marks, last = list(marked) or [False] * len(rows), None
+    for mark, row in zip(marks, rows.to_dict("records"), strict=True):
+        values = {heading: _cell(made, row) for heading, made in shown.items()}
+        if group:
+            first = values[group]
+            values[group] = "" if first == last else first
+            last = first
+        table.add_row(*values.values(), style="yellow" if mark else "")
+    return table
+
+
+def _cell(made: Cells, row: dict[Any, Any]) -> str:
+    if callable(made):
+        return made(row)
+    if isinstance(made, tuple):
+        name, form = made
+        return form(row[name]) if callable(form) else format(row[name], form)
+    value = row[made]
+    return value if isinstance(value, str) else number(value)
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """Return a number for a table, a dash where there is none.
+
+    Examples
+    --------
+    >>> number(0.000213456), number(1234567), number(None)
+    ('0.0002135', '1234567', '-')
+    """
+    if value is None or math.isnan(value):
+        return "-"
+    return f"{value:.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
+
+
+def share(probability: float) -> str:
+    """Return a probability for a table, nothing where there is none."""
+    return "" if math.isnan(probability) else f"{100 * probability:.0f} %"
+
+
+def marked(name: str, outside: object) -> str:
+    """Return a name, with a mark where it leaves what was fitted."""
+    return f"{name} *" if outside else name
+
+
+def footnote(outside: Sequence[object]) -> list[str]:
+    """Return what the mark says, where there is one."""
+    return ["* outside what was fitted, to be trusted less"] if any(outside) else []
+
+
+@contextmanager
+def _bars(console: Console) -> Iterator[Progress]:
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskID,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    layout = (
+        TextColumn("{task.description:<24}"),
+        BarColumn(bar_width=20),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    tasks: dict[str, TaskID] = {}
+    with Progress(*layout, console=console, transient=True) as bars:
+
+        def report(stage: str, share: float) -> None:
+            if stage not in tasks:
+                for earlier in tasks.values():
+                    bars.update(earlier, total=1.0, completed=1.0)
+                tasks[stage] = bars.add_task(stage, total=None)
+            if share > 0:
+                bars.update(tasks[stage], total=1.0, completed=share)
+
+        yield report
+
+
+def _lines(console: Console) -> Progress:
+    """Return what prints a line for each stage, and for each quarter of it with the time left."""
+    started: dict[str, float] = {}
+    quarters: dict[str, int] = {}
+
+    def line(text: str) -> None:
+        console.print(Text(f"{time.strftime('%H:%M:%S')} {text}"))
+
+    def report(stage: str, share: float) -> None:
+        if stage not in started:
+            started[stage], quarters[stage] = time.monotonic(), 0
+            line(stage)
+        quarter, passed = int(4 * share), time.monotonic() - started[stage]
+        if passed >= WORTH_A_LINE and quarters[stage] < quarter < 4:
+            quarters[stage] = quarter
+            left = passed * (1.0 - share) / share
+            line(f"{stage}: {share:.0%} done, about {left:.0f} s left")
+
+    return report
+
+
+def _plain(value: Any) -> Any:
+    """Return a value in JSON's own types; JSON knows no NaN."""
+    if hasattr(value, "to_dict"):
+        value = value.to_dict("records")
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def check_target(path: Path, suffixes: tuple[str, ...], inputs: tuple[Path, ...] = ()) -> None:
+    """Find out whether a file can be written, before the work that it is to hold.
+
+    Parameters
+    ----------
+    path : Path
+    suffixes : tuple of str
+        How its name may end.
+    inputs : tuple of Path
+        Files that must not be overwritten.
+
+    Raises
+    ------
+    OutputError
+    """
+    if path.is_dir():
+        _fail(path, "this is a folder", f"name a file, as in {path / ('out' + suffixes[0])}")
+    if path.suffix not in suffixes:
+        ending = " or ".join(suffixes)
+        problem = f"the name ends in {path.suffix!r}" if path.suffix else "the name has no ending"
+        _fail(path, problem, f"let it end in {ending}")
+    for source in inputs:
+        if path.exists() and source.exists() and path.samefile(source):
+            _fail(path, "this is the input", "write to another file")
+    check_folder(path.parent)
+
+
+def check_folder(folder: Path | None, *, new: bool = False) -> None:
+    """Find out whether files can be written into a folder; a new one may still have to be made.
+
+    Raises
+    ------
+    OutputError
+    """
+    if folder is None:
+        return
+    place = folder.parent if new and not folder.exists() else folder
+    if not place.is_dir():
+        problem = "this is a file, not a folder" if place.exists() else "there is no such folder"
+        _fail(place, problem, "make the folder, or choose another one with -o")
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        _refused(place, error)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, in one that is there, and find out whether it can be written into.
+
+    Raises
+    ------
+    OutputError
+    """
+    check_folder(folder, new=True)
+    folder.mkdir(exist_ok=True)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[Path]:
+    """Give a file to write, and put it in the place of `path` once it is whole.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written; an old file is then left as it was.
+    """
+    try:
+        with replacing(path) as partial:
+            yield partial
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _refused(path, error)
+
+
+def _refused(path: Path, error: OSError) -> None:
+    reason = error.strerror or str(error).splitlines()[0]
+    fix = "make room or ask for the right to write there, or choose another place"
+    _fail(path, f"this cannot be written: {reason}", fix)
+
+
+def _fail(path: Path, problem: str, fix: str) -> None:
+    raise OutputError(Problem(str(path), problem, fix)) from None
+
+
+class OutputFile:
+    """A file that a verb writes before it shows its tables, and names after them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.replaces = path, path.exists()
+
+    def partial(self) -> AbstractContextManager[Path]:
+        """Give a file to write, and put it in its place once it is whole (see `writing`)."""
+        return writing(self.path)
+
+    def say(self, written: Output) -> None:
+        """Say where the file is, and whether another one was there before."""
+        written.text(f"\nWritten to {self.path}")
+        if self.replaces:
+            written.note(f"Note: {self.path} was there already and has been replaced.")
+
+
+class Results:
+    """A folder that a verb fills; each file is written whole or not at all."""
+
+    def __init__(self, folder: Path) -> None:
+        make_folder(folder)
+        self.folder = folder
+        self.paths: dict[str, Path] = {}
+
+    def tables(self, tables: "Mapping[str, pd.DataFrame]") -> None:
+        """Write tables, by name, as CSV."""
+        for name, table in tables.items():
+            self.paths[name] = self.folder / f"{name}.csv"
+            with writing(self.paths[name]) as partial:
+                table.to_csv(partial, index=False)
+
+    def text(self, file: str, text: str, name: str = "") -> None:
+        """Write a text into a file of the folder; it goes by `name`, or the file's without the suffix."""
+        path = self.folder / file
+        self.paths[name or path.stem] = path
+        with writing(path) as partial:
+            partial.write_text(text, encoding="utf-8")
+
+    def words(self, sentences: Sequence[str]) -> None:
+        """Write what the result comes to in words."""
+        self.text("words.txt", "\n\n".join(sentences) + "\n")
+
+    def figure(self, name: str, figure: "Figure", file: str) -> None:
+        """Write a figure."""
+        self.paths[name] = self.folder / file
+        save_figure(figure, self.paths[name])
+
+    @property
+    def files(self) -> dict[str, str]:
+        """What was written, for machines."""
+        return {name: str(path) for name, path in self.paths.items()}
+
+    def say(self, written: Output) -> None:
+        """Say what was written where."""
+        names = ", ".join(path.name for path in self.paths.values())
+        written.text(f"Written to {self.folder}: {names}")
+
+    def shown(self, written: Output) -> dict[str, str]:
+        """Say what was written where, and return it."""
+        self.say(written)
+        return self.files
+
+
+def save_figure(figure: "Figure", path: Path) -> None:
+    """Write a figure, whole or not at all."""
+    with writing(path) as partial:
+        figure.savefig(partial, dpi=DPI)
+
+
+def write_numbers(table: "pd.DataFrame", path: Path, **metadata: str) -> None:
+    """Write a table with all its digits, as Parquet, which takes metadata, or as a JSON list of rows."""
+    if path.suffix == ".json":
+        table.to_json(path, orient="records", double_precision=15, indent=1)
+        return
+    import pyarrow
+    import pyarrow.parquet
+
+    arrow = pyarrow.Table.from_pandas(table, preserve_index=False)
+    added = {key.encode(): value.encode() for key, value in metadata.items()}
+    schema = {**(arrow.schema.metadata or {}), **added}
+    pyarrow.parquet.write_table(arrow.replace_schema_metadata(schema), path)
+
+
+def extended(model: str, target: Path) -> str:
+    """Return what a model's file says that it extends: a shipped model's name, or a path seen from it."""
+    from bayes_cpt.model.spec import shipped_models
+
+    if model in shipped_models():
+        return model
+    return str(Path(model).resolve().relative_to(target.parent.resolve(), walk_up=True))
