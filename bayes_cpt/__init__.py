@@ -53,10 +53,9 @@ if TYPE_CHECKING:
     from bayes_cpt.inference.posterior import Posterior, load
     from bayes_cpt.model.build import build_model
     from bayes_cpt.model.spec import read_spec
-    from bayes_cpt.study.readers.folder import read_plan, read_study
+    from bayes_cpt.study.folder import read_plan, read_study, write_study
     from bayes_cpt.study.runs import Base, Run
     from bayes_cpt.study.study import Study
-    from bayes_cpt.study.writers.folder import write_study
     from bayes_cpt.validate.comparison import compare
 
 # Names are looked up when they are first used: importing the package imports nothing else. A function here
@@ -75,11 +74,11 @@ _HOMES = {
     "load": "bayes_cpt.inference.posterior",
     "next_run": "bayes_cpt.decisions.next_run.next_run",
     "predict": "bayes_cpt.forecast.predict",
-    "read_plan": "bayes_cpt.study.readers.folder",
+    "read_plan": "bayes_cpt.study.folder",
     "read_spec": "bayes_cpt.model.spec",
-    "read_study": "bayes_cpt.study.readers.folder",
+    "read_study": "bayes_cpt.study.folder",
     "table": "bayes_cpt.forecast.predict",
-    "write_study": "bayes_cpt.study.writers.folder",
+    "write_study": "bayes_cpt.study.folder",
 }
 _ROOMS = ("landmarks", "plots")
 

@@ -31,7 +31,7 @@ import pandas as pd
 import bayes_cpt
 from bayes_cpt import plots
 from bayes_cpt.forecast.predict import table
-from bayes_cpt.study.describe import describe
+from bayes_cpt.study.ranges import describe
 
 # Settings: draws kept in each of four chains, how often to try until the fit can be trusted, and the
 # seed that makes it all repeatable.

@@ -32,7 +32,7 @@ import pandas as pd
 import bayes_cpt
 from bayes_cpt import plots
 from bayes_cpt.report.words.size import size_words
-from bayes_cpt.study.resources.resources import Compute, UniqueTokens
+from bayes_cpt.study.resources import Compute, UniqueTokens
 from bayes_cpt.study.schedules import constant, cosine, linear
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.baselines import inputs_of

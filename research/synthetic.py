@@ -17,7 +17,7 @@ from bayes_cpt.inference.saved.trees import build_tree
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame, build_setup
 from bayes_cpt.model.spec import ModelSpec, read_spec
-from bayes_cpt.study.resources.resources import UniqueTokens
+from bayes_cpt.study.resources import UniqueTokens
 from bayes_cpt.study.study import Study
 
 CHAINS = 4

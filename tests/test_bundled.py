@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bayes_cpt.bundled import bundled_study, models_folder
-from bayes_cpt.study.readers.folder import read_study
+from bayes_cpt.study.folder import read_study
 
 CHECKOUT = Path(__file__).parents[1]
 
@@ -51,7 +51,7 @@ def test_found_from_an_installed_wheel(wheel: Path, tmp_path: Path) -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from bayes_cpt.bundled import bundled_study, models_folder\n"
-        "from bayes_cpt.study.readers.folder import read_study\n"
+        "from bayes_cpt.study.folder import read_study\n"
         "print(read_study(bundled_study()).digest())\n"
         "print(bundled_study(), models_folder(), sep='\\n')\n"
     )

@@ -8,7 +8,7 @@ import pytest
 from printed import COEFFICIENTS
 
 from bayes_cpt.model.law_table import LawTable
-from bayes_cpt.study.readers.settings import BASE_KEYS, RUN_KEYS, STUDY_KEYS
+from bayes_cpt.study.folder import BASE_KEYS, RUN_KEYS, STUDY_KEYS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]

@@ -33,7 +33,7 @@ from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.errors import BayesCPTError, StudyWarning
 from bayes_cpt.model.spec import read_spec
-from bayes_cpt.study.readers.folder import read_plan
+from bayes_cpt.study.folder import read_plan
 
 LONGEST_SECONDS = 60
 QUICK = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))

@@ -48,8 +48,8 @@ def check(
     from bayes_cpt.report.words.batch import batch_words
     from bayes_cpt.report.words.law import undivided
     from bayes_cpt.report.words.size import size_words
-    from bayes_cpt.study.describe import describe
-    from bayes_cpt.study.readers.folder import read_study
+    from bayes_cpt.study.folder import read_study
+    from bayes_cpt.study.ranges import describe
 
     output = Output(quiet, json)
     with output.cautions():
@@ -92,7 +92,7 @@ def check(
 def _identifiability(study: "Study", model: str | None) -> "tuple[ModelSpec, pd.DataFrame]":
     from bayes_cpt.identify.identify import identifiability
     from bayes_cpt.model.spec import read_spec
-    from bayes_cpt.study.evidence import check_evidence
+    from bayes_cpt.study.validation import check_evidence
 
     spec = read_spec(model or ("cpt-replay" if study.continual_runs else "pretrain"))
     check_evidence(study, continual=spec.law.continual)

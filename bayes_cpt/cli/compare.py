@@ -100,7 +100,7 @@ def compare(
     1  done, but a fit falls short of its diagnostics, or --quick cannot tell
     2  bad input: what is wrong, where, and the fix are on stderr
     """
-    from bayes_cpt.study.readers.folder import read_study
+    from bayes_cpt.study.folder import read_study
     from bayes_cpt.validate.comparison import compare as compare_laws
     from bayes_cpt.validate.comparison import (
         comparison_folds,
@@ -157,7 +157,7 @@ def _names(listed: str) -> list[str]:
 def _check(written: Output, study: Any, specs: list[Any]) -> None:
     """Raise where the study lacks what a law needs: before the long fits."""
     from bayes_cpt.model.setup import build_setup
-    from bayes_cpt.study.evidence import check_evidence
+    from bayes_cpt.study.validation import check_evidence
 
     with written.cautions():
         for spec in specs:

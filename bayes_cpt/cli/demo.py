@@ -42,7 +42,7 @@ def demo(
     2  the folder cannot be written
     """
     from bayes_cpt.bundled import bundled_study
-    from bayes_cpt.study.readers.folder import read_study
+    from bayes_cpt.study.folder import read_study
 
     written = Output(quiet, json)
     make_folder(output)

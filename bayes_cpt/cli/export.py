@@ -63,7 +63,7 @@ def export(
     0  done
     2  bad input, or a schedule that the trainer cannot follow: nothing is written
     """
-    from bayes_cpt.study.writers.exports import torch_source, training_arguments
+    from bayes_cpt.study.exports import torch_source, training_arguments
 
     written = Output(quiet, json)
     check_target(output, SUFFIXES[kind], inputs=(plan,))
@@ -82,7 +82,7 @@ def export(
 
 
 def _run(plan: Path, name: str, fit: Path | None) -> "Run":
-    from bayes_cpt.study.readers.folder import read_plan
+    from bayes_cpt.study.folder import read_plan
 
     fitted = None
     if fit is not None:

@@ -71,7 +71,7 @@ def fit(
     2  bad input: nothing is written
     130  interrupted: nothing is written
     """
-    from bayes_cpt.study.readers.folder import read_study
+    from bayes_cpt.study.folder import read_study
 
     written = Output(quiet, json)
     check_target(output, (".nc",))
@@ -102,7 +102,7 @@ def fit_and_save(
     from bayes_cpt.model.spec import read_spec
     from bayes_cpt.report.paper.convergence import Convergence
     from bayes_cpt.report.words.fit import fit_verdict
-    from bayes_cpt.study.evidence import check_evidence
+    from bayes_cpt.study.validation import check_evidence
 
     spec = read_spec(model)
     started = time.monotonic()

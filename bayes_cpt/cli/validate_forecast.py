@@ -101,7 +101,7 @@ def forecast(
     """
     from bayes_cpt.report.page.calibration import pooled
     from bayes_cpt.report.words.validation import verdict
-    from bayes_cpt.study.readers.folder import read_study
+    from bayes_cpt.study.folder import read_study
     from bayes_cpt.validate.held_out import score_table
     from bayes_cpt.validate.tasks import Pool
 
@@ -155,7 +155,7 @@ def _folds(
 ) -> "list[Fold]":
     from bayes_cpt.errors import StudyWarning
     from bayes_cpt.model.setup import build_setup
-    from bayes_cpt.study.evidence import check_evidence
+    from bayes_cpt.study.validation import check_evidence
     from bayes_cpt.validate.folds import leave_run_out, leave_tail_out, other_study
 
     if other is not None:

@@ -126,7 +126,7 @@ def sbc(
 
 def _with_plan(design: "Study", plan: Path | None) -> "tuple[Study, tuple[str, ...]]":
     """Return the design with the runs to predict, and their names."""
-    from bayes_cpt.study.readers.folder import read_plan
+    from bayes_cpt.study.folder import read_plan
     from bayes_cpt.validate.calibration import held_out_run, with_runs
 
     if plan is None:

@@ -103,8 +103,8 @@ def watch(
     """
     from bayes_cpt.decisions.objective import read_objective
     from bayes_cpt.inference.posterior import load
+    from bayes_cpt.study.folder import read_plan
     from bayes_cpt.study.readers.columns import Layout
-    from bayes_cpt.study.readers.folder import read_plan
     from bayes_cpt.watch.follow import following
     from bayes_cpt.watch.watcher import Watcher
 

@@ -18,8 +18,7 @@ from bayes_cpt.decisions.reading import checked
 from bayes_cpt.errors import SpecError
 from bayes_cpt.model.spec import ROLES
 from bayes_cpt.strict import Strict
-from bayes_cpt.study.resources.limited import Limits, unknown_resource
-from bayes_cpt.study.resources.resources import Resources
+from bayes_cpt.study.resources import Limits, Resources, unknown_resource
 from bayes_cpt.toml_files import read_toml
 
 FIX = "correct the value; bayes-cpt decide --help shows the form"

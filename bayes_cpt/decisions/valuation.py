@@ -24,9 +24,7 @@ from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.scores.link import ScoreFit, ScoreLink
 from bayes_cpt.forecast.scores.pairs import pairs_of
 from bayes_cpt.forecast.third_sets.weights import ThirdSet, third_names
-from bayes_cpt.study.resources.limited import unknown_resource
-from bayes_cpt.study.resources.repeats import check_same_steps
-from bayes_cpt.study.resources.resources import Resources
+from bayes_cpt.study.resources import Resources, check_same_steps, unknown_resource
 from bayes_cpt.study.runs import Base
 
 OWN = "own"

@@ -15,7 +15,7 @@ from bayes_cpt.model.bases.unknown_base import check_base
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.readers.tables import check_separator
-from bayes_cpt.study.resources.repeats import check_same_data
+from bayes_cpt.study.resources import check_same_data
 from bayes_cpt.study.study import Run, Study
 from bayes_cpt.study.trunks import branch_of
 
@@ -247,7 +247,7 @@ def as_plan(posterior: Posterior, plan: "Study | str | Path") -> Study:
     """
     if isinstance(plan, Study):
         return plan
-    from bayes_cpt.study.readers.folder import read_plan
+    from bayes_cpt.study.folder import read_plan
 
     return read_plan(plan, posterior.study)
 

@@ -15,8 +15,8 @@ from bayes_cpt.model.priors.tables import Correlation, Prior, correlation_matrix
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import ROLES, ModelSpec, sampled_labels
+from bayes_cpt.study.folder import toml_value
 from bayes_cpt.study.study import Study
-from bayes_cpt.study.writers.folder import toml_value
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -59,7 +59,7 @@ def read_case(folder: str | Path) -> Case:
     ----------
     folder : path
     """
-    from bayes_cpt.study.readers.folder import read_study
+    from bayes_cpt.study.folder import read_study
 
     path = Path(folder)
     if (path / FITTED).is_dir() and not (path / "study.toml").exists():

@@ -1,7 +1,13 @@
 """Schedules of runs like a given one: started elsewhere, warmed up to another peak, or held."""
 
-from bayes_cpt.study.schedules import Schedule, constant, linear, warmup_stable_decay
-from bayes_cpt.study.segments import LoggedSegment, Segment
+from bayes_cpt.study.schedules import (
+    LoggedSegment,
+    Schedule,
+    Segment,
+    constant,
+    linear,
+    warmup_stable_decay,
+)
 
 # Length of a re-warm-up where the run that is varied has none, as a share of its steps.
 REWARMUP_SHARE = 0.025

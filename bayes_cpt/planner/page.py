@@ -25,8 +25,8 @@ from bayes_cpt.planner.drawn import base_states, law_draws
 from bayes_cpt.planner.javascript import LawCode, law_code
 from bayes_cpt.report.equation import equation
 from bayes_cpt.report.words.law import law_words
+from bayes_cpt.study.folder import toml_value
 from bayes_cpt.study.runs import Base
-from bayes_cpt.study.writers.folder import toml_value
 
 DRAWS = 200
 # What computes, in the order in which it is read; the law stands before the forecast.

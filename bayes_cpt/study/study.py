@@ -2,7 +2,7 @@
 
 Losses are in nats/token, learning rates raw (2e-4, not 2.0), model sizes in millions of
 non-embedding parameters. Everything is checked on construction; folders are read by
-`bayes_cpt.study.readers.folder`.
+`bayes_cpt.study.folder`.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import suggestion
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
-from bayes_cpt.study.resources.resources import Compute, Resources, UniqueTokens
+from bayes_cpt.study.resources import Compute, Resources, UniqueTokens
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.validation import Origin, examine
 

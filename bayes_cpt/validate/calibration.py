@@ -69,7 +69,7 @@ FAILS, EDGE, HOLDS = "fails", "at the edge", "holds"
 
 def read_design(path: str | Path) -> Study:
     """Read a study folder, or a folder or TOML file of runs that were not measured yet."""
-    from bayes_cpt.study.readers.folder import read_plan, read_study
+    from bayes_cpt.study.folder import read_plan, read_study
 
     folder = Path(path)
     measured = any(folder.glob("losses.*")) if folder.is_dir() else False

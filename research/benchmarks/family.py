@@ -25,10 +25,10 @@ from bayes_cpt.inference.posterior import load
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec
+from bayes_cpt.study.folder import write_study
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant, cosine, linear, warmup_stable_decay
 from bayes_cpt.study.study import Study
-from bayes_cpt.study.writers.folder import write_study
 from bayes_cpt.validate.calibration import simulate_setup
 from benchmarks.report import Row, core_seconds_with_children
 

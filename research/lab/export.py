@@ -15,10 +15,10 @@ from typing import Any
 
 import pandas as pd
 
+from bayes_cpt.study.folder import write_study
 from bayes_cpt.study.schedules import Schedule
-from bayes_cpt.study.segments import Segment as StudySegment
+from bayes_cpt.study.schedules import Segment as StudySegment
 from bayes_cpt.study.study import Base, Run, Study
-from bayes_cpt.study.writers.folder import write_study
 from lab.errors import LabError, run_command
 from lab.training.run_list import RunList, read_run_list
 from lab.training.schedules import Segment

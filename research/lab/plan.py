@@ -15,8 +15,8 @@ from typing import Any
 
 import pandas as pd
 
+from bayes_cpt.study.folder import write_study
 from bayes_cpt.study.study import Study
-from bayes_cpt.study.writers.folder import write_study
 from lab.errors import LabError, report, run_command
 from lab.export import chosen_runs, study_parts
 from lab.training.run_list import RunList, read_run_list

@@ -14,7 +14,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from bayes_cpt.study.writers.folder import write_study
+from bayes_cpt.study.folder import write_study
 from published import ladder, lr_scheduling, mixing_laws, multi_power, tables
 
 KINDS = ("lr-scheduling", "ladder", "multi-power", "mixing-laws", "tables")

@@ -12,8 +12,7 @@ from typing import Any
 
 from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.study.runs import Run
-from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
-from bayes_cpt.study.segments import Segment
+from bayes_cpt.study.schedules import Schedule, Segment, constant, cosine, linear
 from bayes_cpt.study.study import Study
 from published.study_of import Row, check_rates, study_of
 

@@ -12,8 +12,7 @@ import pandas as pd
 
 from bayes_cpt.errors import StudyError
 from bayes_cpt.study.runs import Run
-from bayes_cpt.study.schedules import Schedule
-from bayes_cpt.study.segments import LoggedSegment
+from bayes_cpt.study.schedules import LoggedSegment, Schedule
 from bayes_cpt.study.study import Study
 from published.study_of import Row, study_of
 

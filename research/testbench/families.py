@@ -28,7 +28,7 @@ from bayes_cpt.history.evidence import Evidence, Label, fit_studies, labels_of
 from bayes_cpt.history.learnt import learnt_model, learnt_text
 from bayes_cpt.history.population import Hierarchy
 from bayes_cpt.model.spec import ModelSpec, read_spec
-from bayes_cpt.study.readers.folder import read_study
+from bayes_cpt.study.folder import read_study
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.held_out import OURS, TABLES, Method
 from bayes_cpt.validate.tasks import Pool, Records

@@ -20,7 +20,7 @@ from pathlib import Path
 import pandas as pd
 
 from bayes_cpt.model.spec import ModelSpec, read_spec
-from bayes_cpt.study.readers.folder import read_study
+from bayes_cpt.study.folder import read_study
 from bayes_cpt.validate.folds import Fold, Question, leave_run_out, other_study
 from bayes_cpt.validate.held_out import (
     FINAL_LOSS_ANSWERS,

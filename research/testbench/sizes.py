@@ -24,7 +24,7 @@ from scipy.optimize import least_squares
 from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.predict import draws_at, predict
 from bayes_cpt.inference.fitting import fit
-from bayes_cpt.study.readers.folder import read_study
+from bayes_cpt.study.folder import read_study
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.scores import mean_scores, score_points
 from testbench.report import markdown_table

@@ -25,7 +25,7 @@ from bayes_cpt.forecast.third_sets.weights import third_names, weight_table
 from bayes_cpt.inference.fitting import fit
 from bayes_cpt.inference.posterior import Posterior, load
 from bayes_cpt.model.spec import read_spec
-from bayes_cpt.study.readers.folder import read_study
+from bayes_cpt.study.folder import read_study
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.folds import Fold, leave_run_out, other_study
 from bayes_cpt.validate.scores import EQUAL_RUNS, score_points, summarize

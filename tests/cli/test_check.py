@@ -5,7 +5,7 @@ from command_line import Call, check_refusal
 from malformed import FILES, TABLE, Malformed, write_files
 from synthetic import lab
 
-from bayes_cpt.study.writers.folder import write_study
+from bayes_cpt.study.folder import write_study
 
 
 def test_what_is_in_the_bundled_study_is_printed(call: Call) -> None:

@@ -10,7 +10,7 @@ from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.spec import read_spec
-from bayes_cpt.study.writers.folder import write_study
+from bayes_cpt.study.folder import write_study
 
 NAMES = ("first", "second", "third")
 

@@ -20,9 +20,8 @@ from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec, read_spec
-from bayes_cpt.study.readers.folder import read_plan
+from bayes_cpt.study.folder import read_plan, write_study
 from bayes_cpt.study.study import Study
-from bayes_cpt.study.writers.folder import write_study
 from bayes_cpt.watch import predictive
 from bayes_cpt.watch.learnt.experience import Experience
 

@@ -11,7 +11,7 @@ from synthetic import lab, lab_posterior, prior_as_posterior
 from bayes_cpt.decisions.decision import Decision, decide
 from bayes_cpt.errors import SpecError
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.study.resources.resources import Compute, UniqueTokens
+from bayes_cpt.study.resources import Compute, UniqueTokens
 
 SPACE: dict[str, Any] = {
     "bases": ["annealed_0pct"],

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from bayes_cpt.decisions.objective import PRESETS, Constraint, Objective, read_objective
 from bayes_cpt.errors import SpecError
-from bayes_cpt.study.resources.resources import Compute, Resources
+from bayes_cpt.study.resources import Compute, Resources
 
 DOMAINS = ("prose", "kernel")
 TEXT = """

@@ -29,7 +29,7 @@ from bayes_cpt.model.priors.families import Distribution, Fixed, LogitNormal, Lo
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.spec import read_spec, shipped_models
-from bayes_cpt.study.readers.folder import read_study
+from bayes_cpt.study.folder import read_study
 
 
 def constrain(prior: Distribution, y: float) -> tuple[float, float]:

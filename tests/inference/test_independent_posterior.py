@@ -23,7 +23,7 @@ from bayes_cpt.model.build import build_model
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec, shipped_models
-from bayes_cpt.study.readers.folder import read_study
+from bayes_cpt.study.folder import read_study
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import constant, warmup_stable_decay
 from bayes_cpt.study.study import Study

@@ -13,7 +13,7 @@ from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import ModelSpec
-from bayes_cpt.study.resources.resources import UniqueTokens
+from bayes_cpt.study.resources import UniqueTokens
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 

@@ -13,7 +13,7 @@ from bayes_cpt.laws.law import gather
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame, Setup, build_setup
 from bayes_cpt.model.spec import read_spec
-from bayes_cpt.study.readers.folder import read_study
+from bayes_cpt.study.folder import read_study
 
 REFERENCE = Reference(learning_rate=2e-4, forward_pt=8.0, forward_cpt=4.0, steps=20_000.0)
 COEFFICIENTS = {

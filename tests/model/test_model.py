@@ -24,7 +24,7 @@ from bayes_cpt.model.priors.tables import Prior
 from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import read_spec
-from bayes_cpt.study.readers.folder import read_study
+from bayes_cpt.study.folder import read_study
 
 
 @cache

@@ -16,7 +16,7 @@ from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import read_spec
-from bayes_cpt.study.resources.resources import UniqueTokens
+from bayes_cpt.study.resources import UniqueTokens
 
 MODEL = "cpt-replay-repeats"
 

@@ -13,7 +13,7 @@ from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.forecast.bands import bands
 from bayes_cpt.planner.page import Planner
 from bayes_cpt.report.numbers import decimals
-from bayes_cpt.study.readers.folder import read_plan
+from bayes_cpt.study.folder import read_plan
 
 # What is moved, and what is seen afterwards: as a person does it, by the controls alone.
 VISIT = """

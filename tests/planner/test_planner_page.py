@@ -26,8 +26,8 @@ from bayes_cpt.laws.numerics.schedule_batch import DECAYS, ScheduleBatch
 from bayes_cpt.planner.alternatives import Alternatives
 from bayes_cpt.planner.controls import Controls
 from bayes_cpt.planner.page import Planner
+from bayes_cpt.study.folder import read_plan
 from bayes_cpt.study.ranges import outside_range
-from bayes_cpt.study.readers.folder import read_plan
 
 COMPUTED = """(() => {
   const planner = opened(given.data);

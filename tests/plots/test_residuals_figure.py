@@ -6,7 +6,7 @@ from synthetic import lab, lab_posterior
 
 from bayes_cpt import plots
 from bayes_cpt.forecast.quality import STAGES, residuals
-from bayes_cpt.study.readers.folder import read_study
+from bayes_cpt.study.folder import read_study
 
 PRACTICE = Path(__file__).parents[1] / "data" / "cpt-lab-practice"
 

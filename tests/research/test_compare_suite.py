@@ -12,8 +12,8 @@ from testbench.simulation import NOISE, RUNS, simulated
 
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.study.folder import write_study
 from bayes_cpt.study.study import Study
-from bayes_cpt.study.writers.folder import write_study
 from bayes_cpt.validate.folds import other_study
 
 PRETRAINING = tuple(run for run in RUNS if run.phase == "pt")

@@ -24,10 +24,10 @@ from bayes_cpt.history.evidence import Evidence, Label, labels_of
 from bayes_cpt.history.learnt import learnt_model, learnt_text
 from bayes_cpt.history.population import Hierarchy, Population
 from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.study.folder import write_study
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import warmup_stable_decay
 from bayes_cpt.study.study import Study
-from bayes_cpt.study.writers.folder import write_study
 from bayes_cpt.validate.tasks import Pool
 
 PRETRAINING = tuple(run for run in RUNS if run.phase == "pt")

@@ -10,8 +10,8 @@ from testbench.public import APART, clustered_errors, main
 from testbench.simulation import NOISE, RUNS, simulated
 
 from bayes_cpt.model.spec import ModelSpec
+from bayes_cpt.study.folder import write_study
 from bayes_cpt.study.study import Study
-from bayes_cpt.study.writers.folder import write_study
 from bayes_cpt.validate.baselines import BaselineError
 from bayes_cpt.validate.folds import Question
 from bayes_cpt.validate.held_out import Answer, Method

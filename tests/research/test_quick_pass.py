@@ -16,7 +16,7 @@ from testbench import choosers, decisions, few_runs, held_out, independent_error
 
 from bayes_cpt.inference import sampling
 from bayes_cpt.inference.sampling import Effort
-from bayes_cpt.study.writers.folder import write_study
+from bayes_cpt.study.folder import write_study
 from bayes_cpt.validate import baselines
 
 SHORT = (Effort(80, 60, 0.8),)

@@ -10,12 +10,11 @@ from synthetic import prior_as_posterior
 
 from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.inference.posterior import load
-from bayes_cpt.study.readers.folder import read_plan, read_study
+from bayes_cpt.study.folder import read_plan, read_study, write_study
 from bayes_cpt.study.runs import Branch, Run
 from bayes_cpt.study.schedules import constant, linear
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.trunks import own_curve, start_loss, with_found_branches
-from bayes_cpt.study.writers.folder import write_study
 
 SETTINGS = """
 [study]

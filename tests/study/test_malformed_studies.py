@@ -4,7 +4,7 @@ import pytest
 from malformed import FILES, TABLE, Malformed, write_files
 
 from bayes_cpt.errors import StudyError
-from bayes_cpt.study.readers.folder import read_plan, read_study
+from bayes_cpt.study.folder import read_plan, read_study
 
 
 def test_the_unedited_study_is_fine(tmp_path: Path) -> None:

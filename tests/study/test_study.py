@@ -18,13 +18,12 @@ from strategies import studies
 
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.errors import StudyError, StudyWarning
-from bayes_cpt.study.describe import describe
-from bayes_cpt.study.readers.folder import read_plan, read_study
+from bayes_cpt.study.folder import read_plan, read_study, write_study
+from bayes_cpt.study.ranges import describe
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.validation import Origin
-from bayes_cpt.study.writers.folder import write_study
 
 HERE = Path(__file__).parents[1]
 PUBLISHED = HERE.parents[1] / "shared" / "data"
@@ -402,7 +401,7 @@ HEAVY = ("pymc", "pytensor", "arviz", "matplotlib", "xarray", "pandas", "scipy")
 def test_importing_is_light() -> None:
     code = (
         "import sys, bayes_cpt, bayes_cpt.study.schedules, bayes_cpt.laws.areas, bayes_cpt.study.study, "
-        "bayes_cpt.study.describe, bayes_cpt.study.readers.folder; "
+        "bayes_cpt.study.ranges, bayes_cpt.study.folder; "
         f"print([name for name in {HEAVY!r} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

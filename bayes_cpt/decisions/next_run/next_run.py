@@ -46,7 +46,7 @@ from bayes_cpt.model.misfit.discrepancy import OWN_SHARE, correlated
 from bayes_cpt.model.points import Curve
 from bayes_cpt.model.simulate import Innovations, simulate
 from bayes_cpt.study.ranges import outside_range
-from bayes_cpt.study.resources.batch import Batch
+from bayes_cpt.study.resources import Batch
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 

@@ -12,7 +12,7 @@ from bayes_cpt.inference.new_groups import in_batch, settled_batch
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.bases.unknown_base import fitted_bases
 from bayes_cpt.study.runs import Base
-from bayes_cpt.study.segments import Segment
+from bayes_cpt.study.schedules import Segment
 from bayes_cpt.study.study import Study
 
 # How far defaults go beyond what CPT runs tried: in replay, and as a factor of the peak LR.

@@ -223,7 +223,7 @@ def _check_draws(tree: "xr.DataTree", frame: Frame) -> None:
 
 def _study(tree: "xr.DataTree", source: Path) -> Study:
     """Return the study that was fitted, from the texts of its files."""
-    from bayes_cpt.study.readers.folder import read_study
+    from bayes_cpt.study.folder import read_study
 
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         # The user was warned when the study was fitted.

@@ -19,7 +19,7 @@ def _study_group(study: Study) -> "xr.Dataset":
     """Return the files of a study as text variables, to be kept inside a fit."""
     import xarray as xr
 
-    from bayes_cpt.study.writers.folder import write_study
+    from bayes_cpt.study.folder import write_study
 
     with tempfile.TemporaryDirectory() as folder:
         write_study(study, Path(folder) / "study")

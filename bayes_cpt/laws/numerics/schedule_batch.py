@@ -13,8 +13,7 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.laws.areas import SMALLEST, AreaForm
-from bayes_cpt.study.schedules import Schedule
-from bayes_cpt.study.segments import Segment
+from bayes_cpt.study.schedules import Schedule, Segment
 
 DECAYS = ("linear", "cosine", "one_minus_sqrt", "exponential")
 

@@ -1,4 +1,4 @@
-// Learning-rate schedules: as bayes_cpt.study.segments has them, made of what the controls say.
+// Learning-rate schedules: as bayes_cpt.study.schedules has them, made of what the controls say.
 
 const DECAYS = {
   cosine: (start, end, share) => end + (start - end) * 0.5 * (1 + Math.cos(Math.PI * share)),

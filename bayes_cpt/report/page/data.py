@@ -20,7 +20,7 @@ def runs_table(study: "Study") -> TextTable:
     """
     import pandas as pd
 
-    from bayes_cpt.study.describe import describe
+    from bayes_cpt.study.ranges import describe
 
     rows = describe(study)["runs"]
     domains = study.trained_domains
@@ -55,7 +55,7 @@ def bases_table(study: "Study") -> TextTable:
     """
     import pandas as pd
 
-    from bayes_cpt.study.describe import describe
+    from bayes_cpt.study.ranges import describe
 
     rows = describe(study)["bases"]
     domains = study.trained_domains

@@ -209,7 +209,7 @@ def report(
     """
     from bayes_cpt.decisions.decision import decide
     from bayes_cpt.files import replacing
-    from bayes_cpt.study.readers.folder import read_plan
+    from bayes_cpt.study.folder import read_plan
 
     calibration = None if validation is None else Calibration.read(validation, posterior)
     planned = read_plan(plan, posterior.study) if isinstance(plan, str | Path) else plan

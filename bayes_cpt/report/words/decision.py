@@ -11,9 +11,7 @@ from bayes_cpt.report.numbers import SURE, Estimate, between, fixed, listed, sig
 from bayes_cpt.report.paper.sentences import optimum_sentences
 from bayes_cpt.report.rendering import Words, render
 from bayes_cpt.report.words.law import resting, rests_on
-from bayes_cpt.study.resources.limited import RESOURCE_WORDS
-from bayes_cpt.study.resources.limits import epochs_words
-from bayes_cpt.study.resources.resources import MANY_EPOCHS, ROLES
+from bayes_cpt.study.resources import MANY_EPOCHS, RESOURCE_WORDS, ROLES, epochs_words
 
 if TYPE_CHECKING:
     from bayes_cpt.decisions.decision import Decision

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from bayes_cpt.checks import Check, suggestion
 from bayes_cpt.study.logs.names import UNITS, domain_of, measured_unit, rate_series
 from bayes_cpt.study.logs.raw import TOTAL_STEPS, Entry, LogError, RawLog, fail
-from bayes_cpt.study.plausibility import HIGHEST_LOSS
-from bayes_cpt.study.segments import LONGEST_STEPS
+from bayes_cpt.study.schedules import LONGEST_STEPS
+from bayes_cpt.study.validation import HIGHEST_LOSS
 
 STEP_UNITS = ("steps", "tokens", "samples")
 OVERLAPS = ("refuse", "first", "last")

@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.files import replacing
+from bayes_cpt.study.folder import logged_rates, read_study, runs_text
 from bayes_cpt.study.logs.clean import SAME_VALUE
 from bayes_cpt.study.logs.raw import LogError, fail
 from bayes_cpt.study.logs.recipe import IMPORTS, RUN_KEYS, Recipe, read_recipes, recipes_text
 from bayes_cpt.study.logs.runs import LoggedRun, logged_run
-from bayes_cpt.study.readers.folder import read_study
 from bayes_cpt.study.readers.tables import find_table, read_table
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.tables import LOSS_COLUMNS, RATE_COLUMNS
-from bayes_cpt.study.writers.folder import logged_rates, runs_text
 from bayes_cpt.toml_files import read_toml
 
 if TYPE_CHECKING:

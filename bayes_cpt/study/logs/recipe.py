@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from bayes_cpt.checks import Check
+from bayes_cpt.study.folder import toml_key, toml_value
 from bayes_cpt.study.logs.clean import Choices, Log, clean
 from bayes_cpt.study.logs.raw import LogError
 from bayes_cpt.study.readers.columns import Layout
 from bayes_cpt.study.readers.logs import read_logs
-from bayes_cpt.study.writers.folder import toml_key, toml_value
 from bayes_cpt.toml_files import read_toml
 
 IMPORTS = "imports.toml"

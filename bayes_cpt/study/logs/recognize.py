@@ -13,8 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from bayes_cpt.arrays import Floats, Ints
-from bayes_cpt.study.schedules import Schedule
-from bayes_cpt.study.segments import LoggedSegment, Segment
+from bayes_cpt.study.schedules import LoggedSegment, Schedule, Segment
 
 # Of the peak: what a fitted schedule may differ from the log.
 TOLERANCE = 1e-6

@@ -11,15 +11,14 @@ from typing import Any
 
 from bayes_cpt.checks import Check
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
+from bayes_cpt.study.folder import read_study, runs_text, write_rates
 from bayes_cpt.study.logs.clean import Log
 from bayes_cpt.study.logs.raw import LogError, fail
 from bayes_cpt.study.logs.recipe import IMPORTS, Recipe, recipes_of, recipes_text, toml_text
 from bayes_cpt.study.logs.runs import LoggedRun, logged_run
-from bayes_cpt.study.readers.folder import read_study
 from bayes_cpt.study.readers.huggingface import STATE
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.tables import LOSS_COLUMNS
-from bayes_cpt.study.writers.folder import runs_text, write_rates
 
 BASE = "base"
 GENERAL, TARGET = "general", "target"

@@ -1,7 +1,7 @@
 """Learning-rate schedules in the segments of the study format, without bayes_cpt.
 
 The i-th of a segment's n steps takes its shape at i/n, so the last step is at `end`. A test holds these
-shapes and those of bayes_cpt.study.segments together.
+shapes and those of bayes_cpt.study.schedules together.
 """
 
 import math

@@ -17,9 +17,8 @@ from bayes_cpt.decisions.schedule.schedule_choice import (
 from bayes_cpt.decisions.schedule.schedule_end import TERMS, Criterion
 from bayes_cpt.errors import SpecError
 from bayes_cpt.report.words.schedule import course
-from bayes_cpt.study.readers.folder import read_plan
+from bayes_cpt.study.folder import read_plan, runs_text
 from bayes_cpt.study.schedules import constant, cosine, linear
-from bayes_cpt.study.writers.folder import runs_text
 
 STEPS, REPLAY, BASE = 800, 0.25, "annealed_0pct"
 

@@ -12,10 +12,10 @@ from bayes_cpt import read_plan
 from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.space import Quantity, Space, read_space
 from bayes_cpt.errors import SpecError
+from bayes_cpt.study.folder import settings_text
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant, linear
 from bayes_cpt.study.study import Study
-from bayes_cpt.study.writers.folder import settings_text
 
 
 def resolved(**table: Any) -> SearchSpace:

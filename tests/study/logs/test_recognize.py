@@ -4,8 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayes_cpt.study.logs.recognize import TOLERANCE, recognize
-from bayes_cpt.study.schedules import Schedule, constant, cosine, linear, warmup_stable_decay
-from bayes_cpt.study.segments import Segment
+from bayes_cpt.study.schedules import (
+    Schedule,
+    Segment,
+    constant,
+    cosine,
+    linear,
+    warmup_stable_decay,
+)
 
 SCHEDULES = {
     "constant": constant(500, 1e-3),

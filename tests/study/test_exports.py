@@ -4,13 +4,19 @@ import numpy as np
 import pytest
 
 from bayes_cpt.errors import StudyError
-from bayes_cpt.study.runs import Run
-from bayes_cpt.study.schedules import Schedule, constant, cosine, linear, warmup_stable_decay
-from bayes_cpt.study.segments import Segment
-from bayes_cpt.study.writers.exports import (
+from bayes_cpt.study.exports import (
     huggingface_rates,
     torch_source,
     training_arguments,
+)
+from bayes_cpt.study.runs import Run
+from bayes_cpt.study.schedules import (
+    Schedule,
+    Segment,
+    constant,
+    cosine,
+    linear,
+    warmup_stable_decay,
 )
 
 SCHEDULES = {

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from small_study import STUDY
 
 from bayes_cpt.errors import StudyError, StudyWarning
-from bayes_cpt.study.describe import describe
-from bayes_cpt.study.readers.folder import read_plan, read_study
-from bayes_cpt.study.resources.resources import Compute, Resources, UniqueTokens
-from bayes_cpt.study.writers.folder import settings_text, write_study
+from bayes_cpt.study.folder import read_plan, read_study, settings_text, write_study
+from bayes_cpt.study.ranges import describe
+from bayes_cpt.study.resources import Compute, Resources, UniqueTokens
 
 KNOWN: dict[str, Any] = {
     "tokens_per_step": 1000.0,

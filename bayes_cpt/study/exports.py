@@ -14,8 +14,7 @@ import numpy as np
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyError
 from bayes_cpt.study.runs import Run
-from bayes_cpt.study.schedules import Schedule
-from bayes_cpt.study.segments import Segment
+from bayes_cpt.study.schedules import Schedule, Segment
 
 # Of the peak: what a trainer's schedule may differ from the study's.
 TOLERANCE = 1e-6

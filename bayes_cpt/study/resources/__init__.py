@@ -1,1 +1,0 @@
-"""What training takes: data that runs out, GPU time and money."""

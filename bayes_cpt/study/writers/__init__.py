@@ -1,1 +1,0 @@
-"""From studies and plans to files."""
