@@ -9,7 +9,7 @@ from size_family import simulated
 from synthetic import prior_as_posterior
 
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.study.resources import Batch
+from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant, cosine, linear
 from bayes_cpt.study.study import Study

@@ -92,7 +92,7 @@ def check(
 def _identifiability(study: "Study", model: str | None) -> "tuple[ModelSpec, pd.DataFrame]":
     from bayes_cpt.identify.identify import identifiability
     from bayes_cpt.model.spec import read_spec
-    from bayes_cpt.study.validation import check_evidence
+    from bayes_cpt.study.ranges import check_evidence
 
     spec = read_spec(model or ("cpt-replay" if study.continual_runs else "pretrain"))
     check_evidence(study, continual=spec.law.continual)

@@ -157,7 +157,7 @@ def _names(listed: str) -> list[str]:
 def _check(written: Output, study: Any, specs: list[Any]) -> None:
     """Raise where the study lacks what a law needs: before the long fits."""
     from bayes_cpt.model.setup import build_setup
-    from bayes_cpt.study.validation import check_evidence
+    from bayes_cpt.study.ranges import check_evidence
 
     with written.cautions():
         for spec in specs:

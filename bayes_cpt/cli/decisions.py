@@ -192,7 +192,7 @@ def decide(
     """
     from bayes_cpt.decisions.decision import decide as choose
     from bayes_cpt.inference.posterior import load
-    from bayes_cpt.study.writers.folder import settings_text
+    from bayes_cpt.study.folder import settings_text
 
     written = Output(quiet, json)
     is_table = output is not None and output.suffix in TABLES
@@ -573,7 +573,7 @@ def schedule(
     """
     from bayes_cpt.decisions.schedule.schedule_choice import choose_schedule
     from bayes_cpt.inference.posterior import load
-    from bayes_cpt.study.writers.folder import runs_text
+    from bayes_cpt.study.folder import runs_text
 
     written = Output(quiet, json)
     check_folder(output, new=True)

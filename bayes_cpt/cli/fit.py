@@ -102,7 +102,7 @@ def fit_and_save(
     from bayes_cpt.model.spec import read_spec
     from bayes_cpt.report.paper.convergence import Convergence
     from bayes_cpt.report.words.fit import fit_verdict
-    from bayes_cpt.study.validation import check_evidence
+    from bayes_cpt.study.ranges import check_evidence
 
     spec = read_spec(model)
     started = time.monotonic()

@@ -154,7 +154,7 @@ def _read(folders: list[Path], spec: "ModelSpec") -> "list[Case]":
     """Return the studies; what cannot be fitted is said before the long fits."""
     from bayes_cpt.history.leave_one_out import read_case
     from bayes_cpt.model.setup import build_setup
-    from bayes_cpt.study.validation import check_evidence
+    from bayes_cpt.study.ranges import check_evidence
 
     cases = [read_case(folder) for folder in folders]
     for case in cases:

@@ -155,7 +155,7 @@ def _folds(
 ) -> "list[Fold]":
     from bayes_cpt.errors import StudyWarning
     from bayes_cpt.model.setup import build_setup
-    from bayes_cpt.study.validation import check_evidence
+    from bayes_cpt.study.ranges import check_evidence
     from bayes_cpt.validate.folds import leave_run_out, leave_tail_out, other_study
 
     if other is not None:

@@ -12,7 +12,8 @@ from bayes_cpt.checks import is_number
 from bayes_cpt.decisions.reading import checked
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.strict import Strict
-from bayes_cpt.study.resources import Batch, Compute, UniqueTokens
+from bayes_cpt.study.batches import Batch
+from bayes_cpt.study.resources import Compute, UniqueTokens
 from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE, checked_mixture
 from bayes_cpt.toml_files import read_toml
 

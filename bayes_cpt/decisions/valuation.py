@@ -24,7 +24,8 @@ from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.scores.link import ScoreFit, ScoreLink
 from bayes_cpt.forecast.scores.pairs import pairs_of
 from bayes_cpt.forecast.third_sets.weights import ThirdSet, third_names
-from bayes_cpt.study.resources import Resources, check_same_steps, unknown_resource
+from bayes_cpt.study.batches import check_same_steps
+from bayes_cpt.study.resources import Resources, unknown_resource
 from bayes_cpt.study.runs import Base
 
 OWN = "own"

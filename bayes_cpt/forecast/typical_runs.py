@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from bayes_cpt.laws import Reference
 from bayes_cpt.model.setup import Frame
-from bayes_cpt.study.resources import Batch
+from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
 from bayes_cpt.study.study import Study

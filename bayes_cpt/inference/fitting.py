@@ -19,8 +19,8 @@ from bayes_cpt.model.law_table import LawTable
 from bayes_cpt.model.priors.families import Fixed
 from bayes_cpt.model.setup import Frame, Setup, build_setup
 from bayes_cpt.model.spec import ModelSpec, read_spec
+from bayes_cpt.study.ranges import check_evidence
 from bayes_cpt.study.study import Study
-from bayes_cpt.study.validation import check_evidence
 
 if TYPE_CHECKING:
     from bayes_cpt.inference.sampling import Effort, Sample
@@ -67,7 +67,7 @@ def fit(
     ------
     StudyError
         If the study lacks what the model needs, or its losses cannot tell anything (see
-        `bayes_cpt.study.validation.check_evidence`).
+        `bayes_cpt.study.ranges.check_evidence`).
     SpecError
         If there is no such model.
     SamplingError

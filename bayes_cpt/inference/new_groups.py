@@ -18,8 +18,8 @@ from bayes_cpt.model.groups.batches import (
 )
 from bayes_cpt.model.groups.grouping import BATCHES, GROUPED, SIZES, Group
 from bayes_cpt.model.priors.pooling import further
+from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.ranges import ALIKE_RATIO
-from bayes_cpt.study.resources import Batch
 from bayes_cpt.study.study import Run, Study
 
 # Sets the draws of new groups apart from all that is drawn with the seed of the fit.

@@ -22,7 +22,7 @@ from bayes_cpt.model.groups.targets import mixture_columns
 from bayes_cpt.model.points import Points
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame
-from bayes_cpt.study.resources import Batch
+from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study

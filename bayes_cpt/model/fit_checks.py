@@ -5,8 +5,8 @@ import warnings
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.model.groups.sizes import check_sizes, fitted_sizes
 from bayes_cpt.model.spec import ModelSpec, shipped_models
+from bayes_cpt.study.batches import batches_of
 from bayes_cpt.study.ranges import ALIKE_RATIO
-from bayes_cpt.study.resources import batches_of
 from bayes_cpt.study.study import Study
 
 

@@ -26,7 +26,7 @@ from bayes_cpt.model.groups.grouping import SIZES, place
 from bayes_cpt.model.groups.sizes import fitted_sizes, log_sizes
 from bayes_cpt.model.groups.targets import mixture_columns
 from bayes_cpt.model.law_table import LawTable
-from bayes_cpt.study.resources import Batch, unique_steps
+from bayes_cpt.study.batches import Batch, unique_steps
 from bayes_cpt.study.study import Run, Study
 from bayes_cpt.study.trunks import start_loss
 

@@ -25,7 +25,7 @@ from bayes_cpt.model.points import Curves, Points, build_curves, last_pretrainin
 from bayes_cpt.model.priors.tables import prior_ends
 from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales, residual_design
 from bayes_cpt.model.spec import MEMORIES, ModelSpec
-from bayes_cpt.study.resources import Batch
+from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.study import Run, Study
 from bayes_cpt.study.trunks import with_found_branches
 

@@ -1,9 +1,8 @@
-"""Tokens, epochs, batches, GPU time and money of runs, and how much there is (docs/data-and-cost.md)."""
+"""Tokens, epochs, GPU time and money of runs, and how much there is (docs/data-and-cost.md)."""
 
-from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,12 +10,9 @@ from pydantic import Field
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import Check, is_number
-from bayes_cpt.errors import Problem, SpecError, StudyError
+from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.strict import Strict
 from bayes_cpt.study.runs import Run
-
-if TYPE_CHECKING:
-    from bayes_cpt.study.study import Study
 
 ROLES = ("general", "target")
 # Up to four epochs repeated tokens are worth nearly as much as new ones (Muennighoff et al. 2023,
@@ -419,161 +415,3 @@ def unknown_resource(place: str, name: str) -> Problem:
         "neither study nor space says how much of it a step takes",
         f"add {fix} to the space, or to [study]",
     )
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Batch size and sequence length; None is what nobody said.
-
-    Parameters
-    ----------
-    tokens : float or None
-        Per optimiser step.
-    sequence_length : int or None
-        Tokens.
-
-    Examples
-    --------
-    >>> Batch(524288.0, 4096).words, Batch(1e6).words
-    ('batch of 524288 tokens in sequences of 4096', 'batch of 1e+06 tokens')
-    """
-
-    tokens: float | None = None
-    sequence_length: int | None = None
-
-    @property
-    def numbers(self) -> tuple[float, float]:
-        """Tokens and sequence length, 0 where nobody said them."""
-        return (self.tokens or 0.0, float(self.sequence_length or 0))
-
-    @property
-    def label(self) -> str:
-        """Its numbers alone."""
-        parts = [] if self.tokens is None else [_number(self.tokens)]
-        parts += [] if self.sequence_length is None else [f"x{self.sequence_length}"]
-        return " ".join(parts)
-
-    @property
-    def words(self) -> str:
-        """What it is, in a sentence."""
-        tokens = "batch" if self.tokens is None else f"batch of {_number(self.tokens)} tokens"
-        length = self.sequence_length
-        return tokens if length is None else f"{tokens} in sequences of {length}"
-
-
-# Nobody said anything.
-UNSAID = Batch()
-
-
-def batch_of(study: "Study", run: Run) -> Batch:
-    """Return the batch of a run: what it says itself, else the tokens per step of its study.
-
-    Parameters
-    ----------
-    study : Study
-        Of the run.
-    run : Run
-    """
-    tokens = study.tokens_per_step if run.batch_tokens is None else run.batch_tokens
-    return Batch(None if tokens is None else float(tokens), run.sequence_length)
-
-
-def batches_of(study: "Study") -> tuple[Batch, ...]:
-    """Return the different batches of the CPT runs of a study, those of most runs first.
-
-    Parameters
-    ----------
-    study : Study
-    """
-    counts = Counter(batch_of(study, run) for run in study.continual_runs)
-    return tuple(sorted(counts, key=lambda batch: (-counts[batch], *batch.numbers)))
-
-
-def _number(tokens: float) -> str:
-    return f"{tokens:.10g}" if tokens < 1e6 else f"{tokens:.4g}"
-
-
-ALIKE = 1e-9
-
-
-def unique_steps(study: "Study") -> float:
-    """Return the steps on target data alone that go through the study's target data once.
-
-    Parameters
-    ----------
-    study : Study
-
-    Raises
-    ------
-    StudyError
-        If the study does not say how many unique target tokens there are and how many tokens a step takes,
-        or its CPT runs differ in that.
-    """
-    place = "table study, key unique_tokens"
-    target = None if study.unique_tokens is None else study.unique_tokens.target
-    if target is None:
-        problem = (
-            "the law discounts repeated tokens, and nothing says how many different ones there are"
-        )
-        fix = "add unique_tokens = { target = ... } and tokens_per_step, or use --model cpt-replay"
-        raise StudyError.at(place, problem, fix)
-    tokens = {run.name: study.resources.of_run(run).tokens_per_step for run in study.continual_runs}
-    sizes = sorted({float(count) for count in tokens.values() if count is not None})
-    if study.tokens_per_step is not None and not sizes:
-        sizes = [study.tokens_per_step]
-    if not sizes or not np.isclose(sizes[0], sizes[-1], rtol=ALIKE):
-        said = f"{sizes[0]:g} to {sizes[-1]:g}" if sizes else "an unknown number of"
-        problem = f"the law discounts repeated tokens, and steps of CPT runs take {said} tokens"
-        raise StudyError.at(place, problem, "keep runs of one batch, and say tokens_per_step")
-    return target / sizes[0]
-
-
-def check_same_data(study: "Study", plan: "Study") -> None:
-    """Check that a plan has the target data that a law with repeated tokens was fitted to.
-
-    Parameters
-    ----------
-    study : Study
-        The fitted one.
-    plan : Study
-
-    Raises
-    ------
-    StudyError
-        If the plan says that there are more or fewer of them, or a step takes another share of them.
-    """
-    if plan.unique_tokens is None and plan.tokens_per_step is None:
-        return
-    mine, theirs = unique_steps(study), unique_steps(plan)
-    if not np.isclose(mine, theirs, rtol=1e-6):
-        problem = (
-            f"a step on target data goes through 1/{theirs:.6g} of them, and in the fitted study through "
-            f"1/{mine:.6g}: the law with repeated tokens knows the data that it was fitted to"
-        )
-        fix = "leave unique_tokens, tokens_per_step and batch_tokens as in the study"
-        raise StudyError.at("table study, key unique_tokens", problem, fix)
-
-
-def check_same_steps(steps: float, resources: Resources) -> None:
-    """Check that a decision is about the target data that a law with repeated tokens was fitted to.
-
-    Parameters
-    ----------
-    steps : float
-        That the target data of the fit last.
-    resources : Resources
-        Of the decision.
-
-    Raises
-    ------
-    SpecError
-        If they last for another number of steps.
-    """
-    unique, per_step = resources.unique_tokens, resources.tokens_per_step
-    if unique is None or unique.target is None or per_step is None:
-        return
-    theirs = unique.target / per_step
-    if not np.isclose(steps, theirs, rtol=1e-6):
-        problem = f"its target data last {theirs:.6g} steps, and those of the fit {steps:.6g}"
-        fix = "leave unique_tokens and tokens_per_step out, or use a fit of --model cpt-replay"
-        raise SpecError.at("space, key unique_tokens", problem, fix)

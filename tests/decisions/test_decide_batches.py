@@ -12,7 +12,7 @@ from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.space import Space, read_space
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.forecast.bands import bands
-from bayes_cpt.study.resources import Batch
+from bayes_cpt.study.batches import Batch
 
 SPACE = {"replay": [0.0, 0.3], "peak": 2e-3, "warmup_steps": 0, "final": 0, "steps": 1000}
 ASKED = SPACE | {"tokens_per_step": NEW.tokens, "sequence_length": NEW.sequence_length}

@@ -15,7 +15,7 @@ from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame, build_setup
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import ModelSpec
-from bayes_cpt.study.resources import Batch
+from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.study import Study
 
 STUDIES = 40

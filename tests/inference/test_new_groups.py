@@ -21,7 +21,7 @@ from bayes_cpt.inference.new_groups import (
 from bayes_cpt.inference.posterior import load
 from bayes_cpt.landmarks.turning import turning_length
 from bayes_cpt.model.spec import read_spec
-from bayes_cpt.study.resources import Batch
+from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 

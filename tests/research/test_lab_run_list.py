@@ -8,7 +8,7 @@ from lab.errors import LabError
 from lab.training.run_list import RunList, read_run_list
 from lab.training.schedules import SHAPES, Segment, learning_rate, read_schedule
 
-from bayes_cpt.study import segments as study_segments
+from bayes_cpt.study import schedules as study_schedules
 from bayes_cpt.study.schedules import Schedule
 
 LISTS = Path(__file__).parents[2] / "research" / "lab"
@@ -20,7 +20,7 @@ def toy() -> RunList:
 
 
 @given(
-    shape=st.sampled_from(sorted(study_segments.SHAPES)),
+    shape=st.sampled_from(sorted(study_schedules.SHAPES)),
     steps=st.integers(1, 50),
     start=st.floats(1e-6, 1e-2),
     end=st.floats(1e-6, 1e-2),
@@ -28,12 +28,14 @@ def toy() -> RunList:
 def test_segments_are_those_of_the_study_format(
     shape: str, steps: int, start: float, end: float
 ) -> None:
-    assert set(SHAPES) == set(study_segments.SHAPES)
+    assert set(SHAPES) == set(study_schedules.SHAPES)
     if shape == "constant":
         start = end
     mine = (Segment("linear", 3, 0.0, start), Segment(shape, steps, start, end))
     theirs = Schedule(
-        tuple(study_segments.Segment(part.shape, part.steps, part.start, part.end) for part in mine)
+        tuple(
+            study_schedules.Segment(part.shape, part.steps, part.start, part.end) for part in mine
+        )
     )
     rates = [learning_rate(mine, step) for step in range(1, steps + 4)]
     np.testing.assert_allclose(rates, theirs.learning_rates(), rtol=1e-12)

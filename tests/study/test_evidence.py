@@ -9,8 +9,8 @@ from synthetic import lab
 
 import bayes_cpt
 from bayes_cpt.errors import StudyError, StudyWarning
+from bayes_cpt.study.ranges import check_evidence
 from bayes_cpt.study.study import Study
-from bayes_cpt.study.validation import check_evidence
 
 CPT = [run.name for run in lab().continual_runs]
 

@@ -13,8 +13,8 @@ from bayes_cpt.forecast.derived import Typical
 from bayes_cpt.forecast.typical_runs import approach
 from bayes_cpt.model.bases.unknown_base import fitted_bases
 from bayes_cpt.model.setup import Frame
+from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.folder import read_plan, run_keys
-from bayes_cpt.study.resources import Batch
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study

@@ -45,8 +45,8 @@ from bayes_cpt.laws.law import ALONG
 from bayes_cpt.model.misfit.discrepancy import OWN_SHARE, correlated
 from bayes_cpt.model.points import Curve
 from bayes_cpt.model.simulate import Innovations, simulate
+from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.ranges import outside_range
-from bayes_cpt.study.resources import Batch
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 

@@ -22,8 +22,8 @@ from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.stacked import one_law
 from bayes_cpt.laws.numerics.schedule_batch import ScheduleBatch
 from bayes_cpt.model.groups.targets import check_target
+from bayes_cpt.study.batches import UNSAID, Batch
 from bayes_cpt.study.ranges import outside_range
-from bayes_cpt.study.resources import UNSAID, Batch
 from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE, Run, checked_mixture
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study

@@ -13,7 +13,7 @@ from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.errors import StudyWarning
 from bayes_cpt.laws.numerics.schedule_batch import DECAYS, ScheduleBatch
 from bayes_cpt.model.misfit.discrepancy import Configuration
-from bayes_cpt.study.resources import UNSAID, Batch
+from bayes_cpt.study.batches import UNSAID, Batch
 from bayes_cpt.study.runs import Base, Run, mixture_words
 from bayes_cpt.study.study import Study
 

@@ -20,7 +20,8 @@ from bayes_cpt.decisions.search.from_study import (
 from bayes_cpt.decisions.space import LIMITS, Quantity, Space
 from bayes_cpt.errors import SpecError
 from bayes_cpt.laws.numerics.schedule_batch import DECAYS, ScheduleBatch
-from bayes_cpt.study.resources import UNSAID, Batch, Resources
+from bayes_cpt.study.batches import UNSAID, Batch
+from bayes_cpt.study.resources import Resources
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.study import Study
 

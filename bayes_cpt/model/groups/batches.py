@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.model.spec import ModelSpec, parameter_names
-from bayes_cpt.study.resources import Batch, batch_of, batches_of
+from bayes_cpt.study.batches import Batch, batch_of, batches_of
 from bayes_cpt.study.study import Run, Study
 
 # What of a batch a run may say, by its key.

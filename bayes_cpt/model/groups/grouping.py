@@ -9,7 +9,7 @@ standard normal deviations times a spread.
 
 from collections.abc import Sequence
 
-from bayes_cpt.study.resources import Batch
+from bayes_cpt.study.batches import Batch
 
 # The coordinates of groups.
 SIZES, BATCHES = "size_domain", "batch_domain"

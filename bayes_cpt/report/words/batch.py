@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from bayes_cpt.model.groups.batches import checked_batches
 from bayes_cpt.report.numbers import enumerated
+from bayes_cpt.study.batches import UNSAID, Batch, batch_of
 from bayes_cpt.study.ranges import ALIKE_RATIO, ALIKE_REPLAY, LENGTH, REPLAY, factors
-from bayes_cpt.study.resources import UNSAID, Batch, batch_of
 
 if TYPE_CHECKING:
     from bayes_cpt.study.ranges import Factor

@@ -16,7 +16,7 @@ from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import parse_spec, read_spec
-from bayes_cpt.study.resources import Batch
+from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.study import Study
 
 SPEC = read_spec(MODEL)
