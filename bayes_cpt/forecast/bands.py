@@ -1,29 +1,38 @@
 """Posterior x plan -> bands, curve by curve: of any number of runs without holding their draws.
 
-A band belongs to a point, and needs no draws of whole curves (see `bayes_cpt.forecast.marginals`).
+Given a posterior draw the loss at a point is normal: about the law's curve in a new run, about what its
+neighbours tell in a known one. So mean and sd of the mixture over draws are had exactly, and for its
+quantiles every draw is paired with one standard normal number.
 """
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.draws import draw_curves
-from bayes_cpt.forecast.marginals import SUMMARY, Marginals, summary
+from bayes_cpt.forecast.evaluate import (
+    Draws,
+    in_threads,
+    losses,
+    noise,
+    paired_normals,
+    some_of,
+)
 from bayes_cpt.forecast.plans import (
     DRAWS,
     Kind,
     Prepared,
     check_interval,
     check_kind,
+    observed_curves,
     prepare,
 )
-from bayes_cpt.forecast.skeleton import spread_out
 from bayes_cpt.forecast.third_sets.curves import (
     COLUMNS,
     DrawnCurve,
@@ -35,19 +44,21 @@ from bayes_cpt.forecast.third_sets.weights import ThirdSet, check_names, third_s
 from bayes_cpt.inference.new_groups import covering
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.points import Curves
+from bayes_cpt.model.simulate import known_moments
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
-from bayes_cpt.threads import one_thread
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-# Runs whose areas are in memory at once, in each thread.
-RUNS_AT_ONCE = 8
-# Runs that tell which draws determine the others.
-RUNS_SAMPLED = 48
+# What is found at each point.
+SUMMARY = ("mean", "sd", "median", "lower", "upper")
+# Runs whose areas are in memory at once, and losses, in each thread.
+RUNS_AT_ONCE, LOSSES_AT_ONCE = 8, 2**19
+# So many losses are evaluated in single precision: they are then within 1e-6 nats.
+VERY_MANY = 10**8
 
 
 def bands(
@@ -65,7 +76,7 @@ def bands(
     """Return the bands of a plan's loss curves.
 
     Memory does not grow with the number of runs. Means and standard deviations have no Monte Carlo error
-    beyond that of the posterior draws. Of 1,000 draws and more, some determine the others within 1e-5 nats.
+    beyond that of the posterior draws.
 
     Parameters
     ----------
@@ -118,18 +129,19 @@ def prepared_bands(
         As there; the sets as from `check_names`.
     """
     import pandas as pd
-    from joblib import cpu_count
 
     known = covering(posterior, prepared.study, prepared.runs)
+    points = sum(len(steps) for steps in prepared.steps.values())
+    dtype = np.float32 if points * draws >= VERY_MANY else np.float64
     laws = [
-        Marginals(law, law.parameters(count), kind, seed, interval)
+        _Law(law, law.parameters(count), kind, seed, interval, dtype)
         for law, count in known.shares(draws)
     ]
     third = [third_sets(law.posterior, sets, law.parameters, seed) if sets else () for law in laws]
 
     def summarised(runs: list[Run]) -> "pd.DataFrame":
-        curves = [prepared.curves(law.posterior.frame, runs, law.form) for law in laws]
-        law_bands = _table(posterior, prepared.study, curves[0], summary(laws, curves), kind)
+        curves = [prepared.curves(law.posterior.frame, runs, law.draws.form) for law in laws]
+        law_bands = _table(posterior, prepared.study, curves[0], _summaries(laws, curves), kind)
         if prepared.asked is not prepared.steps:
             asked = zip(law_bands["run"], law_bands["domain"], law_bands["step"], strict=True)
             law_bands = law_bands[
@@ -137,21 +149,111 @@ def prepared_bands(
             ]
         return _with_third(law_bands, prepared, laws, third, runs) if sets else law_bands
 
-    # The threads of a matrix product would wait for those of the chunks.
-    with one_thread("blas"), ThreadPoolExecutor(cores or cpu_count()) as pool:
-        points = sum(len(steps) for steps in prepared.steps.values())
-        for marginals in laws:
-            marginals.prepare(partial(_sampled, posterior, prepared, marginals), points, pool)
-        tables = pool.map(summarised, _chunks(posterior, prepared))
-        table = pd.concat(tables, ignore_index=True)
+    for law in laws:
+        # Threads need not wait for each other then.
+        _ = law.draws.blocks, law.normals
+    chunks = _chunks(posterior, prepared)
+    table = pd.concat(in_threads(summarised, chunks, cores), ignore_index=True)
     table.attrs["interval"] = interval
     return table
+
+
+@dataclass(frozen=True, eq=False)
+class _Law:
+    """The posterior of one law, and the losses at points of curves in its draws."""
+
+    posterior: Posterior
+    parameters: dict[str, Floats]
+    kind: str
+    seed: int
+    interval: float
+    dtype: Any
+
+    @cached_property
+    def draws(self) -> Draws:
+        return Draws.of(self.posterior.frame, self.parameters).astype(self.dtype)
+
+    @cached_property
+    def normals(self) -> Floats:
+        return paired_normals(self.draws.count, self.seed).astype(self.dtype)
+
+    def losses(self, curves: Curves) -> tuple[Floats, Floats, Floats]:
+        """Return mean and variance at each point, and a loss less the mean in each draw, (points, draws)."""
+        sd = None
+        if self.kind == "known_run":
+            observed = observed_curves(self.posterior, curves)
+            frame = self.posterior.frame
+            means, variances = known_moments(frame, self.parameters, curves, observed)
+            about, sd = np.array(means.T), np.sqrt(variances.T)
+        else:
+            about = losses(curves, self.draws)
+            if self.kind == "new_run":
+                sd = noise(curves, self.draws)
+        mean = about.mean(axis=1, dtype=np.float64)
+        about -= mean[:, None].astype(about.dtype)
+        variance = _squares(about) / max(self.draws.count - 1, 1)
+        if sd is not None:
+            variance = variance + _squares(sd) / self.draws.count
+            sd *= self.normals
+            about += sd
+        return mean, variance, about
+
+
+def _squares(values: Floats) -> Floats:
+    return np.einsum("pd,pd->p", values, values).astype(np.float64)
+
+
+def _summaries(laws: Sequence[_Law], curves: Sequence[Curves]) -> Floats:
+    """Return `SUMMARY` at every point of some curves over the draws of all laws, shape (points, 5)."""
+    points = curves[0].points.steps.size
+    size = max(LOSSES_AT_ONCE // sum(law.draws.count for law in laws), 1)
+    if laws[0].kind == "known_run":
+        # What was measured tells of whole curves.
+        size = points
+    starts = range(0, points, size)
+    return np.concatenate(
+        [
+            _summary(laws, [some_of(own, slice(start, start + size)) for own in curves])
+            for start in starts
+        ]
+    )
+
+
+def _summary(laws: Sequence[_Law], curves: Sequence[Curves]) -> Floats:
+    shares = np.array([law.draws.count for law in laws]) / sum(law.draws.count for law in laws)
+    parts = [law.losses(own) for law, own in zip(laws, curves, strict=True)]
+    means, variances = (np.stack([part[place] for part in parts]) for place in (0, 1))
+    mean = shares @ means
+    variance = shares @ (variances + (means - mean) ** 2)
+    half = laws[0].interval / 2
+    pooled = parts[0][2]
+    if len(parts) > 1:
+        apart = (means - mean)[:, :, None].astype(pooled.dtype)
+        pooled = np.concatenate(
+            [part[2] + own for part, own in zip(parts, apart, strict=True)], axis=1
+        )
+    quantiles = mean + _quantiles(pooled, np.array([0.5, 0.5 - half, 0.5 + half]))
+    return np.stack([mean, np.sqrt(np.maximum(variance, 0.0)), *quantiles], axis=1)
+
+
+def _quantiles(pooled: Floats, fractions: Floats) -> Floats:
+    """Return quantiles of each row as `numpy.quantile` interpolates them, shape (quantiles, rows).
+
+    Rows are sorted in place: NumPy does that in vector instructions, and looks for several places in a row
+    one number at a time.
+    """
+    pooled.sort(axis=1)
+    place = fractions * (pooled.shape[1] - 1)
+    below = place.astype(np.int64)
+    above = np.minimum(below + 1, pooled.shape[1] - 1)
+    low, high = (pooled[:, rank].astype(np.float64) for rank in (below, above))
+    return np.asarray((low + (place - below) * (high - low)).T)
 
 
 def _with_third(
     law_bands: "pd.DataFrame",
     prepared: Prepared,
-    laws: Sequence[Marginals],
+    laws: Sequence[_Law],
     third: Sequence[Sequence[ThirdSet]],
     runs: Sequence[Run],
 ) -> "pd.DataFrame":
@@ -180,24 +282,12 @@ def _with_third(
     )
 
 
-def _sampled(posterior: Posterior, prepared: Prepared, marginals: Marginals) -> Curves:
-    """Return the curves of some runs that are as different as the others, by their replay."""
-    rising = sorted(_wanted(posterior, prepared), key=lambda run: (run.replay or 0.0, run.name))
-    runs = [rising[place] for place in spread_out(len(rising), RUNS_SAMPLED)]
-    return prepared.curves(marginals.posterior.frame, runs, marginals.form)
-
-
-def _wanted(posterior: Posterior, prepared: Prepared) -> list[Run]:
-    """Return the runs with wanted steps."""
-    domains = posterior.frame.domains
-    return [
-        run for run in prepared.runs if any(prepared.steps[run.name, domain] for domain in domains)
-    ]
-
-
 def _chunks(posterior: Posterior, prepared: Prepared) -> Iterator[list[Run]]:
     """Yield runs with wanted steps, some at a time."""
-    wanted = _wanted(posterior, prepared)
+    domains = posterior.frame.domains
+    wanted = [
+        run for run in prepared.runs if any(prepared.steps[run.name, domain] for domain in domains)
+    ]
     for start in range(0, len(wanted), RUNS_AT_ONCE):
         yield wanted[start : start + RUNS_AT_ONCE]
 

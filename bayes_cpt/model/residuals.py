@@ -171,8 +171,6 @@ def residual_design(
     walks = np.where(pretraining[:, None], in_pt, in_cpt)
     reach = float(steps.max()) if last_step is None else last_step
     position = misfit_position(steps, onset, per_fold[points.curve_index])
-    # With exp(-x) = onset/(onset + steps) this is sqrt(1 - exp(-2x)).
-    risen = np.sqrt(1.0 - (onset / (onset + steps)) ** 2)
     first, last = (
         np.searchsorted(points.curve_index, np.arange(count), side=side)
         for side in ("left", "right")
@@ -185,7 +183,7 @@ def residual_design(
     return ResidualDesign(
         gap=gap,
         position=position,
-        floating=np.where(anchored, risen * points.branched, 1.0),
+        floating=level_share(steps, onset, anchored, points.branched),
         anchored=anchored.astype(np.float64),
         pretraining=pretraining[points.curve_index].astype(np.float64),
         beyond=pretraining[points.curve_index] * np.log(np.maximum(points.steps / studied_pt, 1.0)),
@@ -200,6 +198,23 @@ def residual_design(
         knot_innovation=sizes,
         knots=knot_count(misfit_position(reach, onset, per_fold)),
     )
+
+
+def level_share(steps: Any, onset: float, anchored: Any, branched: Any) -> Any:
+    """Return the share of the unknown level of its curve that each point has, shape (points,).
+
+    Parameters
+    ----------
+    steps : ndarray, shape (points,)
+        Since the curve started.
+    onset : float
+        Where the logarithm of the step sets in.
+    anchored, branched : ndarray, shape (points,)
+        Whether the curve starts at a measured loss, and whether it leaves a PT run there.
+    """
+    # With exp(-x) = onset/(onset + steps) this is sqrt(1 - exp(-2x)).
+    risen = np.sqrt(1.0 - (onset / (onset + steps)) ** 2)
+    return np.where(anchored, risen * branched, 1.0)
 
 
 @dataclass(frozen=True)
@@ -285,7 +300,9 @@ def predictive_parts(first: Placed, second: Placed, misfit: Any, xp: Any) -> tup
         As there.
     """
     one, two, memory = first.scales, second.scales, first.scales.memory
-    apart = xp.exp(-xp.abs(first.steps - second.steps) / memory)
+    apart = 1.0
+    if second is not first:
+        apart = xp.exp(-xp.abs(first.steps - second.steps) / memory)
     # Where a curve starts at a measured loss it does not fluctuate yet.
     started = first.anchored * xp.exp(-(first.steps + second.steps) / memory)
     fluctuation = one.fluctuation * two.fluctuation * (apart - started)

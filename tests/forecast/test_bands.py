@@ -12,18 +12,14 @@ from synthetic import lab, practice, prior_as_posterior
 from bayes_cpt import load
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.forecast import bands as module
-from bayes_cpt.forecast import marginals as marginals_module
-from bayes_cpt.forecast.bands import bands
-from bayes_cpt.forecast.law_draws import CurvePoints
-from bayes_cpt.forecast.marginals import SUMMARY, Marginals, PointLosses, paired_normals
+from bayes_cpt.forecast.bands import SUMMARY, bands
+from bayes_cpt.forecast.evaluate import Draws, paired_normals
 from bayes_cpt.forecast.plans import PlanError, planned_curves, prepare
 from bayes_cpt.forecast.predict import table
-from bayes_cpt.forecast.skeleton import TOLERANCE, Skeleton
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.residuals import Placed, predictive_variance
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import read_spec
-from bayes_cpt.study.study import Study
 
 PLAN = bundled_study() / "plan-example.toml"
 # Between losses of points that were chosen and those of all points, nats.
@@ -122,71 +118,26 @@ def test_many_draws_are_summarised_as_if_the_law_were_evaluated_at_every_point(
         np.testing.assert_allclose(found[name], column, rtol=0, atol=CLOSE)
 
 
-def many_runs(count: int) -> Study:
-    """Return a plan of runs of the lab's bases that differ in replay and length."""
-    bases = tuple(base for base in lab().bases if base.schedule is not None)
-    trained = lab().continual_runs[0]
-    generator = np.random.default_rng(0)
-    runs = tuple(
-        replace(
-            trained,
-            name=f"run {k}",
-            base=bases[k % len(bases)].name,
-            schedule=trained.schedule.stretched(int(generator.integers(1000, 12_000))),
-            replay=0.0 if k == count // 2 else float(generator.uniform(0.0, 0.9)),
-        )
-        for k in range(count)
-    )
-    return replace(lab(), bases=bases, runs=runs, losses=lab().losses.iloc[:0], is_plan=True)
-
-
 @pytest.mark.parametrize("kind", ["new_run", "expected"])
-def test_bands_of_many_runs_come_from_few_draws(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    posterior = prior_as_posterior(lab(), draws=400)
-    options: dict[str, Any] = {"kind": kind, "draws": 1600}
-    in_all_draws: list[CurvePoints] = []
-    evaluate = Marginals._of_all
-
-    def noted(marginals: Marginals, points: CurvePoints) -> PointLosses:
-        in_all_draws.append(points)
-        return evaluate(marginals, points)
-
-    monkeypatch.setattr(Marginals, "_of_all", noted)
-    few = bands(posterior, many_runs(24), **options)
-    assert len(in_all_draws) <= 4
-    monkeypatch.setattr(marginals_module, "FEWEST", 10_000)
-    wanted = bands(posterior, many_runs(24), **options)
-    assert len(in_all_draws) >= 48
-    for name in SUMMARY:
-        np.testing.assert_allclose(few[name], wanted[name], rtol=0, atol=TOLERANCE)
-
-
 @pytest.mark.parametrize("model", ["cpt-replay", "cpt-replay-printed"])
-def test_bands_of_many_runs_are_those_of_all_draws_however_the_curves_bend(
-    model: str, monkeypatch: pytest.MonkeyPatch
+def test_very_many_losses_are_as_those_of_few_in_single_precision(
+    kind: Any, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On draws as wide as half of the prior, with no replay and with nothing else."""
     posterior = prior_as_posterior(lab(), model, draws=400, spread=0.5)
-    plan = many_runs(12)
-    ends = (replace(plan.runs[0], replay=0.0), replace(plan.runs[1], replay=1.0))
-    plan = replace(plan, runs=(*ends, *plan.runs[2:]))
-    few = bands(posterior, plan, draws=1600)
-    monkeypatch.setattr(marginals_module, "FEWEST", 10_000)
-    wanted = bands(posterior, plan, draws=1600)
-    assert not few["median"].equals(wanted["median"])
+    trained = lab().continual_runs[0]
+    runs = tuple(
+        replace(trained, name=f"run {k}", schedule=trained.schedule.stretched(steps), replay=replay)
+        for k, (steps, replay) in enumerate([(900, 0.0), (3000, 0.4), (11_000, 0.9), (5000, 1.0)])
+    )
+    plan = replace(lab(), runs=runs, losses=lab().losses.iloc[:0], is_plan=True)
+    wanted = bands(posterior, plan, kind, draws=1600)
+    monkeypatch.setattr(module, "VERY_MANY", 0)
+    found = bands(posterior, plan, kind, draws=1600)
+    assert not found["median"].equals(wanted["median"])
+    np.testing.assert_allclose(found["mean"], wanted["mean"], rtol=0, atol=CLOSE)
     for name in SUMMARY:
-        np.testing.assert_allclose(few[name], wanted[name], rtol=0, atol=TOLERANCE)
-
-
-def test_points_that_few_draws_do_not_tell_are_evaluated_in_all(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    posterior = prior_as_posterior(lab(), draws=400)
-    plan = many_runs(6)
-    monkeypatch.setattr(Skeleton, "off", lambda skeleton, few: np.ones(len(few), dtype=bool))
-    found = bands(posterior, plan, draws=1600)
-    monkeypatch.setattr(marginals_module, "FEWEST", 10_000)
-    pd.testing.assert_frame_equal(found, bands(posterior, plan, draws=1600))
+        np.testing.assert_allclose(found[name], wanted[name], rtol=0, atol=3 * CLOSE)
 
 
 def test_a_base_without_a_measured_loss_widens_the_bands(posterior: Posterior) -> None:
@@ -304,11 +255,10 @@ def test_a_plan_that_cannot_be_predicted_is_refused(posterior: Posterior) -> Non
 
 
 def test_series_hold_for_every_draw_and_are_short(posterior: Posterior) -> None:
-    marginals = Marginals(posterior, posterior.parameters(), "expected", 0, 0.9)
-    draws, form, whole = posterior.parameters(), marginals.form, posterior.frame.area_form
+    draws, whole = posterior.parameters(), posterior.frame.area_form
+    form = Draws.of(posterior.frame, draws).form
     momenta, powers = 1.0 - 1.0 / draws["memory"], draws["forward_power"]
     assert form.momenta.low < momenta.min() < momenta.max() < form.momenta.high
     assert form.powers.low < powers.min() < powers.max() < form.powers.high
     assert form.momenta.interval.nodes < whole.momenta.interval.nodes
     assert form.powers.interval.nodes < whole.powers.interval.nodes
-    assert len(prepare(posterior, PLAN).runs) == 2

@@ -15,7 +15,7 @@ from bayes_cpt.decisions.search.candidates import Candidates
 from bayes_cpt.decisions.search.layout import Layout
 from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.error_correlation import error_correlation
-from bayes_cpt.forecast.marginals import paired_normals
+from bayes_cpt.forecast.evaluate import paired_normals
 from bayes_cpt.forecast.third_sets.weights import ThirdSet, third_sets
 from bayes_cpt.inference.new_groups import as_fitted
 from bayes_cpt.inference.posterior import Posterior

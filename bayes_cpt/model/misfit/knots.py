@@ -117,6 +117,22 @@ def unit_ramps(steps: Any, onset: float, memory: float, per_fold: int = KNOTS_CP
     return size[:, None] * misfit_ramps(position, knot_count(position), carried)
 
 
+def misfit_variance(steps: Any, onset: float, memory: Any) -> Any:
+    """Return the variance of a misfit of size 1 after some steps: ``(1 - m^2x)/(1 - m²)``, x in e-folds.
+
+    It is the sum of squares of a row of `unit_ramps`, however many knots there are.
+
+    Parameters
+    ----------
+    steps : ndarray, shape (points,)
+    onset : float
+        Where the logarithm sets in, steps.
+    memory : float, or ndarray of shape (points,)
+        Share of the misfit that is carried over an e-fold of steps.
+    """
+    return _walked(misfit_position(steps, onset, 1), memory)
+
+
 def knots_beside(position: Any, carried: float, innovation: float) -> tuple[Any, Any, Any]:
     """Return `place`, `knot_carried` and `knot_innovation` of `ResidualDesign` for one curve.
 

@@ -5,9 +5,7 @@ import pandas as pd
 import pytest
 from synthetic import lab, lab_posterior
 
-from bayes_cpt.arrays import Floats
-from bayes_cpt.forecast.law_draws import CurvePoints, LawDraws
-from bayes_cpt.forecast.marginals import Marginals
+from bayes_cpt.forecast.evaluate import Draws, noise
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.study.runs import Base, Run
@@ -31,25 +29,20 @@ def curves() -> Curves:
     def steps(run: Run, _: str) -> list[int]:
         return [PRETRAINING.steps] if run.phase == "pt" else [1, 3000]
 
-    return lab_posterior().frame.curves(plan, steps, runs, marginals().form)
+    return lab_posterior().frame.curves(plan, steps, runs, law().form)
 
 
-def marginals() -> Marginals:
+def law() -> Draws:
     posterior = lab_posterior()
-    return Marginals(posterior, posterior.parameters(100), "new_run", 0, 0.9)
-
-
-def law() -> LawDraws:
-    return marginals().law
+    return Draws.of(posterior.frame, posterior.parameters(100))
 
 
 @pytest.mark.parametrize("domain", [0, 1])
 def test_a_cpt_run_starts_as_uncertain_as_the_pt_run_ends(domain: int) -> None:
     found, frame = curves(), lab_posterior().frame
-    design = frame.residual_design(found)
+    sizes = noise(found, law())
     pretraining, continued = (
-        law().noise(CurvePoints.of(found, design, curve))
-        for curve in (2 * PT + domain, 2 * CPT + domain)
+        sizes[found.points.curve_index == curve] for curve in (2 * PT + domain, 2 * CPT + domain)
     )
     # The first step keeps nearly all of the level, and adds the fluctuation and the first of the misfit of
     # a CPT run.
@@ -64,7 +57,6 @@ def test_a_cpt_run_starts_as_uncertain_as_the_pt_run_ends(domain: int) -> None:
 
 def test_draws_of_curves_are_as_wide_as_bands() -> None:
     found, posterior = curves(), lab_posterior()
-    design = posterior.frame.residual_design(found)
     draws = [
         simulate(
             posterior.frame, posterior.parameters(100), found, None, np.random.default_rng(seed)
@@ -72,6 +64,5 @@ def test_draws_of_curves_are_as_wide_as_bands() -> None:
         for seed in range(30)
     ]
     spread = np.concatenate([own.loss - own.expected for own in draws]).std(axis=0)
-    wanted: list[Floats] = [law().noise(CurvePoints.of(found, design, curve)) for curve in range(4)]
-    sizes = np.sqrt((np.concatenate(wanted) ** 2).mean(axis=1))
+    sizes = np.sqrt((noise(found, law()) ** 2).mean(axis=1))
     np.testing.assert_allclose(spread, sizes, rtol=0.08)

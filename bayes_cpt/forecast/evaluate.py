@@ -1,0 +1,368 @@
+"""The one evaluator of forecasts and decisions: the law, and the noise of a new run, at points in draws.
+
+A caller makes points and draws, and gets arrays of shape (points, draws)::
+
+    draws = Draws.of(posterior.frame, posterior.parameters(1000))
+    curves = frame.curves(plan, steps_of, form=draws.form)      # or any other `Curves`
+    losses(curves, draws)                                       # the law's, from measured starts
+    noise(curves, draws)                                        # sd of a new run's loss about them
+
+*Points* come as `bayes_cpt.model.points.Curves`: rows in any order, of any curves and validation sets.
+``points.curve_index`` says to which of ``curves.curves`` a row belongs, and which row of ``curves.bases`` is
+its start. A curve is one start on one validation set: candidates that share a base and a validation set may
+share a curve. Areas must have been reckoned in the form of the draws, ``draws.form``, or in a wider one that
+the draws were made for (`Draws.of`).
+
+*Draws* are those of one law. A stack (`Posterior.shares`) has several laws, each with curves of its own; the
+columns of their losses stand side by side.
+
+The terms of `bayes_cpt.laws` are elementwise: with points of shape (rows, 1) and coefficients of shape
+(draws,) they give losses of shape (rows, draws). Here rows are grouped by validation set, and by curve where
+curves have many rows: what is the same along a curve is then computed once a draw. Rows and draws are taken
+in tiles that stay in the cache of a core. Nothing here starts threads but `in_threads`, which callers use over
+parts of their work.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from statistics import NormalDist
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from bayes_cpt.arrays import Floats, Ints
+from bayes_cpt.laws.areas import AreaForm
+from bayes_cpt.laws.law import gather
+from bayes_cpt.model.groups.grouping import SIZES
+from bayes_cpt.model.misfit.base_level import kept_level, unmeasured_level
+from bayes_cpt.model.misfit.knots import misfit_variance
+from bayes_cpt.model.points import Curves, Points
+from bayes_cpt.model.residuals import (
+    ONSET_SHARE,
+    Placed,
+    level_share,
+    predictive_parts,
+    predictive_variance,
+)
+from bayes_cpt.model.setup import Frame
+from bayes_cpt.threads import one_thread
+
+# Rows and draws of a tile: its few intermediate arrays stay in the cache of a core.
+ROWS, COLUMNS = 64, 1000
+# Of so many rows a curve it is worth while to take curves one by one.
+LONG = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """The law in some draws of its parameters, and all that depends on draws alone.
+
+    Parameters
+    ----------
+    frame : Frame
+        Of the fit.
+    parameters, coefficients : dict of str to ndarray, shape (draws, ...)
+        What was sampled, and the law's coefficients.
+    form : AreaForm
+        In which points must have their areas: around these draws, with fewer nodes than for all that the
+        prior allows.
+    level_basis, forward_basis : ndarray, shape (columns, draws)
+        The draws' part of the series of levels and of log forward areas.
+    """
+
+    frame: Frame
+    parameters: dict[str, Floats]
+    coefficients: dict[str, Floats]
+    form: AreaForm
+    level_basis: Floats
+    forward_basis: Floats
+
+    @classmethod
+    def of(cls, frame: Frame, parameters: dict[str, Floats], form: AreaForm | None = None) -> Self:
+        """Return the law in draws of its parameters.
+
+        Parameters
+        ----------
+        frame : Frame
+        parameters : dict of str to ndarray, shape (draws, ...)
+        form : AreaForm, optional
+            Of points that are there already, such as ``frame.area_form``; around the draws unless given.
+        """
+        coefficients = frame.law.coefficients(parameters, np)
+        # Values of one validation set are to stand side by side.
+        coefficients = {name: np.asfortranarray(own) for name, own in coefficients.items()}
+        form = form or frame.area_form.around(coefficients)
+        count = len(next(iter(parameters.values())))
+        level, forward = (
+            np.ascontiguousarray(np.broadcast_to(basis, (count, basis.shape[-1])).T)
+            for basis in (form.level_basis(coefficients), form.forward_basis(coefficients))
+        )
+        return cls(frame, parameters, coefficients, form, level, forward)
+
+    @property
+    def count(self) -> int:
+        """How many draws there are."""
+        return int(self.level_basis.shape[1])
+
+    @property
+    def dtype(self) -> Any:
+        """In which precision losses are evaluated."""
+        return self.level_basis.dtype.type
+
+    def take(self, which: "slice | Ints") -> Self:
+        """Return the law in some of the draws."""
+        return self._map(lambda own: own[which], lambda basis: basis[:, which])
+
+    def astype(self, dtype: DTypeLike) -> Self:
+        """Return the draws in another precision: of single precision losses are within 2e-6 nats."""
+        return self._map(lambda own: own.astype(dtype), lambda basis: basis.astype(dtype))
+
+    def _map(self, of_draws: Callable[[Any], Any], of_basis: Callable[[Any], Any]) -> Self:
+        return replace(
+            self,
+            parameters={name: of_draws(own) for name, own in self.parameters.items()},
+            coefficients={name: of_draws(own) for name, own in self.coefficients.items()},
+            level_basis=np.ascontiguousarray(of_basis(self.level_basis)),
+            forward_basis=np.ascontiguousarray(of_basis(self.forward_basis)),
+        )
+
+    @cached_property
+    def blocks(self) -> "list[tuple[slice, Draws]]":
+        """The draws in parts of a tile's size, and which they are."""
+        size = -(-self.count // -(-self.count // COLUMNS))
+        places = [slice(start, start + size) for start in range(0, self.count, size)]
+        return [(place, self.take(place)) for place in places]
+
+
+def losses(curves: Curves, draws: Draws) -> Floats:
+    """Return the law's losses, moved by what is kept of the offset of each measured start.
+
+    Parameters
+    ----------
+    curves : Curves
+        Where losses are wanted, and where the curves start (``base_known`` 0: nowhere).
+    draws : Draws
+        Of one law.
+
+    Returns
+    -------
+    ndarray, shape (points, draws)
+        nats/token, in the precision of the draws.
+    """
+    law, points = draws.frame.law, curves.points
+    started = np.unique(points.curve_index[points.base_known > 0])
+    found = np.empty((points.steps.size, draws.count), draws.dtype)
+    for place, block in draws.blocks:
+        if started.size:
+            starts = curves.bases.map(lambda name, own: own[started])
+            offsets = np.zeros((len(curves.curves), block.count), draws.dtype)
+            offsets[started] = starts.loss[:, None] - _law_losses(starts, block)
+        for rows in _tiles(points):
+            tile = _Tile(points, rows, block)
+            gathered = gather(tile, block.coefficients, np)
+            loss = law.loss(tile, gathered, np)
+            if started.size:
+                loss = loss + offsets[tile.curve_index] * law.kept(tile, gathered, np)
+            found[rows, place] = loss
+    return found
+
+
+def _law_losses(points: Points, draws: Draws) -> Floats:
+    """Return the losses that the law itself gives, shape (points, draws)."""
+    found = np.empty((points.steps.size, draws.count), draws.dtype)
+    for rows in _tiles(points):
+        tile = _Tile(points, rows, draws)
+        found[rows] = draws.frame.law.loss(tile, gather(tile, draws.coefficients, np), np)
+    return found
+
+
+def noise(curves: Curves, draws: Draws) -> Floats:
+    """Return the sd of a new run's loss about the law's (`bayes_cpt.model.residuals.predictive_variance`).
+
+    Parameters
+    ----------
+    curves, draws
+        As of `losses`.
+
+    Returns
+    -------
+    ndarray, shape (points, draws)
+        nats/token, in the precision of the draws.
+    """
+    found = np.empty((curves.points.steps.size, draws.count), draws.dtype)
+    for rows, place, at, misfit in _placed(curves, draws):
+        found[rows, place] = np.sqrt(predictive_variance(at, misfit, np))
+    return found
+
+
+class Variances(NamedTuple):
+    """The parts of the square of `noise`, shape (points, draws) each.
+
+    Parameters
+    ----------
+    fluctuation : ndarray
+        Of a single run about its slow course.
+    misfit : ndarray
+        Of what the law misses.
+    level : ndarray
+        Of the unknown level of a curve that starts at no measured loss, and of the extrapolation of PT.
+    """
+
+    fluctuation: Floats
+    misfit: Floats
+    level: Floats
+
+
+def variances(curves: Curves, draws: Draws) -> Variances:
+    """Return the parts that the variance of a new run's loss about the law's is the sum of.
+
+    Parameters
+    ----------
+    curves, draws
+        As of `losses`.
+    """
+    shape = (curves.points.steps.size, draws.count)
+    found = Variances(*(np.empty(shape, draws.dtype) for _ in Variances._fields))
+    for rows, place, at, misfit in _placed(curves, draws):
+        fluctuation, whole = predictive_parts(at, at, misfit, np)
+        level = predictive_parts(at, at, draws.dtype(0.0), np)[1]
+        found.fluctuation[rows, place] = fluctuation
+        found.misfit[rows, place] = whole - level
+        found.level[rows, place] = level
+    return found
+
+
+def _placed(curves: Curves, draws: Draws) -> "Iterator[tuple[slice | Ints, slice, Placed, Floats]]":
+    """Yield tiles: rows, draws, what residuals are made of there, and the variance of a misfit of size 1."""
+    frame, points, dtype = draws.frame, curves.points, draws.dtype
+    table, onset = frame.spec.residuals, ONSET_SHARE * frame.reference.steps
+    elapsed, anchored = curves.elapsed, points.base_known
+    in_pt = np.array([float(not curve.continual) for curve in curves.curves])[points.curve_index]
+    memory_pt = table.misfit_memory if table.misfit_memory_pt is None else table.misfit_memory_pt
+    columns = (
+        elapsed,
+        level_share(elapsed, onset, anchored, points.branched),
+        anchored,
+        in_pt * np.log(np.maximum(points.steps / frame.studied_pt, 1.0)),
+        misfit_variance(elapsed, onset, np.where(in_pt > 0, memory_pt, table.misfit_memory)),
+    )
+    for place, block in draws.blocks:
+        levels = _unmeasured_levels(curves, block)
+        for rows in _tiles(points):
+            tile: Any = _Tile(points, rows, block)
+            own = [_column(column[rows], dtype) for column in columns]
+            pretraining = _column(in_pt[rows], dtype)
+            scales = frame.residual_scales(
+                tile, pretraining, block.parameters, block.coefficients, np
+            )
+            if levels is not None:
+                unmeasured, size = (level[tile.curve_index] for level in levels)
+                level = size * kept_level(frame, tile, block.coefficients)
+                scales = replace(scales, offset=np.where(unmeasured, level, scales.offset))
+            yield rows, place, Placed(scales, *own[:-1]), own[-1]
+
+
+def _unmeasured_levels(curves: Curves, draws: Draws) -> "tuple[Any, Floats] | None":
+    """Return which CPT curves start at bases that nobody measured, and the sd of these, None without any."""
+    which = [
+        curve.continual and not curve.base_known and bool(curve.base_steps)
+        for curve in curves.curves
+    ]
+    if not any(which):
+        return None
+    sizes = np.zeros((len(which), draws.count), draws.dtype)
+    for place in np.flatnonzero(which):
+        curve = curves.curves[place]
+        domain = draws.frame.domains.index(curve.domain)
+        end = (curve.base_steps, curve.base_rate)
+        sizes[place] = unmeasured_level(draws.frame, draws.parameters, domain, *end)
+    return np.array(which)[:, None], sizes
+
+
+def _tiles(points: Points) -> "Iterator[slice | Ints]":
+    """Yield the rows of each tile: of one validation set, and of one curve where curves are long."""
+    curves = int(points.curve_index.max()) + 1
+    key = points.curve_index if points.steps.size >= LONG * curves else points.domain_index
+    order = np.lexsort((points.curve_index, points.domain_index))
+    for group in np.split(order, np.flatnonzero(np.diff(key[order])) + 1):
+        for start in range(0, group.size, ROWS):
+            rows = group[start : start + ROWS]
+            together = rows[-1] - rows[0] == rows.size - 1
+            yield slice(int(rows[0]), int(rows[-1]) + 1) if together else rows
+
+
+def _column(values: Any, dtype: Any) -> Any:
+    """Return a value of each row, shape (rows, 1), or (1, 1) where all rows share it."""
+    return _shared(values).astype(dtype)[:, None]
+
+
+def _shared(values: Any) -> Any:
+    return values[:1] if (values == values[0]).all() else values
+
+
+class _Tile:
+    """Points of one validation set against draws, as the terms of a law take `Points`.
+
+    Attributes are those of `Points`, shape (rows, 1), or (1, 1) of what all rows share.
+    """
+
+    def __init__(self, points: Points, rows: "slice | Ints", draws: Draws) -> None:
+        self._points, self._rows, self._draws = points, rows, draws
+        self.domain_index = int(points.domain_index[rows][0])
+        self.curve_index = _shared(points.curve_index[rows])
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a column, which is then kept."""
+        column = _column(getattr(self._points, name)[self._rows], self._draws.dtype)
+        setattr(self, name, column)
+        return column
+
+    def _series(self, name: str) -> Any:
+        return _shared(getattr(self._points, name)[self._rows]).astype(self._draws.dtype)
+
+    def learning_rate_levels(self, coefficients: Any, xp: Any) -> tuple[Floats, Floats]:
+        """Return the levels of PT and CPT in each draw, shape (rows or 1, draws)."""
+        before, after = (
+            self._draws.form.levels_in_draws(self._series(name), self._draws.level_basis)
+            for name in ("level_pt", "level_cpt")
+        )
+        return before, after
+
+    def log_forward_area(self, coefficients: Any, xp: Any) -> Floats:
+        """Return the log of S1 in each draw, shape (rows or 1, draws)."""
+        return np.asarray(self._series("log_forward") @ self._draws.forward_basis)
+
+    def of_group(self, dims: str, values: Any) -> Floats:
+        """Return values along the coordinate of groups, (draws, members), of each row's, (rows, draws)."""
+        members = self._points.size_member if dims == SIZES else self._points.batch_member
+        return np.asarray(values.T[_shared(members[self._rows])])
+
+    def of_mixture(self, values: Any) -> Floats:
+        """Return the mean of values, (draws, domains), by the shares of each row's mixture."""
+        return np.asarray(self._series("mixture") @ values.T)
+
+
+def some_of(curves: Curves, rows: "slice | Ints") -> Curves:
+    """Return curves at some of their points."""
+    return replace(curves, points=curves.points.map(lambda name, values: values[rows]))
+
+
+def paired_normals(draws: int, seed: int) -> Floats:
+    """Return a standard normal number for each draw: the middles of equal masses, in random order."""
+    normal = NormalDist()
+    middles = np.array([normal.inv_cdf((i + 0.5) / draws) for i in range(draws)])
+    return np.random.default_rng(seed).permutation(middles)
+
+
+def in_threads[Part, Result](
+    function: Callable[[Part], Result], parts: Iterable[Part], cores: int | None = None
+) -> list[Result]:
+    """Return what a function makes of each part, in as many threads as there are cores unless told."""
+    from joblib import cpu_count
+
+    # The threads of a matrix product would wait for those of the parts.
+    with one_thread("blas"), ThreadPoolExecutor(cores or cpu_count()) as pool:
+        return list(pool.map(function, parts))
