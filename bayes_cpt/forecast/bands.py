@@ -178,7 +178,7 @@ class _Law:
         return paired_normals(self.draws.count, self.seed).astype(self.dtype)
 
     def losses(self, curves: Curves) -> tuple[Floats, Floats, Floats]:
-        """Return mean and variance at each point, and a loss less the mean in each draw, (points, draws)."""
+        """Return mean and variance at each point, and losses less the mean, shape (points, draws)."""
         sd = None
         if self.kind == "known_run":
             observed = observed_curves(self.posterior, curves)

@@ -8,19 +8,18 @@ A caller makes points and draws, and gets arrays of shape (points, draws)::
     noise(curves, draws)                                        # sd of a new run's loss about them
 
 *Points* come as `bayes_cpt.model.points.Curves`: rows in any order, of any curves and validation sets.
-``points.curve_index`` says to which of ``curves.curves`` a row belongs, and which row of ``curves.bases`` is
-its start. A curve is one start on one validation set: candidates that share a base and a validation set may
-share a curve. Areas must have been reckoned in the form of the draws, ``draws.form``, or in a wider one that
-the draws were made for (`Draws.of`).
+``points.curve_index`` says to which of ``curves.curves`` a row belongs, and which row of ``curves.bases``
+is its start. A curve is one start on one validation set: candidates that share a base and a validation set
+may share a curve. Areas must have been reckoned in the form of the draws, ``draws.form``.
 
-*Draws* are those of one law. A stack (`Posterior.shares`) has several laws, each with curves of its own; the
-columns of their losses stand side by side.
+*Draws* are those of one law. A stack (`Posterior.shares`) has several laws, each with curves of its own;
+the columns of their losses stand side by side.
 
 The terms of `bayes_cpt.laws` are elementwise: with points of shape (rows, 1) and coefficients of shape
-(draws,) they give losses of shape (rows, draws). Here rows are grouped by validation set, and by curve where
-curves have many rows: what is the same along a curve is then computed once a draw. Rows and draws are taken
-in tiles that stay in the cache of a core. Nothing here starts threads but `in_threads`, which callers use over
-parts of their work.
+(draws,) they give losses of shape (rows, draws). Here rows are grouped by validation set, and by curve
+where curves have many rows: what is the same along a curve is then computed once a draw. Rows and draws
+are taken in tiles that stay in the cache of a core. Nothing here starts threads but `in_threads`, which
+callers use over parts of their work.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -236,7 +235,7 @@ def variances(curves: Curves, draws: Draws) -> Variances:
 
 
 def _placed(curves: Curves, draws: Draws) -> "Iterator[tuple[slice | Ints, slice, Placed, Floats]]":
-    """Yield tiles: rows, draws, what residuals are made of there, and the variance of a misfit of size 1."""
+    """Yield tiles: rows, draws, what residuals are made of, and the variance of a misfit of size 1."""
     frame, points, dtype = draws.frame, curves.points, draws.dtype
     table, onset = frame.spec.residuals, ONSET_SHARE * frame.reference.steps
     elapsed, anchored = curves.elapsed, points.base_known
@@ -266,7 +265,7 @@ def _placed(curves: Curves, draws: Draws) -> "Iterator[tuple[slice | Ints, slice
 
 
 def _unmeasured_levels(curves: Curves, draws: Draws) -> "tuple[Any, Floats] | None":
-    """Return which CPT curves start at bases that nobody measured, and the sd of these, None without any."""
+    """Return which CPT curves start at bases that nobody measured, and the sd of these; None without."""
     which = [
         curve.continual and not curve.base_known and bool(curve.base_steps)
         for curve in curves.curves
