@@ -14,8 +14,7 @@ from synthetic import prior_as_posterior
 
 from bayes_cpt import read_study
 from bayes_cpt.cli import run
-from bayes_cpt.watch import predictive
-from bayes_cpt.watch.learnt.experience import Experience
+from bayes_cpt.watch import expected
 
 ROOT = Path(__file__).parents[1]
 LOGS = ROOT / "tests" / "data" / "logs" / "hf"
@@ -62,9 +61,8 @@ def test_kept_logs_of_four_libraries_go_to_a_watch(
 ) -> None:
     """All but the sampling is real; the slow test below fits."""
     # Few curves are enough to see that each log is followed to its end.
-    monkeypatch.setattr(predictive, "CURVES", 300)
-    monkeypatch.setattr(predictive, "USUAL_CURVES", 100)
-    monkeypatch.setattr(Experience, "of", lambda posterior, *, continual: Experience.none())
+    monkeypatch.setattr(expected, "CURVES", 300)
+    monkeypatch.setattr(expected, "HEALTHY_CURVES", 100)
     study_of(LOGS.parent, tmp_path / "study")
     fit = tmp_path / "fit.nc"
     prior_as_posterior(read_study(tmp_path / "study"), draws=25).save(fit)

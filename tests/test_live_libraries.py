@@ -28,7 +28,6 @@ from bayes_cpt.cli import run
 from bayes_cpt.study.readers.mlflow import read_mlflow
 from bayes_cpt.watch import Status, Watcher
 from bayes_cpt.watch.callback import trainer_callback
-from bayes_cpt.watch.learnt.experience import Experience
 
 LOGS = Path(__file__).parent / "data" / "logs"
 MADE = LOGS / "made.py"
@@ -87,7 +86,7 @@ def test_the_callback_hears_a_real_trainer(
     from transformers import Trainer, TrainingArguments
 
     found = read_study(study)
-    watcher = Watcher(prior_as_posterior(found), "r25", level=0.5, experience=Experience.none())
+    watcher = Watcher(prior_as_posterior(found), "r25", level=0.5, inflation=1.0)
     alarms: list[Status] = []
     torch.manual_seed(0)
     network = made["Network"]()

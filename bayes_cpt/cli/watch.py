@@ -3,14 +3,14 @@
 import json as json_library
 import sys
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bayes_cpt.cli.options import FitFile, Interval, Objective, Quiet, option
-from bayes_cpt.cli.output import Output, check_folder, check_target, columns, writing
+from bayes_cpt.cli.output import Output, check_folder, columns, writing
 from bayes_cpt.cli.running import warn
 from bayes_cpt.cli.shared.log_options import pairs, reads_logs
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from bayes_cpt.watch.watcher import Status, Watcher
 
 OFF_TRACK = 3
-# The posterior given the run is made anew when its points have grown by this factor.
-GROWN = 1.5
 # Columns of the plot of where a loss lies in its band, at most and at least; the rest is for the numbers.
 PLOT_WIDTH, LEAST_PLOT, NUMBERS_WIDTH = 60, 12, 51
 PLOT_KEY = "In the plot: - planned end, = forecast end, o its middle, x last loss."
@@ -43,7 +41,7 @@ def watch(
     seconds: Annotated[float, typer.Option(min=0.1, help="Seconds between looks.")] = 30.0,
     level: Annotated[
         float,
-        typer.Option(min=0.001, max=0.5, help="Share of runs on track that may raise an alarm."),
+        typer.Option(min=0.001, max=0.5, help="Share of healthy runs that may raise an alarm."),
     ] = 0.05,
     below: Annotated[
         list[str] | None,
@@ -55,7 +53,7 @@ def watch(
     state: Annotated[
         Path | None,
         option(
-            "FILE", "Where what was learnt is kept.", default="LOG.NAME.watch.json beside the log"
+            "FILE", "Where the watch keeps its state.", default="LOG.NAME.watch.json beside the log"
         ),
     ] = None,
     start: Annotated[
@@ -63,14 +61,6 @@ def watch(
     ] = 0,
     interval: Interval = 0.9,
     objective: Objective = "balanced",
-    renew: Annotated[
-        Path | None,
-        option(
-            "FILE",
-            "Write the fit given the run's points here, again as they grow: its draws weighed "
-            "anew, or all fitted again (minutes) where these say too little.",
-        ),
-    ] = None,
     *,
     reading: dict[str, Any],
     quiet: Quiet = False,
@@ -80,15 +70,15 @@ def watch(
 ) -> int:
     r"""Follow a running job: is it on track, where will it end, and what does going on still gain.
 
-    The run's band is conditioned on its points as they come. The probability is the share of runs on
-    track that depart from the forecast as far as this one has at any time: below --level it is off
-    track, and what it looks like is said where the law can tell (learning rate, replay, no decay).
+    The run's band is conditioned on its losses as they come. The probability is the share of healthy runs
+    that stray as far from their forecast at any time: below --level the run is off track, and what it looks
+    like is said where the law can tell (learning rate, replay, no decay).
 
-    Where stopping now, or another rest of the schedule, is likely to serve the objective better than going
-    on as planned, that is said too. --renew keeps a fit that knows of the run, for decide and predict.
+    Where stopping now, or another end of the schedule, is likely to serve the objective better than going
+    on as planned, that is said too.
 
-    What was learnt is kept in a small file after every look, so a watch that was killed goes on. A log
-    that is rotated, cut, half-written or silent is looked at again.
+    The state is kept in a small file after every look, so a watch that was killed goes on. A log that is
+    rotated, cut, half-written or silent is looked at again.
 
     \b
     Example:
@@ -111,8 +101,6 @@ def watch(
     written = Output(quiet, json)
     kept = state or Path(f"{log.rstrip('/')}.{run}.watch.json")
     check_folder(kept.parent)
-    if renew is not None:
-        check_target(renew, (".nc",), inputs=(fit,))
     aim = read_objective(objective)
     posterior = load(fit)
     with written.cautions():
@@ -121,7 +109,7 @@ def watch(
         layout = Layout(reading.pop("step", None))
         follower = following(log, kind, layout, posterior.frame.domains, start=start, **reading)
         limits = _limits(below, posterior.frame.domains)
-        looks = _Looks(watcher, follower, kept, aim, renew, limits)
+        looks = _Looks(watcher, follower, kept, aim, limits)
         looks.take_up()
         if not once:
             warn(written, posterior)
@@ -145,7 +133,7 @@ def _limits(given: list[str] | None, domains: tuple[str, ...]) -> dict[str, floa
         try:
             limits[domain] = float(text)
         except ValueError:
-            raise typer.BadParameter(f"--below {domain}={text}: {text} is no loss.") from None
+            raise typer.BadParameter(f"--below {domain}={text}: {text} is not a loss.") from None
         if domain not in domains:
             raise typer.BadParameter(
                 f"--below {domain}={text}: name one of {', '.join(domains)}, which the fit forecasts."
@@ -177,10 +165,7 @@ class _Looks:
     follower: "Follower"
     kept: Path
     objective: "Aim"
-    renew: Path | None
     limits: dict[str, float]
-    renewed_with: int = 0
-    notes: list[str] = field(default_factory=list)
 
     def take_up(self) -> None:
         """Go on from where a watch that ended left off."""
@@ -192,63 +177,42 @@ class _Looks:
             state: dict[str, Any] = json_library.loads(self.kept.read_text(encoding="utf-8"))
             self.watcher.restore(state["watcher"])
             self.follower.restore(state["log"])
-            self.renewed_with = int(state.get("renewed_with", 0))
         except (ValueError, KeyError, TypeError) as error:
-            problem = f"this is no state of a watch: {error}"
+            problem = f"this is not the state of a watch: {error}"
             raise fail(str(self.kept), problem, "remove the file") from None
 
     def look(self) -> "Status":
-        """Read what is new, and keep what was learnt."""
+        """Read what is new, and keep the state."""
         for step, losses in sorted(self.follower.new().items()):
             self.watcher.tell(step, losses)
         status = self.watcher.status()
-        self._keep()
-        self._renew()
-        return status
-
-    def _keep(self) -> None:
-        from bayes_cpt.watch.watcher import save_state
-
+        state = {"watcher": self.watcher.state(), "log": self.follower.state()}
         with writing(self.kept) as partial:
-            state = {"watcher": self.watcher.state(), "log": self.follower.state()}
-            save_state(partial, {**state, "renewed_with": self.renewed_with})
-
-    def _renew(self) -> None:
-        """Write the fit given the run, and remember it after that: a refit that was killed comes again."""
-        count = len(self.watcher.points)
-        if self.renew is None or not count or count < GROWN * self.renewed_with:
-            return
-        renewal = self.watcher.renewed()
-        with writing(self.renew) as partial:
-            renewal.posterior.save(partial)
-        how = "all was fitted again" if renewal.refitted else "draws were weighed anew"
-        told = f"{how} ({renewal.effective:.0f} effective draws)"
-        self.notes = [f"{self.renew}: the fit given {count} evaluations; {told}"]
-        self.renewed_with = count
-        self._keep()
+            partial.write_text(json_library.dumps(state), encoding="utf-8")
+        return status
 
     def tell(self, written: Output, status: "Status", machine: bool) -> None:
         """Print a status, and what to do better with the rest of the run."""
         from bayes_cpt.report.words.watch import advice, below, ends_below
         from bayes_cpt.watch.watcher import status_json
 
-        worth = self.watcher.worth(self.objective)
+        found = self.watcher.continuations(self.objective)
         trouble = self.follower.trouble
         if machine:
-            advised = None if worth.advised is None else asdict(worth.advised)
-            more = {"rests": [asdict(rest) for rest in worth.rests], "advised": advised}
+            advised = None if found.advised is None else asdict(found.advised)
+            more = {"continuations": [asdict(way) for way in found.ways], "advised": advised}
             shares = {
                 domain: below(status.forecast[domain], limit, self.watcher.interval)
                 for domain, limit in self.limits.items()
             }
-            line = {**status_json(status), **more, "renewed": self.notes, "trouble": trouble}
+            line = {**status_json(status), **more, "trouble": trouble}
             line |= {"below": shares} if shares else {}
             sys.stdout.write(json_library.dumps(line) + "\n")
             sys.stdout.flush()
             return
-        better = advice(worth, status.step, status.steps)
+        better = advice(found, status.step, status.steps)
         waiting = self.follower.unnamed if not status.step else ""
-        notes = [note for note in (better, *self.notes, trouble, waiting) if note]
+        notes = [note for note in (better, trouble, waiting) if note]
         told = status.verdict()
         if waiting:
             told[0] = (

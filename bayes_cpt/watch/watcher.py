@@ -1,8 +1,7 @@
-"""A plain object for any training loop: tell it losses as they come, ask it whether the run is on track."""
+"""A plain object for any training loop: give it losses as they come, ask it whether the run is on track."""
 
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import NormalDist
@@ -10,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.errors import BayesCPTError, Problem
-from bayes_cpt.files import replacing
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.inference.new_groups import covering
 from bayes_cpt.model.fitted_points import first_step
@@ -20,11 +19,8 @@ from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 from bayes_cpt.views import view
-from bayes_cpt.watch.learnt.experience import Experience
-from bayes_cpt.watch.predictive import Outlook, Predictive
-from bayes_cpt.watch.renewal import Renewal, renewed
-from bayes_cpt.watch.stretches import STRETCHES, stretch, watched_steps
-from bayes_cpt.watch.worth import Worth, worth
+from bayes_cpt.watch.continuation import Continuations, continuations
+from bayes_cpt.watch.expected import INFLATION, Expected, Row
 
 if TYPE_CHECKING:
     from bayes_cpt.decisions.objective import Objective
@@ -32,6 +28,9 @@ if TYPE_CHECKING:
 
 LEVEL = 0.05
 STATE_FORMAT = 1
+# A run is parted into so many stretches, even in the square root of the step, and one evaluation of each is
+# looked at, so that memory does not grow: those between add little.
+STRETCHES = 40
 
 
 class WatchError(BayesCPTError):
@@ -54,16 +53,16 @@ class Status:
         Of the whole run.
     on_track : bool
     probability : float
-        Share of real runs on track that depart from the forecast as far as this one has, at any time.
+        Share of healthy runs that stray from their forecast as far as this one has, at any time.
     off_since : int or None
         Step at which the run was first found off track.
     looks_like : str or None
-        What would explain the departure, of what the law can foretell.
+        What would explain the departure, of what the law can forecast.
     losses : dict of str to float
         Last measured loss by validation set, nats/token.
     forecast : dict of str to dict
-        ``mean``, ``lower``, ``upper`` of the loss at the last step, and what was forecast before any point
-        came, ``planned_lower`` and ``planned_upper``; nats/token.
+        ``mean``, ``lower``, ``upper`` of the loss at the last step, and what was forecast before any
+        evaluation, ``planned_lower`` and ``planned_upper``; nats/token.
     gain_left : dict of str to dict
         ``mean``, ``lower``, ``upper``: by how much going on to the end is forecast to lower the loss.
     notes : list of str
@@ -89,6 +88,16 @@ class Status:
         return " ".join(self.verdict())
 
 
+def watched_steps(steps: Iterable[int], total: int) -> list[int]:
+    """Return the first step of each stretch of a run, rising."""
+    first = {_stretch(step, total): step for step in sorted(steps, reverse=True)}
+    return sorted(first.values())
+
+
+def _stretch(step: int, total: int) -> int:
+    return min(int(STRETCHES * math.sqrt(step / total)), STRETCHES - 1)
+
+
 @dataclass
 class Watcher:
     """Follows one run against the forecast of a fit.
@@ -104,11 +113,11 @@ class Watcher:
     plan : Study, optional
         Where the run is; the fitted study unless given.
     level : float
-        Share of runs on track for which an alarm is given at any time of theirs.
+        Share of healthy runs for which an alarm is given at any time of theirs.
     interval : float
         Mass of the central intervals.
-    experience : Experience, optional
-        How unlike real runs are to drawn ones; learnt from the fitted runs unless given.
+    inflation : float
+        By how much real runs depart further from their forecast than the fit says.
 
     Raises
     ------
@@ -130,7 +139,7 @@ class Watcher:
     plan: Study | None = None
     level: float = LEVEL
     interval: float = 0.9
-    experience: Experience | None = None
+    inflation: float = INFLATION
     points: dict[int, dict[str, float]] = field(default_factory=dict, init=False)
     off_since: int | None = field(default=None, init=False)
     diverged: int | None = field(default=None, init=False)
@@ -138,7 +147,10 @@ class Watcher:
     _latest: int = field(default=0, init=False)
     _losses: dict[str, float] = field(default_factory=dict, init=False)
     _looked_at: set[tuple[int, str]] = field(default_factory=set, init=False, repr=False)
-    _predictive: Predictive | None = field(default=None, init=False, repr=False)
+    _expected: tuple[Expected, ...] = field(default=(), init=False, repr=False)
+    _remaining: tuple[tuple[int, ...], tuple[Expected, ...]] = field(
+        default=((), ()), init=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         study = self.plan or self.posterior.study
@@ -159,10 +171,10 @@ class Watcher:
         Parameters
         ----------
         step : int
-            Inside the run, from 1; 0 is the base, of which the forecast knows already.
+            Inside the run, from 1; 0 is the base, whose loss the forecast uses already.
         losses : mapping of str to float
-            By validation set, nats/token; those that the fit does not know are left aside. A step told
-            again replaces what was told before: a restarted job repeats itself.
+            By validation set, nats/token; those that the fit does not know are left aside. A step given
+            again replaces what was given before: a restarted job repeats itself.
         """
         self.tell(step, losses)
         return self.status()
@@ -186,36 +198,47 @@ class Watcher:
         if step >= self._latest:
             self._latest, self._losses = step, {**self._losses, **known}
 
-    def expect(self, steps: Sequence[int]) -> None:
+    def expect(self, steps: Iterable[int]) -> None:
         """Say at which steps the run will be evaluated, where that is known before.
 
-        It saves the drawing of forecasts anew when evaluations come at other steps than the last ones let
-        expect.
+        Otherwise forecasts are drawn again whenever evaluations come at unexpected steps.
 
         Parameters
         ----------
-        steps : sequence of int
-            Rising, from 1 to the run's last; of many, one of each stretch is looked at.
+        steps : iterable of int
+            From 1 to the run's last; of many, one of each stretch is looked at.
         """
         total = self._run.schedule.steps
-        told = [step for step in steps if step > self._first]
-        chosen = sorted({*watched_steps(told, total), *self.points, total})
-        self._predictive = self._forecast(chosen)
+        later = [step for step in steps if step > self._first]
+        self._forecast({*watched_steps(later, total), *self.points, total})
 
     def _take(self, step: int, domain: str, loss: float) -> None:
         """Look at the first evaluation of each stretch of the run, and at the last step."""
         known = domain in self.points.get(step, {})
-        place = self._stretch(step), domain
+        place = _stretch(step, self._run.schedule.steps), domain
         if known or step == self._run.schedule.steps or place not in self._looked_at:
             self.points.setdefault(step, {})[domain] = loss
             self._looked_at.add(place)
-            if step not in self._rows():
-                self._predictive = None
+            if step not in self._steps():
+                self._expected = ()
 
-    def _stretch(self, step: int) -> int:
-        return stretch(step, self._run.schedule.steps)
+    def _steps(self) -> set[int]:
+        return {row.step for row in self._expected[0].rows} if self._expected else set()
 
-    def _draw(self) -> Predictive:
+    def _forecast(self, steps: Iterable[int]) -> None:
+        """Draw what is expected at some steps.
+
+        With several targets nobody knows how their errors go together: what is seen is rare only if it is
+        rare where validation sets err together as the fit says, and where each errs by itself.
+        """
+        several = len(self.posterior.frame.domains) > 2
+        self._expected = tuple(
+            Expected.of(self.posterior, self._run, self._study, sorted(steps), apart=apart)
+            for apart in ((False, True) if several else (False,))
+        )
+        self._remaining = (), ()
+
+    def _forecast_ahead(self) -> None:
         """Draw what is expected where the run was looked at, and where it will be if it goes on so."""
         total = self._run.schedule.steps
         starts = np.ceil(total * (np.arange(STRETCHES) / STRETCHES) ** 2)
@@ -223,48 +246,51 @@ class Watcher:
         if self._latest:
             ahead = self._latest + self._gap * np.ceil((ahead - self._latest) / self._gap)
         future = ahead[(ahead > self._latest) & (ahead <= total)].astype(int)
-        steps = np.unique(np.r_[np.array(sorted(self.points), dtype=int), future, [total]])
-        return self._forecast(steps[steps > 0].tolist())
+        self._forecast({*self.points, *future.tolist(), total} - {0})
 
-    def _forecast(self, steps: Sequence[int]) -> Predictive:
-        sizes = self._learnt().sizes
-        return Predictive.of(self.posterior, self._run, self._study, steps, sizes)
-
-    def _learnt(self) -> Experience:
-        if self.experience is None:
-            continual = self._run.phase == "cpt"
-            self.experience = Experience.of(self.posterior, continual=continual)
-        return self.experience
-
-    def _rows(self) -> set[int]:
-        return set() if self._predictive is None else {row.step for row in self._predictive.rows}
+    def _of_rows(self, rows: tuple[int, ...]) -> tuple[Expected, ...]:
+        """Return what is expected at some rows: those passed by without a measurement are left out."""
+        if self._remaining[0] != rows:
+            self._remaining = rows, tuple(own.of_rows(rows) for own in self._expected)
+        return self._remaining[1]
 
     def status(self) -> Status:
         """Return how the run is doing."""
-        predictive = self._predictive = self._predictive or self._draw()
-        seen, losses = [], []
-        for place, row in enumerate(predictive.rows):
-            if row.domain in self.points.get(row.step, {}):
-                seen.append(place)
-                losses.append(self.points[row.step][row.domain])
-        outlook = predictive.outlook(seen, losses)
-        drawn = np.array(outlook.probability)
-        probability = 0.0 if self.diverged is not None else float(self._learnt().share(drawn))
+        if not self._expected:
+            self._forecast_ahead()
+        rows = self._expected[0].rows
+        seen = [i for i, row in enumerate(rows) if row.domain in self.points.get(row.step, {})]
+        losses = np.array([self.points[rows[i].step][rows[i].domain] for i in seen])
+        remaining = self._of_rows((*seen, *range(max(seen, default=-1) + 1, len(rows))))
+        likeliest = max(
+            (own.departures(losses, self.inflation) for own in remaining),
+            key=lambda departures: departures.probability,
+        )
+        probability = 0.0 if self.diverged is not None else likeliest.probability
         if probability < self.level and self.off_since is None:
             self.off_since = self.diverged or self._latest
-        return self._described(predictive, outlook, probability)
+        # With several targets, of sets that err each by itself: no loss says too much of another.
+        expected = self._expected[-1]
+        fault = likeliest.fault if probability < self.level else None
+        return self._described(
+            rows, expected.given([], np.empty(0)), expected.given(seen, losses), probability, fault
+        )
 
-    def _described(self, predictive: Predictive, outlook: Outlook, probability: float) -> Status:
-        mean, spread = outlook.mean, outlook.spread
-        planned, planned_spread = predictive.given([], np.empty(0))
+    def _described(
+        self,
+        rows: tuple[Row, ...],
+        before: tuple[Floats, Floats],
+        now: tuple[Floats, Floats],
+        probability: float,
+        fault: str | None,
+    ) -> Status:
+        """Return the status, of mean and standard deviation of each row before and given the points."""
+        (planned, planned_spread), (mean, spread) = before, now
         width = NormalDist().inv_cdf(0.5 + self.interval / 2)
         forecast: dict[str, dict[str, float]] = {}
         gains: dict[str, dict[str, float]] = {}
-        ends = {
-            row.domain: place
-            for place, row in enumerate(predictive.rows)
-            if row.step == self._run.schedule.steps
-        }
+        last = self._run.schedule.steps
+        ends = {row.domain: place for place, row in enumerate(rows) if row.step == last}
         for domain, place in ends.items():
             forecast[domain] = {
                 "mean": float(mean[place]),
@@ -274,18 +300,18 @@ class Watcher:
                 "planned_upper": float(planned[place] + width * planned_spread[place]),
             }
             if domain in self._losses:
-                now = self._losses[domain]
+                loss = self._losses[domain]
                 gains[domain] = {
-                    "mean": now - forecast[domain]["mean"],
-                    "lower": now - forecast[domain]["upper"],
-                    "upper": now - forecast[domain]["lower"],
+                    "mean": loss - forecast[domain]["mean"],
+                    "lower": loss - forecast[domain]["upper"],
+                    "upper": loss - forecast[domain]["lower"],
                 }
         notes = []
         if self.diverged is not None:
-            notes.append(f"the loss is no number at step {self.diverged}: the run has diverged")
+            notes.append(f"the loss is not finite at step {self.diverged}: the run has diverged")
         if probability < self.level and self._outside:
             notes.append(
-                f"the run leaves what was fitted ({'; '.join(self._outside)}): the law may be off there"
+                f"the run leaves the fitted range ({'; '.join(self._outside)}): the law may be off there"
             )
         if self.off_since is not None and probability >= self.level:
             notes.append("the run was off track before and is back")
@@ -295,15 +321,15 @@ class Watcher:
             on_track=probability >= self.level,
             probability=probability,
             off_since=self.off_since,
-            looks_like=outlook.fault if probability < self.level else None,
+            looks_like=fault,
             losses=dict(self._losses),
             forecast=forecast,
             gain_left=gains,
             notes=notes,
         )
 
-    def worth(self, objective: "str | Path | dict[str, Any] | Objective") -> Worth:
-        """Return what else could be done with the rest of the run (see `bayes_cpt.watch.worth.worth`).
+    def continuations(self, objective: "str | Path | dict[str, Any] | Objective") -> Continuations:
+        """Return what else could be done with the rest of the run.
 
         Parameters
         ----------
@@ -311,28 +337,13 @@ class Watcher:
             As `bayes_cpt.decisions.objective.read_objective` takes it.
         """
         points = {} if self.diverged is not None else self.points
-        return worth(
-            self.posterior,
-            self._run,
-            self._study,
-            points,
-            read_objective(objective),
-            self._learnt().sizes,
-            interval=self.interval,
+        aim = read_objective(objective)
+        return continuations(
+            self.posterior, self._run, self._study, points, aim, interval=self.interval
         )
 
-    def renewed(self, **options: Any) -> Renewal:
-        """Return the posterior given the run's points (see `bayes_cpt.watch.renewal.renewed`).
-
-        Parameters
-        ----------
-        **options
-            As `renewed` takes them.
-        """
-        return renewed(self.posterior, self._run, self._study, self.points, **options)
-
     def state(self) -> dict[str, Any]:
-        """Return all that was learnt from the run, ready for JSON; its size is bounded."""
+        """Return all that is known of the run, ready for JSON; its size is bounded."""
         return {
             "format": STATE_FORMAT,
             "run": self.run,
@@ -343,7 +354,6 @@ class Watcher:
             "off_since": self.off_since,
             "diverged": self.diverged,
             "points": [[step, losses] for step, losses in sorted(self.points.items())],
-            "experience": self.experience and self.experience.state(self.posterior),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -367,19 +377,12 @@ class Watcher:
         self._losses = dict(state["losses"])
         self.off_since, self.diverged = state["off_since"], state["diverged"]
         self.points = {int(step): dict(losses) for step, losses in state["points"]}
+        total = self._run.schedule.steps
         self._looked_at = {
-            (self._stretch(step), d) for step in self.points for d in self.points[step]
+            (_stretch(step, total), domain) for step, told in self.points.items() for domain in told
         }
-        learnt = Experience.restored(state.get("experience"), self.posterior)
-        self.experience = self.experience or learnt
-        if not self._rows() >= set(self.points):
-            self._predictive = None
-
-
-def save_state(path: Path, state: Mapping[str, Any]) -> None:
-    """Write a state, whole or not at all: a program killed at any time loses nothing told before."""
-    with replacing(path) as partial:
-        partial.write_text(json.dumps(state), encoding="utf-8")
+        if not self._steps() >= set(self.points):
+            self._expected = ()
 
 
 def status_json(status: Status) -> dict[str, Any]:

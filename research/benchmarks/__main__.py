@@ -14,18 +14,7 @@ from pathlib import Path
 from benchmarks.report import cells, comma_separated, markdown
 
 # In the order in which they run: the longest last.
-BENCHMARKS = (
-    "gradient",
-    "calls",
-    "decide",
-    "forecast",
-    "commands",
-    "latency",
-    "updates",
-    "family",
-    "efficiency",
-    "growth",
-)
+BENCHMARKS = ("gradient", "decide", "forecast", "commands")
 
 
 def main() -> None:

@@ -1,16 +1,10 @@
 """Time the losses of 100,000 configurations in 1,000 posterior draws on two validation sets.
 
-From the repository's root::
-
-    PYTHONPATH=research python -m benchmarks.decide [--candidates N] [--draws N] [--cores N]
-
 Printed beside it are the exponentials and logarithms that the law needs, evaluated by NumPy in single
 precision on arrays that stay in the cache. No loss can be had without three of them: one exponential for
 the power of the forward area, a logarithm and an exponential for the progress of the shift.
 """
 
-import argparse
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +17,7 @@ from bayes_cpt.decisions.search.block import Block
 from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.decisions.search.search_space import SearchSpace
 from bayes_cpt.decisions.space import read_space
-from benchmarks.report import Row, cells, markdown, peak_memory
+from benchmarks.report import Row, peak_memory
 
 # Everything in ranges: hardly two candidates share a replay ratio and a length.
 SPACE = {
@@ -102,17 +96,3 @@ def rows_of(candidates: int, draws: int, cores: int) -> list[Row]:
         Row("a loss", 1e9 * seconds / evaluations, "ns"),
         Row("peak memory", memory, "MiB", "before", before),
     ]
-
-
-def main() -> None:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--candidates", type=int, default=CANDIDATES)
-    parser.add_argument("--draws", type=int, default=1000)
-    parser.add_argument("--cores", type=int, default=2)
-    options = parser.parse_args()
-    sys.stdout.write(markdown([cells("decide", row) for row in rows_of(**vars(options))]))
-
-
-if __name__ == "__main__":
-    main()

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from io import StringIO
-from pathlib import Path
 from typing import Any
 
 
@@ -90,13 +89,6 @@ def machine() -> str:
     return f"{os.cpu_count()} cores, load {busy:.1f}, Python {platform.python_version()}"
 
 
-def clock_seconds(function: Callable[[], Any]) -> float:
-    """Return the seconds of the clock that a call takes."""
-    started = time.perf_counter()
-    function()
-    return time.perf_counter() - started
-
-
 def core_seconds(function: Callable[[], Any]) -> tuple[Any, float]:
     """Return what a function returns and the seconds of a core that this process spent on it.
 
@@ -105,14 +97,6 @@ def core_seconds(function: Callable[[], Any]) -> tuple[Any, float]:
     started = time.process_time()
     found = function()
     return found, time.process_time() - started
-
-
-def core_seconds_with_children(function: Callable[[], Any]) -> tuple[Any, float]:
-    """Return what a function returns and the seconds of a core it took, its subprocesses included."""
-    before = os.times()
-    found = function()
-    spent = [b - a for a, b in zip(before[:4], os.times()[:4], strict=True)]
-    return found, sum(spent)
 
 
 def fastest(function: Callable[[], Any], repeats: int = 5) -> float:
@@ -124,11 +108,3 @@ def peak_memory() -> float:
     """Return the largest memory this process has had, MiB."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
-
-
-def resident_memory() -> float:
-    """Return the memory this process has now, MiB; its peak where the system does not say."""
-    pages = Path("/proc/self/statm")
-    if not pages.is_file():
-        return peak_memory()
-    return int(pages.read_text().split()[1]) * resource.getpagesize() / 2**20

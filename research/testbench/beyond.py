@@ -47,12 +47,7 @@ NOTHING = "none"
 
 
 def without_widening(spec: ModelSpec) -> ModelSpec:
-    """Return a model whose bands do not widen beyond the steps that were fitted.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    """
+    """Return a model whose bands do not widen beyond the steps that were fitted."""
     residuals = spec.residuals.model_copy(update={"extrapolation": False})
     priors = {name: prior for name, prior in spec.priors.items() if name != SHARE}
     return spec.model_copy(update={"residuals": residuals, "priors": priors})
@@ -133,13 +128,7 @@ def learnt_share(studies: Collection[pd.DataFrame]) -> LogNormal:
 
 
 def with_share(spec: ModelSpec, share: LogNormal) -> ModelSpec:
-    """Return a model with another prior of the share.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    share : LogNormal
-    """
+    """Return a model with another prior of the share."""
     prior = Prior(reason="Learnt from the ends of runs that no fit saw.", every=share)
     return spec.model_copy(update={"priors": spec.priors | {SHARE: prior}})
 

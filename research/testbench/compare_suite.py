@@ -34,12 +34,7 @@ KEYS = ["run", "domain", "step"]
 
 
 def of_each_run(fold: Fold) -> list[Fold]:
-    """Return a fold for each run of a fold of many, for some of them where they are very many.
-
-    Parameters
-    ----------
-    fold : Fold
-    """
+    """Return a fold for each run of a fold of many, for some of them where they are very many."""
     names = sorted(fold.measured["run"].unique())
     places = np.unique(np.linspace(0, len(names) - 1, min(len(names), MOST_RUNS)).astype(int))
     asked, found = fold.question, []

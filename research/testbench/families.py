@@ -62,12 +62,7 @@ EVERY = "all"
 
 
 def itself(study: str) -> str:
-    """Return a study's own name, or its family where others have its runs.
-
-    Parameters
-    ----------
-    study : str
-    """
+    """Return a study's own name, or its family where others have its runs."""
     return family(study) if family(study) in OF_ONE_SET else study
 
 

@@ -40,14 +40,7 @@ STEP = 1e-4
 
 
 def answer(question: Question, seed: int, *, spec: ModelSpec) -> Answer:
-    """Answer by Huber loss and residual bootstrap on the law of a model.
-
-    Parameters
-    ----------
-    question : Question
-    seed : int
-    spec : ModelSpec
-    """
+    """Answer by Huber loss and residual bootstrap on the law of a model."""
     generator = np.random.default_rng(seed)
     study, points = question.study, question.points
     draws = np.empty((REFITS * RESIDUALS_PER_REFIT, len(points)))

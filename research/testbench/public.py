@@ -90,12 +90,7 @@ class Models:
 
 
 def family(study: str) -> str:
-    """Return the family of a study, by its name.
-
-    Parameters
-    ----------
-    study : str
-    """
+    """Return the family of a study, by its name."""
     return CONTINUAL_FAMILIES.get(study) or FAMILIES[study.split("-")[0]]
 
 

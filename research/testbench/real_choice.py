@@ -226,12 +226,7 @@ def _rule(study: Study, runs: tuple[Run, ...]) -> int:
 
 
 def summary(choices: pd.DataFrame) -> pd.DataFrame:
-    """Return regret of each method, beside what we stated; errors by a jackknife over runs.
-
-    Parameters
-    ----------
-    choices : DataFrame
-    """
+    """Return regret of each method, beside what we stated; errors by a jackknife over runs."""
     rows = []
     for (study, objective, method), own in choices.groupby(
         ["study", "objective", "method"], sort=False

@@ -61,12 +61,7 @@ LATER, EARLIER = "later", "earlier"
 
 
 def values_of(spec: ModelSpec) -> dict[str, tuple[float, ...]]:
-    """Return the values that are tried of each setting of a model.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    """
+    """Return the values that are tried of each setting of a model."""
     return CONTINUAL_VALUES if spec.law.continual else VALUES
 
 
@@ -90,34 +85,18 @@ def with_settings(spec: ModelSpec, values: dict[str, float]) -> ModelSpec:
 
 
 def settings_of(spec: ModelSpec) -> dict[str, float]:
-    """Return the values that a model has of all settings.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    """
+    """Return the values that a model has of all settings."""
     tables = {name: spec.law if name in OF_LAW else spec.residuals for name in values_of(spec)}
     return {name: float(getattr(table, name)) for name, table in tables.items()}
 
 
 def label(setting: str, value: float) -> str:
-    """Return what a candidate is called.
-
-    Parameters
-    ----------
-    setting : str
-    value : float
-    """
+    """Return what a candidate is called."""
     return f"{setting}{EQUALS}{value:g}"
 
 
 def candidates(spec: ModelSpec) -> dict[str, ModelSpec]:
-    """Return every model that is tried, by setting and value; the model itself is one for each setting.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    """
+    """Return every model that is tried, by setting and value; the model itself is one for each setting."""
     return {
         label(name, value): with_settings(spec, {name: value})
         for name, values in values_of(spec).items()

@@ -59,12 +59,7 @@ class Family:
         return self.short.truncated(last)
 
     def with_smaller(self, own: Study) -> Study:
-        """Return the smaller models together with runs of the largest.
-
-        Parameters
-        ----------
-        own : Study
-        """
+        """Return the smaller models together with runs of the largest."""
         return joined([self.smaller, own])
 
 
@@ -86,12 +81,7 @@ def read_family(folder: Path, names: Sequence[str]) -> Family:
 
 
 def joined(studies: Sequence[Study]) -> Study:
-    """Return PT studies of one validation set as one, each run named by its size too.
-
-    Parameters
-    ----------
-    studies : sequence of Study
-    """
+    """Return PT studies of one validation set as one, each run named by its size too."""
     runs, tables = [], []
     for study in studies:
         names = {run.name: _named(run.name, float(run.model_size or 0.0)) for run in study.runs}
@@ -131,24 +121,14 @@ def forecast(fitted: Study, model: str, asked: Study, seed: int, draws: int) -> 
 
 
 def measured(study: Study) -> pd.DataFrame:
-    """Return the losses of runs after a tenth of their steps, where the power law holds.
-
-    Parameters
-    ----------
-    study : Study
-    """
+    """Return the losses of runs after a tenth of their steps, where the power law holds."""
     steps = study.losses["run"].map({run.name: run.schedule.steps for run in study.runs})
     kept = study.losses[study.losses["step"] > 0.1 * steps]
     return kept[COLUMNS].reset_index(drop=True)
 
 
 def last_losses(study: Study) -> pd.DataFrame:
-    """Return the last loss of every run that decays, with its size and steps.
-
-    Parameters
-    ----------
-    study : Study
-    """
+    """Return the last loss of every run that decays, with its size and steps."""
     rows = []
     for run in study.runs:
         steps, losses = study.curve(run.name, study.general)
@@ -162,12 +142,7 @@ def last_losses(study: Study) -> pd.DataFrame:
 
 
 def power_law(fitted: Study, asked: Study) -> pd.DataFrame:
-    """Return the scores of ``E + F·N^-a + D·T^-b`` by least squares, its errors those of the fitted losses.
-
-    Parameters
-    ----------
-    fitted, asked : Study
-    """
+    """Return the scores of ``E + F·N^-a + D·T^-b`` by least squares, with errors of the fitted losses."""
     told, points = last_losses(fitted), last_losses(asked)
     scales = np.log([told["size"].mean(), told["length"].mean()])
 

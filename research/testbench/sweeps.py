@@ -35,12 +35,7 @@ METHOD_NAMES = ("paper", OURS)
 
 
 def corpus(sweep: str) -> str:
-    """Return what a sweep was trained on, by its name.
-
-    Parameters
-    ----------
-    sweep : str
-    """
+    """Return what a sweep was trained on, by its name."""
     return sweep.split("-")[1]
 
 
@@ -54,12 +49,7 @@ def _peak(run: Run) -> float:
 
 
 def splits(study: Study) -> dict[str, tuple[Study, Study]]:
-    """Return what is fitted of a sweep and what is forecast, by how many peaks are fitted.
-
-    Parameters
-    ----------
-    study : Study
-    """
+    """Return what is fitted of a sweep and what is forecast, by how many peaks are fitted."""
     every = peaks(study)
     middle = len(every) // 2
     chosen = {

@@ -3,12 +3,10 @@
     python -m testbench.watch FIT [--runs 200] [--run r25_lin05] [--measured STUDY...]
     python -m testbench.watch --unseen watched.csv
 
-Runs on track are drawn from the posterior predictive distribution, each from another draw of the fit and
-with sizes of its residuals of its own; also so that they depart from the forecast by as much more as real
-runs do, which is what the watcher takes runs to be: of these alarms have the level. Faulty ones are drawn
-with a fault planted, while the watcher expects the run as planned. One planted half-way sets in at half the
-steps. Of several targets, runs on track are also drawn with validation sets that err independently, and
-alike.
+Healthy runs are drawn from the posterior predictive distribution, each from another draw of the fit; also
+so that they depart from the forecast `INFLATION` times as far, as real runs may: of these alarms have the
+level. Faulty ones are drawn with a fault planted, while the watcher expects the run as planned. One
+planted half-way sets in at half the steps.
 
 ``--unseen`` watches every real CPT run by a fit that did not see it: each of ``data/cpt-lab`` and of
 ``tests/data/cpt-lab-strong`` left out of its own study, and ``tests/data/cpt-lab-practice`` by a fit of the
@@ -16,7 +14,7 @@ first. A fit takes minutes of a core; runs are kept as they come, and it goes on
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -24,35 +22,28 @@ from typing import Self
 import numpy as np
 import pandas as pd
 
-from bayes_cpt import load, read_study
+from bayes_cpt import bundled_study, load, read_spec, read_study
 from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation
-from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study
-from bayes_cpt.watch.drawn import drawn_parts, factors_by_row, in_time
-from bayes_cpt.watch.learnt.experience import Experience
-from bayes_cpt.watch.predictive import Predictive
+from bayes_cpt.watch.expected import INFLATION, Expected, drawn_curves, rows_at
 from bayes_cpt.watch.watcher import Watcher
-from testbench.alike_errors import MODEL, folds
 from testbench.one_decision import fitted
 
+MODEL = "cpt-replay"
+TESTS = Path(__file__).parents[2] / "tests" / "data"
 EVALUATIONS = 40
 # What corrupted data add to the loss of the target, nats, from half-way on.
 CORRUPTION = 0.05
 AS_REAL = "on track, departing as real runs do"
-LIKENESSES = {
-    "independently": ErrorCorrelation(0.0, 0.0),
-    "alike": ErrorCorrelation(0.95, 0.9),
-}
 
 
 @dataclass(frozen=True, eq=False)
 class Watched:
-    """A run that is simulated, as the watcher sees it.
+    """A simulated run, as the watcher sees it.
 
     Parameters
     ----------
@@ -62,15 +53,12 @@ class Watched:
         Where the run is, with its base's losses.
     steps : list of int
         At which it is evaluated.
-    experience : Experience
-        How unlike real runs are to drawn ones.
     """
 
     posterior: Posterior
     run: Run
     plan: Study
     steps: list[int]
-    experience: Experience
 
     @classmethod
     def of(cls, posterior: Posterior, name: str) -> Self:
@@ -81,53 +69,34 @@ class Watched:
         plan = with_base_losses(posterior.study, posterior.frame.domains, plan)
         shares = np.linspace(0.0, 1.0, EVALUATIONS + 1)[1:] ** 2
         steps = sorted({max(1, round(run.schedule.steps * share)) for share in shares})
-        return cls(posterior, run, plan, steps, Experience.of(posterior, continual=True))
+        return cls(posterior, run, plan, steps)
 
-    def drawn(
-        self, truth: Run, count: int, seed: int, alike: ErrorCorrelation | None = None
-    ) -> Floats:
-        """Return drawn losses of what is trained in truth, shape (count, rows), in time.
+    def drawn(self, truth: Run, count: int, seed: int) -> Floats:
+        """Return drawn losses of what is trained in truth, shape (count, rows), in time."""
+        rows = rows_at(self.posterior.frame.domains, self.steps)
+        return drawn_curves(self.posterior, self.plan, truth, rows, count, seed)[0]
 
-        Its validation sets err alike as the fit tells, unless that is given.
-        """
-        domains = self.posterior.frame.domains
-        generator = np.random.default_rng(seed)
-        order, rows = in_time(domains, self.steps)
-        parts = drawn_parts(
-            self.posterior, self.plan, truth, self.steps, count, generator, (alike,)
-        )
-        of_row = np.array([domains.index(row.domain) for row in rows])
-        factors = factors_by_row(self.experience.sizes, count, len(domains), generator, of_row)
-        return parts.at(order).curves(factors)
-
-    def departing(self, losses: Floats, seed: int) -> Floats:
-        """Return drawn losses that depart as much further as real ones do, of the same shape.
-
-        Each curve departs by a factor of its own, drawn as `Experience` has it; as it is where no real run
-        was watched.
-        """
-        known, middle = self.experience, losses.mean(axis=0)
-        if not known.runs:
-            return losses
-        inverse = np.random.default_rng(seed).gamma(
-            known.runs, 1.0 / known.surprise, (len(losses), 1)
-        )
-        return np.asarray(middle + (losses - middle) / np.sqrt(inverse))
-
-    def expected(self) -> Predictive:
+    def expected(self) -> tuple[Expected, ...]:
         """Return what the watcher expects."""
-        sizes = self.experience.sizes
-        return Predictive.of(self.posterior, self.run, self.plan, self.steps, sizes)
+        several = len(self.posterior.frame.domains) > 2
+        return tuple(
+            Expected.of(self.posterior, self.run, self.plan, self.steps, apart=apart)
+            for apart in ((False, True) if several else (False,))
+        )
 
-    def first_alarms(self, expected: Predictive, losses: Floats, level: float) -> list[int | None]:
+    def first_alarms(
+        self,
+        expected: Sequence[Expected],
+        losses: Floats,
+        level: float,
+        inflation: float = INFLATION,
+    ) -> list[int | None]:
         """Return the step of the first alarm of each curve, None where there is none."""
-        every = range(len(expected.rows))
         found: list[int | None] = []
         for curve in losses:
-            departures = expected.departures(every, curve)
-            alarms = np.flatnonzero(self.experience.share(departures.course()) < level)
-            ends = departures.usual.ends
-            found.append(expected.rows[ends[alarms[0]] - 1].step if alarms.size else None)
+            courses = [own.departures(curve, inflation).course for own in expected]
+            alarms = np.flatnonzero(np.max(courses, axis=0) < level)
+            found.append(self.steps[alarms[0]] if alarms.size else None)
         return found
 
 
@@ -146,25 +115,21 @@ def planted(run: Run) -> dict[str, Run]:
 def report(
     posterior: Posterior, name: str, count: int, level: float = 0.05, seed: int = 1
 ) -> pd.DataFrame:
-    """Return a row for runs on track and for each fault: share of alarms and the median delay.
+    """Return a row for healthy runs and for each fault: share of alarms and the median delay.
 
     The seed is another than the watcher's: what it holds for usual is not what it is shown.
     """
     watched = Watched.of(posterior, name)
     expected = watched.expected()
-    cases = {"on track": watched.drawn(watched.run, count, seed)}
-    cases[AS_REAL] = watched.departing(cases["on track"], seed)
-    if len(posterior.frame.domains) > 2:
-        for name, alike in LIKENESSES.items():
-            cases[f"on track, sets that err {name}"] = watched.drawn(
-                watched.run, count, seed, alike
-            )
+    healthy = watched.drawn(watched.run, count, seed)
+    middle = expected[0].mean
+    cases = {"on track": healthy, AS_REAL: middle + INFLATION * (healthy - middle)}
     for number, (fault, wrong) in enumerate(planted(watched.run).items(), start=1):
         cases[fault] = watched.drawn(wrong, count, seed + number)
     corrupted = watched.drawn(watched.run, count, seed + len(cases))
     target = posterior.frame.domains[-1]
     half = watched.run.schedule.steps / 2
-    late = [row.step > half and row.domain == target for row in expected.rows]
+    late = [row.step > half and row.domain == target for row in expected[0].rows]
     corrupted[:, late] += CORRUPTION
     cases[f"data corrupted half-way, +{CORRUPTION:g} on the target"] = corrupted
     return pd.DataFrame(
@@ -191,27 +156,59 @@ def _row(case: str, alarms: list[int | None], steps: int) -> dict[str, float | s
 
 
 def measured(posterior: Posterior, study: Study, level: float = 0.05) -> pd.DataFrame:
-    """Return a row for each run of a study: the lowest probability of being on track, and the alarm.
+    """Return a row for each run of a study: the lowest probability that it is healthy, and the alarm.
 
-    Column ``drawn`` is the least share of drawn runs that depart as far, of which `Experience` is learnt.
+    Column ``drawn`` is that probability if real runs departed as drawn ones do, of which the inflation is
+    learnt.
     """
     rows = []
-    experience = Experience.of(posterior, continual=bool(study.continual_runs))
     for run in study.continual_runs or study.pretraining_runs:
-        watcher = Watcher(
-            posterior, run.name, study.without_losses(), level=level, experience=experience
-        )
         told: dict[int, dict[str, float]] = {}
         for domain in posterior.frame.domains:
             for step, loss in zip(*study.curve(run.name, domain), strict=True):
                 told.setdefault(int(step), {})[domain] = float(loss)
-        watcher.expect([step for step in sorted(told) if step > 0])
-        found = [watcher.update(step, told[step]) for step in sorted(told) if step > 0]
-        lowest = min(status.probability for status in found)
-        drawn = experience.drawn(lowest)
-        row = {"run": run.name, "drawn": drawn, "lowest": lowest, "alarm": found[-1].off_since}
+        steps = [step for step in sorted(told) if step > 0]
+        row: dict[str, object] = {"run": run.name}
+        for column, inflation in (("drawn", 1.0), ("lowest", INFLATION)):
+            plan = study.without_losses()
+            watcher = Watcher(posterior, run.name, plan, level=level, inflation=inflation)
+            watcher.expect(steps)
+            found = [watcher.update(step, told[step]) for step in steps]
+            row[column] = min(status.probability for status in found)
+            row["alarm"] = found[-1].off_since
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Runs of a study, and a study without them to fit.
+
+    Parameters
+    ----------
+    name : str
+        Of the set that the runs belong to.
+    study : Study
+        To fit.
+    whole : Study
+        Has the runs with their losses.
+    runs : tuple of Run
+    """
+
+    name: str
+    study: Study
+    whole: Study
+    runs: tuple[Run, ...]
+
+
+def folds() -> Iterator[Fold]:
+    """Yield the practice runs, then each run left out of its own study."""
+    lab, practice = read_study(bundled_study()), read_study(TESTS / "cpt-lab-practice")
+    yield Fold("cpt-lab-practice", lab, practice, practice.continual_runs)
+    for study in (lab, read_study(TESTS / "cpt-lab-strong")):
+        for run in study.continual_runs:
+            others = [other.name for other in study.runs if other.name != run.name]
+            yield Fold(study.name, study.subset(others), study, (run,))
 
 
 def unseen(target: Path, level: float = 0.05, seed: int = 0) -> pd.DataFrame:
@@ -222,7 +219,7 @@ def unseen(target: Path, level: float = 0.05, seed: int = 0) -> pd.DataFrame:
     target : Path
         CSV, continued if it exists.
     level : float
-        Share of runs on track for which an alarm is given.
+        Share of healthy runs for which an alarm is given.
     seed : int
         Of the fits.
     """

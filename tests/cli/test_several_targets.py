@@ -22,8 +22,7 @@ from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.folder import read_plan, write_study
 from bayes_cpt.study.study import Study
-from bayes_cpt.watch import predictive
-from bayes_cpt.watch.learnt.experience import Experience
+from bayes_cpt.watch import expected
 
 TARGETS = ("code", "law")
 DOMAINS = ("web", *TARGETS)
@@ -92,10 +91,9 @@ def test_laws_are_compared_beside_those_of_final_losses(call: Call, folder: Path
 def test_a_run_on_a_mixture_is_watched_on_every_set(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its losses are drawn as the watch takes them to be: those of all sets err alike."""
-    monkeypatch.setattr(predictive, "CURVES", 500)
-    monkeypatch.setattr(predictive, "USUAL_CURVES", 300)
-    monkeypatch.setattr(Experience, "of", lambda posterior, *, continual: Experience.none())
+    """Its losses are drawn as the fit takes them to be: those of all sets err alike."""
+    monkeypatch.setattr(expected, "CURVES", 500)
+    monkeypatch.setattr(expected, "HEALTHY_CURVES", 300)
     fit, log = tmp_path / "fit.nc", tmp_path / "log.csv"
     posterior = knowing(study(), read_spec(MODELS[0]))
     posterior.save(fit)

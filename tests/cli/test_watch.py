@@ -5,19 +5,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from command_line import Call, check_refusal
-from synthetic import lab, practice, prior_as_posterior
-
-from bayes_cpt import load
-from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.watch.learnt.experience import Experience
+from synthetic import lab, practice
 
 RUN = "r25_lin05"
-LEARN = Experience.of
-LEARNT: dict[tuple[bytes, bool], Experience] = {}
 HEAD = "step,eval/general_loss,eval/kernel_loss\n"
 
 
@@ -28,20 +21,6 @@ def lines(until: int) -> str:
     return HEAD + "".join(f"{step},{general[step]},{kernel[step]}\n" for step in steps)
 
 
-@pytest.fixture(autouse=True)
-def _learnt_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What fitted runs tell is learnt from each fit once, as seconds pass over it."""
-    monkeypatch.setattr(Experience, "of", _learnt)
-
-
-def _learnt(posterior: Posterior, *, continual: bool) -> Experience:
-    slopes = posterior.parameters()["reference_slope"]
-    key = (slopes.tobytes(), continual)
-    if key not in LEARNT:
-        LEARNT[key] = LEARN(posterior, continual=continual)
-    return LEARNT[key]
-
-
 def test_once_says_where_the_run_will_end(call: Call, fit_file: Path, tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     log.write_text(lines(200))
@@ -50,7 +29,7 @@ def test_once_says_where_the_run_will_end(call: Call, fit_file: Path, tmp_path: 
     assert answer.code in (0, 3)
     first, second, third = answer.out.splitlines()[:3]
     assert "step 200 of 3000" in first
-    assert second.startswith("How sure: of runs on track")
+    assert second.startswith("How sure: of healthy runs, ")
     assert third.startswith("What would change it: its later losses.")
     assert "forecast to end at" in third
     assert "It ends below 2.5 on kernel with probability" in answer.out
@@ -60,7 +39,10 @@ def test_once_says_where_the_run_will_end(call: Call, fit_file: Path, tmp_path: 
     assert 0.0 <= told["below"]["kernel"] <= 1.0
     assert set(told["forecast"]) == {"general", "kernel"}
     assert told["probability"] > 0.0
-    assert {rest["name"] for rest in told["rests"]} >= {"stop now", "decay to 0 evenly from now on"}
+    assert {way["name"] for way in told["continuations"]} >= {
+        "stop now",
+        "decay to 0 evenly from now on",
+    }
     assert (tmp_path / f"log.csv.{RUN}.watch.json").is_file()
 
 
@@ -106,29 +88,6 @@ def test_a_series_called_by_a_validation_set_of_the_fit_is_its_loss(
     assert "step 200 of 3000" in answer.out.splitlines()[0]
 
 
-def test_a_fit_that_knows_of_the_run_is_kept_beside(
-    call: Call, fit_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Draws far from the points are not weighed: here the fit is made anew."""
-    log, renewed = tmp_path / "log.csv", tmp_path / "renewed.nc"
-    log.write_text(lines(200))
-    asked: list[int] = []
-
-    def quick(study: Any, spec: Any, seed: int, **rest: Any) -> Any:
-        asked.append(int((study.losses["run"] == RUN).sum()))
-        return prior_as_posterior(study, spec, draws=25)
-
-    monkeypatch.setattr("bayes_cpt.watch.renewal.fit", quick)
-    words = ("watch", fit_file, log, "--run", RUN, "--once", "--renew", renewed)
-    assert "all was fitted again" in call(*words).err
-    # Two losses at each step of the log, and those of the base on every validation set.
-    at_base = len(lab().losses.query("run == @RUN and step == 0"))
-    assert asked == [2 * (lines(200).count("\n") - 1) + at_base]
-    assert load(renewed).study.run(RUN).name == RUN
-    assert "fitted again" not in call(*words).err
-    assert len(asked) == 1
-
-
 def test_a_planned_run_that_goes_wrong_ends_with_code_3(
     call: Call, fit_file: Path, tmp_path: Path
 ) -> None:
@@ -147,7 +106,10 @@ def test_a_planned_run_that_goes_wrong_ends_with_code_3(
         (("{dir}/none.csv", "--run", RUN), ("none.csv", "no such file", "--once")),
         (("{log}", "--run", "nothing"), ("no run 'nothing'",)),
         (("{log}", "--run", RUN, "--kind", "hff"), ("no kind 'hff'",)),
-        (("{log}", "--run", RUN, "--state", "{bad}"), ("no state of a watch", "Remove the file")),
+        (
+            ("{log}", "--run", RUN, "--state", "{bad}"),
+            ("not the state of a watch", "Remove the file"),
+        ),
     ],
 )
 def test_bad_lines(

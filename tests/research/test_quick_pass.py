@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from benchmarks import __main__ as benchmarks
-from benchmarks import earlier, growth
+from benchmarks import earlier
 from synthetic import lab
 from testbench import choosers, decisions, few_runs, held_out, independent_errors, one_decision
 
@@ -34,7 +34,7 @@ def table_of(path: Path) -> pd.DataFrame:
     return table
 
 
-@pytest.mark.parametrize("name", ["gradient", "calls", "decide", "forecast"])
+@pytest.mark.parametrize("name", ["gradient", "decide", "forecast"])
 def test_benchmarks_inside_a_process(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -45,15 +45,6 @@ def test_benchmarks_inside_a_process(
     assert set(table["benchmark"]) == {name}
     # The first row is what the benchmark is about: beside something, or with a target.
     assert table.loc[0, ["other", "target"]].notna().any()
-
-
-def test_a_cost_of_growth(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the processes of the benchmark do; starting them is all that it adds."""
-    monkeypatch.setattr(sampling, "EFFORTS", SHORT)
-    cost = growth.cost_of(*growth.QUICK[0])
-    assert cost.total == 160
-    assert 0 < cost.fitted <= cost.total
-    assert min(cost.reading, cost.setting_up, cost.gradient, cost.effective, cost.memory) > 0
 
 
 def test_every_benchmark_can_be_called() -> None:

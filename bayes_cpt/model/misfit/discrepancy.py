@@ -29,8 +29,7 @@ from bayes_cpt.laws.term import Reference
 from bayes_cpt.study.schedules import Schedule
 
 # What the errors of 13 lab runs that no fit saw leave open, under flat priors (log of the length): five
-# lengths, each as likely as the others, and the mean share (`python -m testbench.alike
-# research/testbench/errors.csv` in research/). They tell that errors of the runs of a study are hardly
+# lengths, each as likely as the others, and the mean share (docs/misfit.md). They tell that errors of the runs of a study are hardly
 # alike, not whether the length is short or much is each run's own.
 LENGTHS = (0.27, 0.45, 0.79, 1.4, 2.9)
 OWN_SHARE = 0.55

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from bayes_cpt.report.numbers import chance, fixed
 
 if TYPE_CHECKING:
+    from bayes_cpt.watch.continuation import Continuations
     from bayes_cpt.watch.watcher import Status
-    from bayes_cpt.watch.worth import Worth
 
 # Of a central interval of nine tenths, in standard deviations.
 WIDTH = 3.3
@@ -47,10 +47,10 @@ def _sure(status: "Status") -> str:
     if not status.step:
         return "How sure: not at all before its first evaluation."
     if not status.probability:
-        return "How sure: certain; its loss is no number any more."
+        return "How sure: certain; its loss is not finite."
     share = 100 * status.probability
     told = f"{share:.0f}" if status.probability >= COMMON else f"{share:.2g}"
-    return f"How sure: of runs on track {told} % depart as far from their forecast at some time."
+    return f"How sure: of healthy runs, {told} % stray this far from their forecast at some time."
 
 
 def _change(status: "Status") -> str:
@@ -116,21 +116,21 @@ def end_spread(forecast: dict[str, float]) -> float:
     return (forecast["upper"] - forecast["lower"]) / WIDTH
 
 
-def advice(worth: "Worth", done: int, total: int) -> str:
+def advice(found: "Continuations", done: int, total: int) -> str:
     """Return what is better than going on as planned in a sentence, empty where nothing is.
 
     Parameters
     ----------
-    worth : Worth
+    found : Continuations
     done, total : int
         Steps done, and of the whole run.
     """
-    best = worth.advised
+    best = found.advised
     if best is None:
         return ""
     spread = (best.upper - best.lower) / WIDTH
     gain, lower, upper = (fixed(value, spread) for value in (best.mean, best.lower, best.upper))
     return (
-        f"For {worth.objective}, better than going on from step {done} to {total} as planned: "
+        f"For {found.objective}, better than going on from step {done} to {total} as planned: "
         f"{best.name}, by {gain} nats ({lower} to {upper}; {chance(best.probability)})"
     )

@@ -1,6 +1,5 @@
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from synthetic import lab, prior_as_posterior
 
@@ -12,10 +11,8 @@ from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import constant
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch import Watcher
-from bayes_cpt.watch.drawn import drawn_parts, in_time
-from bayes_cpt.watch.learnt.curve_sizes import Sizes
-from bayes_cpt.watch.learnt.experience import Experience
-from bayes_cpt.watch.worth import STOP, Worth, rests_of, worth
+from bayes_cpt.watch.continuation import STOP, Continuations, continuations, schedules_from
+from bayes_cpt.watch.expected import drawn_curves, rows_at
 
 NOW = 1200
 
@@ -38,19 +35,18 @@ def held(posterior: Posterior) -> tuple[Run, Study]:
 def seen(posterior: Posterior, run: Run, plan: Study) -> dict[int, dict[str, float]]:
     """Return points of one drawn curve of the run up to now."""
     steps = [50, 300, 700, NOW]
-    order, rows = in_time(posterior.frame.domains, steps)
-    drawn = drawn_parts(posterior, plan, run, steps, 1, np.random.default_rng(2)).at(order)
-    ones = np.ones((1, len(rows)))
+    rows = rows_at(posterior.frame.domains, steps)
+    drawn = drawn_curves(posterior, plan, run, rows, 1, seed=2)[0][0]
     points: dict[int, dict[str, float]] = {}
-    for row, loss in zip(rows, drawn.curves((ones, ones))[0], strict=True):
+    for row, loss in zip(rows, drawn, strict=True):
         points.setdefault(row.step, {})[row.domain] = float(loss)
     return points
 
 
-def asked(posterior: Posterior, held: tuple[Run, Study], **costs: float) -> Worth:
+def asked(posterior: Posterior, held: tuple[Run, Study], **costs: float) -> Continuations:
     run, plan = held
     objective = read_objective({"weights": {"general": 0.5, "target": 0.5}, **costs})
-    return worth(posterior, run, plan, seen(posterior, run, plan), objective, Sizes.same())
+    return continuations(posterior, run, plan, seen(posterior, run, plan), objective)
 
 
 def test_a_plan_that_never_decays_is_beaten_by_one_that_does(
@@ -61,7 +57,7 @@ def test_a_plan_that_never_decays_is_beaten_by_one_that_does(
     assert found.advised.name.startswith("decay")
     assert found.advised.lower < found.advised.mean < found.advised.upper
     assert "decay" in advice(found, NOW, 3000)
-    stop = next(own for own in found.rests if own.name == STOP)
+    stop = next(own for own in found.ways if own.name == STOP)
     assert stop.mean < found.advised.mean
 
 
@@ -69,28 +65,28 @@ def test_a_cost_per_step_is_saved_by_stopping(
     posterior: Posterior, held: tuple[Run, Study]
 ) -> None:
     free, dear = (asked(posterior, held, cost_per_1000_steps=cost) for cost in (0.0, 1.0))
-    by_name = {own.name: own for own in free.rests}
-    for own in dear.rests:
+    by_name = {own.name: own for own in free.ways}
+    for own in dear.ways:
         saved = (3000 - own.end) / 1000
         assert own.mean - by_name[own.name].mean == pytest.approx(saved, abs=1e-9)
-    assert dear.rests[0].name == STOP
+    assert dear.ways[0].name == STOP
 
 
-def test_a_rest_as_planned_gains_nothing(posterior: Posterior, held: tuple[Run, Study]) -> None:
-    """Of a run that decays evenly from now on that rest is the plan itself."""
+def test_the_plan_itself_gains_nothing(posterior: Posterior, held: tuple[Run, Study]) -> None:
+    """For a run that decays evenly from now on this continuation is the plan itself."""
     run, plan = held
-    schedule = rests_of(run, NOW)["decay to 0 evenly from now on"][0]
+    schedule = schedules_from(run, NOW)["decay to 0 evenly from now on"][0]
     same = replace(run, schedule=schedule)
     objective = read_objective("balanced")
-    found = worth(posterior, same, plan, seen(posterior, same, plan), objective, Sizes.same())
-    even = next(own for own in found.rests if own.name.startswith("decay to 0 evenly"))
+    found = continuations(posterior, same, plan, seen(posterior, same, plan), objective)
+    even = next(own for own in found.ways if own.name.startswith("decay to 0 evenly"))
     assert even.mean == pytest.approx(0.0, abs=1e-9)
     assert even.upper - even.lower < 1e-6
 
 
 def test_before_the_first_point_and_after_the_last_nothing_is_advised(posterior: Posterior) -> None:
-    watcher = Watcher(posterior, "r25_cos", experience=Experience.none())
-    found = watcher.worth("balanced")
-    assert found.rests == ()
+    watcher = Watcher(posterior, "r25_cos")
+    found = watcher.continuations("balanced")
+    assert found.ways == ()
     assert found.advised is None
     assert advice(found, 0, 3000) == ""

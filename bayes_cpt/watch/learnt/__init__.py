@@ -1,1 +1,0 @@
-"""What the fitted runs tell of runs that no fit saw."""
