@@ -1,11 +1,15 @@
 """From logs of four libraries to a watch, by the commands that a user gives."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 from bayes_cpt.cli import run
 
 RUNS = ("pt", "r00", "r25", "r50")
-TRACKERS = ("tensorboard", "wandb", "mlflow")
+# A local MLflow store is read without its library; for the others it is in the extra ``logs``.
+TRACKERS = tuple(
+    kind for kind in ("tensorboard", "wandb", "mlflow") if kind == "mlflow" or find_spec(kind)
+)
 
 
 def study_of(logs: Path, where: Path) -> None:

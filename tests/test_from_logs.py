@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from journey import forecast, study_of, watched
+from journey import TRACKERS, forecast, study_of, watched
 from synthetic import prior_as_posterior
 
 from bayes_cpt import read_study
@@ -48,7 +48,7 @@ def test_three_logs_to_a_decision(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 # The last evaluation of each kept log.
-LAST = {"r25": 300, "tensorboard": 200, "wandb": 200, "mlflow": 200}
+LAST = {"r25": 300, **dict.fromkeys(TRACKERS, 200)}
 
 
 def states(folder: Path) -> dict[str, Any]:

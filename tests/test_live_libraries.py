@@ -25,7 +25,7 @@ from synthetic import prior_as_posterior
 from bayes_cpt import fit as fit_study
 from bayes_cpt import read_study
 from bayes_cpt.cli import run
-from bayes_cpt.study.readers.mlflow import read_mlflow
+from bayes_cpt.study.logs.readers import read_logs
 from bayes_cpt.watch import Status, Watcher
 from bayes_cpt.watch.callback import trainer_callback
 
@@ -158,16 +158,19 @@ def server(tmp_path: Path) -> Iterator[str]:
 def test_a_run_on_a_real_mlflow_server_is_imported_and_updated(server: str, tmp_path: Path) -> None:
     """What comes from the server is what comes from the same run in a local store."""
     tracking = pytest.importorskip("mlflow.tracking")
-    kept = read_mlflow(LOGS / "mlflow")
-    last = max(entry.step for entry in kept.entries)
+    kept = read_logs("mlflow", [str(LOGS / "mlflow")])
+    last = max(row.cells["step"] for row in kept.rows)
     client = tracking.MlflowClient(tracking_uri=server)
     run_id = client.create_run(client.create_experiment("tiny")).info.run_id
     client.log_param(run_id, "warmup_steps", 10)
 
     def log(*, late: bool) -> None:
-        for entry in kept.entries:
-            if (entry.step > last / 2) == late:
-                client.log_metric(run_id, entry.series, entry.value, step=int(entry.step))
+        for row in kept.rows:
+            step = int(row.cells["step"])
+            if (step > last / 2) == late:
+                for series, value in row.cells.items():
+                    if series != "step":
+                        client.log_metric(run_id, series, value, step=step)
 
     studies = {name: tmp_path / name for name in ("local", "server")}
     words = ["--run", "tracked", "--replay", "0"]

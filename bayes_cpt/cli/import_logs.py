@@ -23,25 +23,8 @@ def import_logs(
     ],
     study: Annotated[Path, option("DIR", "The study to add to.")],
     run: Annotated[str, option("NAME", "The run to add or update.")],
-    phase: Annotated[str | None, option("PHASE", "pt or cpt.", default="cpt")] = None,
-    base: Annotated[
-        str | None, option("NAME", "What a CPT run starts from.", default="the study's only base")
-    ] = None,
     replay: Annotated[
         float | None, option("SHARE", "Share of general data in the batches.")
-    ] = None,
-    total_steps: Annotated[
-        int | None, option("N", "Length of the run.", default="as the log says, else its last step")
-    ] = None,
-    start: Annotated[
-        int | None,
-        option(
-            "STEP",
-            "Step of the log at which the run begins, where the trainer counts on from its base.",
-        ),
-    ] = None,
-    row_run: Annotated[
-        str | None, option("NAME", "Of tables of several runs: the one meant.")
     ] = None,
     *,
     reading: dict[str, Any],
@@ -53,7 +36,8 @@ def import_logs(
     Steps, losses, learning rates and the length of the run are read; a learning rate that follows a
     constant, linear, cosine, 1 - sqrt or exponential course is written as a schedule, any other kept as a
     log. All that is assumed, merged or left out is printed. How the run was read is kept in the
-    study's imports.toml: the next import of it needs no options.
+    study's imports.toml: the next import of it needs no options. A run may have several logs, one for each
+    validation set: import one after the other, each with its own --loss.
 
     \b
     Example:
@@ -67,16 +51,10 @@ def import_logs(
     from bayes_cpt.study.logs.importing import import_run
 
     written = Output(quiet, json)
-    options = given(
-        phase=phase,
-        base=base,
-        replay=replay,
-        total_steps=total_steps,
-        start=start,
-        row_run=row_run,
-    )
     with written.cautions():
-        done = import_run(study, run, {"kind": kind, "paths": tuple(paths), **options, **reading})
+        done = import_run(
+            study, run, {"kind": kind, "paths": tuple(paths), **given(replay=replay), **reading}
+        )
     for note in done.notes:
         written.text(f"Note: {note}")
     written.text(
@@ -87,7 +65,7 @@ def import_logs(
         {
             "study": str(study),
             "run": run,
-            "steps": done.run.schedule.steps,
+            "steps": done.study.run(run).schedule.steps,
             "added": done.added,
             "kept": done.kept,
             "notes": list(done.notes),

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,12 +10,18 @@ import typer
 
 from bayes_cpt.cli.options import Json, Quiet, option
 from bayes_cpt.cli.output import Output
-from bayes_cpt.cli.shared.log_options import OptionError, given, pairs, reads_logs, shares
+from bayes_cpt.cli.shared.log_options import (
+    KINDS,
+    OptionError,
+    given,
+    pairs,
+    reads_logs,
+    shares,
+)
 from bayes_cpt.errors import Problem
 
 if TYPE_CHECKING:
-    from bayes_cpt.study.logs.recipe import Recipe
-    from bayes_cpt.study.logs.starting import Answers
+    from bayes_cpt.study.logs.importing import Answers
 
 
 @reads_logs()
@@ -37,7 +44,7 @@ def init(
             r"Tables \[study], \[bases.NAME] and \[logs.NAME] with all that logs cannot tell.",
         ),
     ] = None,
-    kind: Annotated[str, typer.Option(metavar="KIND", help="Kind of the logs.")] = "auto",
+    kind: Annotated[str, typer.Option(metavar="KIND", help=f"Kind of the logs: {KINDS}")] = "auto",
     general: Annotated[str | None, option("SET", "The general validation set.")] = None,
     target: Annotated[str | None, option("SET", "The target validation set.")] = None,
     replay: Annotated[
@@ -58,7 +65,8 @@ def init(
 
     Logs tell steps, losses, learning rates and validation sets. They cannot tell which set is general and
     which the target, how much general data was in the batches, and what the runs start from. On a
-    terminal you are asked; elsewhere give flags, or a TOML of answers. All that is assumed is printed.
+    terminal you are asked; elsewhere give options, or a TOML of answers. All that is assumed is printed.
+    Options on how logs are read hold for all of them.
 
     \b
     Example:
@@ -70,16 +78,16 @@ def init(
     0  done
     2  bad input: what is missing or wrong, and the fix, are on stderr; nothing was written
     """
-    from bayes_cpt.study.logs.starting import start_study
+    from bayes_cpt.study.logs.importing import start_study
 
     written = Output(quiet, json)
     told = _answers(answers, logs or [], kind)
-    for name, recipe in told.recipes.items():
-        told.recipes[name] = recipe.changed(reading)
+    for name in told.recipes:
+        _change(told, "LOG", name, reading)
     for name, share in shares("--replay", pairs("--replay", replay)).items():
-        told.recipes[name] = _named(told, "--replay", name).changed({"replay": share})
+        _change(told, "--replay", name, {"replay": share})
     for name in pt or ():
-        told.recipes[name] = _named(told, "--pt", name).changed({"phase": "pt"})
+        _change(told, "--pt", name, {"phase": "pt"})
     told.study.update(given(general=general, target=target))
     if open_base:
         told.bases[open_base] = {"known": False}
@@ -106,8 +114,8 @@ def init(
 
 
 def _answers(path: Path | None, logs: Sequence[str], kind: str) -> "Answers":
-    from bayes_cpt.study.logs.recipe import Recipe
-    from bayes_cpt.study.logs.starting import Answers, run_name
+    from bayes_cpt.study.logs.importing import Answers, run_name
+    from bayes_cpt.study.logs.recipes import Recipe
     from bayes_cpt.toml_files import read_toml
 
     told = Answers.from_toml(read_toml(path), path) if path else Answers()
@@ -122,20 +130,20 @@ def _answers(path: Path | None, logs: Sequence[str], kind: str) -> "Answers":
                     f"log {log}", f"two logs are of a run {name!r}", "name them, as in r25=PATH"
                 )
             )
-        told.recipes[name] = Recipe(kind=kind, paths=(source,))
+        told.recipes[name] = [Recipe(kind=kind, paths=(source,))]
     return told
 
 
-def _named(told: "Answers", option: str, name: str) -> "Recipe":
-    if name in told.recipes:
-        return told.recipes[name]
-    raise OptionError(
-        Problem(
-            f"{option} {name}",
-            f"there is no log of a run {name!r}",
-            f"name one of {', '.join(told.recipes) or 'the logs'}",
+def _change(told: "Answers", option: str, name: str, keys: dict[str, Any]) -> None:
+    if name not in told.recipes:
+        raise OptionError(
+            Problem(
+                f"{option} {name}",
+                f"there is no log of a run {name!r}",
+                f"name one of {', '.join(told.recipes) or 'the logs'}",
+            )
         )
-    )
+    told.recipes[name] = [replace(recipe, **keys) for recipe in told.recipes[name]]
 
 
 def _ask(question: str, allowed: Sequence[str]) -> str:

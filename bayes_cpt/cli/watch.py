@@ -12,7 +12,7 @@ import typer
 from bayes_cpt.cli.options import FitFile, Interval, Objective, Quiet, option
 from bayes_cpt.cli.output import Output, check_folder, columns, writing
 from bayes_cpt.cli.running import warn
-from bayes_cpt.cli.shared.log_options import pairs, reads_logs
+from bayes_cpt.cli.shared.log_options import READING, pairs, reads_logs
 
 if TYPE_CHECKING:
     from bayes_cpt.decisions.objective import Objective as Aim
@@ -26,7 +26,7 @@ PLOT_WIDTH, LEAST_PLOT, NUMBERS_WIDTH = 60, 12, 51
 PLOT_KEY = "In the plot: - planned end, = forecast end, o its middle, x last loss."
 
 
-@reads_logs("loss", "step", "step_unit", "per_step", "unit")
+@reads_logs(*READING)
 def watch(
     fit: FitFile,
     log: Annotated[
@@ -56,9 +56,6 @@ def watch(
             "FILE", "Where the watch keeps its state.", default="LOG.NAME.watch.json beside the log"
         ),
     ] = None,
-    start: Annotated[
-        int, typer.Option(metavar="STEP", help="Step of the log at which the run begins.")
-    ] = 0,
     interval: Interval = 0.9,
     objective: Objective = "balanced",
     *,
@@ -94,7 +91,6 @@ def watch(
     from bayes_cpt.decisions.objective import read_objective
     from bayes_cpt.inference.posterior import load
     from bayes_cpt.study.folder import read_plan
-    from bayes_cpt.study.readers.columns import Layout
     from bayes_cpt.watch.follow import following
     from bayes_cpt.watch.watcher import Watcher
 
@@ -106,8 +102,7 @@ def watch(
     with written.cautions():
         planned = None if plan is None else read_plan(plan, posterior.study)
         watcher = Watcher(posterior, run, planned, level=level, interval=interval)
-        layout = Layout(reading.pop("step", None))
-        follower = following(log, kind, layout, posterior.frame.domains, start=start, **reading)
+        follower = following(log, kind, posterior.frame.domains, **reading)
         limits = _limits(below, posterior.frame.domains)
         looks = _Looks(watcher, follower, kept, aim, limits)
         looks.take_up()

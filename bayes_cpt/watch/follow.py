@@ -1,24 +1,21 @@
 """What is new in a log that is being written: rotated, truncated or half-written, it goes on."""
 
+import math
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from bayes_cpt.errors import StudyError
-from bayes_cpt.study.logs.clean import Choices, Log, clean
-from bayes_cpt.study.logs.names import domain_of
+from bayes_cpt.study.logs.patterns import text_kinds
 from bayes_cpt.study.logs.raw import LogError
-from bayes_cpt.study.readers.columns import Layout
-from bayes_cpt.study.readers.logs import AUTO, kind_of, read_logs
-from bayes_cpt.study.readers.text import FORMATS
+from bayes_cpt.study.logs.readers import AUTO, kind_of
+from bayes_cpt.study.logs.reading import Log, Reading
 
 # Of logs that grow line by line only the end is read: what is new, and so much before it.
 OVERLAP_BYTES = 16384
-BY_LINE = ("csv", "jsonl", *FORMATS)
+BY_LINE = ("csv", "jsonl", *text_kinds())
 
 
 @dataclass
@@ -28,10 +25,11 @@ class Follower:
     Parameters
     ----------
     path : str
-        As for `bayes_cpt.study.readers.logs.read_logs`.
-    kind : str
-    choices : Choices
-    layout : Layout, optional
+        As for `bayes_cpt.study.logs.readers.read_logs`.
+    reading : Reading
+        How the log is read.
+    sets : tuple of str
+        Validation sets that are forecast.
 
     Attributes
     ----------
@@ -41,14 +39,16 @@ class Follower:
     unnamed : str
         What the last look found in place of a validation loss, empty where it found one: a log of training
         rows alone so far, or one whose losses have other names.
+    log : Log or None
+        What the last look read: of a log that grows line by line, its end.
     """
 
     path: str
-    kind: str = AUTO
-    choices: Choices = field(default_factory=Choices)
-    layout: Layout | None = None
+    reading: Reading = field(default_factory=Reading)
+    sets: tuple[str, ...] = ()
     trouble: str = field(default="", init=False)
     unnamed: str = field(default="", init=False)
+    log: Log | None = field(default=None, init=False)
     _offset: int = field(default=0, init=False)
     _file: int = field(default=0, init=False)
     _seen: tuple[int, int] = field(default=(0, 0), init=False)
@@ -96,7 +96,9 @@ class Follower:
         return losses
 
     def _kind(self, file: Path) -> str:
-        kind = kind_of(file) if self.kind == AUTO else self.kind
+        if self.reading.patterns:
+            return text_kinds()[0]
+        kind = kind_of(file) if self.reading.kind == AUTO else self.reading.kind
         if kind == "table":
             return {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}.get(
                 file.suffix, kind
@@ -118,22 +120,16 @@ class Follower:
                 raise
 
     def _points(self, path: str, kind: str | None = None) -> dict[int, dict[str, float]]:
-        raw = read_logs(kind or self.kind, [path], self.layout)
-        log = clean(raw, self.choices)
-        losses = _by_step(log)
-        names: Mapping[str, Any] = self.choices.losses
-        wrong = [
-            e
-            for e in raw.entries
-            if not np.isfinite(e.value)
-            and (
-                e.series in names or "loss" in e.series or domain_of(e.series) in self.choices.sets
-            )
-        ]
-        for entry in wrong:
-            step = round(entry.step / (self.choices.per_step or 1.0)) - self.choices.start
+        reading = replace(self.reading, paths=(path,))
+        if kind is not None and not reading.patterns:
+            reading = replace(reading, kind=kind)
+        self.log = reading.read(self.sets)
+        losses: dict[int, dict[str, float]] = {}
+        for step, domain, loss in sorted(self.log.losses):
+            losses.setdefault(step, {})[domain] = loss
+        for step in self.log.diverged:
             if step > max(losses, default=0):
-                losses[step] = dict.fromkeys(log.domains, entry.value)
+                losses[step] = dict.fromkeys(self.log.domains or self.sets, math.nan)
         return losses
 
     def state(self) -> list[int]:
@@ -151,9 +147,7 @@ class Follower:
         self._offset, self._file = (int(number) for number in state)
 
 
-def following(
-    path: str, kind: str, layout: Layout | None, sets: tuple[str, ...] = (), **choices: Any
-) -> Follower:
+def following(path: str, kind: str, sets: tuple[str, ...] = (), **reading: Any) -> Follower:
     """Return what follows a log of a running job: the later of two numbers counts, NaN ends it.
 
     Parameters
@@ -161,20 +155,9 @@ def following(
     path : str
     kind : str
         Of the log.
-    layout : Layout or None
-        Which columns are what, where the log does not say.
     sets : tuple of str
-        Validation sets that are forecast; see `Choices`.
-    **choices
-        Of the reader of that kind.
+        Validation sets that are forecast.
+    **reading
+        Fields of `bayes_cpt.study.logs.reading.Reading`.
     """
-    return Follower(
-        path, kind, Choices(sets=sets, overlap="last", drop_nan=True, **choices), layout
-    )
-
-
-def _by_step(log: Log) -> dict[int, dict[str, float]]:
-    losses: dict[int, dict[str, float]] = {}
-    for step, domain, loss in sorted(log.losses):
-        losses.setdefault(step, {})[domain] = loss
-    return losses
+    return Follower(path, Reading(kind=kind, overlap="last", drop_nan=True, **reading), sets)

@@ -4,8 +4,8 @@ import pytest
 from command_line import Call, check_refusal
 
 from bayes_cpt import read_study
-from bayes_cpt.study.logs.recipe import Recipe
-from bayes_cpt.study.logs.starting import Answers, start_study
+from bayes_cpt.study.logs.importing import Answers, start_study
+from bayes_cpt.study.logs.recipes import Recipe
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
 HF = LOGS / "hf"
@@ -58,7 +58,7 @@ losses = { "eval/general_loss" = "prose", "eval/target_loss" = "code" }
     [
         ((), ("nothing says what the runs start from", "--open-base", "key replay", "--replay r25=SHARE")),
         (("--open-base", "b", "--replay", "r26=0.5"), ("--replay r26", "no log of a run 'r26'")),
-        (("--open-base", "b", "--replay", "r25=half"), ("'half' is no number", "0.25 for 25 %")),
+        (("--open-base", "b", "--replay", "r25=half"), ("'half' is not a number", "0.25 for 25 %")),
         (("--open-base", "b", "--replay", "r25=0.25", "--general", "prose"), ("'prose'",)),
         (("--answers", "{dir}/none.toml"), ("none.toml",)),
     ],
@@ -82,7 +82,7 @@ def test_a_person_is_asked_what_logs_cannot_tell(tmp_path: Path) -> None:
 
     log = LOGS / "tables" / "wide.csv"
     names = {"eval/general_loss": "prose", "eval/target_loss": "code"}
-    answers = Answers(recipes={"r25": Recipe(paths=(str(log),), losses=names)})
+    answers = Answers(recipes={"r25": [Recipe(paths=(str(log),), losses=names)]})
     done = start_study(tmp_path / "study", answers, ask)
     assert len(asked) == 3
     assert done.study.general == "prose"

@@ -17,7 +17,7 @@ def line(step: int) -> str:
 
 def test_lines_come_once_each_and_half_a_line_waits(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
-    follower = following(str(log), "auto", None)
+    follower = following(str(log), "auto")
     assert follower.new() == {}
     assert "no such file" in follower.trouble
     log.write_text(HEAD + line(10) + "20,3.0")
@@ -32,7 +32,7 @@ def test_lines_come_once_each_and_half_a_line_waits(tmp_path: Path) -> None:
 def test_a_rotated_or_truncated_log_is_read_from_its_start(tmp_path: Path, replaced: bool) -> None:
     log = tmp_path / "log.csv"
     log.write_text(HEAD + "".join(line(step) for step in range(10, 500, 10)))
-    follower = following(str(log), "csv", None)
+    follower = following(str(log), "csv")
     assert len(follower.new()) == 49
     if replaced:
         log.rename(tmp_path / "log.csv.1")
@@ -44,7 +44,7 @@ def test_of_a_long_log_only_the_end_is_read(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     rows = [json.dumps({"step": step, "eval_target_loss": 2.5}) + "\n" for step in range(1, 10_001)]
     log.write_text("".join(rows))
-    follower = following(str(log), "auto", None)
+    follower = following(str(log), "auto")
     assert len(follower.new()) == 10_000
     with log.open("a") as more:
         more.write(json.dumps({"step": 10_001, "eval_target_loss": 2.4}) + "\n")
@@ -56,7 +56,7 @@ def test_of_a_long_log_only_the_end_is_read(tmp_path: Path) -> None:
 def test_a_half_written_state_is_looked_at_again(tmp_path: Path) -> None:
     source = LOGS / "hf" / "r25" / "trainer_state.json"
     log = tmp_path / "trainer_state.json"
-    follower = following(str(log), "auto", None)
+    follower = following(str(log), "auto")
     log.write_bytes(source.read_bytes()[:9000])
     assert follower.new() == {}
     assert "not JSON" in follower.trouble
@@ -70,18 +70,18 @@ def test_a_half_written_state_is_looked_at_again(tmp_path: Path) -> None:
 def test_a_loss_that_is_no_number_is_told(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     log.write_text(HEAD + line(10) + "20,nan,nan\n")
-    found = following(str(log), "auto", None).new()
+    found = following(str(log), "auto").new()
     assert found[20]["target"] != found[20]["target"]
 
 
 def test_reading_goes_on_from_its_state(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     log.write_text(HEAD + "".join(line(step) for step in range(1, 8001)))
-    first = following(str(log), "auto", None)
+    first = following(str(log), "auto")
     first.new()
     with log.open("a") as more:
         more.write(line(8001))
-    second = following(str(log), "auto", None)
+    second = following(str(log), "auto")
     second.restore(first.state())
     found = second.new()
     assert 8001 in found
@@ -91,9 +91,9 @@ def test_reading_goes_on_from_its_state(tmp_path: Path) -> None:
 def test_losses_of_other_names_are_told_from_a_log_that_has_none_yet(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     log.write_text("step,prose_loss\n10,3.0\n20,2.9\n")
-    follower = following(str(log), "auto", None)
+    follower = following(str(log), "auto")
     assert follower.new() == {}
-    assert "no series is called a validation loss; there are prose_loss" in follower.unnamed
+    assert "no series is called a validation loss; there are step, prose_loss" in follower.unnamed
     assert "--loss SERIES=SET" in follower.unnamed
     assert follower.trouble == ""
 
@@ -101,6 +101,6 @@ def test_losses_of_other_names_are_told_from_a_log_that_has_none_yet(tmp_path: P
 def test_known_sets_name_series_and_training_losses_are_none_of_them(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     log.write_text("step,train_prose_loss,prose_lr,prose\n10,5.0,0.1,3.0\n20,4.0,0.1,nan\n")
-    found = following(str(log), "auto", None, ("prose",)).new()
+    found = following(str(log), "auto", ("prose",)).new()
     assert found[10] == {"prose": 3.0}
     assert math.isnan(found[20]["prose"])

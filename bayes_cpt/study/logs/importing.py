@@ -1,21 +1,35 @@
-"""Adding a run from its log to a study folder, or updating it: all checked before anything is written."""
+"""Runs from their logs into a study folder, new or there already: all checked before it is written."""
 
+import os
 import re
 import shutil
 import tempfile
+import tomllib
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bayes_cpt.checks import Check
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.files import replacing
-from bayes_cpt.study.folder import logged_rates, read_study, runs_text
-from bayes_cpt.study.logs.clean import SAME_VALUE
+from bayes_cpt.study.folder import logged_rates, read_study, runs_text, write_rates
 from bayes_cpt.study.logs.raw import LogError, fail
-from bayes_cpt.study.logs.recipe import IMPORTS, RUN_KEYS, Recipe, read_recipes, recipes_text
-from bayes_cpt.study.logs.runs import LoggedRun, logged_run
+from bayes_cpt.study.logs.readers import STATE
+from bayes_cpt.study.logs.reading import SAME_VALUE, Log
+from bayes_cpt.study.logs.recipes import (
+    IMPORTS,
+    RUN_KEYS,
+    Recipe,
+    collected,
+    read_recipes,
+    recipes_of,
+    recipes_text,
+    toml_text,
+)
+from bayes_cpt.study.logs.runs import LoggedRun, logged_run, read_run_log
 from bayes_cpt.study.readers.tables import find_table, read_table
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
@@ -26,34 +40,323 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SETTINGS = "study.toml"
+BASE = "base"
+GENERAL, TARGET = "general", "target"
+TABLES = ("study", "bases", "logs")
 # Keys of a recipe that say which step and loss a row of the log is of.
-READING = ("losses", "step", "row_run", "step_unit", "per_step", "loss_unit", "start")
+READING = ("losses", "step", "row_run", "step_unit", "per_step", "per_epoch", "loss_unit", "start")
+
+# Asked (what, allowed answers or none); returns the answer.
+type Ask = Callable[[str, Sequence[str]], str]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the logs of a study cannot tell.
+
+    Parameters
+    ----------
+    study : dict
+        Keys of [study].
+    bases : dict of str to dict
+        Tables [bases.NAME], as in study.toml.
+    recipes : dict of str to list of Recipe
+        How the logs of each run are read, by name.
+    """
+
+    study: dict[str, Any] = field(default_factory=dict)
+    bases: dict[str, dict[str, Any]] = field(default_factory=dict)
+    recipes: dict[str, list[Recipe]] = field(default_factory=dict)
+
+    @classmethod
+    def from_toml(cls, tables: Mapping[str, Any], place: Path) -> "Answers":
+        """Build answers from a TOML file; paths of logs are taken from where it lies.
+
+        Raises
+        ------
+        StudyError
+        """
+        check = Check()
+        check.keys(dict(tables), allowed=TABLES)
+        for name in ("study", "bases"):
+            if not isinstance(tables.get(name, {}), dict):
+                check.add(f"{place}, table {name}", "this is not a table", f"write [{name}]")
+        check.raise_problems()
+
+        def beside(path: str) -> str:
+            inside = place.parent / path
+            return str(inside) if not Path(path).exists() and inside.exists() else path
+
+        recipes = {
+            name: [replace(recipe, paths=tuple(map(beside, recipe.paths))) for recipe in own]
+            for name, own in recipes_of(tables, str(place)).items()
+        }
+        return cls(dict(tables.get("study", {})), dict(tables.get("bases", {})), recipes)
 
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import did.
+    """What was written: the study as it is now, and all that was assumed, merged or left out."""
+
+    study: Study
+    notes: tuple[str, ...]
+    added: int = 0
+    kept: int = 0
+
+
+def run_name(path: str) -> str:
+    """Return what a run is called after its log: the folder or file that tells runs apart.
+
+    Examples
+    --------
+    >>> run_name("out/r25/checkpoint-300/trainer_state.json"), run_name("logs/r00.csv.gz")
+    ('r25', 'r00')
+    """
+    parts = [part for part in re.split(r"[/\\]", path) if part not in ("", ".", "..")]
+    while len(parts) > 1 and (parts[-1] == STATE or re.fullmatch(r"checkpoint-\d+", parts[-1])):
+        parts.pop()
+    return Path(parts[-1].removesuffix(".gz").removesuffix(".zip")).stem if parts else "run"
+
+
+# A new study.
+
+
+def start_study(folder: Path, answers: Answers, ask: Ask | None = None) -> Imported:
+    """Write a study from logs; the folder appears whole or not at all.
 
     Parameters
     ----------
-    study : Study
-        As it is now.
-    run : Run
-    added, kept : int
-        Losses that are new, and that were there before.
-    notes : tuple of str
-        All that was assumed, merged or left out.
-    """
+    folder : Path
+        One that does not exist yet, or is empty.
+    answers : Answers
+    ask : callable, optional
+        What asks a person for what is missing; without it that is a problem.
 
-    study: Study
-    run: Run
-    added: int
-    kept: int
-    notes: tuple[str, ...]
+    Raises
+    ------
+    StudyError
+        With all that is missing or wrong, and the option that gives it.
+    """
+    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+        raise fail(
+            str(folder),
+            "there is something already",
+            f"choose a new folder, or add to it: bayes-cpt import KIND LOG --study {folder}",
+        )
+    if not answers.recipes:
+        raise fail("LOG", "no log is named", "name at least one log, or --answers FILE")
+    notes: list[str] = []
+    problems: list[Problem] = []
+    read = {
+        name: collected(problems, read_run_log, name, own) for name, own in answers.recipes.items()
+    }
+    if problems:
+        raise LogError(problems)
+    logs = {name: log for name, log in read.items() if log is not None}
+    check = Check()
+    study = {"name": folder.resolve().name, **answers.study}
+    continual = any(own[0].phase != "pt" for own in answers.recipes.values())
+    _name_sets(check, study, list(logs.values()), notes, ask, continual=continual)
+    recipes = _with_shares(check, answers, ask)
+    bases = _bases(check, answers, recipes, notes, ask)
+    check.raise_problems()
+    runs = [
+        collected(problems, logged_run, name, logs[name], own[0], {}, list(bases))
+        for name, own in recipes.items()
+    ]
+    if problems:
+        raise LogError(problems)
+    done = [run for run in runs if run is not None]
+    for name, table in bases.items():
+        _place_on_run(name, table, done, notes)
+    notes = [*(note for run in done for note in run.notes), *notes]
+    written = _written(folder, study, bases, done, recipes)
+    return Imported(written, tuple(dict.fromkeys(notes)), added=len(written.losses))
+
+
+def _name_sets(
+    check: Check,
+    study: dict[str, Any],
+    logs: Sequence[Log],
+    notes: list[str],
+    ask: Ask | None,
+    *,
+    continual: bool,
+) -> None:
+    """Complete which validation sets are general and target; a study of PT runs needs no target."""
+    domains = list(dict.fromkeys(domain for log in logs for domain in log.domains))
+    for key, meaning, other in (
+        (GENERAL, "what the base was trained on", TARGET),
+        (TARGET, "what it is continued on", GENERAL),
+    ):
+        if key in study:
+            continue
+        named = [domain for domain in domains if domain not in study.values()]
+        if key in named:
+            study[key] = key
+            notes.append(f"the {key} validation set is taken to be {key!r}, by its name")
+        elif not continual and key == TARGET:
+            continue
+        elif len(named) == 1 and (other in study or not continual):
+            study[key] = named[0]
+            notes.append(
+                f"the {key} validation set is taken to be {named[0]!r}, the only other one"
+            )
+        elif len(domains) == 1 and (domains[0] == other or other in study):
+            # One set was measured, and it is known which: the other has no losses.
+            study[key] = key
+            notes.append(f"no loss was measured on the {key} validation set")
+        elif ask is not None and named:
+            study[key] = ask(f"Which validation set is the {key} one, {meaning}?", named)
+        else:
+            only = ", or --target NAME if it is the target" if len(domains) == 1 else ""
+            check.add(
+                f"key {key}",
+                f"nothing says which validation set is the {key} one",
+                f"give --{key} NAME, one of {', '.join(domains) or 'none'}{only}",
+            )
+            if len(domains) == 1:
+                return
+    trained = {study.get(GENERAL), *_several(study.get(TARGET))}
+    if third := [domain for domain in domains if domain not in trained]:
+        notes.append(
+            f"validation sets that are neither general nor target: {', '.join(third)}; they are kept as "
+            "third sets"
+        )
+
+
+def _several(target: Any) -> list[Any]:
+    return target if isinstance(target, list) else [target]
+
+
+def _with_shares(check: Check, answers: Answers, ask: Ask | None) -> dict[str, list[Recipe]]:
+    recipes = {}
+    for name, own in answers.recipes.items():
+        if own[0].phase != "pt" and own[0].replay is None:
+            if ask is None:
+                check.add(
+                    f"run {name}, key replay",
+                    "no log tells the share of general data in the batches",
+                    f"give --replay {name}=SHARE (--pt {name} if it is pre-training)",
+                )
+            else:
+                own = [replace(own[0], replay=_share(ask, name)), *own[1:]]
+        recipes[name] = own
+    return recipes
+
+
+def _share(ask: Ask, name: str) -> float:
+    while True:
+        answer = ask(
+            f"What share of general data (replay ratio, 0 to 1) was in the batches of {name}?", ()
+        )
+        try:
+            share = float(answer.replace(",", "."))
+        except ValueError:
+            continue
+        if 0 <= share <= 1:
+            return share
+
+
+def _bases(
+    check: Check,
+    answers: Answers,
+    recipes: Mapping[str, Sequence[Recipe]],
+    notes: list[str],
+    ask: Ask | None,
+) -> dict[str, dict[str, Any]]:
+    """Return the bases: as answered, else the end of the one PT run, else an open-weights one."""
+    pretraining = [name for name, own in recipes.items() if own[0].phase == "pt"]
+    if answers.bases or len(pretraining) == len(recipes):
+        return {name: dict(table) for name, table in answers.bases.items()}
+    named = list(dict.fromkeys(own[0].base for own in recipes.values() if own[0].base))
+    name = named[0] if named else BASE
+    if len(pretraining) == 1 and len(named) <= 1:
+        notes.append(f"base {name}: taken to be the last checkpoint of the PT run {pretraining[0]}")
+        return {name: {"run": pretraining[0]}}
+    if ask is not None and len(named) <= 1:
+        open_weights, known = "open weights, its schedule not known", "its schedule is known"
+        if ask("What is the base?", (open_weights, known)) == open_weights:
+            return {name: {"known": False}}
+    check.add(
+        "bases",
+        "nothing says what the runs start from",
+        "give --pt RUN and its log, --open-base NAME, or [bases.NAME] in --answers FILE",
+    )
+    return {}
+
+
+def _place_on_run(
+    name: str, table: dict[str, Any], runs: Sequence[LoggedRun], notes: list[str]
+) -> None:
+    """Give a base that lies on a PT run its steps: the run's last unless it says."""
+    trunk = next((started.run for started in runs if started.run.name == table.get("run")), None)
+    if trunk is None:
+        return
+    if "steps" not in table:
+        table["steps"] = trunk.schedule.steps
+        notes.append(
+            f"base {name}: saved after step {trunk.schedule.steps} of {trunk.name}, its last"
+        )
+    if "schedule" not in table and not trunk.schedule.is_logged:
+        segments = trunk.schedule.first(table["steps"])
+        if not segments.is_logged:
+            table["schedule"] = segments.to_toml()
+
+
+def _written(
+    folder: Path,
+    study: Mapping[str, Any],
+    bases: Mapping[str, Mapping[str, Any]],
+    runs: Sequence[LoggedRun],
+    recipes: Mapping[str, Sequence[Recipe]],
+) -> Study:
+    import pandas as pd
+
+    text = [toml_text(["study"], study)]
+    text += [toml_text(["bases", name], table) for name, table in bases.items()]
+    rows = [(logged.run.name, *row) for logged in runs for row in logged.losses]
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+    partial.mkdir()
+    try:
+        settings = "\n".join([*text, runs_text([logged.run for logged in runs])])
+        (partial / SETTINGS).write_text(settings, encoding="utf-8")
+        pd.DataFrame(rows, columns=list(LOSS_COLUMNS)).to_csv(partial / "losses.csv", index=False)
+        write_rates([logged.run for logged in runs], partial / "lr.csv")
+        (partial / IMPORTS).write_text(recipes_text(recipes), encoding="utf-8")
+        _check(partial, folder)
+        partial.replace(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return read_study(folder)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Leave out warnings that would name a copy: the study is read once more when it is in place."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StudyWarning)
+        yield
+
+
+def _check(copy: Path, folder: Path) -> None:
+    """Refuse a study that is not sound; its problems name the folder that it is for."""
+    with _quiet():
+        try:
+            read_study(copy)
+        except StudyError as error:
+            raise StudyError(
+                Problem(p.place.replace(str(copy), str(folder)), p.problem, p.fix)
+                for p in error.problems
+            ) from None
+
+
+# A run into a study that is there.
 
 
 def import_run(folder: Path, name: str, given: Mapping[str, Any]) -> Imported:
-    """Add a run to a study from its log, or update it from a log that has grown.
+    """Add a run to a study from its log, or update it from a log that has grown or has another set.
 
     Parameters
     ----------
@@ -62,11 +365,7 @@ def import_run(folder: Path, name: str, given: Mapping[str, Any]) -> Imported:
     name : str
         The run.
     given : mapping
-        Keys of a `Recipe`; the rest is as at the run's last import.
-
-    Returns
-    -------
-    Imported
+        Keys of a `Recipe`; the rest is as at the last import of this log.
 
     Raises
     ------
@@ -75,126 +374,132 @@ def import_run(folder: Path, name: str, given: Mapping[str, Any]) -> Imported:
     """
     settings = folder / SETTINGS
     if not settings.is_file():
-        raise fail(
-            str(settings), "the file is missing", f"start one with bayes-cpt init {folder} LOG..."
-        )
+        fix = f"start one with bayes-cpt init {folder} LOG..."
+        raise fail(str(settings), "the file is missing", fix)
     tables = read_toml(settings)
     recipes = read_recipes(folder)
-    recipe = (recipes.get(name) or Recipe()).changed(given)
+    own = list(recipes.get(name, []))
+    losses, before = _losses_of(folder, name)
+    place = _source_of(own, given, {domain for _, domain in before})
+    recipe = replace(own[place] if place < len(own) else Recipe(), **given)
     runs = tables.get("runs", {})
     known = dict(runs.get(name, {})) if isinstance(runs, dict) else {}
-    by_hand = name not in recipes and bool(known)
-    stated = _stated(folder, name) if by_hand and not known.get("lr_log") else None
-    logged = logged_run(
-        name,
-        recipe.read(),
-        recipe,
-        {key: known[key] for key in RUN_KEYS if key in known},
-        list(tables.get("bases", {})),
-        stated,
-    )
-    otherwise = name in recipes and any(
-        getattr(recipe, key) != getattr(recipes[name], key) for key in READING
-    )
-    losses, added, kept, notes = _merged_losses(folder, logged, recipe, otherwise)
-    with tempfile.TemporaryDirectory() as place:
-        copy = Path(place) / "study"
-        shutil.copytree(folder, copy, ignore=lambda at, names: _aside(Path(at), names))
-        _write(copy, tables, logged, losses, stated is None)
-        (copy / IMPORTS).write_text(recipes_text({**recipes, name: recipe}), encoding="utf-8")
+    log = recipe.read()
+    stated = None
+    if known and ((not own and not known.get("lr_log")) or not any(r > 0 for _, r in log.rates)):
+        # It was written by hand, or another log of the run has the learning rates.
+        with _quiet():
+            stated = read_study(folder).run(name).schedule
+    keys = {key: known[key] for key in RUN_KEYS if key in known}
+    logged = logged_run(name, log, recipe, keys, list(tables.get("bases", {})), stated)
+    notes = list(logged.notes)
+    if place < len(own) and any(getattr(recipe, k) != getattr(own[place], k) for k in READING):
+        others = {d for i, other in enumerate(own) if i != place for d in other.losses.values()}
+        left = {key: loss for key, loss in before.items() if key[1] in others}
+        if len(left) < len(before):
+            notes.append(
+                f"run {name}: {len(before) - len(left)} losses that were read otherwise left"
+            )
+        before = left
+    merged, added = _merged(name, before, logged, recipe.overlap, log.domains, notes)
+    own[place : place + 1] = [recipe]
+    with tempfile.TemporaryDirectory() as temporary:
+        copy = Path(temporary) / "study"
+        shutil.copytree(folder, copy, ignore=_not_of_study)
+        _write_losses(copy, losses, name, merged)
+        if stated is None or recipe.schedule is not None or not known:
+            text = (copy / SETTINGS).read_text(encoding="utf-8-sig")
+            made = _with_run(text, tables, logged.run)
+            (copy / SETTINGS).write_text(made, encoding="utf-8")
+            _write_rates(copy, logged.run)
+        (copy / IMPORTS).write_text(recipes_text({**recipes, name: own}), encoding="utf-8")
         _check(copy, folder)
         _put_in_place(copy, folder)
-    return Imported(read_study(folder), logged.run, added, kept, (*logged.notes, *notes))
+    return Imported(read_study(folder), tuple(notes), added, len(before))
 
 
-def _aside(at: Path, names: list[str]) -> set[str]:
-    """Return what of a study folder is not copied: all but its own few files."""
-    of_study = (
-        SETTINGS,
-        IMPORTS,
-        *(f"{stem}{end}" for stem in ("losses", "lr") for end in (".csv", ".parquet")),
-    )
-    return {name for name in names if name not in of_study or (at / name).is_dir()}
-
-
-def _stated(folder: Path, name: str) -> "Any":
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StudyWarning)
-        return read_study(folder).run(name).schedule
-
-
-def _merged_losses(
-    folder: Path, logged: LoggedRun, recipe: Recipe, otherwise: bool
-) -> "tuple[pd.DataFrame, int, int, list[str]]":
-    """Return the study's losses with those of the run; a log that was rotated keeps its older part.
-
-    What was read otherwise before, in another unit say, is replaced.
-    """
+def _losses_of(folder: Path, name: str) -> "tuple[pd.DataFrame, dict[tuple[int, str], float]]":
+    """Return the losses of a study, and those of a run by step and validation set."""
     import pandas as pd
 
     path = find_table(folder, "losses")
     table = read_table(path) if path else pd.DataFrame(columns=list(LOSS_COLUMNS))
-    of_run = table["run"] == logged.run.name if "run" in table else pd.Series(dtype=bool)
-    before = {
-        (int(step), str(domain)): float(loss)
-        for step, domain, loss in table.loc[of_run, ["step", "domain", "loss"]].itertuples(
-            index=False
-        )
+    if "run" not in table:
+        return table, {}
+    own = table.loc[table["run"] == name, ["step", "domain", "loss"]]
+    return table, {
+        (int(step), str(domain)): float(loss) for step, domain, loss in own.itertuples(index=False)
     }
+
+
+def _source_of(own: Sequence[Recipe], given: Mapping[str, Any], measured: set[str]) -> int:
+    """Return which log of the run is meant: of these paths, another set's, or the first."""
+    paths = given.get("paths")
+    same = next((i for i, recipe in enumerate(own) if recipe.paths == paths), None)
+    if same is not None:
+        return same
+    sets = set(given.get("losses", {}).values())
+    return len(own) if sets and not sets & measured else 0
+
+
+def _merged(
+    name: str,
+    before: Mapping[tuple[int, str], float],
+    logged: LoggedRun,
+    overlap: str,
+    domains: Sequence[str],
+    notes: list[str],
+) -> tuple[dict[tuple[int, str], float], int]:
+    """Return the losses of a run with those of the log, and how many are new.
+
+    What a rotated log has no more is kept.
+    """
     now = {(step, domain): loss for step, domain, loss in logged.losses}
-    notes = []
-    if otherwise and before:
-        notes.append(f"run {logged.run.name}: {len(before)} losses that were read otherwise left")
-        before = {}
     differ = [
         key for key in now if key in before and abs(now[key] - before[key]) > SAME_VALUE * now[key]
     ]
-    if differ and recipe.overlap == "refuse":
+    if differ and overlap == "refuse":
         step, domain = differ[0]
         raise LogError.at(
-            f"run {logged.run.name}, step {step}, domain {domain}",
+            f"run {name}, step {step}, domain {domain}",
             f"the study has {before[differ[0]]:g} there, the log {now[differ[0]]:g} "
             f"({len(differ)} points differ)",
-            "give --overlap last to take the log's, --overlap first to keep the study's",
+            "give --overlap last to take the log's, --overlap first to keep the study's; a log of "
+            "another validation set needs its own --loss SERIES=SET",
         )
-    if gone := [key for key in before if key not in now]:
-        notes.append(
-            f"run {logged.run.name}: {len(gone)} losses that the log has no more were kept"
-        )
+    if gone := [key for key in before if key not in now and key[1] in domains]:
+        notes.append(f"run {name}: {len(gone)} losses that the log has no more were kept")
     if differ:
-        notes.append(
-            f"run {logged.run.name}: {len(differ)} losses differ; the {recipe.overlap} was kept"
-        )
-    merged = {**now, **before} if recipe.overlap == "first" else {**before, **now}
-    rows = [
-        (logged.run.name, step, domain, loss)
-        for (step, domain), loss in sorted(
-            merged.items(), key=lambda item: (item[0][1], item[0][0])
-        )
-    ]
-    added = pd.DataFrame(rows, columns=list(LOSS_COLUMNS), dtype=object)
-    whole = pd.concat([table[~of_run], added], ignore_index=True)
-    return whole, len(now.keys() - before.keys()), len(before), notes
+        notes.append(f"run {name}: {len(differ)} losses differ; the {overlap} was kept")
+    merged = {**now, **before} if overlap == "first" else {**before, **now}
+    return merged, len(now.keys() - before.keys())
 
 
-def _write(
-    copy: Path, tables: dict[str, Any], logged: LoggedRun, losses: "pd.DataFrame", rewrite: bool
+def _not_of_study(at: str, names: list[str]) -> set[str]:
+    """Return what of a study folder is not copied: all but its own few files."""
+    own = {f"{stem}{end}" for stem in ("losses", "lr") for end in (".csv", ".parquet")}
+    own |= {SETTINGS, IMPORTS}
+    return {name for name in names if name not in own or (Path(at) / name).is_dir()}
+
+
+def _write_losses(
+    copy: Path, table: "pd.DataFrame", name: str, losses: Mapping[tuple[int, str], float]
 ) -> None:
-    path = find_table(copy, "losses") or copy / "losses.csv"
-    _write_table(losses, path)
-    if not rewrite:
-        return
-    settings = copy / SETTINGS
-    text = settings.read_text(encoding="utf-8-sig")
-    settings.write_text(_with_run(text, tables, logged.run, settings), encoding="utf-8")
-    _write_rates(copy, logged.run)
+    import pandas as pd
+
+    ordered = sorted(losses.items(), key=lambda item: (item[0][1], item[0][0]))
+    rows = [(name, step, domain, loss) for (step, domain), loss in ordered]
+    own = pd.DataFrame(rows, columns=list(LOSS_COLUMNS), dtype=object)
+    kept = table[table["run"] != name] if "run" in table else table
+    whole = pd.concat([kept, own], ignore_index=True)
+    _write_table(whole, find_table(copy, "losses") or copy / "losses.csv", "loss")
 
 
-def _write_table(table: "pd.DataFrame", path: Path) -> None:
+def _write_table(table: "pd.DataFrame", path: Path, value: str) -> None:
     if path.suffix == ".csv":
         table.to_csv(path, index=False)
     else:
-        table.astype({"step": "int64", "loss": "float64"}).to_parquet(path, index=False)
+        table.astype({"step": "int64", value: "float64"}).to_parquet(path, index=False)
 
 
 def _write_rates(copy: Path, run: Run) -> None:
@@ -206,76 +511,50 @@ def _write_rates(copy: Path, run: Run) -> None:
     if run.schedule.is_logged:
         kept = pd.concat([kept, logged_rates([run])], ignore_index=True)
     if len(kept):
-        target = path or copy / "lr.csv"
-        if target.suffix == ".csv":
-            kept.to_csv(target, index=False)
-        else:
-            kept.astype({"step": "int64", "lr": "float64"}).to_parquet(target, index=False)
+        _write_table(kept, path or copy / "lr.csv", "lr")
     elif path:
         path.unlink()
 
 
-def _with_run(text: str, tables: dict[str, Any], run: Run, place: Path) -> str:
+def _with_run(text: str, tables: dict[str, Any], run: Run) -> str:
     """Return a study.toml with the table of a run added or replaced; all else stays as it was written."""
-    import tomllib
-
     block = runs_text([run])
     lines = text.splitlines()
     heads = [
         number for number, line in enumerate(lines) if re.match(r"\[+[^\[\]]+\]+\s*(#.*)?$", line)
     ]
-    start = next((number for number in heads if _names(lines[number], run.name)), None)
+    start = next(
+        (number for number in heads if _parsed(lines[number]) == {"runs": {run.name: {}}}), None
+    )
     if start is None:
         made = f"{text.rstrip()}\n\n{block}"
     else:
         end = next((number for number in heads if number > start), len(lines))
         made = "\n".join([*lines[:start], block, *lines[end:], ""])
     wanted = {**tables, "runs": {**tables.get("runs", {}), **tomllib.loads(block)["runs"]}}
-    try:
-        fine = tomllib.loads(made) == wanted
-    except tomllib.TOMLDecodeError:
-        fine = False
-    if not fine:
+    if _parsed(made) != wanted:
         raise fail(
-            f"{place.name}, run {run.name}",
+            f"{SETTINGS}, run {run.name}",
             "the table of this run is not written as [runs.NAME]",
             "write it so, and import again",
         )
     return made
 
 
-def _names(line: str, run: str) -> bool:
-    import tomllib
-
+def _parsed(text: str) -> dict[str, Any] | None:
     try:
-        return tomllib.loads(line) == {"runs": {run: {}}}
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError:
-        return False
-
-
-def _check(copy: Path, folder: Path) -> None:
-    """Refuse a study that is not sound; its problems name the folder that it is for."""
-    with warnings.catch_warnings():
-        # They would name the copy; the study is read once more when it is in place.
-        warnings.simplefilter("ignore", StudyWarning)
-        try:
-            read_study(copy)
-        except StudyError as error:
-            raise StudyError(
-                Problem(p.place.replace(str(copy), str(folder)), p.problem, p.fix)
-                for p in error.problems
-            ) from None
+        return None
 
 
 def _put_in_place(copy: Path, folder: Path) -> None:
     # The settings last: until they name a run its rows would be of nobody, so a killed import is told.
-    written = sorted(copy.iterdir(), key=lambda file: file.name == SETTINGS)
-    for file in written:
+    for file in sorted(copy.iterdir(), key=lambda file: file.name == SETTINGS):
         target = folder / file.name
         if not target.is_file() or target.read_bytes() != file.read_bytes():
             with replacing(target) as partial:
                 partial.write_bytes(file.read_bytes())
-    for stem in ("lr",):
-        old = find_table(folder, stem)
-        if old is not None and not (copy / old.name).exists():
-            old.unlink()
+    old = find_table(folder, "lr")
+    if old is not None and not (copy / old.name).exists():
+        old.unlink()

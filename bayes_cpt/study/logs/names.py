@@ -1,28 +1,54 @@
-"""What series of logs are called: validation losses, learning rates, and counts that are no steps."""
+"""What series of logs are called: counts of steps and other things, validation losses, learning rates."""
 
 import re
+from collections.abc import Sequence
 
-LOSS_WORDS = ("loss", "ce", "nll", "crossentropyloss", "crossentropy", "cross_entropy", "xent")
-PERPLEXITY_WORDS = ("perplexity", "ppl")
+# The trainer's own count of optimiser steps: it goes before all others.
+OWN_COUNTERS = (
+    "train/global_step", "trainer/global_step", "global_step", "current_steps", "optimizer_step",
+    "train/optimizer_step", "optim_step", "num_updates",
+)  # fmt: skip
+# They may count batches, or what a library likes to count.
+COUNTERS = (
+    "step", "steps", "schritt", "iteration", "iterations", "iter", "train/step", "train/iter",
+    "train/iteration", "training_step", "update", "updates", "trainer/step", "time/batch",
+)  # fmt: skip
+# W&B's count of calls of its log function.
+CALLS = "_step"
+TOKENS = (
+    "tokens", "num_tokens", "total_tokens", "tokens_seen", "consumed_tokens", "num_input_tokens_seen",
+    "train/num_input_tokens_seen", "throughput/total_tokens", "throughput/total tokens",
+    "trained_tokens", "time/token", "n_tokens_seen",
+)  # fmt: skip
+SAMPLES = ("samples", "consumed_samples", "consumed samples", "num_samples", "samples_seen")
+EPOCHS = ("epoch", "epochs", "train/epoch", "epoche")
+LENGTHS = ("total_steps", "max_steps", "total_iters")
+
+LOSS_WORDS = (
+    "loss", "ce", "nll", "crossentropyloss", "crossentropy", "cross_entropy", "xent",
+    "languagecrossentropy",
+)  # fmt: skip
+PERPLEXITY_WORDS = ("perplexity", "ppl", "languageperplexity")
 BIT_WORDS = ("bits", "bpt", "bpb", "bpc")
 # A word that says that a loss was measured on held-out data; the rest of the name is the data's.
 HELD_OUT = ("eval", "val", "valid", "validation", "test", "heldout", "dev", "evaluation")
 FILLER = (*HELD_OUT, "mean", "avg", "lm", "metrics", "epoch", "on")
+TRAINING = ("train", "training", "reduced")
+# The same numbers against another axis (Megatron-LM), or smoothed.
+OTHER_AXIS = re.compile(
+    r"\bvs (?:samples|tokens|time|consumed)|_(?:ema|smooth(?:ed)?)$|__(?:min|max)$", re.I
+)
 RATE_NAMES = (
     "learning_rate", "lr", "train/learning_rate", "train/lr", "learning-rate", "learning rate",
-    "optim/learning_rate_group0", "optim/lr", "lr-adamw", "lr-adamw/pg1", "lr/group_0", "optimizer/lr",
-    "lernrate", "train/optimizer/lr", "lr-adam", "train/learning-rate", "schedule/lr",
+    "lernrate", "optimizer/lr", "train/optimizer/lr", "train/learning-rate", "schedule/lr",
 )  # fmt: skip
+RATE = re.compile(r"(?:^|[/_\s-])(?:lr|learning[-_ ]?rate)(?:$|[/_\s-])", re.IGNORECASE)
+NO_RATE = re.compile(r"decay|embed|scale|vs |final|initial", re.IGNORECASE)
 UNITS = ("nats", "bits", "perplexity")
 
 
 def words(series: str) -> list[str]:
     """Return the words of a name.
-
-    Parameters
-    ----------
-    series : str
-        As a trainer calls what it logs.
 
     Examples
     --------
@@ -32,13 +58,13 @@ def words(series: str) -> list[str]:
     return [word for word in re.split(r"[\s/_.\-:]+", series.lower()) if word]
 
 
+def is_loss(series: str) -> bool:
+    """Whether a name is that of a loss, a perplexity or bits, of whatever data."""
+    return any(word in (*LOSS_WORDS, *PERPLEXITY_WORDS, *BIT_WORDS) for word in words(series))
+
+
 def measured_unit(series: str) -> str | None:
     """Return the unit that a validation loss's name says it is in, None where it is no loss.
-
-    Parameters
-    ----------
-    series : str
-        As a trainer calls what it logs.
 
     Examples
     --------
@@ -46,7 +72,10 @@ def measured_unit(series: str) -> str | None:
     ('nats', 'perplexity', None)
     """
     parts = words(series)
-    if not any(word in HELD_OUT for word in parts):
+    held_out = any(word in HELD_OUT for word in parts)
+    # Composer calls the losses of its evaluations metrics/SET/LanguageCrossEntropy.
+    composer = parts[:1] == ["metrics"] and not any(word in TRAINING for word in parts)
+    if not (held_out or composer) or OTHER_AXIS.search(series):
         return None
     last = [word for word in parts if word not in FILLER]
     if any(word in PERPLEXITY_WORDS for word in last):
@@ -59,35 +88,25 @@ def measured_unit(series: str) -> str | None:
 def domain_of(series: str) -> str:
     """Return the validation set that a loss's name says: what is left of it, or ``val``.
 
-    Parameters
-    ----------
-    series : str
-        As a trainer calls a validation loss.
-
     Examples
     --------
     >>> domain_of("eval_code_loss"), domain_of("val_loss"), domain_of("eval/c4_en-validation/ppl")
     ('code', 'val', 'c4_en')
     """
+    left = (*FILLER, *LOSS_WORDS, *PERPLEXITY_WORDS, *BIT_WORDS, "")
     kept = []
     for part in re.split(r"[/\s]+", series):
-        left = [
-            word
-            for word in re.split(r"[_.\-:]+", part)
-            if word.lower() not in (*FILLER, *LOSS_WORDS, *PERPLEXITY_WORDS, *BIT_WORDS, "")
-        ]
-        if left:
-            kept.append("_".join(left))
-    return "_".join(kept) or "val"
+        own = [word for word in re.split(r"[_.\-:]+", part) if word.lower() not in left]
+        if own:
+            kept.append("_".join(own))
+    name = "_".join(kept) or "val"
+    return f"val{name}" if name.isdigit() else name
 
 
-def rate_series(names: list[str]) -> str | None:
-    """Return which of some series is the learning rate, None where none is called so.
-
-    Parameters
-    ----------
-    names : list of str
-        As a trainer calls what it logs.
-    """
+def rate_series(names: Sequence[str]) -> str | None:
+    """Return which of some series is the learning rate, None where none is called so."""
     by_case = {name.lower(): name for name in reversed(names)}
-    return next((by_case[known] for known in RATE_NAMES if known in by_case), None)
+    known = next((by_case[name] for name in RATE_NAMES if name in by_case), None)
+    return known or next(
+        (name for name in names if RATE.search(name) and not NO_RATE.search(name)), None
+    )

@@ -1,38 +1,75 @@
-"""What every reader of logs gives: each number with its step, its name and its place in the log."""
+"""A raw log: rows of named cells as a reader found them, each with its place; and the numbers in cells."""
 
+import gzip
+import io
 import math
+import re
+import zipfile
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from bayes_cpt.errors import StudyError
 
-# Facts that a log may tell beside its numbers, as `RawLog.facts` names them.
-TOTAL_STEPS, WARMUP_STEPS, SEQUENCES_PER_STEP = "total_steps", "warmup_steps", "sequences_per_step"
+EMPTY_CELLS = ("", "na", "n/a", "null", "none", "-", "--")
+COMPRESSED = (".gz", ".zip")
+PLAIN = re.compile(
+    r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|[+-]?(?:nan|inf|infinity)", re.IGNORECASE
+)
+# One separator before three digits: the thousands of a whole number, or a decimal mark.
+UNCLEAR = re.compile(r"[+-]?[1-9]\d{0,2}([.,])\d{3}")
+GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(?:([., \u00a0\u2009\u202f_'’])\d{3})(?:\1\d{3})*")
+MANY_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(?:([.,])\d{3})(?:\1\d{3})+")
+WITH_DECIMALS = re.compile(
+    r"[+-]?(?:\d+|\d{1,3}(?:[., ]\d{3})+)([.,])\d+(?:e[+-]?\d+)?", re.IGNORECASE
+)
+SUFFIXED = re.compile(r"([+-]?\d+(?:[.,]\d+)?)\s?([kmbg])", re.IGNORECASE)
+FACTORS = {"k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9}
 
 
 class LogError(StudyError):
     """A log that cannot be used, with all its problems at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One number of a log.
+def fail(place: str, problem: str, fix: str) -> LogError:
+    """Return the error of one problem."""
+    return LogError.at(place, problem, fix)
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What a log states of its job beside the numbers of its curves; None where it does not say.
 
     Parameters
     ----------
-    step : float
-        As the log counts: steps, tokens or samples.
-    series : str
-        What the log calls the number.
-    value : float
-        May be NaN or infinite: training diverges.
-    place : str
-        File and line or entry.
+    steps : int, optional
+        Optimiser steps that were announced.
+    peak_rate : float, optional
+        Peak learning rate, raw: of its settings, else the highest that was logged.
+    batch_tokens : float, optional
+        Tokens of an optimiser step.
+    base : str, optional
+        The model that it was started from.
     """
 
-    step: float
-    series: str
-    value: float
-    place: str
+    steps: int | None = None
+    peak_rate: float | None = None
+    batch_tokens: float | None = None
+    base: str | None = None
+
+
+class Row(NamedTuple):
+    """What was logged together: cells by the name of their series."""
+
+    file: str
+    number: int
+    cells: Mapping[str, Any]
+
+    @property
+    def place(self) -> str:
+        """Where it stands, as in ``train.csv, line 12``."""
+        return f"{self.file} {self.number}"
 
 
 @dataclass
@@ -43,74 +80,57 @@ class RawLog:
     ----------
     source : str
         Path or address.
-    entries : list of Entry
+    rows : list of Row
         In the order of the log: a restart is seen by steps that fall.
-    facts : dict of str to float
-        What else the log says: `TOTAL_STEPS` and the like.
+    counter : str
+        The series in which its format counts steps, empty where that is not settled.
+    from_zero : bool
+        Whether the first step is called 0.
+    carries : bool
+        Whether its format repeats the last validation loss on each line until there is a new one.
+    stated : dict of str to object
+        Fields of `Stated`, as far as they were found.
     notes : list of str
         What was assumed or left out while reading.
-    counts : str
-        What its own names say that it counts: steps, tokens or samples.
     """
 
     source: str
-    entries: list[Entry] = field(default_factory=list)
-    facts: dict[str, float] = field(default_factory=dict)
+    rows: list[Row] = field(default_factory=list)
+    counter: str = ""
+    from_zero: bool = False
+    carries: bool = False
+    stated: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    counts: str = "steps"
 
-    def series(self) -> list[str]:
+    def names(self) -> list[str]:
         """Return the names of its series, in order of appearance."""
-        return list(dict.fromkeys(entry.series for entry in self.entries))
-
-    def add(self, step: float, series: str, value: float, place: str) -> None:
-        """Note one number.
-
-        Parameters
-        ----------
-        step : float
-            As the log counts.
-        series : str
-            What the log calls it.
-        value : float
-        place : str
-            Where it stands: file and line.
-        """
-        self.entries.append(Entry(float(step), series, float(value), place))
+        return list(dict.fromkeys(name for row in self.rows for name in row.cells))
 
     def extend(self, other: "RawLog") -> None:
-        """Add what another log of the same run holds.
-
-        Parameters
-        ----------
-        other : RawLog
-            Written later.
-        """
-        self.entries += other.entries
-        self.facts |= other.facts
+        """Add a log of the same run that was written later."""
+        self.rows += other.rows
+        self.counter = self.counter or other.counter
+        self.stated |= other.stated
         self.notes += [note for note in other.notes if note not in self.notes]
 
 
-def fail(place: str, problem: str, fix: str) -> LogError:
-    """Return the error of one problem.
-
-    Parameters
-    ----------
-    place : str
-        File, and line if there are any.
-    problem, fix : str
-        In words.
-    """
-    return LogError.at(place, problem, fix)
+def settings_of(stated: dict[str, Any], settings: Mapping[str, Any]) -> None:
+    """Note what the settings of a job, as a tracker keeps them, state of it."""
+    for key, names in (
+        ("steps", ("max_steps", "max_iters", "total_steps", "train_iters")),
+        ("peak_rate", ("learning_rate", "lr", "max_lr")),
+    ):
+        found = (as_number(settings.get(name)) for name in names)
+        value = next((number for number in found if number is not None and number > 0), None)
+        if value is not None:
+            stated[key] = int(value) if key == "steps" else value
+    for name in ("model_name_or_path", "_name_or_path", "base_model", "init_from"):
+        if isinstance(settings.get(name), str) and settings[name]:
+            stated.setdefault("base", settings[name])
 
 
 def as_number(value: object) -> float | None:
-    """Return a cell or JSON value as a number, None where it is none.
-
-    Parameters
-    ----------
-    value : object
-        Of a log.
+    """Return a cell or JSON value as a plain number, None where it is none.
 
     Examples
     --------
@@ -119,12 +139,169 @@ def as_number(value: object) -> float | None:
     """
     if isinstance(value, bool) or value is None:
         return None
-    if isinstance(value, int | float):
+    if isinstance(value, str):
+        return float(value) if PLAIN.fullmatch(value.strip()) else None
+    if isinstance(value, int):
         # A whole number may be too large for any float.
-        return float(value) if not isinstance(value, int) or abs(value) < 1e300 else math.inf
-    if not isinstance(value, str):
-        return float(value) if hasattr(value, "__float__") else None
+        return float(value) if abs(value) < 1e300 else math.inf
+    return float(value) if hasattr(value, "__float__") else None
+
+
+class Unreadable(NamedTuple):
+    """A cell that holds no number, or one that can be read in two ways."""
+
+    row: int
+    cell: str
+    unclear: bool
+
+
+def marks_of(rows: Iterable[Row]) -> set[str]:
+    """Return which signs are decimal marks for certain: of numbers that have no thousands.
+
+    Examples
+    --------
+    >>> marks_of([Row("a, line", 1, {"step": "1,000", "loss": "2.8708"})])
+    {'.'}
+    """
+    marks = set()
+    for row in rows:
+        for cell in row.cells.values():
+            if isinstance(cell, str) and ("," in cell or "." in cell):
+                text = cell.strip()
+                if UNCLEAR.fullmatch(text) or MANY_GROUPS.fullmatch(text):
+                    continue
+                if found := WITH_DECIMALS.fullmatch(text):
+                    marks.add(found[1])
+    return marks
+
+
+def numbers(
+    cells: list[Any], rows: Iterable[Row] = (), *, whole: bool = False
+) -> tuple[list[float | None], list[Unreadable]]:
+    """Return cells as numbers, None for empty ones, and which cannot be read.
+
+    Parameters
+    ----------
+    cells : list of object
+        Of one column.
+    rows : iterable of Row
+        The table: its other numbers tell what a dot or comma before three digits is.
+    whole : bool
+        Whether the column counts: "1.500" can then only mean fifteen hundred.
+
+    Examples
+    --------
+    >>> numbers(["1,000", "12k", "1 500", "-"], whole=True)[0]
+    [1000.0, 12000.0, 1500.0, None]
+    >>> numbers(["1.234,5", "3,25e-4", "2,871"])[0]
+    [1234.5, 0.000325, 2.871]
+    """
+    read: list[float | None] = []
+    unreadable: list[Unreadable] = []
+    unclear: list[int] = []
+    for place, cell in enumerate(cells):
+        if not isinstance(cell, str):
+            read.append(as_number(cell))
+            continue
+        text = cell.strip()
+        if text.isdigit() and text.isascii():
+            read.append(float(text))
+            continue
+        value = _of_text(text)
+        if UNCLEAR.fullmatch(text):
+            unclear.append(place)
+        elif value is None and text.lower() not in EMPTY_CELLS:
+            unreadable.append(Unreadable(place, cell, unclear=False))
+        read.append(value)
+    if unclear:
+        texts = [str(cell).strip() for cell in cells]
+        unreadable += _settle(read, texts, unclear, marks_of(rows), whole=whole)
+    return read, unreadable
+
+
+def _of_text(text: str) -> float | None:
+    """Return the number of a text that can be read in one way only."""
+    if PLAIN.fullmatch(text):
+        return float(text)
+    if found := SUFFIXED.fullmatch(text):
+        return float(found[1].replace(",", ".")) * FACTORS[found[2].lower()]
+    if GROUPED.fullmatch(text):
+        return float(re.sub(r"[^\d+-]", "", text))
+    if found := WITH_DECIMALS.fullmatch(text):
+        other = "," if found[1] == "." else "."
+        digits = re.sub(f"[{other} \u00a0]", "", text)
+        return float(digits.replace(",", "."))
+    return None
+
+
+def _settle(
+    read: list[float | None], texts: list[str], unclear: list[int], marks: set[str], *, whole: bool
+) -> list[Unreadable]:
+    """Settle numbers such as 1.000 and 2,871 by the rest of the table; return those that stay unclear."""
+    left = []
+    for place in unclear:
+        text = texts[place]
+        mark = "," if "," in text else "."
+        thousands = float(text.replace(mark, ""))
+        decimals = float(text.replace(",", "."))
+        if marks == {mark}:
+            # In a count 1.000 beside 0.5 is still no sure one, and beside 1000.000 it is.
+            sure = not whole or any(WITH_DECIMALS.fullmatch(other) and not UNCLEAR.fullmatch(other)
+                                    for other in texts)  # fmt: skip
+            meant: float | None = decimals if sure else None
+        elif marks:
+            meant = thousands if whole else None
+        elif whole:
+            plain = any(re.fullmatch(r"[1-9]\d{0,2}", other) for other in texts)
+            only = mark == "," or not all(texts[i].endswith("000") for i in unclear) or plain
+            meant = thousands if only else None
+        else:
+            meant = decimals
+        read[place] = meant
+        if meant is None:
+            left.append(Unreadable(place, text, unclear=True))
+    return left
+
+
+def content_of(path: Path) -> bytes:
+    """Return the bytes of a file, unpacked if it is gzipped or the only file of a zip archive."""
+    content = path.read_bytes()
     try:
-        return float(value)
-    except ValueError:
-        return None
+        if content[:2] == b"\x1f\x8b":
+            return gzip.decompress(content)
+        if content[:4] == b"PK\x03\x04" and path.suffix == ".zip":
+            with zipfile.ZipFile(io.BytesIO(content)) as archive:
+                names = [name for name in archive.namelist() if not name.endswith("/")]
+                if len(names) != 1:
+                    raise fail(
+                        str(path),
+                        f"{len(names)} files are in the archive",
+                        "unpack it, and name the log",
+                    )
+                return archive.read(names[0])
+    except (OSError, EOFError, zipfile.BadZipFile) as error:
+        raise fail(str(path), f"it cannot be unpacked: {error}", "copy it again") from None
+    return content
+
+
+def text_of(path: Path) -> str:
+    """Return the text of a UTF-8 (or, by its byte-order mark, UTF-16) file, packed or not."""
+    content = content_of(path)
+    encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError as error:
+        problem = f"byte {error.start} is not UTF-8"
+        raise fail(str(path), problem, "save the file as UTF-8") from None
+    if "\0" in text:
+        raise fail(
+            f"{path}, character {text.index(chr(0)) + 1}",
+            "there is a null byte: this is not a text file",
+            "copy the file again, or name the right kind of log",
+        )
+    return text
+
+
+def unpacked_name(path: Path) -> Path:
+    """Return a path without the ending that says that it is packed."""
+    return path.with_suffix("") if path.suffix in COMPRESSED else path

@@ -1,13 +1,13 @@
 """Logged learning rates -> the schedule that they follow, where one of the usual shapes does.
 
 The log is cut into pieces from its start. A piece is the longest stretch that a shape explains to
-`TOLERANCE` of the peak; constant, linear, exponential and 1 - sqrt need no more than a fit of two numbers,
-a cosine its length besides. Between pieces a break lies where the log leaves it: of the steps between two
-logged ones each is tried.
+`TOLERANCE` of the peak, or to the digits that were printed; constant, linear, exponential and 1 - sqrt need
+no more than a fit of two numbers, a cosine its length besides. Between pieces a break lies where the log
+leaves it: of the steps between two logged ones each is tried. A warm-up from zero is known by one point.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -17,27 +17,50 @@ from bayes_cpt.study.schedules import LoggedSegment, Schedule, Segment
 
 # Of the peak: what a fitted schedule may differ from the log.
 TOLERANCE = 1e-6
+# Rates with so many significant digits at most were rounded as they were printed; of fewer than three
+# nothing can be recognised.
+FEWEST_DIGITS, MOST_DIGITS = 3, 6
 # Between two logged steps so many places for a break are tried at most.
 MOST_BREAKS = 400
 # A stretch must have so many points more than its shape has free numbers to be explained by it.
 SPARE_POINTS = 1
 MOST_PIECES = 12
+# Of what rounding may do, by how much a shape may be off.
+PRINTED = 1.5
+# Warm-ups of more points are found as any other line.
+MOST_WARMUP_POINTS = 4
+# A rate of so many digits is one that somebody chose.
+ROUND = 2
+# A cosine that rises is a warm-up only if so many points say so: few are a line's too.
+RISING_POINTS = 5
+# Of longer logs so many points are looked at; the schedule is checked against all.
+MOST_POINTS = 20_000
 
 
 @dataclass(frozen=True)
 class Recognized:
-    """A schedule for logged rates, and how it was found.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        Segments where a shape was recognised, else the log.
-    notes : tuple of str
-        What was assumed.
-    """
+    """A schedule for logged rates, segments or else the log; and what was assumed."""
 
     schedule: Schedule
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Logged:
+    """Rising steps, the rates there and how precise they are, and the length of the run."""
+
+    steps: Ints
+    rates: Floats
+    tolerance: Floats
+    total: int
+
+    def at(self, places: slice | Ints | np.ndarray) -> "_Logged":
+        return replace(
+            self,
+            steps=self.steps[places],
+            rates=self.rates[places],
+            tolerance=self.tolerance[places],
+        )
 
 
 @dataclass(frozen=True)
@@ -51,6 +74,15 @@ class _Piece:
     end: int
     start_rate: float
     end_rate: float
+    misfit: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Join:
+    """The rate at which the piece before ends, and how precisely that is known."""
+
+    rate: float
+    tolerance: float
 
 
 def recognize(
@@ -72,35 +104,74 @@ def recognize(
     Returns
     -------
     Recognized
-        The shapes are those of `Segment`, each fitted to 1e-6 of the peak. Else the log itself,
-        interpolated linearly between logged steps, which is said.
+        The shapes are those of `Segment`, each fitted to 1e-6 of the peak, or to the printed digits. Else
+        the log itself, interpolated linearly between logged steps, which is said.
     """
     at = np.asarray(steps, dtype=np.int64)
     values = np.asarray(rates, dtype=np.float64)
-    # A trainer that counts from 0 logs at step s what the shape has at s - 1.
-    by_shift = {}
-    for shift in (0, 1):
-        kept = at >= shift
-        segments = _segments(at[kept] - shift, values[kept], total_steps)
-        if segments is not None:
-            by_shift[shift] = segments
-    if by_shift:
-        shift = min(by_shift, key=lambda number: (len(by_shift[number]), number))
-        segments, kept = by_shift[shift], at >= shift
-        notes = [f"{name}: learning rates follow {_words(segments)}"]
-        notes += [f"{name}: {note}" for note in _open_breaks(segments, at[kept] - shift)]
-        if shift:
-            notes.append(
-                f"{name}: the trainer counts learning rates from step 0; the schedule counts them "
-                "from 1, one step earlier"
-            )
-        gaps = total_steps - int(np.unique(at[at > 0]).size)
-        if gaps > 0:
-            notes.append(
-                f"{name}: {gaps} of {total_steps} rates are not logged and follow from the shape"
-            )
-        return Recognized(Schedule(tuple(segments)), tuple(notes))
-    return _as_log(at, values, total_steps, name)
+    found: list[tuple[tuple[int, int, int, int], str, list[Segment]]] = []
+    for tolerance, precision in _tolerances(values):
+        logged = _Logged(at, values, tolerance, total_steps)
+        # A trainer that counts from 0 logs at step s what the shape has at s - 1.
+        for shift in (0, 1):
+            segments = _segments(_shifted(logged, shift))
+            if segments is not None:
+                pieces, own_rates = _effort(segments)
+                found.append(((pieces, len(precision), own_rates, shift), precision, segments))
+        if any(key[0] <= 2 for key, *_ in found):
+            break
+    if not found:
+        return _as_log(at, values, total_steps, name)
+    (*_, shift), precision, segments = min(found, key=lambda one: one[0])
+    notes = [f"learning rates follow {_words(segments)}{precision}"]
+    notes += _open_breaks(segments, _shifted(_Logged(at, values, values, total_steps), shift).steps)
+    if shift:
+        notes.append(
+            "the trainer counts learning rates from step 0; the schedule counts them from 1, one step "
+            "earlier"
+        )
+    gaps = total_steps - int(np.unique(at[at > 0]).size)
+    if gaps > 0:
+        notes.append(f"{gaps} of {total_steps} rates are not logged and follow from the shape")
+    return Recognized(Schedule(tuple(segments)), tuple(f"{name}: {note}" for note in notes))
+
+
+def _effort(segments: Sequence[Segment]) -> tuple[int, int]:
+    """Return how much it takes to write a schedule: segments and jumps, then how many different rates."""
+    jumps = sum(before.end != after.start for before, after in pairwise(segments))
+    rates = {rate for segment in segments for rate in (segment.start, segment.end) if rate}
+    return len(segments) + jumps, len(rates)
+
+
+def _digits(rate: float) -> int:
+    return len(f"{rate:.9e}".split("e")[0].replace(".", "").rstrip("0"))
+
+
+def _tolerances(rates: Floats) -> Iterator[tuple[Floats, str]]:
+    """Yield how far a shape may be from each rate: by double precision, then by the printed digits."""
+    usual = np.full(rates.size, TOLERANCE * float(rates.max(initial=0.0)))
+    yield usual, ""
+    positive = rates[rates > 0]
+    texts = [np.format_float_scientific(rate, trim="-") for rate in np.unique(positive)[:1000]]
+    parts = [text.split("e") for text in texts]
+    counts = [len(digits.replace(".", "")) for digits, _ in parts]
+    most = max(counts, default=0)
+    if not 2 <= most <= MOST_DIGITS or len(texts) < FEWEST_DIGITS:
+        return
+    digits = max(most, FEWEST_DIGITS)
+    # Rounded to digits, or to decimals: the smaller rates of a log tell which.
+    decimals = max(count - 1 - int(power) for count, (_, power) in zip(counts, parts, strict=True))
+    orders = np.floor(np.log10(np.where(rates > 0, rates, 1.0)))
+    by_digits = np.where(rates > 0, 0.5 * 10.0 ** (orders - digits + 1), 0.0)
+    # More than half a digit: the fit to rounded numbers is off itself.
+    printed = PRINTED * np.maximum(by_digits, 0.5 * 10.0 ** (-float(decimals)))
+    yield np.maximum(usual, printed), f", to the {digits} digits that were printed"
+
+
+def _shifted(logged: _Logged, shift: int) -> _Logged:
+    # That a run begins at zero says nothing of how long its warm-up is.
+    kept = logged.at((logged.steps > shift) | ((logged.steps == shift) & (logged.rates > 0)))
+    return replace(kept, steps=kept.steps - shift)
 
 
 def _as_log(steps: Ints, rates: Floats, total_steps: int, name: str) -> Recognized:
@@ -119,74 +190,146 @@ def _as_log(steps: Ints, rates: Floats, total_steps: int, name: str) -> Recogniz
     return Recognized(schedule, tuple(notes))
 
 
-def _segments(steps: Ints, rates: Floats, total: int) -> list[Segment] | None:
-    if steps.size < 2 or not rates.max() > 0:
+def _segments(logged: _Logged) -> list[Segment] | None:
+    """Return the segments of the simplest schedule that fits, None where none does."""
+    if logged.steps.size < 2 or not logged.rates.max() > 0:
         return None
-    pieces = _pieces(steps, rates, total, TOLERANCE * float(rates.max()))
+    looked_at = logged
+    if logged.steps.size > MOST_POINTS:
+        places = np.linspace(0, logged.steps.size - 1, MOST_POINTS // 4).astype(np.int64)
+        looked_at = logged.at(np.union1d(places, np.arange(MOST_BREAKS)))
+    best = _fitting(logged, _pieces(looked_at, 0, None))
+    peak = int(np.argmax(looked_at.rates))
+    for points in range(1, min(peak + 1, MOST_WARMUP_POINTS, looked_at.steps.size - 1) + 1):
+        warmup = _from_zero(looked_at, points)
+        if warmup is None or (best is not None and _effort(best)[0] <= 1):
+            break
+        found = _fitting(logged, _pieces(looked_at, points, warmup))
+        if found is not None and (best is None or _effort(found) < _effort(best)):
+            best = found
+    return best
+
+
+def _from_zero(logged: _Logged, points: int) -> _Piece | None:
+    """Return the line from zero through the first points, a warm-up, None where they are on none."""
+    steps, rates, tolerance = (
+        array[:points] for array in (logged.steps, logged.rates, logged.tolerance)
+    )
+    if steps[0] < 1 or not rates[0] > 0:
+        return None
+    slope = float((steps * rates).sum() / (steps * steps).sum())
+    if (np.abs(slope * steps - rates) > tolerance).any():
+        return None
+    end = int(steps[-1])
+    return _Piece("linear", 0, points, 0, end, 0.0, slope * end)
+
+
+def _fitting(logged: _Logged, pieces: list[_Piece] | None) -> list[Segment] | None:
+    """Return pieces as segments if they fit all that is logged."""
     if pieces is None:
         return None
+    peak = float(logged.rates.max())
+    widest = float(logged.tolerance.max())
     lowest = min(rate for piece in pieces for rate in (piece.start_rate, piece.end_rate))
-    if lowest < -TOLERANCE * float(rates.max()):
+    if lowest < -widest:
         return None
     segments: list[Segment] = []
-    lead = pieces[0].start
-    if lead > 0:
-        # Nothing is logged of the first steps: they are taken as a warm-up, unless the log begins there.
-        before = pieces[0].start_rate
-        logged_there = bool(steps[0] <= lead)
+    if pieces[0].start > 0:
+        # Nothing is logged before: it is taken as a warm-up, as no trainer begins otherwise.
         segments.append(
-            Segment(
-                "constant" if logged_there else "linear",
-                lead,
-                before if logged_there else 0.0,
-                before,
-            )
+            Segment("linear", pieces[0].start, 0.0, _rounded(pieces[0].start_rate, peak, widest))
         )
     for piece in pieces:
-        start, end = (
-            _rounded(rate, float(rates.max())) for rate in (piece.start_rate, piece.end_rate)
-        )
+        start, end = (_rounded(rate, peak, widest) for rate in (piece.start_rate, piece.end_rate))
+        if segments and abs(segments[-1].end - start) <= 2.0 * widest:
+            start = segments[-1].end
+        end = start if piece.shape == "constant" else end
         segments.append(Segment(piece.shape, piece.end - piece.start, start, end))
     made = Schedule(tuple(segments))
-    inside = (steps > 0) & (steps <= made.steps)
-    fitted = made.learning_rates()[steps[inside] - 1]
-    fine = np.abs(fitted - rates[inside]) <= 2.0 * TOLERANCE * float(rates.max())
-    return segments if fine.all() and made.steps >= total else None
+    inside = (logged.steps > 0) & (logged.steps <= made.steps)
+    fitted = made.learning_rates()[logged.steps[inside] - 1]
+    fine = np.abs(fitted - logged.rates[inside]) <= 2.0 * logged.tolerance[inside]
+    return segments if fine.all() and made.steps >= logged.total else None
 
 
-def _rounded(rate: float, peak: float) -> float:
+def _rounded(rate: float, peak: float, tolerance: float) -> float:
     """Return a rate as somebody would have written it, where that is within the tolerance."""
-    short = float(f"{rate:.6g}") if rate > TOLERANCE * peak else 0.0
-    return short if abs(short - rate) <= TOLERANCE * peak else rate
+    if rate <= tolerance and rate < 1e-3 * peak:
+        return 0.0
+    for digits in range(1, 7):
+        short = float(f"{rate:.{digits}g}")
+        if abs(short - rate) <= tolerance:
+            return short
+    return rate
 
 
-def _pieces(steps: Ints, rates: Floats, total: int, tolerance: float) -> list[_Piece] | None:
-    pieces: list[_Piece] = []
-    first = 0
-    while first < steps.size:
+def _pieces(logged: _Logged, first: int, before: _Piece | None) -> list[_Piece] | None:
+    """Return the pieces from a point on, and the one before it."""
+    pieces = [before] if before is not None else []
+    while first < logged.steps.size:
         before = pieces[-1] if pieces else None
         candidates = [
             piece
-            for start in _starts(steps, first, before)
-            for piece in _candidates(steps, rates, first, start, before, total, tolerance)
+            for start in _starts(logged.steps, first, before)
+            for piece in _candidates(logged, first, start, _join(logged, first, start, before))
         ]
         if not candidates or len(pieces) == MOST_PIECES:
             return None
         # Of equally long ones that which begins where the last one ends, else the simplest.
-        best = max(candidates, key=lambda piece: (piece.last, _joins(before, piece, tolerance)))
-        if before is not None:
+        best = max(
+            candidates,
+            key=lambda piece: (piece.last, _joins(logged, before, piece), -round(piece.misfit, 3)),
+        )
+        if before is None:
+            best = _with_round_peak(logged, best)
+        else:
             pieces[-1] = _ended(before, best.start)
         pieces.append(best)
         first = best.last
-    if pieces[-1].end < total:
-        pieces[-1] = _ended(pieces[-1], total)
+    if pieces[-1].end < logged.total:
+        pieces[-1] = _ended(pieces[-1], logged.total)
     return pieces
 
 
-def _joins(before: _Piece | None, piece: _Piece, tolerance: float) -> bool:
-    if before is None or piece.start <= before.start:
-        return False
-    return abs(_ended(before, piece.start).end_rate - piece.start_rate) <= tolerance
+def _join(logged: _Logged, first: int, start: int, before: _Piece | None) -> _Join | None:
+    """Return where a piece must begin that goes on from the one before."""
+    if before is None or start <= before.start:
+        return None
+    reach = (start - before.start) / max(before.end - before.start, 1)
+    tolerance = float(logged.tolerance[max(first - 1, 0)]) * max(reach, 1.0)
+    return _Join(_ended(before, start).end_rate, tolerance)
+
+
+def _joins(logged: _Logged, before: _Piece | None, piece: _Piece) -> bool:
+    join = _join(logged, piece.first, piece.start, before)
+    return join is not None and abs(join.rate - piece.start_rate) <= join.tolerance
+
+
+def _with_round_peak(logged: _Logged, piece: _Piece) -> _Piece:
+    """Return a first line that may begin at any step before its first point from the roundest rate.
+
+    A linear decay whose first logged rate is past its peak would else begin at step 0, and higher.
+    """
+    if piece.shape not in ("linear", "exponential") or piece.end_rate >= piece.start_rate:
+        return piece
+    peak, tolerance = float(logged.rates.max()), float(logged.tolerance.max())
+    starts = range(min(int(logged.steps[piece.first]), MOST_BREAKS) + 1)
+    cut = [_begun(piece, start) for start in starts]
+    lengths = [_digits(_rounded(part.start_rate, peak, tolerance)) for part in cut]
+    best = min(starts, key=lambda start: (lengths[start], start))
+    return cut[best] if lengths[best] <= ROUND and lengths[best] < lengths[0] - 1 else piece
+
+
+def _begun(piece: _Piece, start: int) -> _Piece:
+    """Return a piece of two free numbers that begins later."""
+    share = (start - piece.start) / (piece.end - piece.start)
+    first, last = piece.start_rate, piece.end_rate
+    rate = (
+        first * (last / first) ** share
+        if piece.shape == "exponential"
+        else first + (last - first) * share
+    )
+    return replace(piece, start=start, start_rate=float(rate))
 
 
 def _ended(piece: _Piece, end: int) -> _Piece:
@@ -201,7 +344,7 @@ def _ended(piece: _Piece, end: int) -> _Piece:
         rate = first + (last - first) * np.sqrt(reach)
     else:
         rate = first + (last - first) * reach
-    return _Piece(piece.shape, piece.first, piece.last, piece.start, end, first, float(rate))
+    return replace(piece, end=end, end_rate=float(rate))
 
 
 def _starts(steps: Ints, first: int, before: _Piece | None) -> Iterator[int]:
@@ -212,138 +355,127 @@ def _starts(steps: Ints, first: int, before: _Piece | None) -> Iterator[int]:
     if before.shape == "cosine":
         yield before.end
         return
-    low, high = int(steps[first - 1]), int(steps[first]) - 1
+    low, high = max(int(steps[first - 1]), before.start + 1), int(steps[first]) - 1
     yield from range(low, min(high, low + MOST_BREAKS) + 1)
 
 
-def _candidates(
-    steps: Ints,
-    rates: Floats,
-    first: int,
-    start: int,
-    before: _Piece | None,
-    total: int,
-    tolerance: float,
-) -> Iterator[_Piece]:
+def _candidates(logged: _Logged, first: int, start: int, join: _Join | None) -> Iterator[_Piece]:
     """Yield what each shape explains from a point on, if it begins after step `start`."""
-    joined = _ended(before, start).end_rate if before is not None and start > before.start else None
-    last = _longest(steps, rates, first, lambda at, stretch: np.ptp(stretch) <= tolerance)
-    if last - first >= 2 or (joined is not None and abs(joined - rates[first]) <= tolerance):
+    steps, rates, tolerance = logged.steps, logged.rates, logged.tolerance
+    last = _longest(
+        steps.size, first, lambda end: np.ptp(rates[first:end]) <= tolerance[first:end].max()
+    )
+    if last - first >= 2 or (join is not None and abs(join.rate - rates[first]) <= join.tolerance):
         rate = float(rates[first])
-        yield _Piece(
-            "constant", first, last, start, max(int(steps[last - 1]), start + 1), rate, rate
-        )
+        end = max(int(steps[last - 1]), start + 1)
+        yield _Piece("constant", first, last, start, end, rate, rate)
     for shape in ("linear", "exponential", "one_minus_sqrt"):
-        if shape == "exponential" and not rates[first] > 0:
-            continue
-        piece = _longest_line(shape, steps, rates, first, start, joined, tolerance)
-        if piece is not None:
-            yield piece
-    yield from _cosines(steps, rates, first, start, joined, total, tolerance)
+        if shape != "exponential" or rates[first] > 0:
+            yield from _longest_line(shape, logged, first, start, join)
+    yield from _cosines(logged, first, start, join)
 
 
-def _longest(steps: Ints, rates: Floats, first: int, fits: object) -> int:
+def _longest(size: int, first: int, fits: Callable[[int], bool]) -> int:
     """Return the end of the longest stretch from `first` that `fits`, by doubling and halving."""
-    reach, size = first + 1, 2
+    reach, step = first + 1, 2
     while True:
-        last = min(first + size, steps.size)
-        if not fits(steps[first:last], rates[first:last]):  # type: ignore[operator]
+        last = min(first + step, size)
+        if not fits(last):
             low, high = reach, last
             break
         reach = last
-        if last == steps.size:
+        if last == size:
             return last
-        size *= 2
+        step *= 2
     while high - low > 1:
         middle = (low + high) // 2
-        if fits(steps[first:middle], rates[first:middle]):  # type: ignore[operator]
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if fits(middle) else (low, middle)
     return low
 
 
 def _longest_line(
-    shape: str,
-    steps: Ints,
-    rates: Floats,
-    first: int,
-    start: int,
-    joined: float | None,
-    tolerance: float,
-) -> _Piece | None:
-    def line(at: Ints, stretch: Floats) -> tuple[float, float] | None:
-        places = (at - start).astype(np.float64)
+    shape: str, logged: _Logged, first: int, start: int, join: _Join | None
+) -> Iterator[_Piece]:
+    def line(end: int) -> tuple[float, float, float] | None:
+        """Return level, slope and the largest misfit in tolerances; None where that is above 1."""
+        places = (logged.steps[first:end] - start).astype(np.float64)
+        values, tolerance = logged.rates[first:end], logged.tolerance[first:end]
         if shape == "one_minus_sqrt":
             places = np.sqrt(places)
-        values = stretch
-        if joined is not None:
-            places, values = np.r_[0.0, places], np.r_[joined, stretch]
+        if join is not None:
+            places, values = np.r_[0.0, places], np.r_[join.rate, values]
+            tolerance = np.r_[join.tolerance, tolerance]
+        weights = 1.0 / np.maximum(tolerance, 1e-300) ** 2
         if shape == "exponential":
             if not values.min() > 0:
                 return None
+            weights = weights * values**2
             values = np.log(values)
         if values.size < 2:
-            return float(values[0]), 0.0
-        centre = places.mean()
-        spread = ((places - centre) ** 2).sum()
-        slope = float(((places - centre) * values).sum() / spread) if spread else 0.0
-        level = float(values.mean() - slope * centre)
+            return float(values[0]), 0.0, 0.0
+        weights = weights / weights.sum()
+        centre, middle = (weights * places).sum(), (weights * values).sum()
+        spread = (weights * (places - centre) ** 2).sum()
+        slope = (
+            float((weights * (places - centre) * (values - middle)).sum() / spread)
+            if spread
+            else 0.0
+        )
+        level = float(middle - slope * centre)
         fitted, seen = level + slope * places, values
         if shape == "exponential":
             fitted, seen = np.exp(fitted), np.exp(seen)
-        return (level, slope) if np.abs(fitted - seen).max() <= tolerance else None
+        misfit = float((np.abs(fitted - seen) / tolerance).max())
+        return (level, slope, misfit) if misfit <= 1.0 else None
 
-    last = _longest(steps, rates, first, lambda at, stretch: line(at, stretch) is not None)
-    if last - first + (joined is not None) < 2 + SPARE_POINTS:
-        return None
-    line_fit = line(steps[first:last], rates[first:last])
-    if line_fit is None:
-        return None
-    level, slope = line_fit
-    end = int(steps[last - 1])
-    if end <= start:
-        return None
+    last = _longest(logged.steps.size, first, lambda end: line(end) is not None)
+    found = line(last)
+    end = int(logged.steps[last - 1])
+    if found is None or last - first + (join is not None) < 2 + SPARE_POINTS or end <= start:
+        return
+    level, slope, misfit = found
     reach = np.sqrt(end - start) if shape == "one_minus_sqrt" else float(end - start)
     ends = np.array([level, level + slope * reach])
     if shape == "exponential":
         ends = np.exp(ends)
-    if ends.min() < -tolerance or abs(ends[1] - ends[0]) <= tolerance:
-        return None
-    return _Piece(shape, first, last, start, end, *np.maximum(ends, 0.0).tolist())
+    widest = float(logged.tolerance[first:last].max())
+    if ends.min() < -widest or abs(ends[1] - ends[0]) <= widest:
+        return
+    first_rate, last_rate = np.maximum(ends, 0.0).tolist()
+    yield _Piece(shape, first, last, start, end, first_rate, last_rate, misfit)
 
 
-def _cosines(
-    steps: Ints,
-    rates: Floats,
-    first: int,
-    start: int,
-    joined: float | None,
-    total: int,
-    tolerance: float,
-) -> Iterator[_Piece]:
+def _cosines(logged: _Logged, first: int, start: int, join: _Join | None) -> Iterator[_Piece]:
     """Yield half-cosines that end where the run does, where a constant rate begins, or at the turn."""
-    for low, high in _cosine_ends(steps, rates, first, total):
+    for low, high in _cosine_ends(logged, first):
         for end in range(max(low, start + 1), min(high, low + MOST_BREAKS) + 1):
-            last = int(np.searchsorted(steps, end, side="right"))
-            if last - first + (joined is not None) < 2 + SPARE_POINTS:
+            last = int(np.searchsorted(logged.steps, end, side="right"))
+            if last - first + (join is not None) < 2 + SPARE_POINTS:
                 continue
-            at, stretch = steps[first:last], rates[first:last]
-            course = 0.5 * (1.0 - np.cos(np.pi * (at - start) / (end - start)))
-            if joined is not None:
-                course, stretch = np.r_[0.0, course], np.r_[joined, stretch]
+            stretch, tolerance = logged.rates[first:last], logged.tolerance[first:last]
+            course = 0.5 * (
+                1.0 - np.cos(np.pi * (logged.steps[first:last] - start) / (end - start))
+            )
+            if join is not None:
+                course, stretch = np.r_[0.0, course], np.r_[join.rate, stretch]
+                tolerance = np.r_[join.tolerance, tolerance]
             design = np.stack([1.0 - course, course], axis=1)
-            ends, *_ = np.linalg.lstsq(design, stretch, rcond=None)
-            if np.abs(design @ ends - stretch).max() > tolerance or ends.min() < -tolerance:
+            weights = 1.0 / np.maximum(tolerance, 1e-300)
+            ends, *_ = np.linalg.lstsq(design * weights[:, None], stretch * weights)
+            misfit = float((np.abs(design @ ends - stretch) * weights).max())
+            widest = float(tolerance.max())
+            if misfit > 1.0 or ends.min() < -widest or abs(ends[1] - ends[0]) <= widest:
                 continue
-            if abs(ends[1] - ends[0]) <= tolerance:
+            if ends[1] > ends[0] and last - first < RISING_POINTS:
                 continue
-            yield _Piece("cosine", first, last, start, end, *np.maximum(ends, 0.0).tolist())
+            first_rate, last_rate = np.maximum(ends, 0.0).tolist()
+            yield _Piece("cosine", first, last, start, end, first_rate, last_rate, misfit)
             return
 
 
-def _cosine_ends(steps: Ints, rates: Floats, first: int, total: int) -> Iterator[tuple[int, int]]:
+def _cosine_ends(logged: _Logged, first: int) -> Iterator[tuple[int, int]]:
     """Yield ranges of steps that a half-cosine from `first` on may end in, the likeliest first."""
+    steps, rates, total = logged.steps, logged.rates, logged.total
     yield total, total
     turn = int(np.argmax(rates[first:])) + first
     if turn > first:

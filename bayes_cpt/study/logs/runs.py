@@ -1,16 +1,16 @@
-"""A cleaned log and what else is known -> a run of a study and its losses."""
+"""A cleaned log and what else is known -> a run of a study and its losses; and what a plan says of it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from bayes_cpt.checks import Check
 from bayes_cpt.errors import StudyError
-from bayes_cpt.study.logs.clean import Log
-from bayes_cpt.study.logs.raw import TOTAL_STEPS, fail
-from bayes_cpt.study.logs.recipe import Recipe
+from bayes_cpt.study.logs.raw import Stated, fail
+from bayes_cpt.study.logs.reading import Log
+from bayes_cpt.study.logs.recipes import Recipe
 from bayes_cpt.study.logs.recognize import recognize
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule
@@ -18,6 +18,8 @@ from bayes_cpt.study.schedules import Schedule
 # Of the peak: by how much a logged learning rate may differ from a stated schedule. A trainer that counts
 # from 0 is one step off.
 SAME_RATE = 1e-3
+# By what share the tokens of a step may differ from the plan's.
+SAME_BATCH = 0.02
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,38 @@ class LoggedRun:
     run: Run
     losses: tuple[tuple[int, str, float], ...]
     notes: tuple[str, ...]
+
+
+def read_run_log(name: str, recipes: Sequence[Recipe]) -> Log:
+    """Read the logs of a run; one with several has a log for each validation set.
+
+    Raises
+    ------
+    StudyError
+    """
+    logs = [recipe.read() for recipe in recipes]
+    seen: set[str] = set()
+    for log in logs:
+        for domain in log.domains:
+            if domain in seen:
+                raise fail(
+                    f"run {name}, {log.source}",
+                    f"two logs have losses of the validation set {domain!r}",
+                    "say of which set each is, with losses = { SERIES = SET } in its table",
+                )
+        seen |= set(log.domains)
+    first = logs[0]
+    stated = {
+        key: next((v for log in logs if (v := getattr(log.stated, key)) is not None), None)
+        for key in Stated.__dataclass_fields__
+    }
+    return replace(
+        first,
+        losses=tuple(row for log in logs for row in log.losses),
+        rates=next((log.rates for log in logs if log.rates), ()),
+        stated=Stated(**stated),
+        notes=tuple(dict.fromkeys(note for log in logs for note in log.notes)),
+    )
 
 
 def logged_run(
@@ -64,55 +98,49 @@ def logged_run(
     Raises
     ------
     StudyError
-        With what is missing and which flag gives it.
+        With what is missing and which option gives it.
     """
     notes = list(log.notes)
-    keys = {**known, **recipe.run_keys()}
-    _complete(name, keys, bases, notes)
-    if recipe.schedule is not None:
-        stated = _collected(f"run {name}", Schedule.from_toml, recipe.schedule)
-    schedule = _schedule(name, log, recipe, stated, notes)
+    place = f"run {name}"
+    keys = _run_keys(place, {**known, **recipe.run_keys()}, bases, notes)
+    try:
+        if recipe.schedule is not None:
+            stated = Schedule.from_toml(recipe.schedule)
+    except StudyError as error:
+        raise error.within(f"{place}, --schedule") from None
+    schedule = _schedule(place, log, recipe, stated, notes)
     losses = log.losses
     if keys["phase"] == "pt" and any(step == 0 for step, *_ in losses):
-        kept = tuple(row for row in losses if row[0] > 0)
-        notes.append(
-            f"run {name}: {len(losses) - len(kept)} losses at step 0 were left out, as a PT run has none"
-        )
-        losses = kept
+        losses = tuple(row for row in losses if row[0] > 0)
+        left = len(log.losses) - len(losses)
+        notes.append(f"{place}: {left} losses at step 0 were left out, as a PT run has none")
     elif keys["phase"] == "cpt" and not any(step == 0 for step, *_ in losses):
         notes.append(
-            f"run {name}: the log has no loss at step 0, the base itself; forecasts are wider without it "
+            f"{place}: the log has no loss at step 0, the base itself; forecasts are wider without it "
             "(Hugging Face: eval_on_start=True)"
         )
-    run = _collected("", Run, name, schedule=schedule, **keys)
+    run = Run(name, schedule=schedule, **keys)
     return LoggedRun(run, losses, tuple(dict.fromkeys(notes)))
 
 
-def _collected(place: str, build: Any, *args: Any, **kwargs: Any) -> Any:
-    try:
-        return build(*args, **kwargs)
-    except StudyError as error:
-        raise (error.within(place) if place else error) from None
-
-
-def _complete(name: str, keys: dict[str, Any], bases: Sequence[str], notes: list[str]) -> None:
-    place = f"run {name}"
+def _run_keys(
+    place: str, keys: dict[str, Any], bases: Sequence[str], notes: list[str]
+) -> dict[str, Any]:
     if keys.get("phase") is None:
         keys["phase"] = "cpt"
         notes.append(f"{place}: taken as continual pre-training (--phase pt if it is not)")
     if keys["phase"] == "pt":
-        return
+        return keys
     check = Check()
-    if keys.get("base") is None:
-        if len(bases) == 1:
-            keys["base"] = bases[0]
-            notes.append(f"{place}: it starts from {bases[0]}, the study's only base")
-        else:
-            check.add(
-                f"{place}, key base",
-                "nothing says which base it starts from",
-                f"give --base NAME, one of {', '.join(bases) or 'the bases of the study'}",
-            )
+    if keys.get("base") is None and len(bases) == 1:
+        keys["base"] = bases[0]
+        notes.append(f"{place}: it starts from {bases[0]}, the study's only base")
+    elif keys.get("base") is None:
+        check.add(
+            f"{place}, key base",
+            "nothing says which base it starts from",
+            f"give --base NAME, one of {', '.join(bases) or 'the bases of the study'}",
+        )
     if keys.get("replay") is None:
         check.add(
             f"{place}, key replay",
@@ -120,26 +148,39 @@ def _complete(name: str, keys: dict[str, Any], bases: Sequence[str], notes: list
             "give --replay, as in --replay 0.25",
         )
     check.raise_problems()
+    return keys
 
 
 def _schedule(
-    name: str, log: Log, recipe: Recipe, stated: Schedule | None, notes: list[str]
+    place: str, log: Log, recipe: Recipe, stated: Schedule | None, notes: list[str]
 ) -> Schedule:
-    place = f"run {name}"
-    told = recipe.total_steps or int(log.facts.get(TOTAL_STEPS, 0))
-    total = max(told, log.last_step)
+    announced = recipe.total_steps or log.stated.steps or 0
+    total = max(announced, log.last_step)
     if stated is not None:
-        _check_stated(place, log, stated)
+        if log.rates and (wrong := _differing_rate(log, stated)) is not None:
+            step, rate, planned = wrong
+            raise fail(
+                f"{place}, step {step}",
+                f"the logged learning rate is {rate:g}, and {planned:g} by the stated schedule",
+                "correct the schedule in study.toml, or take it out and let it be read from the log",
+            )
+        if log.last_step > stated.steps:
+            raise fail(
+                f"{place}, step {log.last_step}",
+                f"the log goes on beyond the {stated.steps} steps of the stated schedule",
+                "lengthen the schedule in study.toml, or say where the run starts, --start STEP",
+            )
         return stated
-    if len(log.rates) < 1 or not any(rate > 0 for _, rate in log.rates):
+    if not any(rate > 0 for _, rate in log.rates):
         raise fail(
             f"{place}, key schedule",
             f"no learning rate is in {log.source}",
-            "give --rate SERIES if it is there by another name, or --schedule SEGMENTS",
+            "give --rate SERIES if it is there by another name; else state it, as in --schedule "
+            f"'[{{ shape = \"constant\", steps = {max(total, 1)}, start = 1e-4, end = 1e-4 }}]'",
         )
-    if told and told < log.last_step:
-        notes.append(f"{place}: {told} steps were announced, the log has {log.last_step}")
-    if not told:
+    if announced and announced < log.last_step:
+        notes.append(f"{place}: {announced} steps were announced, the log has {log.last_step}")
+    if not announced:
         notes.append(
             f"{place}: its length is taken as {total} steps, the last of the log (--total-steps)"
         )
@@ -151,22 +192,46 @@ def _schedule(
     return recognized.schedule
 
 
-def _check_stated(place: str, log: Log, stated: Schedule) -> None:
-    """Raise where a logged learning rate is not the stated schedule's, nor its neighbours'."""
-    rates = stated.learning_rates()
+def _differing_rate(log: Log, schedule: Schedule) -> tuple[int, float, float] | None:
+    """Return the first logged rate that is not the schedule's, nor its neighbours', and the schedule's."""
+    rates = schedule.learning_rates()
     for step, rate in log.rates:
-        if not 1 <= step <= rates.size:
-            continue
-        near = rates[max(0, step - 2) : step]
-        if np.abs(near - rate).min() > SAME_RATE * stated.peak:
-            raise fail(
-                f"{place}, step {step}",
-                f"the logged learning rate is {rate:g}, and {rates[step - 1]:g} by the stated schedule",
-                "correct the schedule in study.toml, or take it out and let it be read from the log",
-            )
-    if log.last_step > rates.size:
-        raise fail(
-            f"{place}, step {log.last_step}",
-            f"the log goes on beyond the {rates.size} steps of the stated schedule",
-            "lengthen the schedule in study.toml, or say where the run starts, --start STEP",
+        if 1 <= step <= rates.size:
+            near = rates[max(0, step - 2) : step]
+            if np.abs(near - rate).min() > SAME_RATE * schedule.peak:
+                return step, rate, float(rates[step - 1])
+    return None
+
+
+def disagreements(log: Log, run: Run, tokens_per_step: float | None = None) -> list[str]:
+    """Say what a log states of its job that is not as a run was planned.
+
+    Parameters
+    ----------
+    log : Log
+        Of the job.
+    run : Run
+        As it was planned.
+    tokens_per_step : float, optional
+        Of the plan, where the run has none of its own.
+
+    Returns
+    -------
+    list of str
+        A sentence each on announced steps, learning rates and tokens of a step; none where the log does
+        not say.
+    """
+    said = []
+    planned = run.schedule.steps
+    if log.stated.steps is not None and log.stated.steps != planned:
+        said.append(f"The log announces {log.stated.steps} steps, the plan {planned}.")
+    if (wrong := _differing_rate(log, run.schedule)) is not None:
+        step, rate, meant = wrong
+        times = f", {rate / meant:.3g} times as much" if meant > 0 else ""
+        said.append(
+            f"The logged learning rate is {rate:g} at step {step}, the planned one {meant:g}{times}."
         )
+    tokens, own = log.stated.batch_tokens, run.batch_tokens or tokens_per_step
+    if tokens and own and abs(tokens - own) > SAME_BATCH * own:
+        said.append(f"The log has {tokens:g} tokens a step, the plan {own:g}.")
+    return said

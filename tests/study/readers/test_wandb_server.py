@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from bayes_cpt.study.logs.clean import clean
 from bayes_cpt.study.logs.raw import LogError
-from bayes_cpt.study.readers.logs import read_logs
+from bayes_cpt.study.logs.readers import read_logs
+from bayes_cpt.study.logs.reading import Reading, clean
 
 LOGS = Path(__file__).parents[2] / "data" / "logs"
 HISTORY = LOGS / "tables" / "history.jsonl"
@@ -40,7 +40,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_run_on_the_server_is_the_run_of_its_export(asked: list[str]) -> None:
-    found, expected = (clean(read_logs("wandb", [own])) for own in (ADDRESS, str(HISTORY)))
+    found, expected = (
+        clean(read_logs("wandb", [own]), Reading()) for own in (ADDRESS, str(HISTORY))
+    )
     assert asked == ["team/project/tiny"]
     assert found.domains == expected.domains
     assert found.losses == expected.losses

@@ -1,0 +1,224 @@
+"""Text logs by patterns: those of known programs (formats.toml), and those that a user gives.
+
+A pattern of a user is a piece of a line: ``step {step} ... val loss {val_loss} ... lr {lr}``. Words stand
+for themselves, ``{name}`` for a number, ``...`` for anything between.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Self
+
+from bayes_cpt.checks import Check
+from bayes_cpt.study.logs.raw import RawLog, Row, as_number, fail, numbers, text_of
+from bayes_cpt.toml_files import read_toml
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+NUMBER = r"[-+]?(?:\d+(?:,\d{3})+\b|\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|NaN|inf)"
+PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
+PAIR = re.compile(rf"([\w./-]+)\s*[:=]\s*({NUMBER})")
+KEYS = ("program", "lines", "from_zero", "carries", "left_out", "instead", "note")
+STEP, NEXT_STEP, TOTAL, MICRO = "step", "next_step", "total", "micro"
+# Words by which a line that says a validation loss, a step and a learning rate is known.
+LOSS_WORD = r"(?:val|valid|validation|eval|test|dev)\w*[ _/.-]*\w*?[ _]?(?:loss|nll|ce|ppl)\w*"
+STEP_WORD = r"(?:global[ _]?step|step|iteration|iter|update|batch|it)"
+RATE_WORD = r"(?:learning[ _]rate|lr)"
+# A step may be written 10/300.
+TABLE_OF_IT = "make a table of it with the columns step,general,target,lr and name that"
+
+
+@dataclass(frozen=True)
+class Format:
+    """Lines of a program's log; the keys are those of formats.toml."""
+
+    lines: tuple[re.Pattern[str], ...]
+    program: str = "the pattern"
+    from_zero: bool = False
+    carries: bool = False
+    left_out: tuple[tuple[re.Pattern[str], str], ...] = ()
+    instead: str = ""
+    note: str = ""
+
+    @classmethod
+    def from_toml(cls, table: Mapping[str, Any], place: str) -> Self:
+        """Build a format from its table.
+
+        Raises
+        ------
+        StudyError
+            Naming the expression at fault.
+        """
+        check = Check()
+        keys = check.keys(dict(table), allowed=KEYS, required=("lines",))
+        lines = keys.get("lines", ())
+        if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+            check.add("key lines", f"lines is {lines!r}", "write lines = ['...', ...]")
+        if check.problems:
+            raise fail(place, check.problems[0].problem, check.problems[0].fix)
+        left_out = tuple(
+            (_compiled(line, place), what) for line, what in keys.get("left_out", {}).items()
+        )
+        rest = {key: keys[key] for key in keys if key not in ("lines", "left_out")}
+        return cls(tuple(_compiled(line, place) for line in lines), left_out=left_out, **rest)
+
+    @classmethod
+    def from_patterns(cls, patterns: Sequence[str]) -> Self:
+        """Build a format from what a user gave: pieces of lines, or one TOML file of expressions."""
+        if len(patterns) == 1 and patterns[0].endswith(".toml"):
+            return cls.from_toml(read_toml(Path(patterns[0])), patterns[0])
+        lines = []
+        for pattern in patterns:
+            if not PLACEHOLDER.search(pattern):
+                raise fail(
+                    f"--pattern {pattern!r}",
+                    "it has no {name} for a number",
+                    "write it as in --pattern 'step {step} ... val loss {val_loss}'",
+                )
+            pieces = [re.escape(piece.strip()) for piece in re.split(r"\.\.\.|…", pattern)]
+            text = ".*?".join(re.sub(r"(?:\\ )+", r"\\s+", piece) for piece in pieces)
+            lines.append(_compiled(text.replace(r"\{", "{").replace(r"\}", "}"), pattern))
+        return cls(tuple(lines))
+
+    def counts(self, line: str) -> bool:
+        """Whether a line is one of this program's with something to tell."""
+        return any(form.groups and form.search(line) for form in self.lines)
+
+
+def _compiled(expression: str, place: str) -> re.Pattern[str]:
+    try:
+        return re.compile(PLACEHOLDER.sub(lambda name: f"(?P<{name[1]}>{NUMBER})", expression))
+    except re.error as error:
+        problem = f"{expression!r} is not a pattern: {error}"
+        raise fail(place, problem, "correct it; a name may stand in it only once") from None
+
+
+@cache
+def formats() -> dict[str, Format]:
+    """Return the known formats by the names of their kinds."""
+    text = (files("bayes_cpt.study.logs") / "formats.toml").read_text(encoding="utf-8")
+    return {
+        kind: Format.from_toml(table, kind.replace("_", "-"))
+        for kind, table in tomllib.loads(text).items()
+    }
+
+
+def text_kinds() -> tuple[str, ...]:
+    """Return the kinds of text logs that can be read."""
+    return tuple(kind for kind, form in formats().items() if not form.instead)
+
+
+def read_text(path: Path, form: Format, kind: str) -> RawLog:
+    """Read a text log line by line.
+
+    Raises
+    ------
+    LogError
+        If it is not text, no line is of that format, or the format does not say enough.
+    """
+    lines = text_of(path).replace("\r", "\n").splitlines()
+    if form.instead:
+        raise fail(str(path), f"this is {form.program}", form.instead)
+    log = RawLog(str(path), counter=STEP, from_zero=form.from_zero, carries=form.carries)
+    aside: dict[str, list[int]] = {}
+    for number, cells in _matches(lines, form, log.stated, aside):
+        log.rows.append(Row(f"{path}, line", number, cells))
+    if not log.rows:
+        nearest = nearest_formats(lines[:2000])
+        raise fail(
+            str(path),
+            f"none of its {len(lines)} lines is one that {kind} writes",
+            f"name its kind ({', '.join(nearest)} are nearest), or {command_for(path, lines)}",
+        )
+    for what, numbers_of_lines in aside.items():
+        log.notes.append(
+            f"{path}, line {numbers_of_lines[0]}: {len(numbers_of_lines)} {what} are of no step of "
+            "the run and were left out"
+        )
+    if form.note:
+        log.notes.append(f"{path}: {form.note}")
+    return log
+
+
+def _matches(
+    lines: Sequence[str], form: Format, stated: dict[str, Any], aside: dict[str, list[int]]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield what lines say: a step missing is the last one named, or that of the same micro-batch."""
+    last: Any = None
+    step_of: dict[str, Any] = {}
+    for number, text in enumerate(lines, start=1):
+        text = COLOUR.sub("", text).rstrip()
+        out = next((what for pattern, what in form.left_out if pattern.search(text)), None)
+        if out is not None:
+            aside.setdefault(out, []).append(number)
+            continue
+        match = next((found for line in form.lines if (found := line.search(text))), None)
+        if match is None:
+            continue
+        cells: dict[str, Any] = {
+            name: value for name, value in match.groupdict().items() if value is not None
+        }
+        if (total := numbers([cells.pop(TOTAL, None)], whole=True)[0][0]) is not None:
+            stated["steps"] = int(total)
+        micro = cells.pop(MICRO, None)
+        if NEXT_STEP in cells:
+            cells[STEP] = (as_number(cells.pop(NEXT_STEP)) or 1.0) - 1.0
+        elif STEP not in cells:
+            cells[STEP] = step_of.get(micro, last) if micro else last
+        elif micro:
+            # Only the last is needed: an evaluation follows its step.
+            step_of = {micro: cells[STEP]}
+        if cells[STEP] is None:
+            # Of a line before the first step there is nothing but the announced length.
+            continue
+        last = cells[STEP]
+        cells |= dict(PAIR.findall(cells.pop("pairs", "")))
+        if "name" in cells:
+            cells[cells.pop("name")] = cells.pop("value")
+        if name := cells.pop("set", "").strip(" '\""):
+            cells[f"{name}_val_loss"] = cells.pop("val_loss")
+        yield number, cells
+
+
+def nearest_formats(lines: Sequence[str]) -> list[str]:
+    """Return the three known formats whose words a text has most of."""
+    words = set(re.findall(r"[a-z]{2,}", " ".join(lines).lower()))
+
+    def share(form: Format) -> float:
+        text = " ".join(line.pattern for line in form.lines)
+        plain = re.sub(r"\(\?P<\w+>|\\[a-zA-Z]", " ", text).lower()
+        own = set(re.findall(r"[a-z]{3,}", plain))
+        return len(own & words) / max(len(own), 1)
+
+    ranked = sorted(formats().items(), key=lambda item: -share(item[1]))
+    return [kind for kind, form in ranked if not form.instead][:3]
+
+
+def command_for(path: Path, lines: Sequence[str]) -> str:
+    """Return how a text log of no known format is read: by a pattern of its own lines if they allow it."""
+    found: dict[str, str] = {}
+    for line in lines[:20_000]:
+        text = COLOUR.sub("", line)
+        loss = re.search(rf"({LOSS_WORD})(\W{{0,3}}){NUMBER}", text, re.IGNORECASE)
+        step = re.search(rf"\b({STEP_WORD})(\W{{0,3}}){NUMBER}", text, re.IGNORECASE)
+        rate = re.search(rf"\b({RATE_WORD})(\W{{0,3}}){NUMBER}", text, re.IGNORECASE)
+        if loss and step and "loss" not in found:
+            parts = [(step, "{step}"), (loss, "{val_loss}"), *([(rate, "{lr}")] if rate else [])]
+            found["loss"] = _pattern(parts)
+        elif rate and step and "rate" not in found:
+            found["rate"] = _pattern([(step, "{step}"), (rate, "{lr}")])
+        if "loss" in found and ("rate" in found or "{lr}" in found["loss"]):
+            break
+    if "loss" not in found:
+        return TABLE_OF_IT
+    patterns = [text for key, text in found.items() if key == "loss" or "{lr}" not in found["loss"]]
+    given = " ".join(f'--pattern "{text}"' for text in patterns)
+    return f"have it read by a pattern: bayes-cpt init STUDY {path} {given}"
+
+
+def _pattern(parts: Sequence[tuple[re.Match[str], str]]) -> str:
+    ordered = sorted(parts, key=lambda part: part[0].start())
+    return " ... ".join(f"{found[1]}{found[2]}{name}" for found, name in ordered)

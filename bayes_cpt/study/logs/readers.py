@@ -1,0 +1,692 @@
+"""A small reader for each kind of log, and what kind a path is: all give the rows of a `RawLog`.
+
+TensorBoard's event files and W&B's run files are read by their own libraries, the optional extra ``logs``.
+"""
+
+import csv
+import io
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bayes_cpt.checks import suggestion
+from bayes_cpt.study.logs.patterns import (
+    Format,
+    command_for,
+    formats,
+    nearest_formats,
+    read_text,
+    text_kinds,
+)
+from bayes_cpt.study.logs.raw import (
+    WITH_DECIMALS,
+    LogError,
+    RawLog,
+    Row,
+    as_number,
+    content_of,
+    fail,
+    settings_of,
+    text_of,
+    unpacked_name,
+)
+from bayes_cpt.study.readers.tables import read_table
+
+AUTO = "auto"
+TABLES = ("table", "csv", "jsonl", "parquet")
+KINDS = (AUTO, "hf", *TABLES, "tensorboard", "wandb", "mlflow", *text_kinds())
+TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
+DELIMITERS = ",;\t|"
+STATE = "trainer_state.json"
+# Of an evaluation beside its losses: how long it took.
+ASIDE = ("_runtime", "_per_second", "total_flos", "_model_preparation_time")
+EVENTS = "*tfevents*"
+WANDB_ADDRESS, WANDB_KEY = "wandb:", "WANDB_API_KEY"
+MLFLOW_SERVER = re.compile(r"(mlflow:)?(https?|sqlite|postgresql|mysql|databricks):/")
+# Enough of a text to see what program wrote it.
+SNIFFED = 200_000
+INSTALL = "install it with pip install 'bayes-cpt[logs]'"
+
+
+def read_logs(kind: str, paths: Iterable[str], patterns: Sequence[str] = ()) -> RawLog:
+    """Read the logs of one run.
+
+    Parameters
+    ----------
+    kind : str
+        One of `KINDS`.
+    paths : iterable of str
+        Files, folders or addresses, in the order in which they were written.
+    patterns : sequence of str
+        Of text logs: what lines look like, in place of a kind (see `patterns`).
+
+    Raises
+    ------
+    LogError
+        If the kind is unknown, a path is not there, or a log is damaged.
+    """
+    if kind not in KINDS:
+        raise fail(
+            f"kind {kind}",
+            f"there is no kind {kind!r} of logs{suggestion(kind, KINDS)}",
+            f"name one of {', '.join(KINDS)}",
+        )
+    logs = [_read(kind, path, patterns) for path in paths]
+    if not logs:
+        raise fail("PATH", "no log is named", "name at least one file or folder")
+    for other in logs[1:]:
+        logs[0].extend(other)
+    return logs[0]
+
+
+def _read(kind: str, name: str, patterns: Sequence[str]) -> RawLog:
+    address = name.startswith(WANDB_ADDRESS) or MLFLOW_SERVER.match(name)
+    if patterns and (kind not in (AUTO, *text_kinds()) or address):
+        raise fail(
+            "--pattern", f"a log of the kind {kind} has no lines", "leave one of the two out"
+        )
+    if name.startswith(WANDB_ADDRESS):
+        return _wandb_server(name)
+    if MLFLOW_SERVER.match(name):
+        return _mlflow_server(name.removeprefix("mlflow:"))
+    path = Path(name)
+    if not path.exists():
+        raise fail(name, "there is no such file or folder", "check the spelling of the path")
+    if patterns:
+        return read_text(path, Format.from_patterns(patterns), "the pattern")
+    chosen = kind_of(path) if kind == AUTO else kind
+    readers = {"hf": _huggingface, "tensorboard": _tensorboard, "mlflow": _mlflow, "wandb": _wandb}
+    if chosen in readers:
+        return readers[chosen](path)
+    if path.is_dir():
+        raise fail(name, "this is a folder", "name the files of the log")
+    return read_text(path, formats()[chosen], chosen) if chosen in formats() else _table(path)
+
+
+def kind_of(path: Path) -> str:
+    """Return what kind of log a path is, by its name and what is in it.
+
+    Raises
+    ------
+    LogError
+        If it looks like none; with the nearest kinds, and a command that reads it.
+    """
+    plain = unpacked_name(path)
+    if path.is_dir():
+        for kind, pattern in (
+            ("hf", f"**/{STATE}"),
+            ("wandb", "**/*.wandb"),
+            ("tensorboard", f"**/{EVENTS}"),
+            ("mlflow", "**/metrics"),
+        ):
+            if next(path.glob(pattern), None) is not None:
+                return kind
+        raise fail(
+            str(path),
+            "it is no Trainer's, W&B, TensorBoard or MLflow folder",
+            "name the log itself: a table (csv, jsonl, parquet) or the text that the program printed",
+        )
+    if plain.suffix == ".wandb":
+        return "wandb"
+    if "tfevents" in path.name:
+        return "tensorboard"
+    if plain.name == STATE or plain.suffix == ".json":
+        return "hf" if b'"log_history"' in content_of(path)[:SNIFFED] else "table"
+    if plain.suffix in TABLE_SUFFIXES:
+        return "table"
+    text = content_of(path)[:SNIFFED].decode("utf-8", errors="replace")
+    lines = text.replace("\r", "\n").splitlines()
+    counts = {kind: sum(map(form.counts, lines)) for kind, form in formats().items()}
+    best = max(counts, key=lambda kind: counts[kind])
+    if counts[best]:
+        return best
+    first = next((line.strip() for line in lines if line.strip()), "")
+    if first.startswith("{") and _is_json(first):
+        return "jsonl"
+    if sum(first.count(mark) for mark in DELIMITERS) and "step" in first.lower():
+        return "csv"
+    nearest = nearest_formats(lines)
+    raise fail(
+        str(path),
+        f"it is a log of no known format; the nearest are {', '.join(nearest)}",
+        f"{command_for(path, lines)}",
+    )
+
+
+def _is_json(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
+
+
+# Tables: a row per step, a column per series; or rows of run, step, domain, loss.
+
+
+def _table(path: Path) -> RawLog:
+    log = RawLog(str(path))
+    suffix = unpacked_name(path).suffix
+    if suffix == ".parquet":
+        log.rows += _parquet_rows(path)
+    elif suffix == ".json":
+        log.rows += _json_rows(path)
+    elif suffix in (".jsonl", ".ndjson") or text_of(path).lstrip()[:1] == "{":
+        log.rows += _json_lines(path, log)
+    else:
+        log.rows += _csv_rows(path, log)
+    if not log.rows:
+        raise fail(str(path), "there is no row", "log at least one evaluation before importing")
+    _widen(log, path)
+    return log
+
+
+def _widen(log: RawLog, path: Path) -> None:
+    """Give a series its name where it stands in a cell, or in the name of the file or of the column."""
+    names = log.names()
+    by_case = {name.lower(): name for name in names}
+    if {"domain", "loss"} <= set(names):
+        label, value, end = "domain", "loss", "_val_loss"
+    elif "value" in by_case and (
+        key := next((by_case[k] for k in ("metric", "key", "tag") if k in by_case), "")
+    ):
+        label, value, end = key, by_case["value"], ""
+    elif set(by_case) == {"wall time", "step", "value"}:
+        tag = re.search(r"tag-(.+)$", path.name.split(".csv")[0])
+        called = tag[1].replace("_", "/", 1) if tag else path.stem
+        log.rows = [
+            row._replace(
+                cells={"step": row.cells[by_case["step"]], called: row.cells[by_case["value"]]}
+            )
+            for row in log.rows
+        ]
+        log.notes.append(f"{path}: the one series of this TensorBoard export is taken as {called}")
+        return
+    elif any(name.endswith("__MIN") for name in names):
+        _widen_chart(log, names)
+        return
+    else:
+        return
+    log.rows = [
+        row._replace(
+            cells={name: cell for name, cell in row.cells.items() if name not in (label, value)}
+            | {f"{row.cells.get(label)}{end}": row.cells.get(value)}
+        )
+        for row in log.rows
+    ]
+
+
+def _widen_chart(log: RawLog, names: Sequence[str]) -> None:
+    """Read the export of a W&B chart: columns RUN - SERIES, each with its lowest and highest value."""
+    split = {
+        name: name.rsplit(" - ", 1)
+        for name in names
+        if " - " in name and not name.endswith(("__MIN", "__MAX"))
+    }
+    # The chart's own axis: W&B's count of calls, unless another was chosen.
+    axis = {name: "_step" if name == "Step" else name for name in names if " - " not in name}
+    rows = []
+    for row in log.rows:
+        for run in dict.fromkeys(run for run, _ in split.values()):
+            cells = {axis[name]: row.cells.get(name) for name in axis}
+            cells |= {own: row.cells.get(name) for name, (of, own) in split.items() if of == run}
+            if any(
+                str(row.cells.get(name, "")).strip() for name, (of, _) in split.items() if of == run
+            ):
+                rows.append(row._replace(cells={"run": run, **cells}))
+    log.rows = rows
+
+
+def _parquet_rows(path: Path) -> Iterator[Row]:
+    table = read_table(path)
+    names = [str(name) for name in table.columns]
+    for label, cells in zip(table.index, table.itertuples(index=False), strict=True):
+        # A column of floats has NaN for an empty cell.
+        pairs = zip(names, cells, strict=True)
+        yield Row(f"{path}, row", label, {name: cell for name, cell in pairs if cell == cell})
+
+
+def read_json(path: Path) -> Any:
+    """Return what a JSON file holds.
+
+    Raises
+    ------
+    LogError
+        If it is not UTF-8, empty, cut off, or not JSON.
+    """
+    text = text_of(path)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        said = "it is empty" if not text.strip() else f"this is not JSON: {error}"
+        raise fail(str(path), said, "copy it again: it was cut off or damaged on its way") from None
+
+
+def _json_rows(path: Path) -> Iterator[Row]:
+    content = read_json(path)
+    if isinstance(content, dict) and isinstance(content.get("history"), list):
+        content = content["history"]
+    if not isinstance(content, list):
+        raise fail(
+            str(path), "this is not a list of rows", "export the history as a list of objects"
+        )
+    for number, row in enumerate(content, start=1):
+        yield _json_row(row, f"{path}, entry", number)
+
+
+def _json_row(row: object, file: str, number: int) -> Row:
+    if not isinstance(row, dict):
+        raise fail(f"{file} {number}", f"this is {row!r}", "give an object for each step")
+    return Row(file, number, flat(row))
+
+
+def _json_lines(path: Path, log: RawLog) -> Iterator[Row]:
+    lines = text_of(path).split("\n")
+    file = f"{path}, line"
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            if number == len(lines):
+                # Without a line break at its end the last line is still being written.
+                log.notes.append(f"{file} {number}: the last line is cut off and was left out")
+                return
+            problem = f"this is not JSON: {error}"
+            raise fail(f"{file} {number}", problem, "remove or restore the line") from None
+        yield _json_row(row, file, number)
+
+
+def flat(row: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Return nested tables as one, names joined by slashes.
+
+    Examples
+    --------
+    >>> flat({"step": 3, "eval": {"loss": 2.5}})
+    {'step': 3, 'eval/loss': 2.5}
+    """
+    joined: dict[str, Any] = {}
+    for name, value in row.items():
+        if isinstance(value, Mapping):
+            joined |= flat(value, f"{above}{name}/")
+        else:
+            joined[f"{above}{name}"] = value
+    return joined
+
+
+def _csv_rows(path: Path, log: RawLog) -> Iterator[Row]:
+    text = text_of(path)
+    header_line = text.split("\n", 1)[0]
+    delimiter = max(DELIMITERS, key=header_line.count)
+    if delimiter != "," and header_line.count(delimiter):
+        log.notes.append(f"{path}: columns are separated by {delimiter!r}")
+    file = f"{path}, line"
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    commas = False
+    try:
+        header = [cell.strip() for cell in next(reader, [])]
+        if len(set(header)) < len(header):
+            twice = next(name for name in header if header.count(name) > 1)
+            place = f"{file} 1, column {twice}"
+            raise fail(place, f"two columns are called {twice!r}", "rename one of them")
+        for cells in reader:
+            if not any(map(str.strip, cells)):
+                continue
+            if len(cells) != len(header):
+                raise fail(
+                    f"{file} {reader.line_num}",
+                    f"the line has {len(cells)} cells, the header {len(header)}",
+                    "restore the line, or put cells with commas in quotes",
+                )
+            if "," in "".join(cells) and not commas:
+                found = (WITH_DECIMALS.fullmatch(cell.strip()) for cell in cells)
+                commas = any(match and match[1] == "," for match in found)
+            yield Row(file, reader.line_num, dict(zip(header, cells, strict=True)))
+    except csv.Error as error:
+        place, problem = f"{file} {reader.line_num}", f"this is not CSV: {error}"
+        raise fail(place, problem, "close the quotes and save it again") from None
+    if commas and delimiter != ",":
+        log.notes.append(f"{path}: numbers were read with decimal commas")
+
+
+# Hugging Face: trainer_state.json, and the checkpoint folders that hold it.
+
+
+def _huggingface(path: Path) -> RawLog:
+    """Read a state, a checkpoint, or a folder of checkpoints: a resumed run has parts in several."""
+    states = [(file, *_history(file)) for file in _state_files(path)]
+    log = RawLog(str(path), counter="step")
+    # Of states of one run the latest has the log of the others, but for what a resumed job did again.
+    states.sort(key=lambda state: state[2])
+    newest = states[-1]
+    for file, history, _, steps in states:
+        whole = history == newest[1][: len(history)]
+        if file != newest[0] and not whole and not _same_run(history, newest[1]):
+            raise fail(
+                str(path),
+                f"there are two runs in it: the log of {newest[0].parent.name} does not contain that "
+                f"of {file.parent.name}",
+                f"name one of its checkpoints, {newest[0].parent} or {file.parent}, or move the "
+                "other run's away",
+            )
+        if file == newest[0] or not whole:
+            log.rows += _history_rows(file, history)
+        if steps:
+            log.stated["steps"] = steps
+    if len(states) > 1:
+        log.notes.append(
+            f"{path}: the logs of {len(states)} states were read; the newest is "
+            f"{newest[0].relative_to(path)}, at step {newest[2]:g}"
+        )
+    return log
+
+
+def _state_files(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    files = [path / STATE, *(folder / STATE for folder in path.glob("checkpoint-*"))]
+    found = [file for file in files if file.is_file()]
+    if not found:
+        raise fail(
+            str(path),
+            f"there is no {STATE} here, nor in folders checkpoint-N",
+            "name the Trainer's output folder, one of its checkpoints, or the file",
+        )
+    return found
+
+
+def _history(file: Path) -> tuple[list[Any], float, int | None]:
+    """Return the log of a state, its last step and the announced steps."""
+    state = read_json(file)
+    history = state.get("log_history") if isinstance(state, dict) else None
+    if not isinstance(history, list) or not all(isinstance(entry, dict) for entry in history):
+        fix = f"name the {STATE} that the Trainer wrote into a checkpoint"
+        raise fail(str(file), "it has no log_history", fix)
+    total = as_number(state.get("max_steps"))
+    steps = [step for entry in history if (step := as_number(entry.get("step"))) is not None]
+    return history, max(steps, default=0.0), int(total) if total and total > 0 else None
+
+
+def _history_rows(file: Path, history: Sequence[Any]) -> Iterator[Row]:
+    for number, entry in enumerate(history, start=1):
+        cells = {name: cell for name, cell in entry.items() if not name.endswith(ASIDE)}
+        yield Row(f"{file}, log_history entry", number, cells)
+
+
+def _same_run(history: Sequence[Any], later: Sequence[Any]) -> bool:
+    """Whether two logs begin alike after the base itself, which runs have in common."""
+
+    def first(entries: Sequence[Any]) -> str:
+        trained = (entry for entry in entries if (as_number(entry.get("step")) or 0) > 0)
+        entry = next(trained, {})
+        return json.dumps({k: v for k, v in entry.items() if not k.endswith(ASIDE)}, sort_keys=True)
+
+    return first(history) == first(later)
+
+
+# TensorBoard, W&B and MLflow.
+
+
+def _gathered(entries: Iterable[tuple[str, int, float, str, Any]]) -> Iterator[Row]:
+    """Yield rows of what follows one another at a step: file, number, step, name and value of each."""
+    row: Row | None = None
+    for file, number, step, name, value in entries:
+        if row is None or row.cells["step"] != step or name in row.cells:
+            if row is not None:
+                yield row
+            row = Row(file, number, {"step": step})
+        row.cells[name] = value  # type: ignore[index]
+    if row is not None:
+        yield row
+
+
+def _tensorboard(path: Path) -> RawLog:
+    """Read event files; a restarted job writes a new one, and their names begin with the time."""
+    files = (
+        [path]
+        if path.is_file()
+        else sorted(path.rglob(EVENTS), key=lambda file: (file.name, str(file)))
+    )
+    if not files:
+        raise fail(str(path), "there is no TensorBoard event file (*tfevents*)", "name its folder")
+    log = RawLog(str(path), counter="step")
+    for file in files:
+        # SummaryWriter.add_scalars has a folder for each line of a figure.
+        below = "" if path.is_file() else file.parent.relative_to(path).as_posix()
+        log.rows += _gathered(_events(log, file, "" if below == "." else f"{below}/"))
+    if len(files) > 1:
+        log.notes.append(f"{path}: {len(files)} event files were read, in the order of their names")
+    return log
+
+
+def _events(log: RawLog, file: Path, below: str) -> Iterator[tuple[str, int, float, str, Any]]:
+    try:
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.tensorflow_stub import errors
+        from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import PyRecordReader_New
+        from tensorboard.util.tensor_util import make_ndarray
+    except ImportError:
+        raise fail(
+            str(file), "TensorBoard's library, which reads event files, is not installed", INSTALL
+        ) from None
+    records, number = PyRecordReader_New(str(file)), 0
+    while True:
+        number += 1
+        try:
+            records.GetNext()
+            event = Event.FromString(records.record())
+        except errors.OutOfRangeError:
+            return
+        except Exception as error:
+            if "truncated" in str(error).lower():
+                log.notes.append(f"{file}, event {number}: it is cut off and was left out")
+                return
+            raise _damaged(f"{file}, event {number}", error) from None
+        for value in event.summary.value:
+            kind = value.WhichOneof("value")
+            if kind == "simple_value":
+                yield (
+                    f"{file}, event",
+                    number,
+                    event.step,
+                    f"{below}{value.tag}",
+                    value.simple_value,
+                )
+            elif kind == "tensor" and value.tensor.dtype in (1, 2):
+                array = make_ndarray(value.tensor)
+                if array.size == 1:
+                    yield f"{file}, event", number, event.step, f"{below}{value.tag}", array.item()
+
+
+def _damaged(place: str, error: Exception) -> LogError:
+    said = " ".join(str(error).split())[:200]
+    return fail(place, f"the file is damaged: {said}", "copy it again from where it was written")
+
+
+def _wandb(path: Path) -> RawLog:
+    """Read an offline run folder, its .wandb file, or an exported history."""
+    if path.is_file() and path.suffix != ".wandb":
+        return _table(path)
+    files = [path] if path.is_file() else sorted(path.rglob("*.wandb"))
+    if not files:
+        raise fail(str(path), "there is no .wandb file", "name the folder wandb/offline-run-...")
+    runs = sorted({file.parent.name for file in files})
+    if len(runs) > 1:
+        problem = f"there are {len(runs)} runs: {', '.join(runs[:6])}"
+        raise fail(str(path), problem, "name one of these folders")
+    log = RawLog(str(path))
+    for file in files:
+        log.rows += _wandb_rows(log, file)
+    return log
+
+
+def _wandb_rows(log: RawLog, file: Path) -> Iterator[Row]:
+    try:
+        from wandb.proto.wandb_internal_pb2 import Record
+        from wandb.sdk.internal.datastore import DataStore
+    except ImportError:
+        raise fail(
+            str(file),
+            "W&B's library, which reads its run files, is not installed, or is one that reads them no "
+            "more (0.30 and later)",
+            f"{INSTALL}, or export the run's history as CSV",
+        ) from None
+    store, number, called = DataStore(), 0, False
+    try:
+        store.open_for_scan(str(file))
+        while (content := store.scan_data()) is not None:
+            record = Record.FromString(content)
+            called |= record.telemetry.feature.set_step_log
+            settings_of(log.stated, _items(record.run.config.update))
+            if record.WhichOneof("record_type") == "history":
+                number += 1
+                cells = flat(_items(record.history.item))
+                cells.setdefault("_step", record.history.step.num)
+                if called:
+                    # The job gave the step, so W&B's own count is it.
+                    cells["step"] = cells.pop("_step")
+                yield Row(f"{file}, history row", number, _without_own(cells))
+    except Exception as error:
+        at_end = store.get_offset() >= file.stat().st_size or "checksum" not in str(error)
+        if number and at_end:
+            log.notes.append(f"{file}, after history row {number}: the last record is cut off")
+            return
+        raise _damaged(f"{file}, after history row {number}", error) from None
+
+
+def _items(items: Iterable[Any]) -> dict[str, Any]:
+    return {
+        "/".join(item.nested_key) or item.key: json.loads(item.value_json or "null")
+        for item in items
+    }
+
+
+def _without_own(cells: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of W&B's history without what W&B adds to it, but for its step."""
+    return {name: cell for name, cell in cells.items() if name == "_step" or name[:1] != "_"}
+
+
+def _wandb_server(place: str) -> RawLog:
+    try:
+        import wandb
+    except ImportError:
+        raise fail(
+            place,
+            "W&B's library, which reads from the server, is not installed",
+            f"{INSTALL}, or export the run as CSV",
+        ) from None
+    if not os.environ.get(WANDB_KEY):
+        fix = f"set {WANDB_KEY}, or export the run's history as CSV"
+        raise fail(place, f"{WANDB_KEY} is not set", fix)
+    try:
+        run = wandb.Api().run(place.removeprefix(WANDB_ADDRESS))
+        rows = [_without_own(flat(row)) for row in run.scan_history()]
+    except Exception as error:
+        fix = "write wandb:ENTITY/PROJECT/RUN_ID and check the key"
+        raise _not_given(place, error, fix) from error
+    log = RawLog(
+        place, [Row(f"{place}, history row", i, row) for i, row in enumerate(rows, start=1)]
+    )
+    settings_of(log.stated, getattr(run, "config", {}))
+    return log
+
+
+def _not_given(place: str, error: Exception, fix: str) -> LogError:
+    said = " ".join(str(error).split())[:200]
+    return fail(place, f"the server does not give the run: {said}", fix)
+
+
+def _mlflow(path: Path) -> RawLog:
+    """Read a run of a file store, mlruns/EXPERIMENT/RUN, or a store with only one run."""
+    runs = (
+        [path]
+        if (path / "metrics").is_dir()
+        else sorted(m.parent for m in path.rglob("metrics") if m.is_dir())
+    )
+    if len(runs) > 1:
+        names = ", ".join(run.relative_to(path).as_posix() for run in runs[:6])
+        raise fail(str(path), f"there are {len(runs)} runs: {names}", "name one of these folders")
+    if not runs:
+        raise fail(
+            str(path),
+            "there is no MLflow run here (no folder metrics)",
+            "name the folder of a run, mlruns/EXPERIMENT/RUN, or the tracking address with #RUN_ID",
+        )
+    log = RawLog(str(path), counter="step")
+    metrics = runs[0] / "metrics"
+    logged = [
+        entry
+        for file in sorted(metrics.rglob("*"))
+        if file.is_file()
+        for entry in _metric(log, file, file.relative_to(metrics).as_posix())
+    ]
+    parameters = runs[0] / "params"
+    texts = {
+        file.name: file.read_text(encoding="utf-8")
+        for file in parameters.glob("*")
+        if file.is_file()
+    }
+    return _with_metrics(log, logged, texts)
+
+
+def _with_metrics(
+    log: RawLog,
+    logged: list[tuple[float, tuple[str, int, float, str, Any]]],
+    settings: Mapping[str, Any],
+) -> RawLog:
+    if not logged:
+        raise fail(log.source, "the run has no metrics", "log at least one evaluation")
+    # By their times: what was logged together becomes a row.
+    logged.sort(key=lambda entry: (entry[0], entry[1][2]))
+    log.rows += _gathered(entry for _, entry in logged)
+    settings_of(log.stated, settings)
+    return log
+
+
+def _metric(
+    log: RawLog, file: Path, name: str
+) -> Iterator[tuple[float, tuple[str, int, float, str, Any]]]:
+    """Yield a metric's file: a line of time, value and step each."""
+    lines = file.read_text(encoding="utf-8", errors="replace").split("\n")
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        found = [as_number(cell) for cell in line.split()[:3]]
+        if len(found) < 3 or found[0] is None or found[2] is None:
+            if number == len(lines):
+                log.notes.append(f"{file}, line {number}: it is cut off and was left out")
+                return
+            place = f"{file}, line {number}"
+            raise fail(place, f"this is no metric: {line[:60]!r}", "restore the line or remove it")
+        yield found[0], (f"{file}, line", number, found[2], name, found[1])
+
+
+def _mlflow_server(address: str) -> RawLog:
+    uri, _, run = address.partition("#")
+    if not run:
+        raise fail(address, "no run is named", f"add it behind a hash sign, {uri}#RUN_ID")
+    try:
+        from mlflow.tracking import MlflowClient
+    except ImportError:
+        raise fail(
+            address,
+            "MLflow's library, which reads from a server, is not installed",
+            f"{INSTALL}, or name a local run folder",
+        ) from None
+    try:
+        client = MlflowClient(tracking_uri=uri)
+        known = client.get_run(run).data
+        logged = [
+            (
+                point.timestamp,
+                (f"{address}, metric {name}, step", point.step, point.step, name, point.value),
+            )
+            for name in known.metrics
+            for point in client.get_metric_history(run, name)
+        ]
+    except Exception as error:
+        raise _not_given(address, error, "check the address and the run's id") from error
+    return _with_metrics(RawLog(address, counter="step"), logged, known.params)
