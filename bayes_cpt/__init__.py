@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from bayes_cpt import landmarks, plots
     from bayes_cpt.bundled import bundled_study
     from bayes_cpt.decisions.decision import decide
-    from bayes_cpt.decisions.next_run.next_run import next_run
+    from bayes_cpt.decisions.next_run import next_run
     from bayes_cpt.forecast.bands import bands
     from bayes_cpt.forecast.predict import predict, table
     from bayes_cpt.inference.fitting import fit
@@ -72,7 +72,7 @@ _HOMES = {
     "decide": "bayes_cpt.decisions.decision",
     "fit": "bayes_cpt.inference.fitting",
     "load": "bayes_cpt.inference.posterior",
-    "next_run": "bayes_cpt.decisions.next_run.next_run",
+    "next_run": "bayes_cpt.decisions.next_run",
     "predict": "bayes_cpt.forecast.predict",
     "read_plan": "bayes_cpt.study.folder",
     "read_spec": "bayes_cpt.model.spec",

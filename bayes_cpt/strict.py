@@ -2,15 +2,39 @@
 
 from typing import Any, TypeAliasType, get_args
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bayes_cpt.checks import suggestion
+from bayes_cpt.errors import Problem, SpecError
+
+# Problems of a key itself, which may be no identifier: re-play, or a name in quotes.
+ABOUT_KEYS = ("extra_forbidden", "missing")
 
 
 class Strict(BaseModel):
     """Base of all tables: immutable, and an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def checked[T: BaseModel](kind: type[T], table: dict[str, Any], place: str, fix: str) -> T:
+    """Return the model that a table describes; a `SpecError` names every problem by its key."""
+    try:
+        return kind.model_validate(table)
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+    raise SpecError(_problem(kind, detail, place, fix) for detail in details)
+
+
+def _problem(kind: type[BaseModel], detail: Any, place: str, fix: str) -> Problem:
+    # Of a value that may be one of several forms, Pydantic names the form it tried as well.
+    *outer, last = detail["loc"] or ("",)
+    names = [str(part) for part in outer if isinstance(part, int) or part.isidentifier()]
+    if str(last).isidentifier() or isinstance(last, int) or detail["type"] in ABOUT_KEYS:
+        names.append(str(last))
+    key = ".".join(names)
+    message, fix = said(kind, detail, fix)
+    return Problem(f"{place}{', key ' + key if key else ''}", message, fix)
 
 
 def said(kind: type[BaseModel], detail: Any, fix: str) -> tuple[str, str]:

@@ -28,7 +28,7 @@ from malformed import FILES
 from synthetic import lab
 
 from bayes_cpt.cli import run
-from bayes_cpt.decisions.next_run.affordable import Affordable
+from bayes_cpt.decisions.next_run import Affordable
 from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.errors import BayesCPTError, StudyWarning

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from bayes_cpt.decisions.decision import Decision
-    from bayes_cpt.decisions.next_run.run_values import RunValues
-    from bayes_cpt.decisions.schedule.schedule_choice import ScheduleChoice
+    from bayes_cpt.decisions.next_run import RunValues
+    from bayes_cpt.decisions.schedule_choice import ScheduleChoice
 
 # What is shown of a quantity that was searched, and its heading.
 SEARCHED = {
@@ -260,7 +260,7 @@ def _choices(table: "pd.DataFrame", decision: "Decision") -> Section:
     cells |= {
         "objective": ("objective", change),
         "regret": ("regret", partial(fixed, spread=decision.information[1])),
-        f"within\n{decision.trait.tolerance:g}": ("p_within", share),
+        f"within\n{decision.criterion.tolerance:g}": ("p_within", share),
     }
     for index in range(1, len(valuation.objective.chances) + 1):
         cells[f"P(breach\n{index})"] = (f"breach_{index}", share)
@@ -333,9 +333,9 @@ def _facts(decision: "Decision") -> dict[str, Any]:
         "space": {name: quantity.model_dump() for name, quantity in space.quantities.items()}
         | {"bases": [base.name for base in space.bases], "decay_shape": space.shapes},
         "searched": space.searched,
-        "risk": str(decision.trait.measure),
-        "kind": "new_run" if decision.trait.new_run else "expected",
-        "tolerance": decision.trait.tolerance,
+        "risk": str(decision.criterion.measure),
+        "kind": "new_run" if decision.criterion.new_run else "expected",
+        "tolerance": decision.criterion.tolerance,
         "draws": valuation.model.draws,
         "candidates": len(decision.search.candidates),
         "feasible": decision.feasible,
@@ -421,7 +421,7 @@ def next_run(
     1  done, but the fit falls short of its diagnostics
     2  bad input: nothing is written
     """
-    from bayes_cpt.decisions.next_run.next_run import next_run as value
+    from bayes_cpt.decisions.next_run import next_run as value
     from bayes_cpt.inference.posterior import load
 
     written = Output(quiet, json)
@@ -571,7 +571,7 @@ def schedule(
     1  done, but the fit falls short of its diagnostics
     2  bad input: nothing is written
     """
-    from bayes_cpt.decisions.schedule.schedule_choice import choose_schedule
+    from bayes_cpt.decisions.schedule_choice import choose_schedule
     from bayes_cpt.inference.posterior import load
     from bayes_cpt.study.folder import runs_text
 
@@ -599,7 +599,7 @@ def schedule(
         [_against(choice, interval)],
         lambda: [_gains(table)],
         verbose=verbose,
-        footnotes=[f"{SAME} less than {choice.told:.1g} nats: no detectable difference"],
+        footnotes=[f"{SAME} less than {choice.detectable:.1g} nats: no detectable difference"],
     )
     return answer.finish(
         {
@@ -640,13 +640,13 @@ def _against(choice: "ScheduleChoice", interval: float) -> Section:
     """Return what the recommended free schedule gains, and = where no difference can be detected."""
     import pandas as pd
 
-    from bayes_cpt.decisions.schedule.schedule_choice import COSINE, WSD
-    from bayes_cpt.decisions.schedule.schedule_end import TERMS as JUDGES
+    from bayes_cpt.decisions.free_schedule import TERMS as JUDGES
+    from bayes_cpt.decisions.schedule_choice import COSINE, WSD
     from bayes_cpt.report.numbers import Estimate
 
     def gain(against: str, term: str) -> str:
         change = Estimate.of(-choice.gains(choice.criterion, against, term), interval)
-        detectable = abs(change.median) > choice.told and change.is_told
+        detectable = abs(change.median) > choice.detectable and change.is_told
         return f"{change.change} ({change.band})" if detectable else SAME
 
     names = {COSINE: "cosine", WSD: "hold-and-decay (WSD)"}

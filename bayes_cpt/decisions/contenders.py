@@ -1,47 +1,40 @@
-"""What is compared in the end: the recommendation and well separated others, exactly and in every draw."""
+"""What is looked at closely: the recommendation and its rivals, the front, and the neighbourhood."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.decisions import risk
-from bayes_cpt.decisions.search.block import Spread
-from bayes_cpt.decisions.search.candidates import Candidates
-from bayes_cpt.decisions.search.combination import Combination
-from bayes_cpt.decisions.search.search import Search
-from bayes_cpt.decisions.valuation import Valuation
+from bayes_cpt.decisions.candidates import Candidates
+from bayes_cpt.decisions.final_losses import Spread
+from bayes_cpt.decisions.search import Search, nondominated, traded
+from bayes_cpt.decisions.search_space import SearchSpace
+from bayes_cpt.decisions.valuation import Combination, Valuation
+from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.scores.link import ScoreLink
 
-# Candidates nearer than this share of every range are variants of one choice.
-APART = 0.2
+# Points of the front, along a slice, and along each side of a surface.
+FRONT, SLICE, SIDE = 40, 41, 25
+# What the same configuration may differ by where it is computed beside others, nats.
+ROUNDING = 1e-12
+# Over which quantities a surface is drawn, the first that were searched.
+ORDER = ("replay", "relative_peak", "peak", "steps", "relative_final", "final", "decay_share")
 
 
 @dataclass(frozen=True, eq=False)
 class ThirdLosses:
-    """Losses of some candidates on a third validation set.
+    """Losses of some candidates on a third validation set, shape (candidates, draws)."""
 
-    Parameters
-    ----------
-    losses, changes : ndarray, shape (candidates, draws)
-        Expected, and from what changes are counted from.
-    sizes : ndarray, shape (candidates, draws)
-        Sd of a single run about the law's losses.
-    """
-
-    losses: Floats
-    changes: Floats
-    sizes: Floats
+    losses: Floats  # expected
+    changes: Floats  # of these from what changes are counted from
+    sizes: Floats  # sd of a single run about the law's losses
 
     def new_runs(self, seed: int) -> Floats:
-        """Return losses that single runs may show, shape of `losses`.
-
-        Parameters
-        ----------
-        seed : int
-        """
+        """Return losses that single runs may show, shape of `losses`."""
         normals = np.random.default_rng(seed).standard_normal(self.losses.shape)
         return np.asarray(self.losses + self.sizes * normals)
 
@@ -52,60 +45,28 @@ class ThirdLosses:
 
 @dataclass(frozen=True, eq=False)
 class Contenders:
-    """Some candidates in every draw, in double precision.
-
-    Parameters
-    ----------
-    candidates : Candidates
-    law, losses, starts : ndarray, shape (domains, candidates, draws)
-        The law's losses; expected losses, with what the law misses; what changes are counted from.
-    spread : Spread
-        What moves losses about the law's.
-    values : ndarray, shape (candidates, draws)
-        Of the objective, as it is measured.
-    regrets : ndarray, shape (candidates, draws)
-        Distance from each draw's own best in the whole space, at least 0.
-    breaches : ndarray, shape (constraints, candidates)
-        How probably each constraint is broken.
-    thirds : dict of str to ThirdLosses
-        Of the third validation sets that the objective names.
-    links : dict of str to ScoreLink
-        Of benchmarks whose scores are told, in the draws of the losses.
-    """
+    """Some candidates in every draw, in double precision: losses (domains, candidates, draws)."""
 
     candidates: Candidates
-    law: Floats
-    losses: Floats
-    starts: Floats
-    spread: Spread
-    values: Floats
-    regrets: Floats
-    breaches: Floats
-    thirds: dict[str, ThirdLosses]
-    links: dict[str, ScoreLink]
+    law: Floats  # the law's losses
+    losses: Floats  # expected losses, with the law's discrepancy
+    starts: Floats  # what changes are counted from
+    spread: Spread  # what moves losses about the law's
+    values: Floats  # of the objective, as it is measured, (candidates, draws)
+    regrets: Floats  # distance from each draw's own best in the whole space, (candidates, draws)
+    breaches: Floats  # how probably each constraint is broken, (constraints, candidates)
+    thirds: dict[str, ThirdLosses]  # of the third validation sets that the objective names
+    links: dict[str, ScoreLink]  # of benchmarks whose scores are shown, in the draws of the losses
 
     @classmethod
     def of(cls, valuation: Valuation, candidates: Candidates, best: Floats) -> Self:
-        """Return candidates in every draw.
-
-        Parameters
-        ----------
-        valuation : Valuation
-        candidates : Candidates
-        best : ndarray, shape (draws,)
-            Each draw's lowest value in the whole space.
-        """
-        layout = valuation.model.layout(candidates)
+        """Return candidates in every draw, regret counted from the best of each draw, shape (draws,)."""
+        evaluator = valuation.model.evaluator(candidates)
         rows = np.arange(len(candidates))
-        law, spread = layout.losses(rows), layout.spread(rows)
-        missed = layout.missed(rows)
-        losses = law + missed
-        values = valuation.moved(candidates, valuation.changes(candidates, law), missed)
-        starts = valuation.start(candidates) + valuation.start_missed(candidates)
-        starts = np.broadcast_to(starts, losses.shape)
-        # The best are known in single precision, and under constraints some draw may do better without.
-        regrets = np.maximum(values - np.minimum(best, values.min(axis=0)), 0.0)
-        breaches = valuation.breaches(candidates, law, spread)
+        law, spread = evaluator.losses(rows), evaluator.spread(rows)
+        discrepancy = evaluator.discrepancy(rows)
+        values = valuation.moved(candidates, valuation.changes(candidates, law), discrepancy)
+        starts = valuation.start(candidates) + valuation.start_discrepancy(candidates)
         thirds = {}
         for name in valuation.thirds:
             third = Combination.of(
@@ -115,9 +76,18 @@ class Contenders:
             changes = expected - valuation.before(third, candidates)
             sizes = third.sizes(candidates, spread, single_run=True)
             thirds[name] = ThirdLosses(expected, changes, sizes)
-        links = valuation.links
         return cls(
-            candidates, law, losses, starts, spread, values, regrets, breaches, thirds, links
+            candidates=candidates,
+            law=law,
+            losses=law + discrepancy,
+            starts=np.broadcast_to(starts, law.shape),
+            spread=spread,
+            values=values,
+            # The best are known in single precision, and a draw may do better where constraints are broken.
+            regrets=np.maximum(values - np.minimum(best, values.min(axis=0)), 0.0),
+            breaches=valuation.breaches(candidates, law, spread),
+            thirds=thirds,
+            links=valuation.links,
         )
 
     def __len__(self) -> int:
@@ -135,13 +105,7 @@ class Contenders:
         return risk.probability_best(self.values.T)
 
     def probability_within(self, tolerance: float) -> Floats:
-        """Return how often each is within a tolerance of the best in the whole space.
-
-        Parameters
-        ----------
-        tolerance : float
-            In the unit of the objective.
-        """
+        """Return how often each is within a tolerance of the best in the whole space."""
         return np.asarray((self.regrets <= tolerance).mean(axis=1))
 
     def changes(self) -> Floats:
@@ -152,40 +116,19 @@ class Contenders:
         """Return the last loss of a new run in each draw, shape of `losses`: as a forecast draws it.
 
         Each validation set by itself: `new_runs` draws them as they move together.
-
-        Parameters
-        ----------
-        normals : ndarray, shape (draws,)
-            Of `FinalLosses.normals`.
         """
         return np.asarray(self.law + self.spread.single_run() * normals)
 
     def new_runs(self, seed: int, repeats: int = 8) -> Floats:
-        """Return losses that single runs may show, shape (domains, candidates, repeats * draws).
-
-        Parameters
-        ----------
-        seed : int
-        repeats : int
-            Runs drawn for each draw of the posterior.
-        """
+        """Return losses that single runs may show, shape (domains, candidates, repeats * draws)."""
         generator = np.random.default_rng(seed)
         drawn = [self.losses + self.spread.about(generator) for _ in range(repeats)]
         return np.concatenate(drawn, axis=-1)
 
     def scores(self, domains: Sequence[str], seed: int) -> dict[str, tuple[Floats, Floats]]:
-        """Return the scores that single runs may show, and those of what they are counted from.
+        """Return the scores that single runs may show, and those of what changes are counted from.
 
-        Parameters
-        ----------
-        domains : sequence of str
-            General and target validation set.
-        seed : int
-
-        Returns
-        -------
-        dict of str to tuple of ndarray
-            Shapes (candidates, repeats * draws) and (candidates, draws).
+        By benchmark, of shapes (candidates, repeats * draws) and (candidates, draws).
         """
         scores: dict[str, tuple[Floats, Floats]] = {}
         new_runs = self.new_runs(seed)
@@ -204,35 +147,119 @@ class Contenders:
         return scores
 
     def probability_above(self, losses: Floats) -> Floats:
-        """Return how probably a new run ends above some losses, shape (domains, candidates).
-
-        Parameters
-        ----------
-        losses : ndarray, shape (domains, candidates or 1, draws)
-        """
+        """Return how probably a new run ends above some losses, shape (domains, candidates)."""
         pairs = zip(self.losses - losses, self.spread.chance(), strict=True)
         return np.stack([1.0 - risk.probability_below(gap.T, 0.0, sd.T) for gap, sd in pairs])
 
 
-def separated(search: Search, count: int) -> Ints:
-    """Return the best candidate's row, and those of the best that are not near it or each other.
+@dataclass(frozen=True, eq=False)
+class Front:
+    """The Pareto front of expected general and target loss; of several targets their mean is traded."""
 
-    Parameters
-    ----------
-    search : Search
-    count : int
-        At most as many in all.
-    """
-    candidates, kept = search.candidates, [search.chosen]
-    order = search.order()
-    if search.feasible.any():
-        order = order[search.feasible[order]]
-    left = order
-    while left.size and len(kept) < count:
-        last = kept[-1]
-        distance = np.abs(candidates.places[left] - candidates.places[last])
-        far = candidates.cells[left] != candidates.cells[last]
-        left = left[far | (distance.max(axis=1, initial=0.0) >= APART)]
-        if left.size:
-            kept.append(int(left[0]))
-    return np.array(kept)
+    candidates: Candidates  # from the lowest general loss to the lowest target loss
+    losses: Floats  # expected, with the law's discrepancy, (domains, candidates, draws)
+    starts: Floats  # what changes are counted from, (domains, candidates or 1, draws)
+
+    @classmethod
+    def of(cls, valuation: Valuation, search: Search) -> Self:
+        """Return about forty points of the front of what was searched, evenly spread along it."""
+        losses = traded(search.losses)
+        rows = search.allowed[nondominated(*losses[:, search.allowed])]
+        chosen = search.candidates.take(rows[_spread(losses[:, rows])])
+        starts = valuation.start(chosen) + valuation.start_discrepancy(chosen)
+        return cls(chosen, valuation.model.expected(chosen), starts)
+
+
+def _spread(losses: Floats) -> Ints:
+    """Return some points of a front, evenly along it."""
+    spans = np.ptp(losses, axis=1)
+    pieces = np.diff(losses, axis=1) / np.where(spans > 0, spans, 1.0)[:, None]
+    length = np.r_[0.0, np.cumsum(np.hypot(*pieces))]
+    wanted = np.linspace(0.0, length[-1], min(FRONT, length.size))
+    return np.unique(np.abs(length[:, None] - wanted).argmin(axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class Slice:
+    """What it costs to leave the recommendation in one quantity."""
+
+    name: str  # of the quantity, as in `Candidates.column`
+    candidates: Candidates
+    costs: Floats  # value of the objective above that of the recommendation, (candidates, draws)
+    allowed: NDArray[np.bool_]  # whether each keeps all constraints, (candidates,)
+
+    @classmethod
+    def of(cls, valuation: Valuation, space: SearchSpace, chosen: Candidates, name: str) -> Self:
+        """Return a slice through a single chosen candidate."""
+        candidates = space.along(chosen, name, SLICE)
+        evaluator = valuation.model.evaluator(candidates.joined(chosen))
+        rows = np.arange(len(candidates) + 1)
+        losses, spread = evaluator.losses(rows), evaluator.spread(rows)
+        law = valuation.changes(evaluator.candidates, losses)
+        values = valuation.moved(evaluator.candidates, law, evaluator.discrepancy(rows))
+        breaches = valuation.breaches(evaluator.candidates, losses, spread)
+        allowed = (breaches <= valuation.allowed[:, None]).all(axis=0)
+        allowed &= valuation.overrun(evaluator.candidates) <= 0.0
+        return cls(name, candidates, values[:-1] - values[-1], allowed[:-1])
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """The quantity of each candidate."""
+        return self.candidates.column(self.name)
+
+    def within(self, tolerance: float) -> NDArray[Any]:
+        """Return the values that are allowed and cost no more than a tolerance on average."""
+        cheap = (self.costs.mean(axis=1) <= tolerance + ROUNDING) & self.allowed
+        return np.asarray(self.values[cheap])
+
+
+@dataclass(frozen=True, eq=False)
+class Surface:
+    """The law's final losses over two quantities of a run at once, all else as recommended."""
+
+    names: tuple[str, str]  # the two quantities, as in `Candidates.column`
+    candidates: Candidates  # row by row: the first quantity is constant along a row
+    losses: Floats  # nats/token, (domains, first, second, draws)
+    values: Floats  # of the objective, (first, second, draws)
+
+    @classmethod
+    def of(
+        cls,
+        valuation: Valuation,
+        space: SearchSpace,
+        chosen: Candidates,
+        names: tuple[str, str] | None = None,
+        points: int = SIDE,
+    ) -> Self:
+        """Return the losses around a single chosen candidate.
+
+        Unless given, the quantities are the first two of `ORDER` that were searched over a range.
+        """
+        ranged = [name for name in ORDER if name in space.ranges]
+        first, second = names or (*ranged, "", "")[:2]
+        if first not in space.ranges or second not in space.ranges:
+            raise SpecError.at(
+                "space",
+                f"a surface is over two ranges, and it has {', '.join(ranged) or 'none'}",
+                "give two of replay, relative_peak, steps as { low = ..., high = ... }",
+            )
+        grid = np.linspace(0.0, 1.0, points)
+        places = np.repeat(chosen.places, points * points, axis=0)
+        places[:, space.ranges.index(first)] = np.repeat(grid, points)
+        places[:, space.ranges.index(second)] = np.tile(grid, points)
+        candidates = space.build(places, np.repeat(chosen.cells, points * points))
+        losses = valuation.model.losses(candidates)
+        values = valuation.values(candidates, losses)
+        shape = (points, points)
+        return cls(
+            (first, second),
+            candidates,
+            losses.reshape(losses.shape[0], *shape, -1),
+            values.reshape(*shape, -1),
+        )
+
+    def axis(self, index: int) -> NDArray[Any]:
+        """Return the values of the first (0) or the second (1) quantity."""
+        shape = self.values.shape[:2]
+        whole = self.candidates.column(self.names[index]).reshape(shape)
+        return np.asarray(whole[:, 0] if index == 0 else whole[0])

@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 
 from bayes_cpt.arrays import Ints
-from bayes_cpt.decisions.contenders import Contenders, separated
-from bayes_cpt.decisions.frontier import Front
-from bayes_cpt.decisions.measures import RiskMeasure
+from bayes_cpt.decisions.candidates import Candidates
+from bayes_cpt.decisions.contenders import ORDER, SIDE, Contenders, Front, Slice, Surface
+from bayes_cpt.decisions.final_losses import DRAWS, final_losses
 from bayes_cpt.decisions.objective import Objective, read_objective
-from bayes_cpt.decisions.search.candidates import Candidates
-from bayes_cpt.decisions.search.evaluate import DRAWS
-from bayes_cpt.decisions.search.from_study import with_batch
-from bayes_cpt.decisions.search.pooled import final_losses
-from bayes_cpt.decisions.search.search import Search, Trait, search
-from bayes_cpt.decisions.search.search_space import SearchSpace
-from bayes_cpt.decisions.slices import Slice
+from bayes_cpt.decisions.risk import RiskMeasure
+from bayes_cpt.decisions.search import Search, SearchCriterion, search
+from bayes_cpt.decisions.search_space import SearchSpace, with_batch
 from bayes_cpt.decisions.space import Space, read_space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.forecast.scores.link import ScoreFit
@@ -46,8 +42,8 @@ class Decision(Drawn):
     valuation : Valuation
         Objective, fit and what changes are counted from.
     space : SearchSpace
-    trait : Trait
-        Risk measure and tolerance.
+    criterion : SearchCriterion
+        Risk measure, tolerance and seed.
     search : Search
         All candidates, and the best of each draw.
     rows : ndarray of int, shape (contenders,)
@@ -67,7 +63,7 @@ class Decision(Drawn):
 
     valuation: Valuation
     space: SearchSpace
-    trait: Trait
+    criterion: SearchCriterion
     search: Search
     rows: Ints
     contenders: Contenders
@@ -97,13 +93,27 @@ class Decision(Drawn):
         """The posterior of the optimum: each draw's own best candidate, shape (draws,)."""
         return self.search.candidates.take(self.search.optimum)
 
+    @property
+    def chosen(self) -> Candidates:
+        """The recommendation, a single candidate."""
+        return self.contenders.candidates.take(slice(0, 1))
+
+    @property
+    def has_surface(self) -> bool:
+        """Whether two quantities were searched over a range."""
+        return sum(name in self.space.ranges for name in ORDER) > 1
+
+    def surface(self, names: tuple[str, str] | None = None, points: int = SIDE) -> Surface:
+        """Return the law's losses over two quantities around the recommendation (see `Surface.of`)."""
+        return Surface.of(self.valuation, self.space, self.chosen, names, points)
+
     @cached_property
     def near(self) -> Candidates:
         """All candidates that cost no more than the tolerance above the best, in expectation."""
-        means = np.where(self.search.feasible, self.search.means, np.inf)
         if not self.search.feasible.any():
-            return self.contenders.candidates.take(slice(0, 1))
-        kept = means <= means.min() + self.trait.tolerance
+            return self.chosen
+        means = np.where(self.search.feasible, self.search.means, np.inf)
+        kept = means <= means.min() + self.criterion.tolerance
         return self.search.candidates.take(np.flatnonzero(kept))
 
     def plan(self) -> Study:
@@ -171,7 +181,7 @@ def decide(
         What may be chosen; the defaults of `Space` unless given.
     risk : str or RiskMeasure
         ``expected``, ``quantile:0.9``, ``cvar:0.9``, ``mean-sd:1``, ``worst``, ``expected-regret``,
-        ``max-regret``, ``best`` or ``beat:RUN`` (see `bayes_cpt.decisions.measures`).
+        ``max-regret``, ``best`` or ``beat:RUN`` (see `bayes_cpt.decisions.risk`).
     kind : {"expected", "new_run"}
         Whether quantile, CVaR, sd and worst case are of the expected loss, what the law misses included, or
         of what a single run may show, with its fluctuation.
@@ -207,15 +217,15 @@ def decide(
         raise ValueError(f"kind is {kind!r}: give expected or new_run")
     goal = read_objective(objective)
     posterior, limits = with_batch(posterior, read_space(space))
-    trait = Trait(RiskMeasure.parse(risk), kind == "new_run", tolerance, seed)
+    criterion = SearchCriterion(RiskMeasure.parse(risk), kind == "new_run", tolerance, seed)
     model = final_losses(posterior, draws, seed)
     whole = SearchSpace.of(limits, posterior.study)
     links = None if scores is None else _links(scores, posterior, seed)
     valuation = Valuation.of(model, goal, whole, links)
-    if trait.measure.run is not None:
-        valuation.of_run(trait.measure.run)
-    searched = search(valuation, whole, trait, candidates)
-    rows = separated(searched, CONTENDERS)
+    if criterion.measure.run is not None:
+        valuation.of_run(criterion.measure.run)
+    searched = search(valuation, whole, criterion, candidates)
+    rows = searched.separated(CONTENDERS)
     contenders = Contenders.of(valuation, searched.candidates.take(rows), searched.best)
     chosen = contenders.candidates.take(slice(0, 1))
     names = [str(index) for index in range(len(contenders))]
@@ -223,7 +233,7 @@ def decide(
     return Decision(
         valuation=valuation,
         space=whole,
-        trait=trait,
+        criterion=criterion,
         search=searched,
         rows=rows,
         contenders=contenders,
@@ -247,8 +257,7 @@ def _links(
 
 def _information(valuation: Valuation, searched: Search) -> tuple[float, float]:
     """Return the expected value of perfect information: the least expected regret, and its error."""
-    keep = searched.feasible if searched.feasible.any() else np.ones(searched.means.size, bool)
-    lowest = int(np.where(keep, searched.means, np.inf).argmin())
+    lowest = searched.allowed[searched.means[searched.allowed].argmin()]
     best = Contenders.of(valuation, searched.candidates.take(np.array([lowest])), searched.best)
     regrets = best.regrets[0]
     return float(regrets.mean()), float(regrets.std() / np.sqrt(regrets.size))

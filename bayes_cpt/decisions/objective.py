@@ -14,10 +14,9 @@ from pydantic import Field, model_validator
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import suggestion
-from bayes_cpt.decisions.reading import checked
 from bayes_cpt.errors import SpecError
 from bayes_cpt.model.spec import ROLES
-from bayes_cpt.strict import Strict
+from bayes_cpt.strict import Strict, checked
 from bayes_cpt.study.resources import Limits, Resources, unknown_resource
 from bayes_cpt.toml_files import read_toml
 
@@ -203,6 +202,12 @@ class Objective(Strict):
         return (*self.constraints, *self.score_constraints)
 
     @property
+    def shares(self) -> dict[str, float]:
+        """The weights, divided by their sum."""
+        total = sum(self.weights.values())
+        return {name: weight / total for name, weight in self.weights.items()}
+
+    @property
     def named(self) -> tuple[str, ...]:
         """The validation sets of weights and constraints, each once."""
         return tuple(
@@ -210,20 +215,7 @@ class Objective(Strict):
         )
 
     def share(self, name: str, domains: Sequence[str]) -> Floats:
-        """Return how the loss of a validation set adds up from the law's, shape (domains,).
-
-        Parameters
-        ----------
-        name : str
-            ``general``, ``target`` (of several the mean of all), one of `domains`, or a mixture.
-        domains : sequence of str
-            General validation set and targets of the fit.
-
-        Raises
-        ------
-        SpecError
-            If there is no such validation set.
-        """
+        """Return how the loss of a validation set adds up from the law's, shape (domains,)."""
         shares = np.eye(len(domains))
         roles = dict(zip(ROLES, (shares[0], shares[1:].mean(axis=0)), strict=True))
         if name in self.mixtures:
@@ -241,32 +233,12 @@ class Objective(Strict):
         )
 
     def combination(self, domains: Sequence[str]) -> Floats:
-        """Return the objective's weights on the law's losses, shape (domains,) (see `share`).
-
-        Parameters
-        ----------
-        domains : sequence of str
-            The validation sets, general and targets.
-        """
-        total = sum(self.weights.values())
-        rows = [weight / total * self.share(name, domains) for name, weight in self.weights.items()]
+        """Return the objective's weights on the law's losses, shape (domains,) (see `share`)."""
+        rows = [share * self.share(name, domains) for name, share in self.shares.items()]
         return np.asarray(np.sum(rows, axis=0))
 
     def cost(self, steps: ArrayLike, resources: Resources) -> Floats:
-        """Return what training costs, in nats of the objective, shape of `steps`.
-
-        Parameters
-        ----------
-        steps : array_like
-            Length of the run.
-        resources : Resources
-            What is known of the tokens and the cost of steps.
-
-        Raises
-        ------
-        SpecError
-            If tokens or GPU time have a price and what a step takes of them is not known.
-        """
+        """Return what training costs, in nats of the objective, shape of `steps`."""
         count = np.asarray(steps, dtype=np.float64)
         cost = self.cost_per_1000_steps * count / 1e3
         if self.cost_per_billion_tokens > 0:

@@ -1,28 +1,34 @@
 """Risk measures: what many possible losses of a configuration come to, as one number.
 
-Every function takes losses of shape (draws, candidates), one row per posterior draw, all draws equally
-probable, and returns one number per candidate. Losses are minimised, so the *upper* tail is the bad one:
-each measure of loss or regret is better where it is lower, each probability where it is higher.
+Losses have the shape (draws, candidates), one row per posterior draw, all draws equally probable; a measure
+is one number per candidate. Losses are minimised, so the *upper* tail is the bad one: a measure of loss or
+regret is better where it is lower, a probability where it is higher.
+
+Quantile, CVaR, sd and worst case are of what a run may show: in each draw it ends about the expected loss
+with that draw's own standard deviation, a mixture of normal distributions. Nothing is drawn.
 """
 
-import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bayes_cpt.arrays import Floats
+from bayes_cpt.checks import suggestion
+from bayes_cpt.errors import SpecError
 
-# A level such as 0.9 is not exact in binary: 0.9 of 1,000 draws are 900, not 901.
-ROUNDING = 1e-9
+# Nats between two approximations that end a search for a root.
+CLOSE = 1e-9
+# Newton's steps are replaced by halvings where they leave the bracket: these alone would do.
+STEPS = 60
+# Standard deviations below this count as this one.
+SMALLEST = 1e-12
 
 
 def expected_loss(losses: Floats) -> Floats:
     """Return the mean over draws, ``E[L]``: neutral to risk.
-
-    Parameters
-    ----------
-    losses : ndarray, shape (..., draws)
-        nats/token.
 
     Examples
     --------
@@ -32,113 +38,15 @@ def expected_loss(losses: Floats) -> Floats:
     return np.asarray(losses.mean(axis=0))
 
 
-def quantile(losses: Floats, level: float) -> Floats:
-    """Return the value at risk, ``min {x : P(L <= x) >= level}``; most draws stay below.
-
-    Parameters
-    ----------
-    losses : ndarray, shape (draws, candidates)
-    level : float
-        Between 0 and 1; near 1 is careful.
-
-    Returns
-    -------
-    ndarray, shape (candidates,)
-        One of the draws, not interpolated between two.
-
-    Raises
-    ------
-    ValueError
-        If the level is not between 0 and 1.
-
-    Examples
-    --------
-    >>> quantile(np.array([[1.0], [2.0], [3.0], [4.0]]), 0.75).tolist()
-    [3.0]
-    """
-    _check_level(level)
-    place = max(math.ceil(level * len(losses) - ROUNDING) - 1, 0)
-    return np.asarray(np.partition(losses, place, axis=0)[place])
-
-
-def cvar(losses: Floats, level: float) -> Floats:
-    """Return the conditional value at risk: the mean of the worst ``1 - level`` of the draws.
-
-    ``CVaR = VaR + E[max(L - VaR, 0)]/(1 - level)`` (Rockafellar and Uryasev 2000,
-    doi:10.21314/JOR.2000.038), with VaR from `quantile`; the draw at the VaR counts with the part of its
-    weight that lies in the tail.
-
-    Parameters
-    ----------
-    losses : ndarray, shape (draws, candidates)
-    level : float
-        Between 0 and 1; near 1 is careful.
-
-    Raises
-    ------
-    ValueError
-        If the level is not between 0 and 1.
-
-    Examples
-    --------
-    >>> cvar(np.array([[1.0], [2.0], [3.0], [4.0]]), 0.5).tolist()
-    [3.5]
-    """
-    at_risk = quantile(losses, level)
-    return np.asarray(at_risk + np.maximum(losses - at_risk, 0).mean(axis=0) / (1.0 - level))
-
-
-def mean_plus_sd(losses: Floats, weight: float) -> Floats:
-    """Return ``E[L] + weight·sd[L]``: a positive weight is careful, a negative one adventurous.
-
-    The sd is that of the draws (divided by their number), 0 for a single draw.
-
-    Parameters
-    ----------
-    losses : ndarray, shape (..., draws)
-        nats/token.
-    weight : float
-        How many standard deviations count.
-    """
-    return np.asarray(losses.mean(axis=0) + weight * losses.std(axis=0))
-
-
-def worst_draw(losses: Floats) -> Floats:
-    """Return the largest loss of any draw, ``max L``; it grows with the number of draws.
-
-    Parameters
-    ----------
-    losses : ndarray, shape (..., draws)
-        nats/token.
-    """
-    return np.asarray(losses.max(axis=0))
-
-
 def best_losses(losses: Floats) -> Floats:
-    """Return each draw's lowest loss over the candidates, shape (draws,): what regret is counted from.
-
-    Parameters
-    ----------
-    losses : ndarray, shape (candidates, draws)
-        nats/token.
-    """
+    """Return each draw's lowest loss over the candidates, shape (draws,): what regret is counted from."""
     return np.asarray(losses.min(axis=1))
 
 
 def expected_regret(losses: Floats, best: Floats | None = None) -> Floats:
     """Return ``E[L - min L]``: what not knowing the law costs on average.
 
-    Parameters
-    ----------
-    losses : ndarray, shape (draws, candidates)
-    best : ndarray, shape (draws,), optional
-        Each draw's lowest loss over *all* candidates, where `losses` holds only some of them.
-
-    Returns
-    -------
-    ndarray, shape (candidates,)
-        At least 0. Its order is that of `expected_loss`; its minimum is the expected value of perfect
-        information.
+    With `best`, each draw's lowest loss over more candidates than these, regret is counted from that.
 
     Examples
     --------
@@ -149,28 +57,14 @@ def expected_regret(losses: Floats, best: Floats | None = None) -> Floats:
 
 
 def maximum_regret(losses: Floats, best: Floats | None = None) -> Floats:
-    """Return ``max (L - min L)`` over draws (Savage's minimax regret); `best` as in `expected_regret`.
-
-    Parameters
-    ----------
-    losses : ndarray, shape (candidates, draws)
-        nats/token.
-    best : ndarray, shape (draws,), optional
-        Each draw's lowest loss over more candidates than these.
-    """
+    """Return ``max (L - min L)`` over draws (Savage's minimax regret); `best` as in `expected_regret`."""
     return np.asarray(_regret(losses, best).max(axis=0))
 
 
 def probability_best(losses: Floats, best: Floats | None = None, tolerance: float = 0.0) -> Floats:
     """Return ``P(L <= min L + tolerance)``: how often a candidate is the best, or as good as it.
 
-    Parameters
-    ----------
-    losses : ndarray, shape (draws, candidates)
-    best : ndarray, shape (draws,), optional
-        As in `expected_regret`.
-    tolerance : float
-        In nats. With 0 it is P(best), which falls towards 0 as candidates lie closer together.
+    Without a tolerance it falls towards 0 as candidates lie closer together.
 
     Examples
     --------
@@ -184,16 +78,7 @@ def probability_below(losses: Floats, reference: ArrayLike, noise: Floats | None
     """Return ``P(L + noise·z < reference)``, z standard normal: how often a reference is beaten.
 
     The normal part is integrated, not drawn: without noise the probability is a share of draws, with noise
-    the mean of normal probabilities. ``1 - probability_below(losses, threshold)`` is the probability of
-    being above a threshold (but for ties).
-
-    Parameters
-    ----------
-    losses : ndarray, shape (draws, candidates)
-    reference : float or ndarray, shape (draws,)
-        A measured loss, or the loss of another configuration in each draw.
-    noise : ndarray, shape (draws, candidates), optional
-        Sd of what moves a single run about its expected loss.
+    the mean of normal probabilities. A reference is one number, or one per draw.
 
     Examples
     --------
@@ -208,10 +93,206 @@ def probability_below(losses: Floats, reference: ArrayLike, noise: Floats | None
     return np.asarray(ndtr(margin / noise).mean(axis=0))
 
 
+def quantile(means: Floats, sds: Floats, level: float) -> Floats:
+    """Return the value at risk, below which a run ends with probability `level`.
+
+    The root of ``mean(Phi((q - means)/sds)) = level``.
+
+    Examples
+    --------
+    >>> losses = quantile(np.array([[1.0], [1.0]]), np.array([[2.0], [2.0]]), 0.975)
+    >>> round(float(losses[0]), 4)
+    4.9199
+    """
+    from scipy.special import ndtr, ndtri
+
+    means, sds = _double(means, sds)
+    # Between the least and the largest of the draws' own.
+    quantiles = means + sds * ndtri(level)
+
+    def above(value: Floats) -> tuple[Floats, Floats]:
+        scaled = (value - means) / sds
+        return ndtr(scaled).mean(axis=0) - level, (_density(scaled) / sds).mean(axis=0)
+
+    return _root(above, quantiles.min(axis=0), quantiles.max(axis=0))
+
+
+def cvar(means: Floats, sds: Floats, level: float) -> Floats:
+    """Return the conditional value at risk: the mean loss of the worst ``1 - level`` of runs.
+
+    ``CVaR = VaR + E[max(L - VaR, 0)]/(1 - level)`` (Rockafellar and Uryasev 2000,
+    doi:10.21314/JOR.2000.038), with VaR from `quantile`.
+    """
+    from scipy.special import ndtr
+
+    at_risk = quantile(means, sds, level)
+    means, sds = _double(means, sds)
+    scaled = (at_risk - means) / sds
+    excess = sds * _density(scaled) - (at_risk - means) * ndtr(-scaled)
+    return np.asarray(at_risk + excess.mean(axis=0) / (1.0 - level))
+
+
+def mean_plus_sd(means: Floats, sds: Floats, weight: float) -> Floats:
+    """Return ``E[L] + weight·sd[L]``: a positive weight is careful, a negative one adventurous."""
+    means, sds = _double(means, sds)
+    variance = means.var(axis=0) + (sds**2).mean(axis=0)
+    return np.asarray(means.mean(axis=0) + weight * np.sqrt(variance))
+
+
+def worst_run(means: Floats, sds: Floats) -> Floats:
+    """Return the median of the worst of one run in every draw; a normal loss has no largest value.
+
+    The root of ``prod(Phi((q - means)/sds)) = 1/2``; it grows with the number of draws.
+    """
+    from scipy.special import log_ndtr, ndtri
+
+    means, sds = _double(means, sds)
+    lowest = means.max(axis=0)
+    highest = lowest + sds.max(axis=0) * ndtri(0.5 ** (1.0 / len(means)))
+
+    def above(value: Floats) -> tuple[Floats, Floats]:
+        scaled = (value - means) / sds
+        each = log_ndtr(scaled)
+        slope = (_density(scaled) * np.exp(-each) / sds).sum(axis=0)
+        return each.sum(axis=0) - np.log(0.5), slope
+
+    return _root(above, lowest, highest)
+
+
 def _regret(losses: Floats, best: Floats | None) -> Floats:
     return np.asarray(losses - (best_losses(losses) if best is None else best)[:, None])
 
 
-def _check_level(level: float) -> None:
-    if not 0 < level < 1:
-        raise ValueError(f"level is {level}: give a share between 0 and 1, as in 0.9")
+def _double(means: Floats, sds: Floats) -> tuple[Floats, Floats]:
+    return means.astype(np.float64), np.maximum(sds.astype(np.float64), SMALLEST)
+
+
+def _density(scaled: Floats) -> Floats:
+    return np.asarray(np.exp(-0.5 * scaled**2) / np.sqrt(2.0 * np.pi))
+
+
+def _root(function: Callable[[Floats], tuple[Floats, Floats]], low: Floats, high: Floats) -> Floats:
+    """Return where rising functions, given with their slopes, are 0: Newton's steps in a bracket."""
+    place = 0.5 * (low + high)
+    for _ in range(STEPS):
+        value, slope = function(place)
+        low, high = np.where(value < 0, place, low), np.where(value < 0, high, place)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = place - value / slope
+        inside = (step > low) & (step < high)
+        following = np.where(inside, step, 0.5 * (low + high))
+        moved = np.abs(following - place).max(initial=0.0)
+        place = following
+        if moved < CLOSE:
+            break
+    return np.asarray(place)
+
+
+# Name, default level, and what it is, for tables and --help.
+MEASURES: dict[str, tuple[float | None, str]] = {
+    "expected": (None, "expected loss"),
+    "quantile": (
+        0.9,
+        "value that all but the worst 1 - LEVEL of the draws stay below (value at risk)",
+    ),
+    "cvar": (0.9, "mean of the worst 1 - LEVEL of the draws"),
+    "mean-sd": (1.0, "mean plus LEVEL standard deviations"),
+    "worst": (None, "median of the largest loss of one run in every draw"),
+    "expected-regret": (None, "expected distance from each draw's own best"),
+    "max-regret": (None, "largest distance from any draw's own best"),
+    "best": (None, "probability of being within the tolerance of the best, negative"),
+    "beat": (None, "probability that a new run ends below a run of the study, beat:RUN, negative"),
+}
+SHARES = ("quantile", "cvar")
+
+
+@dataclass(frozen=True)
+class RiskMeasure:
+    """A risk measure by its name, with its level or the run to beat; the lower it is, the better.
+
+    Examples
+    --------
+    >>> RiskMeasure.parse("cvar:0.95")
+    RiskMeasure(name='cvar', level=0.95, run=None)
+    >>> str(RiskMeasure.parse("quantile"))
+    'quantile:0.9'
+    """
+
+    name: str
+    level: float | None = None
+    run: str | None = None
+    # Measures that need to know how low each draw can get.
+    RELATIVE: ClassVar[tuple[str, ...]] = ("expected-regret", "max-regret", "best")
+
+    @classmethod
+    def parse(cls, text: "str | RiskMeasure") -> Self:
+        """Return the measure that a text names, as in ``cvar:0.95``, ``mean-sd:2`` or ``beat:RUN``."""
+        if isinstance(text, cls):
+            return text
+        name, _, rest = str(text).partition(":")
+        if name not in MEASURES:
+            problem = f"there is no risk measure {name!r}{suggestion(name, MEASURES)}"
+            raise SpecError.at("risk", problem, f"name one of {', '.join(MEASURES)}")
+        default, _ = MEASURES[name]
+        if name == "beat":
+            if not rest:
+                problem = "beat needs a run of the study to be beaten"
+                raise SpecError.at("risk", problem, "write beat:RUN")
+            return cls(name, run=rest)
+        if default is None:
+            if rest:
+                raise SpecError.at("risk", f"{name} has no level", f"write {name}")
+            return cls(name)
+        return cls(name, _level(name, rest) if rest else default)
+
+    def __str__(self) -> str:
+        """Return the text that `parse` takes."""
+        detail = self.run if self.level is None else f"{self.level:g}"
+        return self.name if detail is None else f"{self.name}:{detail}"
+
+    @property
+    def meaning(self) -> str:
+        """What it is, in words."""
+        words = MEASURES[self.name][1]
+        if self.name in SHARES:
+            return words.replace("1 - LEVEL", f"{100 * (1 - (self.level or 0)):.3g} %")
+        if self.run is not None:
+            return f"probability that a new run ends below {self.run}, negative"
+        return words.replace("LEVEL", f"{self.level:g}") if self.level is not None else words
+
+    def of_losses(self, means: Floats, sds: Floats, reference: ArrayLike = 0.0) -> Floats:
+        """Return a measure of loss: of runs about their means, or of how often they beat a reference."""
+        level = self.level or 0.0
+        match self.name:
+            case "quantile":
+                return quantile(means, sds, level)
+            case "cvar":
+                return cvar(means, sds, level)
+            case "mean-sd":
+                return mean_plus_sd(means, sds, level)
+            case "worst":
+                return worst_run(means, sds)
+            case "beat":
+                return -probability_below(means, reference, sds)
+        return expected_loss(means)
+
+    def of_regret(self, values: Floats, best: Floats, tolerance: float) -> Floats:
+        """Return a measure in `RELATIVE`, regret counted from each draw's best, shape (draws,)."""
+        match self.name:
+            case "max-regret":
+                return maximum_regret(values, best)
+            case "best":
+                return -probability_best(values, best, tolerance)
+        return expected_regret(values, best)
+
+
+def _level(name: str, text: str) -> float:
+    try:
+        level = float(text)
+    except ValueError:
+        level = np.nan
+    if (name in SHARES and 0 < level < 1) or (name not in SHARES and np.isfinite(level)):
+        return level
+    percent = name in SHARES and 1 <= level < 100
+    fix = f"write {name}:{level / 100:g} for {level:g} %" if percent else f"as in {name}:0.9"
+    raise SpecError.at("risk", f"{text!r} is not a level of {name}", fix)

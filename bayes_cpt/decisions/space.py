@@ -9,9 +9,8 @@ from pydantic import Field, field_validator, model_validator
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import is_number
-from bayes_cpt.decisions.reading import checked
 from bayes_cpt.errors import SpecError, StudyError
-from bayes_cpt.strict import Strict
+from bayes_cpt.strict import Strict, checked
 from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.resources import Compute, UniqueTokens
 from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE, checked_mixture
@@ -116,13 +115,7 @@ class Quantity(Strict):
         return max(self.values) if self.high is None else self.high
 
     def at(self, place: Floats) -> Floats:
-        """Return the values at places 0...1 of the range.
-
-        Parameters
-        ----------
-        place : ndarray
-            0 is the low end, 1 the high one.
-        """
+        """Return the values at places 0...1 of the range."""
         low, high = self.lowest, self.highest
         if self.scale == "log":
             return np.asarray(low * (high / low) ** place)

@@ -1,5 +1,6 @@
 """An objective on the losses of a fit: values, costs, and how often constraints are broken."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
@@ -9,23 +10,19 @@ import numpy as np
 from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import suggestion
 from bayes_cpt.decisions import risk
-from bayes_cpt.decisions.named_base import named_base
-from bayes_cpt.decisions.objective import (
-    Constraint,
-    Objective,
-    ScoreConstraint,
-)
-from bayes_cpt.decisions.search.block import Spread
-from bayes_cpt.decisions.search.candidates import Candidates
-from bayes_cpt.decisions.search.combination import Combination
-from bayes_cpt.decisions.search.evaluate import FinalLosses
-from bayes_cpt.decisions.search.search_space import SearchSpace
+from bayes_cpt.decisions.candidates import Candidates
+from bayes_cpt.decisions.final_losses import Block, FinalLosses, Spread, centred
+from bayes_cpt.decisions.objective import Constraint, Objective, ScoreConstraint
+from bayes_cpt.decisions.search_space import SearchSpace, named_base
 from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.scores.link import ScoreFit, ScoreLink
 from bayes_cpt.forecast.scores.pairs import pairs_of
+from bayes_cpt.forecast.third_sets.curves import unmeasured_base
 from bayes_cpt.forecast.third_sets.weights import ThirdSet, third_names
-from bayes_cpt.study.batches import check_same_steps
-from bayes_cpt.study.resources import Resources, unknown_resource
+from bayes_cpt.model.misfit.knots import unit_ramps
+from bayes_cpt.model.residuals import ONSET_SHARE
+from bayes_cpt.model.setup import Frame
+from bayes_cpt.study.resources import Resources, check_same_steps, unknown_resource
 from bayes_cpt.study.runs import Base
 
 OWN = "own"
@@ -34,28 +31,116 @@ SCORE_SEED = 11
 
 
 @dataclass(frozen=True, eq=False)
-class Valuation:
-    """What losses are worth.
+class Combination:
+    """A weighted sum of losses."""
 
-    Parameters
-    ----------
-    model : FinalLosses
-    objective : Objective
-    resources : Resources
-        What is known of the tokens and the cost of steps.
-    reference : Base or None
-        What changes and rises are counted from; None for each configuration's own base.
-    thirds : dict of str to ThirdSet
-        Third validation sets of the study that the objective names.
-    links : dict of str to ScoreLink
-        Of benchmarks whose scores are told or constrained, in the draws of the model.
-    """
+    # On the law's losses, shape (domains,); (domains, draws) with third sets, whose weights are not known.
+    weights: Floats
+    thirds: tuple[tuple[float, ThirdSet], ...]  # the third sets with their shares
+    model: FinalLosses
+    _offsets: dict[tuple[str, ...], Floats] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        shares: Mapping[str, float],
+        objective: Objective,
+        thirds: Mapping[str, ThirdSet],
+        model: FinalLosses,
+    ) -> Self:
+        """Return the sum of some validation sets."""
+        typed = [
+            share * objective.share(name, model.domains)
+            for name, share in shares.items()
+            if name not in thirds
+        ]
+        weights = np.sum([np.zeros(len(model.domains)), *typed], axis=0)
+        used = tuple((share, thirds[name]) for name, share in shares.items() if name in thirds)
+        if used:
+            weights = weights[:, None] + sum(share * third.weights.T for share, third in used)
+        return cls(np.asarray(weights), used, model)
+
+    def sum(self, losses: Floats) -> Floats:
+        """Return the sum over validation sets without `offset`, (domains, ...) -> (...)."""
+        weights = self.weights.astype(losses.dtype)
+        if weights.ndim == 1:
+            return np.asarray(np.tensordot(weights, losses, axes=1))
+        return np.asarray(np.einsum("xd,x...d->...d", weights, losses))
+
+    def offset(self, bases: tuple[Base, ...]) -> Floats:
+        """Return what bases add to the sum, shape (bases, draws): where third sets start from."""
+        names = tuple(base.name for base in bases)
+        if names not in self._offsets:
+            table, study = self.model.bases(bases), self.model.study
+            offsets = np.zeros(table.loss.shape[1:])
+            problems = []
+            known = {base.name for base in study.bases}
+            for place, base in enumerate(bases):
+                for share, third in self.thirds:
+                    domains = [third.name, *self.model.domains]
+                    losses = [
+                        study.base_loss(base.name, domain) if base.name in known else None
+                        for domain in domains
+                    ]
+                    for domain, loss in zip(domains, losses, strict=True):
+                        if loss is None:
+                            problems.append(unmeasured_base("objective", base.name, domain))
+                    linear = (third.weights.T * table.loss[:, place]).sum(axis=0)
+                    offsets[place] += share * ((losses[0] or 0.0) - linear)
+            if problems:
+                raise SpecError(list(dict.fromkeys(problems)))
+            self._offsets[names] = offsets
+        return self._offsets[names]
+
+    def of_candidates(self, candidates: Candidates, losses: Floats) -> Floats:
+        """Return the sum for some candidates, shape (candidates, draws)."""
+        total = self.sum(losses)
+        if self.thirds:
+            total = total + self.offset(candidates.bases)[candidates.base].astype(losses.dtype)
+        return total
+
+    def sizes(self, candidates: Candidates, spread: Spread, *, single_run: bool) -> Floats:
+        """Return the sd of what moves the sum about the law's, shape (candidates, draws)."""
+        sizes = spread.of_sum(self.weights, single_run=single_run)
+        if not self.thirds:
+            return sizes
+        frame = self.model.sample.frame
+        variance = sum(
+            share**2 * _third_variance(third, frame, candidates, single_run=single_run)
+            for share, third in self.thirds
+        )
+        return np.asarray(np.sqrt(sizes**2 + variance).astype(sizes.dtype))
+
+
+def _third_variance(
+    own: ThirdSet, frame: Frame, candidates: Candidates, *, single_run: bool
+) -> Floats:
+    """Return the variance of a third set about its linear form after the last step, (candidates, draws)."""
+    batch = candidates.schedules
+    lengths, place = np.unique(batch.steps, return_inverse=True)
+    onset = ONSET_SHARE * frame.reference.steps
+    squares = (unit_ramps(lengths, onset, frame.spec.residuals.misfit_memory) ** 2).sum(axis=1)
+    variance = squares[place][:, None] * own.misfit**2
+    if single_run:
+        rate = (batch.last_rate / frame.reference.learning_rate)[:, None]
+        heat = own.floor + (1.0 - own.floor) * rate
+        # A curve starts at its base's measured loss, where it does not fluctuate yet.
+        started = -np.expm1(-2.0 * batch.steps[:, None] / own.memory)
+        variance = variance + (own.fluctuation * heat) ** 2 * started
+    return np.asarray(variance)
+
+
+@dataclass(frozen=True, eq=False)
+class Valuation:
+    """What losses are worth."""
 
     model: FinalLosses
     objective: Objective
-    resources: Resources
+    resources: Resources  # what is known of the tokens and the cost of steps
+    # What changes and rises are counted from; None for each configuration's own base.
     reference: Base | None
-    thirds: dict[str, ThirdSet] = field(default_factory=dict)
+    thirds: dict[str, ThirdSet] = field(default_factory=dict)  # that the objective names
+    # Of benchmarks whose scores are shown or constrained, in the draws of the model.
     links: dict[str, ScoreLink] = field(default_factory=dict)
 
     @classmethod
@@ -66,23 +151,7 @@ class Valuation:
         space: SearchSpace,
         scores: ScoreFit | None = None,
     ) -> Self:
-        """Return the objective on a fit and a space.
-
-        Parameters
-        ----------
-        model : FinalLosses
-        objective : Objective
-        space : SearchSpace
-            Gives the reference base, where the objective names none, and the tokens per step.
-        scores : ScoreFit, optional
-            Links of benchmarks, which score constraints need.
-
-        Raises
-        ------
-        SpecError
-            If the objective names a validation set or a base that there is not, or prices or limits what
-            cannot be counted.
-        """
+        """Return the objective on a fit and a space."""
         if model.sample.frame.spec.law.repeated_tokens:
             check_same_steps(model.sample.frame.reference.unique_steps, space.resources)
         reference = _reference(model, objective, space)
@@ -98,6 +167,7 @@ class Valuation:
         for combination in (valuation.combination, *valuation.constrained):
             # Bases that were not measured on a third set are told at once.
             combination.offset(bases)
+        # So are prices and limits of what cannot be counted.
         objective.cost(1.0, space.resources)
         known = space.resources.told(1.0, 0.0)
         unknown = [limit.name for limit in objective.limits.given if limit.name not in known]
@@ -109,9 +179,7 @@ class Valuation:
     @cached_property
     def combination(self) -> Combination:
         """The objective as a sum of losses."""
-        total = sum(self.objective.weights.values())
-        shares = {name: weight / total for name, weight in self.objective.weights.items()}
-        return Combination.of(shares, self.objective, self.thirds, self.model)
+        return Combination.of(self.objective.shares, self.objective, self.thirds, self.model)
 
     @cached_property
     def constrained(self) -> tuple[Combination, ...]:
@@ -129,34 +197,17 @@ class Valuation:
         """The objective's weights on the law's losses, shape (domains,), or (domains, draws) (Eq. 6)."""
         return self.combination.weights
 
-    @cached_property
-    def reference_losses(self) -> Floats:
-        """Losses of the reference base, shape (domains, draws); 0 without one."""
-        if self.reference is None:
-            return np.zeros((len(self.model.domains), self.model.draws))
-        return self.model.bases((self.reference,)).loss[:, 0]
-
     def start(self, candidates: Candidates) -> Floats:
         """Return the losses that changes are counted from, shape (domains, candidates or 1, draws).
 
-        The law's where nobody measured them: `start_missed` says how far they may lie off it.
-
-        Parameters
-        ----------
-        candidates : Candidates
+        The law's where nobody measured them: `start_discrepancy` says how far they may lie off it.
         """
         if self.reference is not None:
-            return self.reference_losses[:, None]
+            return self._reference[0]
         return self.model.bases(candidates.bases).loss[:, candidates.base]
 
     def before(self, combination: Combination, candidates: Candidates) -> Floats:
-        """Return what changes of a sum of losses are counted from, shape (candidates or 1, draws).
-
-        Parameters
-        ----------
-        combination : Combination
-        candidates : Candidates
-        """
+        """Return what changes of a sum of losses are counted from, shape (candidates or 1, draws)."""
         start = combination.sum(self.start(candidates))
         if not combination.thirds:
             return start
@@ -164,112 +215,58 @@ class Valuation:
             return start + combination.offset((self.reference,))
         return start + combination.offset(candidates.bases)[candidates.base]
 
-    def sizes(self, candidates: Candidates, spread: Spread, *, single_run: bool = True) -> Floats:
-        """Return the sd of the objective about the law's, shape (candidates, draws).
-
-        Parameters
-        ----------
-        candidates : Candidates
-        spread : Spread
-        single_run : bool
-            Whether of a single run, or of what is expected of its configuration.
-        """
-        return self.combination.sizes(candidates, spread, single_run=single_run)
-
     def start_level(self, candidates: Candidates) -> Floats:
-        """Return the sd of what changes are counted from about `start`, of its shape; 0 if measured.
-
-        Parameters
-        ----------
-        candidates : Candidates
-        """
+        """Return the sd of what changes are counted from about `start`, of its shape; 0 if measured."""
         if self.reference is not None:
-            return self._reference_level[:, None]
+            return self._reference[1]
         return self.model.base_levels(candidates.bases)[:, candidates.base]
 
-    def start_missed(self, candidates: Candidates) -> Floats:
+    @cached_property
+    def _reference(self) -> tuple[Floats, Floats]:
+        """Losses of the reference base and their sd, shape (domains, 1, draws)."""
+        bases = () if self.reference is None else (self.reference,)
+        return self.model.bases(bases).loss, self.model.base_levels(bases)
+
+    def start_discrepancy(self, candidates: Candidates) -> Floats:
         """Return draws of how far what changes are counted from lies off `start`, of its shape.
 
-        The level of bases that nobody measured: the one that `Layout.missed` has in runs from them.
-
-        Parameters
-        ----------
-        candidates : Candidates
+        The level of bases that nobody measured, as runs from them have it.
         """
-        missed = self.start_level(candidates) * self.model.levels[:, None]
-        # A single draw is a law, not a sample that has a mean.
-        return missed - missed.mean(axis=-1, keepdims=True) if missed.shape[-1] > 1 else missed
-
-    @cached_property
-    def _reference_level(self) -> Floats:
-        if self.reference is None:
-            return np.zeros_like(self.reference_losses)
-        return self.model.base_levels((self.reference,))[:, 0]
+        return centred(self.start_level(candidates) * self.model.levels[:, None])
 
     def values(self, candidates: Candidates, losses: Floats) -> Floats:
-        """Return the objective without what changes are counted from, shape (candidates, draws).
-
-        Parameters
-        ----------
-        candidates : Candidates
-        losses : ndarray, shape (domains, candidates, draws)
-        """
+        """Return the objective without what changes are counted from, shape (candidates, draws)."""
         steps = candidates.schedules.steps
         cost = self.objective.cost(steps, self.resources)[:, None].astype(losses.dtype)
         return np.asarray(self.combination.of_candidates(candidates, losses) + cost)
 
     def changes(self, candidates: Candidates, losses: Floats) -> Floats:
-        """Return the objective as it is measured, shape (candidates, draws) (see `values`).
-
-        Parameters
-        ----------
-        candidates : Candidates
-        losses : ndarray, shape (domains, candidates, draws)
-            nats/token.
-        """
+        """Return the objective as it is measured, shape (candidates, draws) (see `values`)."""
         values = self.values(candidates, losses)
         if self.objective.measure == "absolute":
             return values
         before = self.before(self.combination, candidates)
         return np.asarray(values - before.astype(values.dtype))
 
-    def moved(self, candidates: Candidates, values: Floats, missed: Floats) -> Floats:
-        """Return changes of the law's losses moved by what the law misses, shape of `values`.
-
-        Parameters
-        ----------
-        candidates : Candidates
-        values : ndarray, shape (candidates, draws)
-            From `changes`.
-        missed : ndarray, shape (domains, candidates, draws)
-        """
+    def moved(self, candidates: Candidates, values: Floats, discrepancy: Floats) -> Floats:
+        """Return changes of the law's losses moved by what the law misses, shape of `values`."""
         if self.objective.measure == "change":
-            missed = missed - self.start_missed(candidates).astype(missed.dtype)
-        return np.asarray(values + self.combination.sum(missed))
+            discrepancy = discrepancy - self.start_discrepancy(candidates).astype(discrepancy.dtype)
+        return np.asarray(values + self.combination.sum(discrepancy))
+
+    def expected(self, candidates: Candidates, block: Block) -> Floats:
+        """Return the objective as it is measured, the law's discrepancy included, (candidates, draws)."""
+        changes = self.changes(candidates, block.losses)
+        return self.moved(candidates, changes, block.discrepancy())
 
     def about(self, candidates: Candidates, spread: Spread) -> Spread:
-        """Return what moves the objective about its expectation, as it is measured.
-
-        Parameters
-        ----------
-        candidates : Candidates
-        spread : Spread
-            Of their losses.
-        """
+        """Return what moves the objective about its expectation, as it is measured."""
         if self.objective.measure == "absolute":
             return spread
         return spread.against(self.start_level(candidates))
 
     def breaches(self, candidates: Candidates, losses: Floats, spread: Spread | None) -> Floats:
-        """Return how probably each constraint is broken, shape (constraints, candidates).
-
-        Parameters
-        ----------
-        candidates : Candidates
-        losses : ndarray, shape (domains, candidates, draws)
-        spread : Spread or None
-            What moves losses about the law's; not needed without constraints.
-        """
+        """Return how probably each constraint is broken, shape (constraints, candidates)."""
         constraints = self.objective.chances
         breaches = np.empty((len(constraints), len(candidates)))
         pairs = zip(constraints, self.constrained, strict=True)
@@ -285,24 +282,13 @@ class Valuation:
             breaches[index] = 1.0 - risk.probability_below(margin.T, threshold, sizes)
         return breaches
 
-    def told(self, candidates: Candidates) -> dict[str, Floats]:
-        """Return epochs and costs of candidates where they are known, by name, shape (candidates,).
-
-        Parameters
-        ----------
-        candidates : Candidates
-        """
-        steps = candidates.schedules.steps
-        return {**self.resources.told(steps, candidates.replay)}
+    def taken(self, candidates: Candidates) -> dict[str, Floats]:
+        """Return epochs and costs of candidates where they are known, by name, shape (candidates,)."""
+        return dict(self.resources.told(candidates.schedules.steps, candidates.replay))
 
     def overrun(self, candidates: Candidates) -> Floats:
-        """Return by what share candidates exceed a limit, shape (candidates,); 0 or below keeps them all.
-
-        Parameters
-        ----------
-        candidates : Candidates
-        """
-        taken = self.told(candidates)
+        """Return by what share candidates exceed a limit, shape (candidates,); not above 0 keeps all."""
+        taken = self.taken(candidates)
         excess = np.full(len(candidates), -np.inf)
         for limit in self.objective.limits.given:
             excess = np.maximum(excess, taken[limit.name] / limit.most - 1.0)
@@ -336,18 +322,7 @@ class Valuation:
         return np.array([constraint.probability for constraint in self.objective.chances])
 
     def of_run(self, name: str) -> float:
-        """Return the value of a run of the study at its last step, as `values` counts.
-
-        Parameters
-        ----------
-        name : str
-            Of a CPT run.
-
-        Raises
-        ------
-        SpecError
-            If there is no such CPT run, or it was not measured at its last step.
-        """
+        """Return the value of a run of the study at its last step, as `values` counts."""
         study = self.model.study
         runs = {run.name: run for run in study.continual_runs}
         if name not in runs:
@@ -362,18 +337,13 @@ class Valuation:
                 raise SpecError.at("risk", problem, "name a run that was measured there")
             measured[domain] = float(losses[-1])
         of_law = np.array([measured[domain] for domain in self.model.domains])
-        total = sum(self.objective.weights.values())
-        values = [
-            weight
-            / total
-            * (
-                measured[domain]
-                if domain in self.thirds
-                else float(self.objective.share(domain, self.model.domains) @ of_law)
-            )
-            for domain, weight in self.objective.weights.items()
-        ]
-        return float(sum(values) + self.objective.cost(last, self.resources))
+        value = float(self.objective.cost(last, self.resources))
+        for domain, share in self.objective.shares.items():
+            if domain in self.thirds:
+                value += share * measured[domain]
+            else:
+                value += share * float(self.objective.share(domain, self.model.domains) @ of_law)
+        return value
 
 
 def _links(objective: Objective, scores: ScoreFit | None, draws: int) -> dict[str, ScoreLink]:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from bayes_cpt.arrays import Floats, Ints
-from bayes_cpt.decisions.search.candidates import Candidates
-from bayes_cpt.decisions.search.evaluate import FinalLosses
-from bayes_cpt.decisions.search.search import LOOKS, nondominated
-from bayes_cpt.decisions.search.search_space import SearchSpace
+from bayes_cpt.decisions.candidates import Candidates
+from bayes_cpt.decisions.final_losses import FinalLosses
+from bayes_cpt.decisions.search import LOOKS, nondominated
+from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.planner.controls import Controls
 from bayes_cpt.planner.drawn import packed
 
@@ -134,7 +134,7 @@ def _bends_up(one: tuple[float, float], two: tuple[float, float], new: tuple[flo
 
 def _best(model: FinalLosses, candidates: Candidates) -> Candidates:
     """Return the candidates that are best in some draw for some weight, or on the front."""
-    blocks = model.map(candidates, lambda block: (block.rows, block.losses + block.missed()))
+    blocks = model.map(candidates, lambda block: (block.rows, block.losses + block.discrepancy()))
     order = np.argsort(np.concatenate([rows for rows, _ in blocks]))
     general, target = np.concatenate([losses for _, losses in blocks], axis=1)[:, order]
     winners = [

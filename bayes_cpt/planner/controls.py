@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bayes_cpt.decisions.search.search_space import SearchSpace
+from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.space import DecayShape, Quantity, Space
 from bayes_cpt.errors import SpecError
 from bayes_cpt.study.ranges import SLACK, outside_base

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.decisions.search.evaluate import FinalLosses
+from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.laws.areas import SMALLEST
 from bayes_cpt.laws.numerics.chebyshev import Interval
 from bayes_cpt.model.misfit.discrepancy import OWN_SHARE

@@ -9,9 +9,9 @@ from typing import Any, Self
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 import bayes_cpt
+from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.decisions.objective import Constraint, Objective
-from bayes_cpt.decisions.search.evaluate import FinalLosses
-from bayes_cpt.decisions.search.search_space import SearchSpace
+from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.space import Space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import SpecError

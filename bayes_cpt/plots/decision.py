@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayes_cpt.decisions.search.search import traded
+from bayes_cpt.decisions.search import traded
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import (
     BAND,
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from bayes_cpt.decisions.contenders import Slice
     from bayes_cpt.decisions.decision import Decision
-    from bayes_cpt.decisions.slices import Slice
 
 LABELS = {
     "base": "base",
@@ -72,8 +72,8 @@ def decision(decision: "Decision") -> "Figure":
     shown = [across for across in slices if np.issubdtype(across.values.dtype, np.number)][:SLICES]
     rows = 2 if searched else 1
     figure = new_figure(SIZE[0] * (MOST if searched else 2), SIZE[1] * rows + 1.0)
-    objective, trait = decision.valuation.objective, decision.trait
-    title = f"Objective {objective.name}, by {trait.measure.meaning}"
+    objective, criterion = decision.valuation.objective, decision.criterion
+    title = f"Objective {objective.name}, by {criterion.measure.meaning}"
     figure.suptitle(title, fontsize="large", fontweight="bold")
     parts = figure.subfigures(rows, 1, squeeze=False, hspace=0.04)[:, 0]
     if searched:
@@ -181,7 +181,7 @@ def _slice(axes: "Axes", decision: "Decision", across: "Slice") -> None:
     if not across.allowed.all():
         broken = np.where(across.allowed, np.nan, 0.0)
         axes.plot(values, broken, color=PALETTE[1], linewidth=3.0, solid_capstyle="butt")
-    axes.axhline(decision.trait.tolerance, color=GREY, linestyle=":", linewidth=1.0)
+    axes.axhline(decision.criterion.tolerance, color=GREY, linestyle=":", linewidth=1.0)
     axes.axvline(
         float(decision.contenders.candidates.column(across.name)[0]),
         color=INK,
@@ -243,10 +243,12 @@ def _entries(decision: "Decision", optimum: bool, slices: bool) -> dict[str, Any
         )
     if optimum:
         entries["each draw's own best"] = panels.patch(OPTIMUM, 2 * BAND)
-        entries[f"within {decision.trait.tolerance:g} nats of the best"] = panels.patch(PALE, BAND)
+        entries[f"within {decision.criterion.tolerance:g} nats of the best"] = panels.patch(
+            PALE, BAND
+        )
     if slices:
         entries["mean cost, 50 and 90 % credible"] = panels.line(OPTIMUM)
-        entries[f"{decision.trait.tolerance:g} nats"] = panels.line(GREY, linestyle=":")
+        entries[f"{decision.criterion.tolerance:g} nats"] = panels.line(GREY, linestyle=":")
         if any(not across.allowed.all() for across in decision.slices):
             entries["breaks a constraint"] = panels.line(PALETTE[1], linewidth=3.0)
     return entries

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayes_cpt.decisions.schedule.schedule_choice import COSINE, FAMILIES, FREE, WSD, ScheduleChoice
-from bayes_cpt.decisions.schedule.schedule_end import TERMS
+from bayes_cpt.decisions.free_schedule import TERMS
+from bayes_cpt.decisions.schedule_choice import COSINE, FAMILIES, FREE, WSD, ScheduleChoice
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import GREY, INK, PALETTE, dress, new_figure, styled
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayes_cpt.decisions.search.surface import Surface
+from bayes_cpt.decisions.contenders import Surface
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.decision import LABELS, is_logarithmic
 from bayes_cpt.plots.style import COLUMN, INK, SMALL, colour, dress, new_figure, styled
@@ -43,7 +43,7 @@ def loss_surface(decision: "Decision", surface: Surface | None = None) -> "Figur
         One panel per validation set. Lines are levels of the posterior mean of the law's final loss, shades
         half the width of its central 90 % credible interval. The recommendation is a star.
     """
-    drawn = Surface.of(decision) if surface is None else surface
+    drawn = decision.surface() if surface is None else surface
     domains = decision.valuation.model.domains
     figure = new_figure(COLUMN, HEIGHT * len(domains) + 0.35)
     grid = figure.subplots(len(domains), 1, squeeze=False)[:, 0]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.decisions.next_run.run_values import RunValues
+from bayes_cpt.decisions.next_run import RunValues
 from bayes_cpt.forecast.derived import MEANINGS
 from bayes_cpt.plots import panels
 from bayes_cpt.plots.style import GREY, PALETTE, SMALL, dress, new_figure, styled

@@ -7,7 +7,7 @@ import numpy as np
 from bayes_cpt.study.runs import mixture_words
 
 if TYPE_CHECKING:
-    from bayes_cpt.decisions.search.candidates import Candidates
+    from bayes_cpt.decisions.candidates import Candidates
     from bayes_cpt.study.runs import Run
 
 # Heading, what it is, and what its values are shares of.

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.decisions.search.candidates import Candidates
+from bayes_cpt.decisions.candidates import Candidates
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,18 +48,18 @@ def contender_table(decision: "Decision", interval: float = 0.9) -> "pd.DataFram
     contenders, valuation = decision.contenders, decision.valuation
     columns: dict[str, Any] = {"option": decision.names}
     columns |= configuration(contenders.candidates)
-    columns |= valuation.told(contenders.candidates)
-    last = contenders.last_losses(valuation.model.normals(decision.trait.seed))
+    columns |= valuation.taken(contenders.candidates)
+    last = contenders.last_losses(valuation.model.normals(decision.criterion.seed))
     changes, rises = contenders.changes(), contenders.probability_above(contenders.starts)
     for index, domain in enumerate(valuation.model.domains):
         columns |= _banded(domain, last[index], interval)
         columns[f"{domain}_change"] = np.median(changes[index], axis=1)
         columns[f"{domain}_rises"] = rises[index]
     for name, third in contenders.thirds.items():
-        columns |= _banded(name, third.new_runs(decision.trait.seed), interval)
+        columns |= _banded(name, third.new_runs(decision.criterion.seed), interval)
         columns[f"{name}_change"] = np.median(third.changes, axis=1)
         columns[f"{name}_rises"] = third.probability_of_rise()
-    scores = contenders.scores(valuation.model.domains, decision.trait.seed)
+    scores = contenders.scores(valuation.model.domains, decision.criterion.seed)
     for name, (shown, before) in scores.items():
         columns |= _banded(name, shown, interval)
         repeats = shown.shape[-1] // before.shape[-1]
@@ -69,7 +69,7 @@ def contender_table(decision: "Decision", interval: float = 0.9) -> "pd.DataFram
         "score": decision.search.scores[decision.rows],
         "regret": contenders.expected_regret,
         "p_best": contenders.probability_best,
-        "p_within": contenders.probability_within(decision.trait.tolerance),
+        "p_within": contenders.probability_within(decision.criterion.tolerance),
     }
     for index, probability in enumerate(contenders.breaches, start=1):
         columns[f"breach_{index}"] = probability

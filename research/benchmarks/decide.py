@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from synthetic import CHAINS, lab, prior_as_posterior
 
-from bayes_cpt.decisions.search.block import Block
-from bayes_cpt.decisions.search.evaluate import FinalLosses
-from bayes_cpt.decisions.search.search_space import SearchSpace
+from bayes_cpt.decisions.final_losses import Block, FinalLosses
+from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.space import read_space
 from benchmarks.report import Row, peak_memory
 

@@ -7,8 +7,8 @@ from functools import cache
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.decisions.search.candidates import Candidates
-from bayes_cpt.decisions.search.evaluate import FinalLosses
+from bayes_cpt.decisions.candidates import Candidates
+from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.forecast.third_sets.weights import ThirdSet
 from bayes_cpt.landmarks.trials import LawSample
 from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation, SharedMisfit

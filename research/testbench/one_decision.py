@@ -10,9 +10,9 @@ import pandas as pd
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions import risk
+from bayes_cpt.decisions.candidates import Candidates
+from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.decisions.objective import PRESETS, Constraint, Objective, read_objective
-from bayes_cpt.decisions.search.candidates import Candidates
-from bayes_cpt.decisions.search.evaluate import FinalLosses
 from bayes_cpt.forecast.third_sets.weights import ThirdSet
 from bayes_cpt.inference.density import density_of
 from bayes_cpt.inference.diagnostics import Diagnostics
@@ -163,15 +163,15 @@ class Forecast:
     @classmethod
     def of(cls, posterior: Posterior, choices: Candidates) -> Self:
         """Return what a posterior says of all choices."""
-        layout = FinalLosses.of(posterior).layout(choices)
+        evaluator = FinalLosses.of(posterior).evaluator(choices)
         rows = np.arange(len(choices))
-        law, spread = layout.losses(rows), layout.spread(rows)
+        law, spread = evaluator.losses(rows), evaluator.spread(rows)
         noise = {
             name: np.asarray(spread.of_sum(share).T, np.float64) for name, share in SHARES.items()
         }
         losses, expected = (
             np.swapaxes(np.asarray(own, np.float64), 1, 2)
-            for own in (law + layout.missed(rows), law)
+            for own in (law + evaluator.discrepancy(rows), law)
         )
         return cls(losses, expected, noise)
 

@@ -23,7 +23,7 @@ import pandas as pd
 
 from bayes_cpt import read_study
 from bayes_cpt.arrays import Floats
-from bayes_cpt.decisions.search.evaluate import FinalLosses
+from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.errors import BayesCPTError
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.inference.posterior import Posterior

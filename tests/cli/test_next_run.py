@@ -5,7 +5,7 @@ import pytest
 from command_line import Call, check_refusal
 
 import bayes_cpt
-from bayes_cpt.decisions.next_run.next_run import next_run
+from bayes_cpt.decisions.next_run import next_run
 
 PROBES = """
 [runs.short]

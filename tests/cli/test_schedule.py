@@ -6,7 +6,7 @@ import pytest
 from command_line import Call, check_refusal
 
 import bayes_cpt
-from bayes_cpt.decisions.schedule.schedule_choice import choose_schedule
+from bayes_cpt.decisions.schedule_choice import choose_schedule
 
 RUN = ("--steps", 400, "--replay", 0.25, "--base", "annealed_0pct", "--draws", 8)
 

@@ -4,11 +4,9 @@ from batch_family import BATCHES, NEW, batched, continued, plan
 from synthetic import lab_posterior
 
 from bayes_cpt.decisions.decision import decide
-from bayes_cpt.decisions.next_run.affordable import Affordable
-from bayes_cpt.decisions.next_run.next_run import next_run
-from bayes_cpt.decisions.search.evaluate import FinalLosses
-from bayes_cpt.decisions.search.from_study import with_batch
-from bayes_cpt.decisions.search.search_space import SearchSpace
+from bayes_cpt.decisions.final_losses import FinalLosses
+from bayes_cpt.decisions.next_run import Affordable, next_run
+from bayes_cpt.decisions.search_space import SearchSpace, with_batch
 from bayes_cpt.decisions.space import Space, read_space
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.forecast.bands import bands

@@ -2,8 +2,8 @@ import pytest
 from size_family import LARGE, family_posterior, plan
 
 from bayes_cpt.decisions.decision import decide
-from bayes_cpt.decisions.search.evaluate import FinalLosses
-from bayes_cpt.decisions.search.search_space import SearchSpace
+from bayes_cpt.decisions.final_losses import FinalLosses
+from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.forecast.bands import bands
 from bayes_cpt.study.runs import Run

@@ -8,13 +8,11 @@ from synthetic import as_posterior, prior_as_posterior
 from target_family import BASE, MIXED, TARGETS, continued, several
 
 from bayes_cpt.decisions.decision import decide
-from bayes_cpt.decisions.next_run.affordable import Affordable
-from bayes_cpt.decisions.next_run.next_run import next_run
+from bayes_cpt.decisions.final_losses import FinalLosses
+from bayes_cpt.decisions.next_run import Affordable, next_run
 from bayes_cpt.decisions.objective import Objective
-from bayes_cpt.decisions.schedule.schedule_choice import choose_schedule
-from bayes_cpt.decisions.schedule.tried import best_tried
-from bayes_cpt.decisions.search.evaluate import FinalLosses
-from bayes_cpt.decisions.search.search_space import SearchSpace
+from bayes_cpt.decisions.schedule_choice import best_tried, choose_schedule
+from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.errors import SpecError, StudyError, StudyWarning
 from bayes_cpt.forecast.bands import bands

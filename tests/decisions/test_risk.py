@@ -1,7 +1,6 @@
-"""Risk measures against loops in plain NumPy, and against each other."""
+"""Risk measures against loops, closed forms and a large Monte Carlo, and against each other."""
 
-import math
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,50 +12,14 @@ from scipy.stats import norm
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions import risk
+from bayes_cpt.decisions.risk import MEASURES, RiskMeasure
+from bayes_cpt.errors import SpecError
 
 LOSSES = np.random.default_rng(0).gamma(2.0, 0.1, (40, 6)) + 2.5
-
-
-def loop_quantile(draws: list[float], level: float) -> float:
-    for value in sorted(draws):
-        if sum(other <= value for other in draws) >= level * len(draws) - 1e-9:
-            return value
-    raise AssertionError
-
-
-def loop_cvar(draws: list[float], level: float) -> float:
-    """Average the worst draws, the last of them with the weight that is left of the tail."""
-    left, total = (1.0 - level) * len(draws), 0.0
-    for value in sorted(draws, reverse=True):
-        weight = min(1.0, left)
-        total, left = total + weight * value, left - weight
-    return total / ((1.0 - level) * len(draws))
-
-
-def loop_sd(draws: list[float]) -> float:
-    mean = sum(draws) / len(draws)
-    return math.sqrt(sum((value - mean) ** 2 for value in draws) / len(draws))
-
-
-LOOPS: dict[str, tuple[Callable[[Floats], Floats], Callable[[list[float]], float]]] = {
-    "expected": (risk.expected_loss, lambda draws: sum(draws) / len(draws)),
-    "quantile 0.9": (lambda x: risk.quantile(x, 0.9), lambda draws: loop_quantile(draws, 0.9)),
-    "quantile 0.33": (lambda x: risk.quantile(x, 0.33), lambda draws: loop_quantile(draws, 0.33)),
-    "cvar 0.9": (lambda x: risk.cvar(x, 0.9), lambda draws: loop_cvar(draws, 0.9)),
-    "cvar 0.77": (lambda x: risk.cvar(x, 0.77), lambda draws: loop_cvar(draws, 0.77)),
-    "mean + 2 sd": (
-        lambda x: risk.mean_plus_sd(x, 2.0),
-        lambda draws: sum(draws) / len(draws) + 2.0 * loop_sd(draws),
-    ),
-    "worst": (risk.worst_draw, max),
-}
-
-
-@pytest.mark.parametrize("name", LOOPS)
-def test_measures_of_loss_agree_with_loops(name: str) -> None:
-    measure, loop = LOOPS[name]
-    wanted = [loop(LOSSES[:, c].tolist()) for c in range(LOSSES.shape[1])]
-    np.testing.assert_allclose(measure(LOSSES), wanted, rtol=1e-12)
+GENERATOR = np.random.default_rng(0)
+MEANS = 3.0 + 0.02 * GENERATOR.standard_normal((50, 3)) * [0.2, 1.0, 5.0]
+SDS = 0.03 * GENERATOR.uniform(0.3, 2.0, (50, 3))
+RUNS = 2_000_000
 
 
 def test_measures_of_regret_agree_with_loops() -> None:
@@ -106,6 +69,56 @@ def test_beating_a_reference_with_noise_integrates_it() -> None:
         assert found[c] == pytest.approx(wanted, abs=1e-6)
 
 
+@pytest.fixture(scope="module")
+def runs() -> np.ndarray:
+    """Return losses of many single runs, each in a draw of its own."""
+    generator = np.random.default_rng(1)
+    draws = generator.integers(0, len(MEANS), RUNS)
+    return np.sort(MEANS[draws] + SDS[draws] * generator.standard_normal((RUNS, 3)), axis=0)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.99])
+def test_tails_are_those_of_many_runs(runs: np.ndarray, level: float) -> None:
+    sd = runs.std(axis=0)
+    place = int(level * RUNS)
+    # Five standard errors: sqrt(p(1 - p)/n) over the density, which is above a quarter of the tail's share.
+    close = 5.0 * sd * np.sqrt(1.0 / ((1.0 - level) * RUNS)) * 2.0
+    value = RiskMeasure.parse(f"quantile:{level}").of_losses(MEANS, SDS)
+    assert np.all(np.abs(value - runs[place]) < close)
+    tail = RiskMeasure.parse(f"cvar:{level}").of_losses(MEANS, SDS)
+    assert np.all(np.abs(tail - runs[place:].mean(axis=0)) < close)
+    spread = RiskMeasure.parse("mean-sd:2").of_losses(MEANS, SDS)
+    np.testing.assert_allclose(spread, runs.mean(axis=0) + 2.0 * sd, atol=5e-4)
+
+
+def test_the_worst_is_the_median_of_the_worst_run_of_all_draws() -> None:
+    generator = np.random.default_rng(2)
+    drawn = MEANS + SDS * generator.standard_normal((40_000, *MEANS.shape))
+    below = (drawn.max(axis=1) < risk.worst_run(MEANS, SDS)).mean(axis=0)
+    assert np.all(np.abs(below - 0.5) < 5.0 * 0.5 / np.sqrt(40_000))
+
+
+@given(st.floats(0.01, 0.999), st.floats(-5.0, 5.0), st.floats(1e-3, 10.0))
+def test_one_draw_is_a_normal_distribution(level: float, mean: float, sd: float) -> None:
+    means, sds = np.array([[mean]]), np.array([[sd]])
+    at_risk = norm.ppf(level, mean, sd)
+    assert risk.quantile(means, sds, level)[0] == pytest.approx(at_risk, abs=1e-7)
+    beyond = mean + sd * norm.pdf(norm.ppf(level)) / (1.0 - level)
+    assert risk.cvar(means, sds, level)[0] == pytest.approx(beyond, abs=1e-6)
+    assert risk.worst_run(means, sds)[0] == pytest.approx(mean, abs=1e-7)
+
+
+def test_runs_without_noise_are_their_draws() -> None:
+    nothing = np.zeros_like(MEANS)
+    ordered = np.sort(MEANS, axis=0)
+    np.testing.assert_allclose(risk.quantile(MEANS, nothing, 0.905), ordered[45], atol=1e-8)
+    np.testing.assert_allclose(risk.cvar(MEANS, nothing, 0.9), ordered[45:].mean(axis=0), atol=1e-8)
+    np.testing.assert_allclose(
+        risk.mean_plus_sd(MEANS, nothing, 2.0), MEANS.mean(axis=0) + 2.0 * MEANS.std(axis=0)
+    )
+    np.testing.assert_allclose(risk.worst_run(MEANS, nothing), MEANS.max(axis=0), atol=1e-8)
+
+
 SOME = arrays(
     np.float64,
     st.tuples(st.integers(1, 12), st.integers(1, 5)),
@@ -113,23 +126,20 @@ SOME = arrays(
 )
 
 
-@given(SOME, st.floats(0.01, 0.99))
-def test_careful_measures_are_in_order(losses: Floats, level: float) -> None:
-    at_risk, tail = risk.quantile(losses, level), risk.cvar(losses, level)
-    close = 1e-9
+@given(SOME, st.floats(0.01, 0.99), st.floats(0.0, 2.0))
+def test_careful_measures_are_in_order(losses: Floats, level: float, sd: float) -> None:
+    sds = np.full_like(losses, sd)
+    at_risk, tail = risk.quantile(losses, sds, level), risk.cvar(losses, sds, level)
+    close = 1e-6
     assert (at_risk <= tail + close).all()
-    assert (tail <= risk.worst_draw(losses) + close).all()
     assert (risk.expected_loss(losses) <= tail + close).all()
-    assert (risk.cvar(losses, level) <= risk.cvar(losses, (1 + level) / 2) + close).all()
+    assert (tail <= risk.cvar(losses, sds, (1 + level) / 2) + close).all()
 
 
 @given(SOME, st.floats(-3, 3))
-def test_a_level_shift_moves_losses_and_leaves_regrets(losses: Floats, shift: float) -> None:
-    moved = losses + shift
-    for measure in (risk.expected_loss, risk.worst_draw, lambda x: risk.cvar(x, 0.8)):
-        np.testing.assert_allclose(measure(moved), measure(losses) + shift, atol=1e-12)
+def test_a_level_shift_leaves_regrets(losses: Floats, shift: float) -> None:
     for regret in (risk.expected_regret, risk.maximum_regret):
-        np.testing.assert_allclose(regret(moved), regret(losses), atol=1e-12)
+        np.testing.assert_allclose(regret(losses + shift), regret(losses), atol=1e-12)
 
 
 @given(SOME)
@@ -139,18 +149,50 @@ def test_the_least_expected_regret_is_the_value_of_perfect_information(losses: F
     assert risk.probability_best(losses).sum() >= 1.0 - 1e-12
 
 
-@pytest.mark.parametrize("level", [0.0, 1.0, 90.0, math.nan])
-def test_a_level_is_a_share(level: float) -> None:
-    with pytest.raises(ValueError, match="give a share between 0 and 1"):
-        risk.cvar(LOSSES, level)
-
-
 def test_the_tail_is_the_upper_one() -> None:
     calm, wild = np.full(100, 2.6), np.r_[np.full(95, 2.5), np.full(5, 4.0)]
     losses = np.stack([calm, wild], axis=1)
-    assert risk.expected_loss(losses).argmin() == 1
-    assert risk.quantile(losses, 0.9).argmin() == 1
-    assert risk.quantile(losses, 0.97).argmin() == 0
-    assert risk.cvar(losses, 0.9).argmin() == 0
-    assert risk.mean_plus_sd(losses, 1.0).argmin() == 0
-    assert risk.mean_plus_sd(losses, -1.0).argmin() == 1
+    nothing = np.zeros_like(losses)
+
+    def chosen(measure: str) -> Any:
+        return RiskMeasure.parse(measure).of_losses(losses, nothing).argmin()
+
+    assert chosen("expected") == chosen("quantile:0.9") == chosen("mean-sd:-1") == 1
+    assert chosen("quantile:0.97") == chosen("cvar:0.9") == chosen("mean-sd:1") == 0
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_a_candidate_that_is_better_in_every_draw_scores_no_worse(name: str) -> None:
+    measure = RiskMeasure.parse("beat:r25" if name == "beat" else name)
+    both = np.stack([LOSSES[:, 0], LOSSES[:, 0] + 0.03], axis=1)
+    if name in RiskMeasure.RELATIVE:
+        lower, higher = measure.of_regret(both, LOSSES[:, 0], 0.01)
+    else:
+        lower, higher = measure.of_losses(both, np.full_like(both, 0.1), reference=2.7)
+    assert lower < higher
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_texts_are_read_back(name: str) -> None:
+    measure = RiskMeasure.parse("beat:r25" if name == "beat" else name)
+    assert RiskMeasure.parse(str(measure)) == measure
+    assert RiskMeasure.parse(measure) is measure
+    assert "LEVEL" not in measure.meaning
+    assert "RUN" not in measure.meaning
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("cvr", r"no risk measure 'cvr' \(did you mean 'cvar'\?\)"),
+        ("cvar:95", r"'95' is not a level of cvar. Write cvar:0.95 for 95 %"),
+        ("quantile:0", "not a level of quantile"),
+        ("mean-sd:much", "'much' is not a level of mean-sd"),
+        ("mean-sd:nan", "not a level"),
+        ("expected:0.9", "expected has no level"),
+        ("beat", "beat needs a run"),
+    ],
+)
+def test_texts_that_name_no_measure(text: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        RiskMeasure.parse(text)

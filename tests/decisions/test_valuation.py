@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from synthetic import lab, lab_posterior
 
+from bayes_cpt.decisions.candidates import Candidates
+from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.decisions.objective import Constraint, read_objective
-from bayes_cpt.decisions.search.candidates import Candidates
-from bayes_cpt.decisions.search.evaluate import FinalLosses
-from bayes_cpt.decisions.search.search_space import SearchSpace
+from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.model.misfit.base_level import unmeasured_level
@@ -35,17 +35,17 @@ def valued(base: Base | None) -> tuple[Valuation, Candidates]:
 def test_of_a_measured_base_nothing_is_added() -> None:
     valuation, candidates = valued(None)
     assert not valuation.start_level(candidates).any()
-    assert not valuation.start_missed(candidates).any()
-    layout, rows = valuation.model.layout(candidates), np.arange(len(candidates))
-    assert not layout.spread(rows).level.any()
+    assert not valuation.start_discrepancy(candidates).any()
+    evaluator, rows = valuation.model.evaluator(candidates), np.arange(len(candidates))
+    assert not evaluator.spread(rows).level.any()
 
 
 def test_the_level_of_an_unmeasured_base_is_in_its_start_and_in_its_runs() -> None:
     """After two steps hardly anything has changed: the rise cannot be as unsure as the base."""
     valuation, candidates = valued(FRESH)
     model, rows = valuation.model, np.arange(len(candidates))
-    layout = model.layout(candidates)
-    law, missed = layout.losses(rows), layout.missed(rows)
+    evaluator = model.evaluator(candidates)
+    law, discrepancy = evaluator.losses(rows), evaluator.discrepancy(rows)
     assert FRESH.schedule is not None
     level = unmeasured_level(
         model.sample.frame, model.parameters, 0, FRESH.schedule.steps, FRESH.schedule.final
@@ -54,9 +54,11 @@ def test_the_level_of_an_unmeasured_base_is_in_its_start_and_in_its_runs() -> No
         valuation.start_level(candidates)[0], level[None].repeat(len(rows), 0)
     )
     short = np.flatnonzero(candidates.schedules.steps == 2)
-    changes = law + missed - valuation.start(candidates) - valuation.start_missed(candidates)
+    changes = (
+        law + discrepancy - valuation.start(candidates) - valuation.start_discrepancy(candidates)
+    )
     assert (changes[0, short].std(axis=1) < 0.7 * level.mean()).all()
-    drawn = valuation.moved(candidates, valuation.changes(candidates, law), missed)
+    drawn = valuation.moved(candidates, valuation.changes(candidates, law), discrepancy)
     np.testing.assert_allclose(drawn, np.tensordot(valuation.weights, changes, axes=1), atol=1e-10)
 
 
@@ -64,8 +66,8 @@ def test_the_level_of_an_unmeasured_base_is_in_its_start_and_in_its_runs() -> No
 def test_rises_are_as_probable_as_draws_of_run_and_base_say(base: Base | None) -> None:
     valuation, candidates = valued(base)
     model, rows = valuation.model, np.arange(len(candidates))
-    layout = model.layout(candidates)
-    law, spread = layout.losses(rows), layout.spread(rows)
+    evaluator = model.evaluator(candidates)
+    law, spread = evaluator.losses(rows), evaluator.spread(rows)
     found = valuation.breaches(candidates, law, spread)[0]
     generator = np.random.default_rng(3)
     start, level = valuation.start(candidates)[0], valuation.start_level(candidates)[0]

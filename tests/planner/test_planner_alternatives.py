@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from planned import CANDIDATES, DRAWS
 from synthetic import lab, lab_posterior
 
-from bayes_cpt.decisions.search.evaluate import FinalLosses
+from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.planner.alternatives import Alternatives, lower_hull
 from bayes_cpt.planner.controls import Controls
 
@@ -26,7 +26,7 @@ def test_what_is_kept_is_as_good_as_all_that_was_looked_at() -> None:
     model, controls = FinalLosses.of(lab_posterior(), DRAWS), Controls.of(lab())
     few = Alternatives.of(model, controls, 3000, CANDIDATES, seed=0)
     # The same space looked at by chance alone: each look about the best can only gain on it.
-    from bayes_cpt.decisions.search.search_space import SearchSpace
+    from bayes_cpt.decisions.search_space import SearchSpace
 
     space = SearchSpace.of(controls.space(3000), lab())
     every = model.expected(space.sample(CANDIDATES, 0))

@@ -13,10 +13,10 @@ from scripts import in_engine
 from synthetic import lab, lab_posterior, prior_as_posterior
 
 from bayes_cpt.decisions import risk
+from bayes_cpt.decisions.candidates import Candidates
+from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.decisions.objective import Objective, read_objective
-from bayes_cpt.decisions.search.candidates import Candidates
-from bayes_cpt.decisions.search.evaluate import FinalLosses
-from bayes_cpt.decisions.search.search_space import SearchSpace
+from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.space import Space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import SpecError
@@ -121,9 +121,9 @@ def test_regret_and_constraints_are_those_of_decide(planner: Planner) -> None:
     model, controls = FinalLosses.of(posterior, DRAWS), Controls.of(lab())
     valuation = Valuation.of(model, OBJECTIVE, SearchSpace.of(Space(), lab()))
     candidates = candidates_of(planner, settings)
-    layout, rows = model.layout(candidates), np.arange(COUNT)
-    losses = layout.losses(rows)
-    breaches = valuation.breaches(candidates, losses, layout.spread(rows))
+    evaluator, rows = model.evaluator(candidates), np.arange(COUNT)
+    losses = evaluator.losses(rows)
+    breaches = valuation.breaches(candidates, losses, evaluator.spread(rows))
     # Of an expected loss the page counts draws of the law alone, without what the law misses.
     whole = [own.kind == "new_run" for own in OBJECTIVE.constraints]
     assert any(whole)
@@ -136,8 +136,10 @@ def test_regret_and_constraints_are_those_of_decide(planner: Planner) -> None:
         values = weight * losses[0, i] + (1 - weight) * losses[1, i]
         if i % 4 == 0:
             others = Alternatives.of(model, controls, setting["steps"], CANDIDATES, SEED)
-            missed = np.tensordot((weight, 1 - weight), layout.missed(rows[i : i + 1]), axes=1)[0]
-            whole_values = (values + missed)[:, None]
+            discrepancy = np.tensordot(
+                (weight, 1 - weight), evaluator.discrepancy(rows[i : i + 1]), axes=1
+            )[0]
+            whole_values = (values + discrepancy)[:, None]
             wanted = max(risk.expected_regret(whole_values, others.lowest(weight))[0], 0.0)
             assert own["regret"] == pytest.approx(wanted, rel=0, abs=CLOSE)
             means = others.losses.mean(axis=2)

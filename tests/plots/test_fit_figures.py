@@ -9,7 +9,6 @@ from synthetic import lab_posterior
 
 from bayes_cpt import plots
 from bayes_cpt.decisions.decision import Decision, decide
-from bayes_cpt.decisions.search.surface import Surface
 from bayes_cpt.errors import SpecError
 from bayes_cpt.plots.style import COLUMN
 from bayes_cpt.validate.calibration import ecdf_bands
@@ -21,7 +20,7 @@ def decision() -> Decision:
 
 
 def test_a_surface_is_that_of_the_runs_themselves() -> None:
-    surface = Surface.of(decision(), points=4)
+    surface = decision().surface(points=4)
     assert surface.names == ("replay", "relative_peak")
     replay, peak = surface.axis(0), surface.axis(1)
     assert replay[0] == 0.0
@@ -42,11 +41,11 @@ def test_a_surface_is_that_of_the_runs_themselves() -> None:
 def test_a_surface_needs_two_ranges() -> None:
     narrow = decide(lab_posterior(), space={"relative_peak": 1.0}, draws=8, candidates=16)
     with pytest.raises(SpecError, match="a surface is over two ranges"):
-        Surface.of(narrow)
+        narrow.surface()
 
 
 def test_levels_and_shades_of_the_surface_are_drawn() -> None:
-    surface = Surface.of(decision(), points=6)
+    surface = decision().surface(points=6)
     figure = plots.loss_surface(decision(), surface)
     assert figure.get_figwidth() == COLUMN
     for index, axes in enumerate(figure.axes[:2]):

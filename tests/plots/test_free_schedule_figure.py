@@ -5,7 +5,7 @@ from figures import check_figure, legend_texts
 from synthetic import lab_posterior
 
 from bayes_cpt import plots
-from bayes_cpt.decisions.schedule.schedule_choice import choose_schedule
+from bayes_cpt.decisions.schedule_choice import choose_schedule
 
 
 def test_schedules_and_gains_are_drawn() -> None:

@@ -4,9 +4,7 @@ from figures import check_figure, legend_texts
 from synthetic import lab_posterior
 
 from bayes_cpt import plots
-from bayes_cpt.decisions.next_run.affordable import Affordable
-from bayes_cpt.decisions.next_run.next_run import next_run
-from bayes_cpt.decisions.next_run.run_values import RunValues
+from bayes_cpt.decisions.next_run import Affordable, RunValues, next_run
 
 SPACE = {"bases": "stable_12k", "relative_peak": 1.0}
 

@@ -8,8 +8,8 @@ import pytest
 from synthetic import lab_posterior
 
 from bayes_cpt.decisions.decision import decide
-from bayes_cpt.decisions.next_run.next_run import next_run
-from bayes_cpt.decisions.schedule.schedule_choice import choose_schedule
+from bayes_cpt.decisions.next_run import next_run
+from bayes_cpt.decisions.schedule_choice import choose_schedule
 from bayes_cpt.landmarks import survey
 from bayes_cpt.views import Worded
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+    from bayes_cpt.decisions.contenders import Surface
     from bayes_cpt.decisions.decision import Decision
-    from bayes_cpt.decisions.search.surface import Surface
     from bayes_cpt.inference.posterior import Posterior
     from bayes_cpt.study.study import Study
 
@@ -80,11 +80,9 @@ class Report:
     @cached_property
     def surface(self) -> "Surface | None":
         """Final losses over two choices; None where no two were searched over a range."""
-        from bayes_cpt.decisions.search.surface import Surface, has_surface
-
-        if self.decision is None or not has_surface(self.decision):
+        if self.decision is None or not self.decision.has_surface:
             return None
-        return Surface.of(self.decision)
+        return self.decision.surface()
 
     @cached_property
     def determined(self) -> "pd.DataFrame":

@@ -144,7 +144,7 @@ def choices_table(decision: "Decision", interval: float = 0.9) -> TextTable:
     note = (
         f"Losses in {NATS} of a new run: median and central {100 * interval:g} % predictive interval. "
         "Regret: what the option costs on average above the best there is, in nats of the objective. "
-        f"Near best: probability to be within {decision.trait.tolerance:g} nats of it"
+        f"Near best: probability to be within {decision.criterion.tolerance:g} nats of it"
     )
     return TextTable(
         caption=f"Choices by the objective {objective}",

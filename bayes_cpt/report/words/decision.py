@@ -14,8 +14,8 @@ from bayes_cpt.report.words.law import resting, rests_on
 from bayes_cpt.study.resources import MANY_EPOCHS, RESOURCE_WORDS, ROLES, epochs_words
 
 if TYPE_CHECKING:
+    from bayes_cpt.decisions.contenders import Slice
     from bayes_cpt.decisions.decision import Decision
-    from bayes_cpt.decisions.slices import Slice
 
 # What the power of the learning rate in the forward area bears on.
 PEAKS = ("peak", "relative_peak")
@@ -66,7 +66,7 @@ def _recommendation(decision: "Decision") -> dict[str, Any]:
         "searched": bool(decision.space.searched),
         "in_short": in_short(candidates, 0),
         "configuration": configuration(candidates, 0),
-        "measure": decision.trait.measure.meaning,
+        "measure": decision.criterion.measure.meaning,
         "goal": " + ".join(f"{weight:.3g} {name}" for weight, name in weights),
         "reference": reference.name if reference else "its base",
         "outside": listed(list(decision.outside[0]), 1),
@@ -88,7 +88,7 @@ def _constraints(decision: "Decision") -> list[dict[str, Any]]:
 
 def _taken(decision: "Decision") -> list[str]:
     """Return what the run takes of data, time and money, where that is known."""
-    taken = decision.valuation.told(decision.contenders.candidates)
+    taken = decision.valuation.taken(decision.contenders.candidates)
     return [
         f"{quantity_text(float(amounts[0]))} {RESOURCE_WORDS[name]}"
         for name, amounts in taken.items()
@@ -96,7 +96,7 @@ def _taken(decision: "Decision") -> list[str]:
 
 
 def _limits(decision: "Decision") -> list[dict[str, Any]]:
-    taken = decision.valuation.told(decision.contenders.candidates)
+    taken = decision.valuation.taken(decision.contenders.candidates)
     return [
         {
             "text": str(limit),
@@ -161,7 +161,7 @@ def _quantity(decision: "Decision", cut: "Slice", interval: float) -> dict[str, 
     row = decision.optimum_table().set_index("quantity").loc[cut.name]
     ends = (("lowest", float(row["at_lowest"])), ("highest", float(row["at_highest"])))
     powers = _by_forward_power(decision, draws, interval) if cut.name in PEAKS else None
-    flat = np.append(cut.within(decision.trait.tolerance), chosen)
+    flat = np.append(cut.within(decision.criterion.tolerance), chosen)
     first, last = quantity_text(float(flat.min())), quantity_text(float(flat.max()))
     return {
         "heading": heading,
@@ -209,7 +209,7 @@ def _shapes(decision: "Decision") -> list[dict[str, Any]]:
 
 def _trades(decision: "Decision", interval: float) -> list[dict[str, Any]]:
     contenders = decision.contenders
-    new_runs = contenders.new_runs(decision.trait.seed)[:, 0]
+    new_runs = contenders.new_runs(decision.criterion.seed)[:, 0]
     starts = np.tile(contenders.starts[:, 0], new_runs.shape[-1] // contenders.starts.shape[-1])
     rises = contenders.probability_above(contenders.starts)[:, 0]
     trades = []
@@ -236,7 +236,7 @@ def _back(decision: "Decision") -> dict[str, Any]:
 
 
 def _certainty(decision: "Decision") -> dict[str, Any]:
-    contenders, tolerance = decision.contenders, decision.trait.tolerance
+    contenders, tolerance = decision.contenders, decision.criterion.tolerance
     regret, within = contenders.expected_regret, contenders.probability_within(tolerance)
     value, error = decision.information
     return {
@@ -260,7 +260,7 @@ def _rival(decision: "Decision") -> dict[str, Any] | None:
         "configuration": configuration(contenders.candidates, rival),
         "regret": fixed(float(regret[rival]), decision.information[1]),
         "better": float(np.mean(contenders.values[rival] < contenders.values[0])),
-        "near": regret[rival] - regret[0] <= decision.trait.tolerance,
+        "near": regret[rival] - regret[0] <= decision.criterion.tolerance,
     }
 
 
@@ -288,7 +288,7 @@ def _cautions(decision: "Decision") -> list[str]:
     cautions += [
         third.caution.removesuffix(".") for third in valuation.thirds.values() if third.misses
     ]
-    taken = valuation.told(candidates)
+    taken = valuation.taken(candidates)
     cautions += [
         _sentence(epochs_words(role, float(epochs[0])))
         for role in ROLES

@@ -16,7 +16,7 @@ from bayes_cpt.report.numbers import percent, with_error
 from bayes_cpt.report.rendering import Words, render
 
 if TYPE_CHECKING:
-    from bayes_cpt.decisions.next_run.run_values import RunValues
+    from bayes_cpt.decisions.next_run import RunValues
 
 # Monte Carlo errors within which two numbers are not told apart.
 ERRORS = 2.0

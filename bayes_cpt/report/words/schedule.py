@@ -4,15 +4,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayes_cpt.decisions.schedule.schedule_choice import COSINE, FREE, WSD
-from bayes_cpt.decisions.schedule.schedule_end import TERMS, Term
+from bayes_cpt.decisions.free_schedule import TERMS, Term
+from bayes_cpt.decisions.schedule_choice import COSINE, FREE, WSD
 from bayes_cpt.report.numbers import SURE, Estimate, fixed
 from bayes_cpt.report.rendering import Words, render
 from bayes_cpt.study.runs import mixture_words
 from bayes_cpt.study.schedules import Schedule
 
 if TYPE_CHECKING:
-    from bayes_cpt.decisions.schedule.schedule_choice import ScheduleChoice
+    from bayes_cpt.decisions.schedule_choice import ScheduleChoice
 
 TERM_NAMES = {
     "annealing": "the law's annealing term",
@@ -67,7 +67,7 @@ def words(choice: "ScheduleChoice", interval: float = 0.9) -> Words:
             "kept": kept,
             "survives": kept.probability_positive >= SURE,
             "misfit": fixed(choice.misfit, 0.3 * choice.misfit),
-            "told": f"{choice.told:.1g}",
+            "told": f"{choice.detectable:.1g}",
             "noise": fixed(choice.noise, 0.3 * choice.noise),
             "runs": choice.runs_needed(FREE, WSD),
             "outside": "; ".join(choice.outside),
@@ -143,7 +143,7 @@ def _rival(choice: "ScheduleChoice", against: str, interval: float) -> dict[str,
 
 def _gain(choice: "ScheduleChoice", against: str, term: Term, interval: float) -> str:
     gain = Estimate.of(-choice.gains(choice.criterion, against, term), interval)
-    if gain.is_told and abs(gain.median) > choice.told:
+    if gain.is_told and abs(gain.median) > choice.detectable:
         return f"it ends {gain.moved} under {TERM_NAMES[term]}"
     return f"no difference can be told under {TERM_NAMES[term]}"
 
@@ -155,7 +155,7 @@ def _survival(choice: "ScheduleChoice", against: str) -> dict[str, Any]:
     }
     lowest, best = min(chances.values()), max(chances, key=lambda term: chances[term])
     return {
-        "is_told": choice.is_told(FREE, against),
+        "is_told": choice.is_detectable(FREE, against),
         "both": lowest >= SURE,
         "neither": chances[best] < SURE,
         "open": lowest >= 0.5,
@@ -175,5 +175,5 @@ def _sure(choice: "ScheduleChoice", interval: float) -> dict[str, Any] | None:
     return {
         "gain": Estimate.of(gains, interval),
         "lowest": min(each),
-        "is_told": choice.is_told(choice.advised, COSINE),
+        "is_told": choice.is_detectable(choice.advised, COSINE),
     }

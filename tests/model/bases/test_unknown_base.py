@@ -14,7 +14,7 @@ from synthetic import lab, lab_posterior, prior_as_posterior
 
 from bayes_cpt import fit, load
 from bayes_cpt.decisions.decision import decide
-from bayes_cpt.decisions.next_run.next_run import next_run
+from bayes_cpt.decisions.next_run import next_run
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.forecast.bands import bands
 from bayes_cpt.forecast.plans import planned_curves

@@ -51,22 +51,13 @@ TINY = 1e-300
 
 @dataclass(frozen=True, eq=False)
 class DataValue:
-    """What data are worth to a decision, nats.
+    """What data are worth to a decision, nats."""
 
-    Parameters
-    ----------
-    gains : ndarray, shape (draws,)
-        By how much each draw's loss is lower when its data are known: loss of the decision that is best
-        without data, less that of the one chosen after them.
-    perfect : ndarray, shape (draws,)
-        The same if the draw itself were known.
-    chosen : ndarray of int, shape (draws,)
-        The decision after each draw's data.
-    """
-
+    # By how much each draw's loss is lower when its data are known: that of the decision that is best
+    # without data, less that of the one chosen after them, (draws,)
     gains: Floats
-    perfect: Floats
-    chosen: Ints
+    perfect: Floats  # the same if the draw itself were known, (draws,)
+    chosen: Ints  # the decision after each draw's data, (draws,)
 
     @property
     def value(self) -> float:
@@ -80,12 +71,8 @@ class DataValue:
 
 
 @dataclass(frozen=True, eq=False)
-class Stakes:
+class DecisionLosses:
     """Losses of every decision under every draw, made ready for any number of data to be valued.
-
-    Parameters
-    ----------
-    losses : ndarray, shape (draws, decisions)
 
     Examples
     --------
@@ -93,25 +80,19 @@ class Stakes:
 
     >>> generator = np.random.default_rng(0)
     >>> law = generator.standard_normal(2000)
-    >>> information = Stakes(np.stack([law, -law], axis=1)).value(law[:, None])
+    >>> information = DecisionLosses(np.stack([law, -law], axis=1)).value(law[:, None])
     >>> round(information.value, 1), round(float(np.abs(law).mean()), 1)
     (0.8, 0.8)
     """
 
-    losses: Floats
+    losses: Floats  # shape (draws, decisions)
 
     @cached_property
     def _folds(self) -> list["_Fold"]:
         return [_Fold.of(self.losses, *rows) for rows in _split(len(self.losses))]
 
     def value(self, data: Floats) -> DataValue:
-        """Return what data are worth to the decision (see the module).
-
-        Parameters
-        ----------
-        data : ndarray, shape (draws, features)
-            Simulated from each draw.
-        """
+        """Return what data are worth to the decision (see the module)."""
         gains, perfect = np.empty(len(data)), np.empty(len(data))
         chosen = np.empty(len(data), dtype=np.int64)
         for fold in self._folds:
@@ -176,19 +157,12 @@ class _Fold:
 
 @dataclass(frozen=True, eq=False)
 class Information:
-    """What data tell of some quantities, shape (quantities,) each.
+    """What data tell of some quantities, shape (quantities,) each."""
 
-    Parameters
-    ----------
-    share : ndarray
-        Expected share of the variance of a quantity's normal score that the data take away; a little below
-        0 where they tell nothing.
-    error : ndarray
-        Its Monte Carlo standard error.
-    """
-
+    # Expected share of the variance of a quantity's normal score that the data take away; a little below 0
+    # where they tell nothing
     share: Floats
-    error: Floats
+    error: Floats  # its Monte Carlo standard error
 
     @property
     def nats(self) -> Floats:
@@ -201,13 +175,7 @@ class Information:
 
 
 def information(quantities: Floats, data: Floats) -> Information:
-    """Return what data tell of quantities, by the regressions of `Stakes`, one quantity at a time.
-
-    Parameters
-    ----------
-    quantities : ndarray, shape (draws, quantities)
-        None of them constant.
-    data : ndarray, shape (draws, features)
+    """Return what data tell of quantities, by the regressions of `DecisionLosses`, one quantity at a time.
 
     Examples
     --------
@@ -235,12 +203,7 @@ def information(quantities: Floats, data: Floats) -> Information:
 
 
 def normal_scores(values: Floats) -> Floats:
-    """Return the normal quantiles of the ranks of each column, shape (draws, columns).
-
-    Parameters
-    ----------
-    values : ndarray, shape (draws, columns)
-    """
+    """Return the normal quantiles of the ranks of each column, shape (draws, columns)."""
     from scipy.special import ndtri
 
     ranks = np.argsort(np.argsort(values, axis=0), axis=0)
@@ -269,15 +232,7 @@ def _summaries(data: Floats, targets: Floats, at: Floats) -> tuple[Floats, Float
 
 
 def _regressed(features: Floats, targets: Floats, at: Floats) -> Floats:
-    """Return ridge predictions of each target, its penalty by generalised cross-validation.
-
-    Parameters
-    ----------
-    features : ndarray, shape (draws, features)
-    targets : ndarray, shape (draws, targets)
-    at : ndarray, shape (others, features)
-        Where predictions are wanted.
-    """
+    """Return ridge predictions of each target, its penalty by generalised cross-validation."""
     centre, spread = features.mean(axis=0), features.std(axis=0)
     scaled = (features - centre) / np.where(spread > 0, spread, 1.0)
     middle = targets.mean(axis=0)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from synthetic import lab
 
 from bayes_cpt import read_plan
-from bayes_cpt.decisions.search.search_space import SearchSpace
+from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.space import Quantity, Space, read_space
 from bayes_cpt.errors import SpecError
 from bayes_cpt.study.folder import settings_text

@@ -13,13 +13,10 @@ from printed import printed_posterior
 from synthetic import lab, lab_posterior, prior_as_posterior
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.decisions.search import evaluate
-from bayes_cpt.decisions.search import layout as layouts
-from bayes_cpt.decisions.search.block import Block
-from bayes_cpt.decisions.search.candidates import Candidates
-from bayes_cpt.decisions.search.evaluate import FinalLosses
-from bayes_cpt.decisions.search.pooled import PooledLayout, final_losses
-from bayes_cpt.decisions.search.search_space import SearchSpace
+from bayes_cpt.decisions import final_losses as module
+from bayes_cpt.decisions.candidates import Candidates
+from bayes_cpt.decisions.final_losses import Block, FinalLosses, PooledEvaluator, final_losses
+from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.predict import planned_curves
@@ -171,7 +168,7 @@ def test_single_precision_costs_less_than_a_hundred_thousandth_of_a_nat(seed: in
 @pytest.fixture
 def _all_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let few candidates be as many as those whose losses come from few draws."""
-    monkeypatch.setattr(layouts, "VERY_MANY", 1000)
+    monkeypatch.setattr(module, "VERY_MANY", 1000)
 
 
 @pytest.mark.usefixtures("_all_are_many")
@@ -180,7 +177,7 @@ def test_losses_of_very_many_come_from_few_draws(space: str) -> None:
     posterior = prior_as_posterior(lab(), "cpt-replay", draws=250)
     model = FinalLosses.of(posterior, 1000)
     candidates = SearchSpace.of(read_space(SPACES[space]), posterior.study).sample(1500, 0)
-    few = model.layout(candidates)._few
+    few = model.evaluator(candidates)._few
     assert few is not None
     assert few[1].draws < 300
     errors = np.abs(in_blocks(model, candidates) - model.losses(candidates))
@@ -196,9 +193,9 @@ def test_each_law_of_a_stack_has_few_draws_of_its_own() -> None:
     model = final_losses(stack(laws, dict.fromkeys(names, 0.5), seed=1), draws=2400)
     space = read_space(SPACES["one base and length"])
     candidates = SearchSpace.of(space, lab()).sample(1024, 0)
-    layout = model.layout(candidates)
-    assert isinstance(layout, PooledLayout)
-    assert all(law._few for law in layout.laws)
+    evaluator = model.evaluator(candidates)
+    assert isinstance(evaluator, PooledEvaluator)
+    assert all(law._few for law in evaluator.laws)
     errors = np.abs(in_blocks(model, candidates) - model.losses(candidates))
     assert errors.max() < 2.5 * TOLERANCE
 
@@ -211,14 +208,14 @@ def test_candidates_that_few_draws_do_not_tell_are_evaluated_in_all(
     model = FinalLosses.of(posterior, 1000)
     space = read_space(SPACES["one base and length"])
     candidates = SearchSpace.of(space, posterior.study).sample(1024, 0)
-    direct = model.layout(candidates).losses(np.arange(len(candidates)), np.float32)
+    direct = model.evaluator(candidates).losses(np.arange(len(candidates)), np.float32)
 
     def every_other(skeleton: Skeleton, few: Floats) -> Any:
         odd = np.arange(few.shape[1]) % 2 == 1
         return np.stack([odd, np.zeros_like(odd)])
 
     monkeypatch.setattr(Skeleton, "off", every_other)
-    found = model.layout(candidates).many(np.arange(len(candidates)))
+    found = model.evaluator(candidates).many(np.arange(len(candidates)))
     np.testing.assert_array_equal(found[:, 1::2], direct[:, 1::2])
     assert (found[:, ::2] != direct[:, ::2]).any()
 
@@ -227,7 +224,7 @@ def test_blocks_hold_every_candidate_once(monkeypatch: pytest.MonkeyPatch) -> No
     candidates = sampled(lab_posterior(), "bases of the study", 200)
     model = FinalLosses.of(lab_posterior(), DRAWS)
     whole = in_blocks(model, candidates)
-    monkeypatch.setattr(evaluate, "BLOCK", 7 * DRAWS)
+    monkeypatch.setattr(module, "BLOCK", 7 * DRAWS)
     rows = model.map(candidates, lambda block: block.rows, cores=3)
     assert max(own.size for own in rows) <= 7
     assert sorted(np.concatenate(rows).tolist()) == list(range(200))
@@ -256,8 +253,8 @@ def test_noise_is_that_of_the_dense_residual_model(name: str, space: str) -> Non
     frame = posterior.frame
     candidates = sampled(posterior, space, 8)
     model = FinalLosses.of(posterior, 12)
-    layout = model.layout(candidates)
-    found = layout.spread(np.arange(len(candidates))).single_run()
+    evaluator = model.evaluator(candidates)
+    found = evaluator.spread(np.arange(len(candidates))).single_run()
     fast = np.empty_like(found)
 
     def keep(block: Block) -> None:
@@ -274,7 +271,7 @@ def test_noise_is_that_of_the_dense_residual_model(name: str, space: str) -> Non
                 if value.shape[1:] == (2,)
             }
             for row in range(len(candidates)):
-                known = layout.bases.known[domain, candidates.base[row]]
+                known = evaluator.bases.known[domain, candidates.base[row]]
                 wanted = dense_noise(frame, own, draws, candidates, row, (domain, draw, known))
                 assert found[domain, row, draw] == pytest.approx(wanted, rel=1e-9)
 

@@ -20,38 +20,18 @@ from bayes_cpt.study.study import Study
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Configurations of CPT runs, one per row.
+    """Configurations of CPT runs, one per row."""
 
-    Parameters
-    ----------
-    bases : tuple of Base
-        Those in use.
-    base : ndarray of int, shape (candidates,)
-        Place in `bases`.
-    replay : ndarray, shape (candidates,)
-        Share of general data.
-    schedules : ScheduleBatch
-    places : ndarray, shape (candidates, ranges)
-        Where each lies in the ranges of its space, 0...1.
-    cells : ndarray of int, shape (candidates,)
-        Which combination of listed values each has.
-    mixtures : tuple of mapping of str to float
-        Shares of targets in use, as `Run.mixture`; a single empty one where there is one target.
-    mixture : ndarray of int, shape (candidates,)
-        Place in `mixtures`; the first unless given.
-    batch : Batch
-        Of all of them, as far as it was said.
-    """
-
-    bases: tuple[Base, ...]
-    base: Ints
-    replay: Floats
+    bases: tuple[Base, ...]  # those in use
+    base: Ints  # place in `bases`, (candidates,)
+    replay: Floats  # share of general data, (candidates,)
     schedules: ScheduleBatch
-    places: Floats
-    cells: Ints
+    places: Floats  # where each lies in the ranges of its space, 0...1, (candidates, ranges)
+    cells: Ints  # which combination of listed values each has, (candidates,)
+    # Shares of targets in use, as `Run.mixture`; a single empty one where there is one target
     mixtures: tuple[Mapping[str, float], ...] = ({},)
-    mixture: Any = None
-    batch: Batch = UNSAID
+    mixture: Any = None  # place in `mixtures`; the first unless given, (candidates,)
+    batch: Batch = UNSAID  # of all of them, as far as it was said
 
     def __post_init__(self) -> None:
         if self.mixture is None:
@@ -62,13 +42,7 @@ class Candidates:
         return int(self.base.size)
 
     def take(self, rows: "Ints | slice") -> Self:
-        """Return some of them.
-
-        Parameters
-        ----------
-        rows : ndarray of int or slice
-            Which.
-        """
+        """Return some of them."""
         schedules = {name: values[rows] for name, values in vars(self.schedules).items()}
         return replace(
             self,
@@ -81,13 +55,7 @@ class Candidates:
         )
 
     def joined(self, other: "Candidates") -> Self:
-        """Return these and others of the same space.
-
-        Parameters
-        ----------
-        other : Candidates
-            Of the same ranges and lists; its bases may be others.
-        """
+        """Return these and others of the same space."""
         known = {base.name: index for index, base in enumerate(self.bases)}
         new = tuple(base for base in other.bases if base.name not in known)
         known |= {base.name: len(self.bases) + index for index, base in enumerate(new)}
@@ -107,15 +75,7 @@ class Candidates:
         )
 
     def column(self, name: str) -> NDArray[Any]:
-        """Return a quantity of all candidates, shape (candidates,).
-
-        Parameters
-        ----------
-        name : str
-            ``base``, ``loss_potential``, ``replay``, ``targets``, ``peak``, ``relative_peak``,
-            ``warmup_steps``, ``warmup_share``, ``decay_shape``, ``decay_steps``, ``decay_share``,
-            ``final``, ``relative_final`` or ``steps``.
-        """
+        """Return a quantity of all candidates, shape (candidates,)."""
         return np.asarray(self._column(name))
 
     def _column(self, name: str) -> Any:
@@ -144,13 +104,7 @@ class Candidates:
         return getattr(batch, name)
 
     def configuration(self, forward_cpt: NDArray[np.floating]) -> Configuration:
-        """Return what the law's misfit depends on.
-
-        Parameters
-        ----------
-        forward_cpt : ndarray, shape (candidates,)
-            S1_cpt after the last step, LR·steps.
-        """
+        """Return what the law's misfit depends on."""
         batch = self.schedules
         schedules = [base.schedule for base in self.bases]
         forward_pt = np.array(
@@ -172,15 +126,7 @@ class Candidates:
         return np.array([base.schedule.peak if base.schedule else np.nan for base in self.bases])
 
     def run(self, row: int, name: str) -> Run:
-        """Return one as a run of the study format.
-
-        Parameters
-        ----------
-        row : int
-            Which, from 0.
-        name : str
-            Of the run.
-        """
+        """Return one as a run of the study format."""
         base = self.bases[self.base[row]]
         return Run(
             name=name,
@@ -195,16 +141,7 @@ class Candidates:
         )
 
     def plan(self, study: Study, rows: Sequence[int], names: Sequence[str]) -> Study:
-        """Return some as a plan, to be predicted or written to a file.
-
-        Parameters
-        ----------
-        study : Study
-            The fitted one, for its validation sets.
-        rows : sequence of int
-        names : sequence of str
-            Of the runs.
-        """
+        """Return some as a plan, to be predicted or written to a file."""
         # What a run takes of its data is told of the configuration, not of the names it has here.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StudyWarning)

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.decisions.named_base import named_base
+from bayes_cpt.decisions.candidates import Candidates
+from bayes_cpt.decisions.decision import decide
+from bayes_cpt.decisions.final_losses import FinalLosses
+from bayes_cpt.decisions.free_schedule import TERMS, Criterion, ScheduleEnd, Shapes, terms_of
 from bayes_cpt.decisions.objective import Objective, read_objective
-from bayes_cpt.decisions.schedule.free_schedule import Shapes
-from bayes_cpt.decisions.schedule.schedule_end import TERMS, Criterion, ScheduleEnd, terms_of
-from bayes_cpt.decisions.schedule.tried import best_tried
-from bayes_cpt.decisions.search.candidates import Candidates
-from bayes_cpt.decisions.search.evaluate import FinalLosses
+from bayes_cpt.decisions.search_space import named_base
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.inference.new_groups import in_batch, settled_batch
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.stacked import one_law
 from bayes_cpt.laws.numerics.schedule_batch import ScheduleBatch
+from bayes_cpt.model.bases.unknown_base import fitted_bases
 from bayes_cpt.model.groups.targets import check_target
 from bayes_cpt.study.batches import UNSAID, Batch
 from bayes_cpt.study.ranges import outside_range
@@ -32,47 +32,32 @@ from bayes_cpt.views import Drawn
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
-
-
 DRAWS = 400
 SHORTEST_RUN = 100
 # Nats that nobody would change a schedule for, and the probability from which a gain is sure.
 NOTHING, SURE = 0.001, 0.9
 CRITERIA: tuple[Criterion, ...] = ("annealing", "multi_power", "both")
 FREE, COSINE, WSD = FAMILIES = ("free", "cosine", "wsd")
+# Configurations that are looked at, at least: all combinations of a usual study.
+CANDIDATES = 1024
 
 
 @dataclass(frozen=True, eq=False)
 class ScheduleChoice(Drawn):
-    """Falling schedules of a run beside cosine and WSD, under both terms for what annealing gains.
+    """Falling schedules of a run beside cosine and WSD, under both terms for what annealing gains."""
 
-    Parameters
-    ----------
-    end : ScheduleEnd
-        Base, replay ratio, length and weights of the objective.
-    objective : Objective
-    cap : float
-        The highest learning rate allowed, raw.
-    criterion : {"annealing", "multi_power", "both"}
-        Under which term the schedule that is recommended was optimised; both is the mean of the two.
-    schedules : dict of (str, str) to Schedule
-        The best of each family, ``free``, ``cosine`` or ``wsd``, by criterion and family.
-    values : xarray.DataArray
-        Weighted loss (criterion, family, term, draw) of each under each term, nats/token.
-    taken : tuple of str
-        What was not given and is the best of what the study tried: of ``base``, ``replay`` and ``targets``.
-    batch : Batch
-        That most CPT runs have, where the law compares batches.
-    """
-
-    end: ScheduleEnd
+    end: ScheduleEnd  # base, replay ratio, length and weights of the objective
     objective: Objective
-    cap: float
+    cap: float  # the highest learning rate allowed, raw
+    # Under which term the schedule that is recommended was optimised; both is the mean of the two
     criterion: Criterion
+    # The best of each family, ``free``, ``cosine`` or ``wsd``, by criterion and family
     schedules: dict[tuple[Criterion, str], Schedule]
+    # Weighted loss (criterion, family, term, draw) of each under each term, nats/token
     values: "xr.DataArray"
+    # What was not given and is the best of what the study tried: of ``base``, ``replay`` and ``targets``
     taken: tuple[str, ...] = ()
-    batch: Batch = UNSAID
+    batch: Batch = UNSAID  # that most CPT runs have, where the law compares batches
 
     @property
     def warmup(self) -> int:
@@ -85,61 +70,41 @@ class ScheduleChoice(Drawn):
         return self.schedules[self.criterion, FREE]
 
     @property
-    def told(self) -> float:
-        """Difference of expected losses below which nothing can be told, nats.
+    def detectable(self) -> float:
+        """Difference of expected losses below which two schedules cannot be told apart, nats.
 
         As far apart as the two terms are on runs that both were fitted to, and what nobody would change a
         schedule for.
         """
         return max(NOTHING, self.misfit)
 
-    def is_told(self, family: str, against: str) -> bool:
-        """Return whether two schedules differ enough to be told apart under one of the terms.
-
-        Parameters
-        ----------
-        family, against : {"free", "cosine", "wsd"}
-        """
+    def is_detectable(self, family: str, against: str) -> bool:
+        """Return whether two schedules differ enough to be told apart under one of the terms."""
         gains = (self.gains(self.criterion, against, term, family) for term in TERMS)
-        return any(abs(float(gain.mean())) > self.told for gain in gains)
+        return any(abs(float(gain.mean())) > self.detectable for gain in gains)
 
     @cached_property
     def advised(self) -> str:
-        """The family to train: free where its gain over the others is told and sure under both terms."""
+        """The family to train: free where its gain is detectable and sure under both terms."""
         over_cosine = float(self.gains(self.criterion, COSINE, "both", WSD).mean())
-        plain = WSD if over_cosine > self.told else COSINE
+        plain = WSD if over_cosine > self.detectable else COSINE
         lowest = min(float(np.mean(self.gains(self.criterion, plain, term) > 0)) for term in TERMS)
-        return FREE if self.is_told(FREE, plain) and lowest >= SURE else plain
+        return FREE if self.is_detectable(FREE, plain) and lowest >= SURE else plain
 
     def runs_needed(self, family: str, against: str) -> int | None:
-        """Return how many runs of each would show one family's gain over another; None where none is told.
+        """Return how many runs of each would show one family's gain, None if it is not detectable.
 
         So many that the difference of their means is twice its standard error.
-
-        Parameters
-        ----------
-        family, against : {"free", "cosine", "wsd"}
         """
         gain = float(self.gains(self.criterion, against, "both", family).mean())
-        if gain < self.told:
+        if gain < self.detectable:
             return None
         return int(np.ceil(8.0 * (self.noise / gain) ** 2))
 
     def gains(
         self, criterion: Criterion, against: str, term: Criterion, family: str = FREE
     ) -> Floats:
-        """Return by how much a schedule ends below another, nats, draw by draw.
-
-        Parameters
-        ----------
-        criterion : {"annealing", "multi_power", "both"}
-            Under which both were optimised.
-        against : {"cosine", "wsd"}
-        term : {"annealing", "multi_power", "both"}
-            Under which they are compared; both holds the draws under one term and then the other.
-        family : {"free", "cosine", "wsd"}
-            Whose gain it is.
-        """
+        """Return by how much a schedule ends below another, nats, draw by draw."""
         values = self.values.sel(criterion=criterion, term=list(terms_of(term)))
         return (values.sel(family=against) - values.sel(family=family)).to_numpy().ravel()
 
@@ -246,7 +211,7 @@ class ScheduleChoice(Drawn):
             none,
             (end.mixture,),
         )
-        return float(np.median(end.model.layout(single).spread(none).of_sum(end.weights)))
+        return float(np.median(end.model.evaluator(single).spread(none).of_sum(end.weights)))
 
     @property
     def misfit(self) -> float:
@@ -344,6 +309,44 @@ def choose_schedule(
     )
     batch = settled_batch(posterior)
     return ScheduleChoice(end, goal, highest, criterion, schedules, named, taken, batch)
+
+
+def best_tried(
+    posterior: Posterior,
+    base: str | None,
+    replay: float | None,
+    mixture: Mapping[str, float] | None,
+    steps: int,
+    objective: "str | Path | dict[str, Any] | Objective",
+    draws: int,
+) -> tuple[str, float, Mapping[str, float]]:
+    """Return the base, replay ratio and mixture with the lowest expected objective among those tried.
+
+    What was tried are the bases that CPT runs of the study start from, and the replay ratios, mixtures of
+    several targets and peaks of those runs: a default must not leave what was fitted.
+    """
+    runs = posterior.study.continual_runs
+    used = {run.base for run in runs}
+    bases = [fitted.name for fitted in fitted_bases(posterior.study) if fitted.name in used]
+    replays = sorted({run.replay or 0.0 for run in runs})
+    peaks = sorted({run.schedule.peak for run in runs})
+    mixtures = [dict(own) for own in dict.fromkeys(tuple(run.mixture.items()) for run in runs)]
+    space: dict[str, Any] = {
+        "bases": bases if base is None else base,
+        "replay": replays if replay is None else replay,
+        "peak": peaks,
+        "steps": steps,
+    }
+    combinations = len(bases) * len(replays) * len(peaks)
+    if len(posterior.study.targets) > 1:
+        space["targets"] = mixtures if mixture is None else [dict(mixture)]
+        combinations *= len(mixtures)
+    decision = decide(
+        posterior, objective, space, draws=draws, candidates=max(CANDIDATES, combinations)
+    )
+    chosen = decision.contenders.candidates
+    best = chosen.mixtures[chosen.mixture[0]]
+    return chosen.bases[chosen.base[0]].name, float(chosen.replay[0]), best
 
 
 def _mixture(study: Study, targets: str | Mapping[str, float] | None) -> Mapping[str, float] | None:

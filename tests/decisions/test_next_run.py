@@ -10,10 +10,8 @@ from dense_residuals import fluctuation_covariance, misfit_covariance, walk
 from synthetic import as_posterior, lab, lab_posterior, prior_as_posterior
 
 from bayes_cpt.arrays import Floats
+from bayes_cpt.decisions.next_run import REPLAYS, Affordable, RunValues, checkpoints, next_run
 from bayes_cpt.decisions.next_run import next_run as module
-from bayes_cpt.decisions.next_run.affordable import REPLAYS, Affordable
-from bayes_cpt.decisions.next_run.next_run import checkpoints, next_run
-from bayes_cpt.decisions.next_run.run_values import RunValues
 from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.decisions.search import evaluate
 from bayes_cpt.errors import SpecError, StudyError
@@ -294,9 +292,11 @@ def test_constraints_are_kept_by_what_is_chosen(probes: Path) -> None:
         "constraints": [{"domain": "general", "rise": 0.2, "probability": 0.3}],
     }
     own = next_run(lab_posterior(), objective, SPACE, probes, draws=100, candidates=64)
-    layout = own.valuation.model.layout(own.candidates)
+    evaluator = own.valuation.model.evaluator(own.candidates)
     rows = np.arange(len(own.candidates))
-    breaches = own.valuation.breaches(own.candidates, layout.losses(rows), layout.spread(rows))
+    breaches = own.valuation.breaches(
+        own.candidates, evaluator.losses(rows), evaluator.spread(rows)
+    )
     assert breaches.max() <= 0.3 + 0.02
     assert "what breaks a constraint now" in " ".join(own.sentences())
 

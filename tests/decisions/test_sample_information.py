@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.decisions.next_run.sample_information import (
+from bayes_cpt.decisions.sample_information import (
     PENALTIES,
-    Stakes,
+    DecisionLosses,
     _regressed,
     information,
     normal_scores,
@@ -35,7 +35,7 @@ def test_a_quadratic_loss_is_worth_the_variance_that_goes(noise: float, seed: in
     """The best decision is the posterior mean, so that EVSI = (prior - posterior variance)/2."""
     law, data, left = conjugate(noise, seed)
     decisions = np.linspace(-4.0, 4.0, 300)
-    found = Stakes(0.5 * (decisions - law[:, :1]) ** 2).value(data)
+    found = DecisionLosses(0.5 * (decisions - law[:, :1]) ** 2).value(data)
     expected = 0.5 * (1.0 - left[0, 0])
     assert found.value < expected + 3 * found.error
     assert found.value > 0.9 * expected - 3 * found.error
@@ -47,7 +47,7 @@ def test_two_decisions_are_worth_the_unit_normal_loss(offset: float, noise: floa
     generator = np.random.default_rng(3)
     law = generator.standard_normal(DRAWS)
     data = (law + noise * generator.standard_normal(DRAWS))[:, None]
-    found = Stakes(np.stack([np.zeros(DRAWS), offset + law], axis=1)).value(data)
+    found = DecisionLosses(np.stack([np.zeros(DRAWS), offset + law], axis=1)).value(data)
     spread = 1.0 / math.sqrt(1.0 + noise**2)
     expected = spread * norm.pdf(offset / spread) - offset * norm.cdf(-offset / spread)
     assert found.value == pytest.approx(expected, abs=3.5 * found.error + 0.01)
@@ -77,7 +77,7 @@ def test_it_meets_nested_simulation_on_a_grid(noise: float) -> None:
     posterior /= posterior.sum(axis=1, keepdims=True)
     gains = (prior @ losses).min() - (posterior @ losses).min(axis=1)
     nested, error = gains.mean(), gains.std() / math.sqrt(DRAWS)
-    found = Stakes(drawn).value(data)
+    found = DecisionLosses(drawn).value(data)
     spread = math.hypot(error, found.error)
     assert found.value < nested + 3 * spread
     assert found.value > 0.9 * nested - 3 * spread
@@ -92,7 +92,7 @@ def test_no_draw_gains_more_than_by_perfect_information(
 ) -> None:
     generator = np.random.default_rng(seed)
     losses = generator.standard_normal((60, decisions)) ** 3
-    found = Stakes(losses).value(generator.standard_normal((60, features)))
+    found = DecisionLosses(losses).value(generator.standard_normal((60, features)))
     assert np.all(found.gains <= found.perfect + 1e-12)
     assert np.all(found.perfect >= -1e-12)
     assert np.all((found.chosen >= 0) & (found.chosen < decisions))
@@ -102,7 +102,7 @@ def test_no_draw_gains_more_than_by_perfect_information(
 def test_data_that_tell_nothing_are_worth_nothing() -> None:
     generator = np.random.default_rng(0)
     law = generator.standard_normal((DRAWS, 1))
-    found = Stakes(0.5 * (np.linspace(-3, 3, 100) - law) ** 2).value(
+    found = DecisionLosses(0.5 * (np.linspace(-3, 3, 100) - law) ** 2).value(
         generator.standard_normal((DRAWS, 20))
     )
     assert abs(found.value) < 3 * found.error + 1e-4
@@ -114,15 +114,15 @@ def test_data_that_tell_nothing_are_worth_nothing() -> None:
 def test_data_that_tell_all_are_worth_perfect_information() -> None:
     law = np.random.default_rng(0).standard_normal((DRAWS, 2))
     losses = 0.5 * (np.linspace(-3, 3, 200) - law[:, :1]) ** 2
-    found = Stakes(losses).value(law)
+    found = DecisionLosses(losses).value(law)
     assert found.value == pytest.approx(found.perfect.mean(), rel=0.02)
     assert information(law, law).share.min() > 0.99
 
 
 def test_more_checkpoints_are_worth_more() -> None:
     law, data, _ = conjugate(1.0, 0)
-    stakes = Stakes(0.5 * (np.linspace(-4, 4, 200) - law[:, :1]) ** 2)
-    few, many = stakes.value(data[:, :5]), stakes.value(data)
+    at_stake = DecisionLosses(0.5 * (np.linspace(-4, 4, 200) - law[:, :1]) ** 2)
+    few, many = at_stake.value(data[:, :5]), at_stake.value(data)
     assert many.value > few.value - 2 * max(few.error, many.error)
     assert many.value > few.value
 
@@ -130,8 +130,8 @@ def test_more_checkpoints_are_worth_more() -> None:
 def test_where_all_decisions_are_alike_nothing_is_worth_anything() -> None:
     data = np.random.default_rng(0).standard_normal((100, 3))
     shared = data[:, :1] * np.ones(7)
-    assert Stakes(shared + np.arange(7.0)).value(data).value == 0.0
-    assert Stakes(shared[:, :1]).value(data).value == 0.0
+    assert DecisionLosses(shared + np.arange(7.0)).value(data).value == 0.0
+    assert DecisionLosses(shared[:, :1]).value(data).value == 0.0
 
 
 def test_the_error_is_the_spread_of_repetitions() -> None:
@@ -140,7 +140,7 @@ def test_the_error_is_the_spread_of_repetitions() -> None:
         generator = np.random.default_rng(seed)
         law = generator.standard_normal((600, 1))
         data = law + generator.standard_normal((600, 4))
-        found.append(Stakes(0.5 * (np.linspace(-3, 3, 60) - law) ** 2).value(data))
+        found.append(DecisionLosses(0.5 * (np.linspace(-3, 3, 60) - law) ** 2).value(data))
     spread = np.std([own.value for own in found], ddof=1)
     assert 0.6 < spread / np.mean([own.error for own in found]) < 1.6
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bayes_cpt.decisions.schedule.multi_power_match import BETA, GAMMA, POINTS, MultiPowerMatch
 from numpy.typing import NDArray
 from printed import PEAK, study
 from synthetic import lab
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.decisions.schedule.multi_power_match import BETA, GAMMA, POINTS, MultiPowerMatch
 from bayes_cpt.laws.areas import AreaForm, learning_rate_level
 from bayes_cpt.laws.multi_power import Falls, MultiPower
 from bayes_cpt.laws.numerics.ranges import MomentumRange
@@ -47,8 +47,8 @@ def test_it_is_the_least_squares_match(own: AreaForm, momentum: float) -> None:
     target = base.final - level[steps - 1]
 
     def left(own_pace: float, own_factor: float) -> float:
-        missed = own_factor * reduced(rates, base.final, steps, own_pace) - target
-        return float(np.sqrt(np.mean(missed**2)))
+        discrepancy = own_factor * reduced(rates, base.final, steps, own_pace) - target
+        return float(np.sqrt(np.mean(discrepancy**2)))
 
     best = left(pace, factor)
     assert misfit * PEAK == pytest.approx(best, rel=0.05)

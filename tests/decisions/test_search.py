@@ -13,15 +13,12 @@ from synthetic import lab, lab_posterior
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions import risk
-from bayes_cpt.decisions.contenders import APART, Contenders, separated
-from bayes_cpt.decisions.frontier import Front
-from bayes_cpt.decisions.measures import RiskMeasure
+from bayes_cpt.decisions.contenders import Contenders, Front, Slice
+from bayes_cpt.decisions.final_losses import FinalLosses, Spread
 from bayes_cpt.decisions.objective import read_objective
-from bayes_cpt.decisions.search.block import Spread
-from bayes_cpt.decisions.search.evaluate import FinalLosses
-from bayes_cpt.decisions.search.search import Search, Trait, nondominated, search
-from bayes_cpt.decisions.search.search_space import SearchSpace
-from bayes_cpt.decisions.slices import Slice
+from bayes_cpt.decisions.risk import RiskMeasure
+from bayes_cpt.decisions.search import APART, Search, SearchCriterion, nondominated, search
+from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import SpecError
@@ -47,8 +44,8 @@ def valued(objective: dict[str, Any] = OBJECTIVE, **space: Any) -> tuple[Valuati
     return Valuation.of(model, read_objective(objective), whole), whole
 
 
-def trait(measure: str = "expected", **changes: Any) -> Trait:
-    return replace(Trait(RiskMeasure.parse(measure), False, 0.01, 0), **changes)
+def criterion(measure: str = "expected", **changes: Any) -> SearchCriterion:
+    return replace(SearchCriterion(RiskMeasure.parse(measure), False, 0.01, 0), **changes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,16 +53,18 @@ class ByHand:
     """The law's losses, what it misses (domains, candidates, draws), and what moves a run about the law."""
 
     losses: Floats
-    missed: Floats
+    discrepancy: Floats
     spread: Spread
     steps: Floats
 
     @classmethod
     def of(cls, found: Search) -> "ByHand":
-        layout = FinalLosses.of(lab_posterior(), 100).layout(found.candidates)
+        evaluator = FinalLosses.of(lab_posterior(), 100).evaluator(found.candidates)
         rows = np.arange(len(found.candidates))
         steps = found.candidates.schedules.steps.astype(np.float64)
-        return cls(layout.losses(rows), layout.missed(rows), layout.spread(rows), steps)
+        return cls(
+            evaluator.losses(rows), evaluator.discrepancy(rows), evaluator.spread(rows), steps
+        )
 
     @property
     def law(self) -> Floats:
@@ -75,7 +74,7 @@ class ByHand:
     @property
     def whole(self) -> Floats:
         """The objective with what the law misses."""
-        return self._values(self.losses + self.missed)
+        return self._values(self.losses + self.discrepancy)
 
     def sd(self, *, single_run: bool) -> Floats:
         """The sd of the objective about the law's, its quadratic form written out."""
@@ -100,12 +99,12 @@ class ByHand:
 @pytest.mark.parametrize("measure", ["expected", "quantile:0.8", "cvar", "mean-sd:2", "worst"])
 def test_scores_of_all_configurations(measure: str) -> None:
     valuation, space = valued()
-    found = search(valuation, space, trait(measure), 100)
+    found = search(valuation, space, criterion(measure), 100)
     assert len(found.candidates) == 60
     own = ByHand.of(found)
     np.testing.assert_allclose(found.losses, own.losses.mean(axis=2), atol=CLOSE)
     np.testing.assert_allclose(found.means, own.law.mean(axis=1), atol=CLOSE)
-    wanted = RiskMeasure.parse(measure).score(own.law.T, noise=own.sd(single_run=False).T)
+    wanted = RiskMeasure.parse(measure).of_losses(own.law.T, own.sd(single_run=False).T)
     np.testing.assert_allclose(found.scores, wanted, atol=CLOSE)
     assert found.chosen == wanted.argmin()
     assert found.feasible.all()
@@ -113,7 +112,7 @@ def test_scores_of_all_configurations(measure: str) -> None:
 
 def test_best_of_each_draw() -> None:
     valuation, space = valued()
-    found = search(valuation, space, trait(), 100)
+    found = search(valuation, space, criterion(), 100)
     values = ByHand.of(found).whole
     np.testing.assert_allclose(found.best, values.min(axis=0), atol=CLOSE)
     chosen = values[found.optimum, np.arange(100)]
@@ -124,16 +123,16 @@ def test_best_of_each_draw() -> None:
 @pytest.mark.parametrize("measure", ["expected-regret", "max-regret", "best"])
 def test_scores_that_need_the_best_of_each_draw(measure: str) -> None:
     valuation, space = valued()
-    found = search(valuation, space, trait(measure), 100)
+    found = search(valuation, space, criterion(measure), 100)
     values = ByHand.of(found).whole
-    wanted = RiskMeasure.parse(measure).score(values.T, values.min(axis=0), tolerance=0.01)
+    wanted = RiskMeasure.parse(measure).of_regret(values.T, values.min(axis=0), 0.01)
     # A draw near the tolerance may fall on either side in single precision.
     np.testing.assert_allclose(found.scores, wanted, atol=0.01 if measure == "best" else CLOSE)
 
 
 def test_beating_a_run_of_the_study() -> None:
     valuation, space = valued()
-    found = search(valuation, space, trait("beat:r25_cos"), 100)
+    found = search(valuation, space, criterion("beat:r25_cos"), 100)
     own = ByHand.of(found)
     measured = [lab().curve("r25_cos", domain)[1][-1] for domain in ("general", "kernel")]
     cost = 0.01 * found.candidates.schedules.steps[:, None] / 1000
@@ -148,12 +147,12 @@ def test_beating_a_run_of_the_study() -> None:
 
 def test_what_a_new_run_may_show_is_wider() -> None:
     valuation, space = valued()
-    wide = search(valuation, space, trait("mean-sd:1", new_run=True), 100)
+    wide = search(valuation, space, criterion("mean-sd:1", new_run=True), 100)
     own = ByHand.of(wide)
     values, variance = own.law, own.sd(single_run=True) ** 2
     sd = np.sqrt(values.var(axis=1) + variance.mean(axis=1))
     np.testing.assert_allclose(wide.scores, values.mean(axis=1) + sd, atol=CLOSE)
-    careful = search(valuation, space, trait("quantile:0.9", new_run=True), 100)
+    careful = search(valuation, space, criterion("quantile:0.9", new_run=True), 100)
     drawn = values[..., None] + np.sqrt(variance)[..., None] * norm.ppf(
         (np.arange(200) + 0.5) / 200
     )
@@ -164,16 +163,16 @@ def test_what_a_new_run_may_show_is_wider() -> None:
 @pytest.mark.parametrize("measure", ["expected", "cvar"])
 def test_ranges_are_searched_as_well_as_by_a_fine_grid(measure: str) -> None:
     valuation, space = valued(**RANGES)
-    found = search(valuation, space, trait(measure), 512)
+    found = search(valuation, space, criterion(measure), 512)
     assert len(found.candidates) == 512 + 4 + 2 * 256
     side = np.linspace(0.0, 1.0, 60)
     places = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
     grid = space.build(places, np.zeros(len(places), dtype=np.int64))
-    layout, rows = valuation.model.layout(grid), np.arange(len(grid))
-    law = valuation.changes(grid, layout.losses(rows))
-    sizes = layout.spread(rows).of_sum(valuation.weights, single_run=False)
-    wanted = RiskMeasure.parse(measure).score(law.T, noise=sizes.T)
-    values = valuation.moved(grid, law, layout.missed(rows))
+    evaluator, rows = valuation.model.evaluator(grid), np.arange(len(grid))
+    law = valuation.changes(grid, evaluator.losses(rows))
+    sizes = evaluator.spread(rows).of_sum(valuation.weights, single_run=False)
+    wanted = RiskMeasure.parse(measure).of_losses(law.T, sizes.T)
+    values = valuation.moved(grid, law, evaluator.discrepancy(rows))
     assert found.scores.min() <= wanted.min() + 2e-4
     assert (found.best <= values.min(axis=0) + 2e-3).all()
     assert np.mean(found.best - values.min(axis=0)) < 2e-4
@@ -181,7 +180,7 @@ def test_ranges_are_searched_as_well_as_by_a_fine_grid(measure: str) -> None:
 
 def test_a_seed_repeats_a_search() -> None:
     valuation, space = valued(**RANGES)
-    one, same, other = (search(valuation, space, trait(seed=seed), 128) for seed in (1, 1, 2))
+    one, same, other = (search(valuation, space, criterion(seed=seed), 128) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one.scores, same.scores)
     assert one.scores.size != other.scores.size or (one.scores != other.scores).any()
 
@@ -215,14 +214,14 @@ def breaches_by_hand(found: Search) -> Floats:
 
 def test_only_what_keeps_the_constraints_is_chosen() -> None:
     plain, space = valued()
-    wanted = breaches_by_hand(search(plain, space, trait(), 100))
+    wanted = breaches_by_hand(search(plain, space, criterion(), 100))
     # Each is kept by 27 of the 60 configurations, between two of which the line is drawn.
     limits = np.sort(wanted, axis=1)[:, 26:28].mean(axis=1) + 1e-4
     constraints = [
         own | {"probability": float(limit)} for own, limit in zip(CONSTRAINTS, limits, strict=True)
     ]
     objective = OBJECTIVE | {"constraints": constraints, "mixtures": MIXTURES}
-    found = search(valued(objective)[0], space, trait(), 100)
+    found = search(valued(objective)[0], space, criterion(), 100)
     np.testing.assert_allclose(found.breaches, wanted, atol=1e-4)
     allowed = (found.breaches <= limits[:, None]).all(axis=0)
     np.testing.assert_array_equal(found.feasible, allowed)
@@ -239,7 +238,7 @@ def test_only_what_keeps_the_constraints_is_chosen() -> None:
 def test_without_a_feasible_candidate_the_nearest_is_chosen(space: dict[str, Any]) -> None:
     hopeless = [{"domain": "general", "rise": -0.5, "probability": 0.001}]
     valuation, whole = valued(OBJECTIVE | {"constraints": hopeless}, **space)
-    found = search(valuation, whole, trait(), 128)
+    found = search(valuation, whole, criterion(), 128)
     assert not found.feasible.any()
     assert found.breaches[0, found.chosen] == found.breaches.min()
     # The best of all stand in for the best of the feasible ones.
@@ -269,8 +268,8 @@ def test_the_default_reference_has_the_lowest_general_loss() -> None:
 
 def test_contenders_are_the_best_and_lie_apart() -> None:
     valuation, space = valued(**RANGES)
-    found = search(valuation, space, trait(), 512)
-    rows = separated(found, 5)
+    found = search(valuation, space, criterion(), 512)
+    rows = found.separated(5)
     places, scores = found.candidates.places[rows], found.scores[rows]
     assert rows[0] == found.chosen
     assert (np.diff(scores) >= 0).all()
@@ -285,11 +284,11 @@ def test_contenders_are_the_best_and_lie_apart() -> None:
 
 def test_contenders_in_every_draw() -> None:
     valuation, space = valued()
-    found = search(valuation, space, trait(), 100)
+    found = search(valuation, space, criterion(), 100)
     rows = np.array([found.chosen, 3, 40])
     own = Contenders.of(valuation, found.candidates.take(rows), found.best)
     hand = ByHand.of(found)
-    values, losses = hand.whole, (hand.losses + hand.missed)[:, rows]
+    values, losses = hand.whole, (hand.losses + hand.discrepancy)[:, rows]
     noise = np.sqrt(hand.spread.own**2 + hand.spread.fluctuation**2)[:, rows]
     np.testing.assert_allclose(own.values, values[rows], rtol=1e-6)
     np.testing.assert_allclose(own.regrets, (values - values.min(axis=0))[rows], atol=CLOSE)
@@ -314,7 +313,7 @@ def test_contenders_in_every_draw() -> None:
 
 def test_slices_leave_the_recommendation_in_one_quantity() -> None:
     valuation, space = valued()
-    found = search(valuation, space, trait(), 100)
+    found = search(valuation, space, criterion(), 100)
     chosen = found.candidates.take(slice(found.chosen, found.chosen + 1))
     values = ByHand.of(found).whole
     for name in space.searched:
@@ -346,7 +345,7 @@ def test_the_front_is_what_no_other_beats(losses: Floats) -> None:
 
 def test_the_front_of_a_search() -> None:
     valuation, space = valued(**RANGES)
-    found = search(valuation, space, trait(), 512)
+    found = search(valuation, space, criterion(), 512)
     front = Front.of(valuation, found)
     general, target = front.losses.mean(axis=2)
     assert (np.diff(general) > -CLOSE).all()

@@ -1,28 +1,25 @@
 """A space on a study: names resolved, defaults filled in, candidates sampled."""
 
 import itertools
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 
 from bayes_cpt.arrays import Floats, Ints
-from bayes_cpt.decisions.search.candidates import Candidates
-from bayes_cpt.decisions.search.from_study import (
-    annealed,
-    either,
-    listed_bases,
-    listed_mixtures,
-    peaks_tried,
-    replay_tried,
-)
+from bayes_cpt.checks import suggestion
+from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.space import LIMITS, Quantity, Space
 from bayes_cpt.errors import SpecError
+from bayes_cpt.inference.new_groups import in_batch, settled_batch
+from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.numerics.schedule_batch import DECAYS, ScheduleBatch
+from bayes_cpt.model.bases.unknown_base import fitted_bases
 from bayes_cpt.study.batches import UNSAID, Batch
 from bayes_cpt.study.resources import Resources
 from bayes_cpt.study.runs import Base
+from bayes_cpt.study.schedules import Segment
 from bayes_cpt.study.study import Study
 
 WARMUP_SHARE, RELATIVE_FINAL = 0.02, 0.1
@@ -37,53 +34,28 @@ DECIMALS = {
     "relative_final": 3,
 }
 DIGITS, DERIVED_DIGITS = 3, 9
+# How far defaults go beyond what CPT runs tried: in replay, and as a factor of the peak LR.
+REPLAY_BEYOND, PEAK_BEYOND = 0.05, 1.5
+# Mixtures of targets are tried in steps of one over this.
+MIXTURE_PARTS = 4
 
 
 @dataclass(frozen=True, eq=False)
 class SearchSpace:
-    """A space on a study: names resolved, defaults filled in.
+    """A space on a study: names resolved, defaults filled in."""
 
-    Parameters
-    ----------
-    bases : tuple of Base
-        To start from; with a loss potential, the one whose anneal is varied.
-    quantities : dict of str to Quantity
-        By their names in `Space`, in a fixed order.
-    shapes : tuple of str
-        Shapes of the decay.
-    resources : Resources
-        What is known of the tokens and the cost of steps.
-    notes : tuple of str
-        What the user should know of it.
-    mixtures : tuple of mapping of str to float
-        Of targets; a single empty one where there is one target.
-    batch : Batch
-        Of every run, as far as it was said.
-    """
-
-    bases: tuple[Base, ...]
-    quantities: dict[str, Quantity]
-    shapes: tuple[str, ...]
-    resources: Resources
-    notes: tuple[str, ...] = ()
+    bases: tuple[Base, ...]  # to start from; with a loss potential, the one whose anneal is varied
+    quantities: dict[str, Quantity]  # by their names in `Space`, in a fixed order
+    shapes: tuple[str, ...]  # shapes of the decay
+    resources: Resources  # what is known of the tokens and the cost of steps
+    notes: tuple[str, ...] = ()  # what the user should know of it
+    # Of targets; a single empty one where there is one target.
     mixtures: tuple[Mapping[str, float], ...] = ({},)
-    batch: Batch = UNSAID
+    batch: Batch = UNSAID  # of every run, as far as it was said
 
     @classmethod
     def of(cls, space: Space, study: Study) -> Self:
-        """Return the space on a study.
-
-        Parameters
-        ----------
-        space : Space
-        study : Study
-
-        Raises
-        ------
-        SpecError
-            If there is no such base or the fit is not of it, the PT peak is needed and not known, an anneal
-            cannot be varied, or tokens cannot be counted.
-        """
+        """Return the space on a study."""
         bases, notes = listed_bases(space, study)
         resources = Resources(
             space.tokens_per_step or study.tokens_per_step,
@@ -152,17 +124,6 @@ class SearchSpace:
 
         Places in the ranges are a scrambled Sobol sequence and the corners. Without a range every
         combination is there once.
-
-        Parameters
-        ----------
-        count : int
-        seed : int
-            Of the sequence's scrambling.
-
-        Raises
-        ------
-        SpecError
-            If the lists have more combinations than `count`.
         """
         if self.combinations > count:
             problem = f"the lists have {self.combinations} combinations, and {count} candidates are wanted"
@@ -182,15 +143,7 @@ class SearchSpace:
         return self.build(np.tile(places, (cells.size, 1)), np.repeat(cells, len(places)))
 
     def around(self, centres: Candidates, width: float, count: int, seed: int) -> Candidates:
-        """Return `count` candidates near others, with the same listed values.
-
-        Parameters
-        ----------
-        centres : Candidates
-        width : float
-            Largest distance along each range, as a share of it.
-        count, seed : int
-        """
+        """Return `count` candidates near others, with the same listed values."""
         from scipy.stats.qmc import Sobol
 
         power = int(np.ceil(np.log2(count)))
@@ -201,17 +154,7 @@ class SearchSpace:
         return self.build(np.clip(places, 0.0, 1.0), centres.cells[rows])
 
     def along(self, centre: Candidates, name: str, count: int) -> Candidates:
-        """Return candidates that differ from one in a single quantity.
-
-        Parameters
-        ----------
-        centre : Candidates
-            A single one.
-        name : str
-            One of `searched`.
-        count : int
-            How many, over a whole range; of a list all values are taken.
-        """
+        """Return candidates that differ from one in a single quantity."""
         key = "tokens" if name == "steps" and "tokens" in self.quantities else name
         if key in self.ranges:
             places = np.repeat(centre.places, count, axis=0)
@@ -227,15 +170,7 @@ class SearchSpace:
         return self.build(np.repeat(centre.places, cells.size, axis=0), cells)
 
     def build(self, places: Floats, cells: Ints) -> Candidates:
-        """Return the candidates at places of the ranges and combinations of the listed values.
-
-        Parameters
-        ----------
-        places : ndarray, shape (candidates, ranges)
-            From 0 to 1 in each range.
-        cells : ndarray of int, shape (candidates,)
-            Which combination of the listed values.
-        """
+        """Return the candidates at places of the ranges and combinations of the listed values."""
         lists = self._lists
         listed = dict(zip(lists, np.unravel_index(cells, list(lists.values())), strict=True))
         values = {}
@@ -299,14 +234,7 @@ class SearchSpace:
         )
 
     def edges(self, candidates: Candidates, row: int) -> list[str]:
-        """Return in words where a candidate lies at an end of its space that could be moved.
-
-        Parameters
-        ----------
-        candidates : Candidates
-        row : int
-            Which of them.
-        """
+        """Return in words where a candidate lies at an end of its space that could be moved."""
         edges = []
         for name, quantity in self.quantities.items():
             if quantity.lowest == quantity.highest:
@@ -346,3 +274,134 @@ def _to_digits(values: Floats, digits: int) -> Floats:
     # Only whole powers of ten are exact: with them the decimal number is met that is meant.
     up, down = 10.0 ** np.maximum(-exponent, 0.0), 10.0 ** np.maximum(exponent, 0.0)
     return np.asarray(np.round(values * up / down) / up * down)
+
+
+def either(space: Space, one: str, other: str, default: Quantity) -> dict[str, Quantity | None]:
+    """Return whichever of two quantities is given; the second has the default."""
+    given = getattr(space, one)
+    return {one: given} if given is not None else {other: getattr(space, other) or default}
+
+
+def listed_bases(space: Space, study: Study) -> tuple[tuple[Base, ...], list[str]]:
+    """Return the bases to choose from, and what is to be said of those left out."""
+    fitted = fitted_bases(study)
+    if space.bases is None:
+        started = {run.base for run in study.continual_runs}
+        tried = tuple(base for base in fitted if base.name in started) or fitted
+        notes = [
+            f"base {base.name} is left out, for no CPT run starts from it: name it under bases to have it"
+            for base in fitted
+            if base not in tried
+        ]
+        notes += [
+            f"base {base.name} is left out, for its PT schedule is not known: give an approximate one, "
+            "annealed to 0 where nothing is said about it"
+            for base in study.bases
+            if base not in fitted and base.schedule is None
+        ]
+        return tried, notes
+    return tuple(named_base(study, name, "space, key bases") for name in space.bases), []
+
+
+def listed_mixtures(space: Space, study: Study) -> tuple[Mapping[str, float], ...]:
+    """Return the mixtures of targets; by default all in steps of `MIXTURE_PARTS` of those trained on."""
+    if len(study.targets) < 2:
+        if space.targets and any(set(mixture) != set(study.targets) for mixture in space.targets):
+            problem = f"the study has one target, {study.target}"
+            raise SpecError.at("space, key targets", problem, "leave the key out")
+        return ({},)
+    for name in {name for mixture in space.targets or () for name in mixture}:
+        if name not in study.targets:
+            problem = f"{name!r} is no target of the study{suggestion(name, study.targets)}"
+            fix = f"name some of {', '.join(study.targets)}"
+            raise SpecError.at("space, key targets", problem, fix)
+    if space.targets is not None:
+        return space.targets
+    tried = {name for run in study.continual_runs for name in run.mixture}
+    names = [name for name in study.targets if name in tried]
+    parts = range(MIXTURE_PARTS + 1)
+    counts = (
+        split
+        for split in itertools.product(parts, repeat=len(names))
+        if sum(split) == MIXTURE_PARTS
+    )
+    return tuple(
+        {name: n / MIXTURE_PARTS for name, n in zip(names, split, strict=True) if n}
+        for split in counts
+    )
+
+
+def with_batch(posterior: Posterior, space: Space) -> tuple[Posterior, Space]:
+    """Return the posterior in the batch that a space asks for, and the space with that batch."""
+    settled = in_batch(posterior, space.batch)
+    batch = settled_batch(settled)
+    said = {"tokens_per_step": batch.tokens, "sequence_length": batch.sequence_length}
+    return settled, space.model_copy(update={key: own for key, own in said.items() if own})
+
+
+def replay_tried(study: Study) -> Quantity:
+    """Return the replay ratios of the CPT runs, and a little beyond them."""
+    tried = [run.replay or 0.0 for run in study.continual_runs]
+    low, high = max(min(tried) - REPLAY_BEYOND, 0.0), min(max(tried) + REPLAY_BEYOND, 1.0)
+    return Quantity(low=round(low, 3), high=round(high, 3), scale="linear")
+
+
+def peaks_tried(space: Space, study: Study, bases: Sequence[Base]) -> dict[str, Quantity | None]:
+    """Return the peak LR; by default those of the CPT runs, and a little beyond them.
+
+    Never beyond where any run was trained: losses do not tell where training breaks down.
+    """
+    trained = max(run.schedule.peak for run in study.runs)
+    pretrained = [base.schedule.peak for base in bases if base.schedule is not None]
+    tried = [run.schedule.peak for run in study.continual_runs]
+    low, high = min(tried) / PEAK_BEYOND, max(tried) * PEAK_BEYOND
+    if pretrained:
+        peak = max(pretrained)
+        highest = max(min(high, trained), min(high, peak), *tried) / peak
+        default = Quantity(low=low / peak, high=highest, scale="log")
+        return either(space, "peak", "relative_peak", default)
+    if space.relative_peak is not None:
+        problem = "it is a share of the PT peak, and that is not known"
+        fix = f"give peak, raw: the runs of the study go up to {trained:g}"
+        raise SpecError.at("space, key relative_peak", problem, fix)
+    default = Quantity(low=low, high=max(min(high, trained), *tried), scale="log")
+    return {"peak": space.peak or default}
+
+
+def annealed(base: Base, loss_potential: float) -> Base:
+    """Return the base with the same PT but another end of its anneal."""
+    schedule = base.schedule
+    last = schedule.segments[-1] if schedule else None
+    varies = isinstance(last, Segment) and last.shape != "constant" and last.start >= last.end
+    if schedule is None or not isinstance(last, Segment) or not varies:
+        problem = f"the base {base.name} does not end in an anneal, so that it cannot be varied"
+        fix = "name a base whose last segment falls, or leave loss_potential out and list bases"
+        raise SpecError.at("space, key loss_potential", problem, fix)
+    if last.shape == "exponential" and loss_potential == 0:
+        problem = f"the anneal of the base {base.name} is exponential and cannot end at 0"
+        raise SpecError.at("space, key loss_potential", problem, "let it start above 0")
+    end = min(loss_potential * schedule.peak, last.start)
+    segments = (*schedule.segments[:-1], replace(last, end=end))
+    return replace(
+        base,
+        name=f"{base.name}@{loss_potential:g}",
+        schedule=replace(schedule, segments=segments),
+        run=None,
+    )
+
+
+def named_base(study: Study, name: str, place: str, *, also: tuple[str, ...] = ()) -> Base:
+    """Return a base of a fitted study by its name."""
+    names = [base.name for base in study.bases]
+    if name not in names:
+        problem = f"there is no base {name!r}{suggestion(name, names)}"
+        raise SpecError.at(place, problem, f"name one of {', '.join((*names, *also))}")
+    base, fitted = study.base(name), fitted_bases(study)
+    if base not in fitted:
+        known = (
+            "not known" if base.schedule is None else "known, and that of what was fitted is not"
+        )
+        problem = f"the PT schedule of the base {name} is {known}"
+        fix = f"name one of {', '.join(other.name for other in fitted)}, or fit runs that start from it"
+        raise SpecError.at(place, problem, fix)
+    return base

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from synthetic import lab_posterior
 
-from bayes_cpt.decisions.schedule.free_schedule import LOWEST_PEAK, Shapes
-from bayes_cpt.decisions.schedule.schedule_end import Criterion, ScheduleEnd
-from bayes_cpt.decisions.search.evaluate import FinalLosses
+from bayes_cpt.decisions.final_losses import FinalLosses
+from bayes_cpt.decisions.free_schedule import LOWEST_PEAK, Criterion, ScheduleEnd, Shapes
 from bayes_cpt.study.schedules import Schedule, linear
 
 STEPS, CAP = 1000, 2e-3

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from synthetic import lab_posterior
 
+from bayes_cpt.decisions.free_schedule import TERMS, Criterion
 from bayes_cpt.decisions.objective import read_objective
-from bayes_cpt.decisions.schedule.schedule_choice import (
+from bayes_cpt.decisions.schedule_choice import (
     CRITERIA,
     FAMILIES,
     ScheduleChoice,
     choose_schedule,
 )
-from bayes_cpt.decisions.schedule.schedule_end import TERMS, Criterion
 from bayes_cpt.errors import SpecError
 from bayes_cpt.report.words.schedule import course
 from bayes_cpt.study.folder import read_plan, runs_text

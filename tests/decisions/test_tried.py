@@ -2,8 +2,7 @@ import pytest
 from synthetic import lab, lab_posterior, prior_as_posterior
 
 from bayes_cpt.decisions.decision import decide
-from bayes_cpt.decisions.schedule.schedule_choice import choose_schedule
-from bayes_cpt.decisions.schedule.tried import best_tried
+from bayes_cpt.decisions.schedule_choice import best_tried, choose_schedule
 from bayes_cpt.errors import StudyError
 
 STEPS, DRAWS = 2000, 20

@@ -1,0 +1,511 @@
+"""Which short run to train next: what each would be worth to a decision, and what it would tell.
+
+For every draw of the posterior the curve that a candidate run would show is simulated, fluctuation and
+misfit included, at about 24 checkpoints on both validation sets. What the law misses of the run it misses
+of like configurations too (`bayes_cpt.model.misfit.discrepancy`). From the curves and the losses of the
+configurations that may be chosen, `bayes_cpt.decisions.sample_information` estimates by regression
+
+- the expected value of sample information (EVSI): by how much the expected regret of the decision falls;
+- the information about coefficients of the law and about effects of a typical run.
+
+The EVSI is about expected loss: no other risk measure has a value of information that cannot be negative. A
+chance constraint counts as it stands now: what breaks it under the present posterior is not chosen after
+the run either, so that the value of finding it harmless is left out.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bayes_cpt.arrays import Floats
+from bayes_cpt.checks import is_number, suggestion
+from bayes_cpt.decisions.candidates import Candidates
+from bayes_cpt.decisions.final_losses import Block, FinalLosses
+from bayes_cpt.decisions.objective import Objective, read_objective
+from bayes_cpt.decisions.risk import RiskMeasure
+from bayes_cpt.decisions.sample_information import (
+    DataValue,
+    DecisionLosses,
+    Information,
+    information,
+)
+from bayes_cpt.decisions.search import Search, SearchCriterion, apart, search
+from bayes_cpt.decisions.search_space import SearchSpace, with_batch
+from bayes_cpt.decisions.space import Space, read_space
+from bayes_cpt.decisions.valuation import Valuation
+from bayes_cpt.errors import Problem, SpecError
+from bayes_cpt.forecast.derived import Typical, derived_quantities
+from bayes_cpt.forecast.plans import with_base_losses
+from bayes_cpt.forecast.typical_runs import approach
+from bayes_cpt.inference.new_groups import check_one_batch, settled_batch
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.inference.stacked import one_law
+from bayes_cpt.laws.law import ALONG
+from bayes_cpt.model.bases.unknown_base import fitted_bases
+from bayes_cpt.model.misfit.discrepancy import OWN_SHARE, correlated
+from bayes_cpt.model.points import Curve
+from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.simulate import Innovations, simulate
+from bayes_cpt.study.batches import Batch
+from bayes_cpt.study.folder import read_plan, run_keys
+from bayes_cpt.study.ranges import outside_range
+from bayes_cpt.study.runs import Run
+from bayes_cpt.study.study import Study
+from bayes_cpt.views import Drawn
+
+if TYPE_CHECKING:
+    import pandas as pd
+DRAWS = 2000
+CANDIDATES = 4096
+CHECKPOINTS = 24
+# Configurations that a draw likes best, and that are best in expectation, at most as many.
+FAVOURITES, LEADERS = 1000, 64
+REPLAYS = (0.0, 0.25, 0.5, 0.75)
+# Of the typical CPT run of the study.
+LENGTH = 1 / 3
+COST = "cost"
+
+
+type Label = tuple[str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class Affordable:
+    """Runs that could be trained next."""
+
+    plan: Study  # the runs and the bases that they start from
+    # What each costs, in steps of the long run; its own steps unless given.
+    costs: Mapping[str, float] = field(default_factory=dict)
+
+    def cost(self, run: Run) -> float:
+        """Return what a run costs, steps."""
+        return float(self.costs.get(run.name, run.schedule.steps))
+
+    @classmethod
+    def read(cls, path: str | Path, study: Study) -> Self:
+        """Return the runs of a plan, each with an optional ``cost``."""
+        plan = read_plan(path, study, aside=(COST,))
+        costs = run_keys(path, COST)
+        problems = [
+            Problem(
+                f"{path}, run {name}, key {COST}",
+                f"the cost is {cost!r}",
+                "give the steps of the long run that it costs as much as, a number above 0",
+            )
+            for name, cost in costs.items()
+            if not is_number(cost) or cost <= 0
+        ]
+        if problems:
+            raise SpecError(problems)
+        return cls(plan, costs)
+
+    @classmethod
+    def default(
+        cls, frame: Frame, study: Study, steps: int | None = None, batch: Batch | None = None
+    ) -> Self:
+        """Return runs from every base at replay 0, 1/4, 1/2 and 3/4, annealed and at a constant rate.
+
+        Each goes to its base's PT peak, that of the typical run where it is not known, in a twentieth of
+        its steps; half of them stay there, the others follow a half-cosine to 0. Of several targets each
+        run has one.
+        """
+        typical, own = Typical.of(study), batch or Batch()
+        length = max(round(LENGTH * typical.steps), 1) if steps is None else steps
+        bases = [replace(base, run=None) for base in fitted_bases(study)]
+        if length < 1:
+            raise SpecError.at("steps", f"{length} steps are asked for", "ask for 1 or more")
+        replays = REPLAYS if frame.spec.law.uses_replay else (typical.replay,)
+        targets = study.targets if len(study.targets) > 1 else (None,)
+        runs = []
+        for base, target, replay, decays in product(bases, targets, replays, (True, False)):
+            parts = (
+                base.name,
+                target,
+                f"r{100 * replay:02.0f}",
+                "annealed" if decays else "constant",
+            )
+            before = base.schedule
+            initial, peak = (before.final, before.peak) if before else (0.0, typical.peak)
+            runs.append(
+                Run(
+                    name="_".join(part for part in parts if part),
+                    phase="cpt",
+                    schedule=approach(length, initial, peak, decays=decays),
+                    base=base.name,
+                    replay=replay,
+                    model_size=base.model_size,
+                    batch_tokens=own.tokens,
+                    sequence_length=own.sequence_length,
+                    targets=target,
+                )
+            )
+        plan = Study(
+            name=f"{study.name}-next",
+            general=study.general,
+            target=study.target,
+            bases=tuple(bases),
+            runs=tuple(runs),
+            losses=pd.DataFrame(columns=["run", "step", "domain", "loss"]),
+            is_plan=True,
+        )
+        return cls(plan)
+
+
+@dataclass(frozen=True, eq=False)
+class RunValues(Drawn):
+    """What each of some runs would be worth, and would tell."""
+
+    valuation: Valuation  # objective and fit
+    space: SearchSpace  # what may be chosen
+    candidates: Candidates  # the configurations that are chosen from
+    now: int  # the one that is chosen as things stand
+    affordable: Affordable  # the runs and their costs
+    values: dict[str, DataValue]  # by run
+    told: dict[str, Information]  # by run, about `quantities`
+    # Coefficient or effect, and validation set (``all`` where it is shared)
+    quantities: list[Label]
+    # By how much the expected loss would fall if the cost of each run went into more steps of the
+    # configuration that is chosen now, nats
+    lengthening: dict[str, float]
+    outside: dict[str, str]  # of each run in words where it leaves what was fitted
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The runs, in the order of the plan."""
+        return self.affordable.plan.runs
+
+    @cached_property
+    def order(self) -> list[str]:
+        """Names of the runs, the highest value per cost first."""
+        paid = {
+            run.name: self.values[run.name].value / self.affordable.cost(run) for run in self.runs
+        }
+        return sorted(paid, key=lambda name: -paid[name])
+
+    @property
+    def perfect(self) -> tuple[float, float]:
+        """Expected value of knowing all expected losses and its Monte Carlo error, nats."""
+        gains = next(iter(self.values.values())).perfect
+        return float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(gains.size))
+
+    def price(self, name: str) -> float:
+        """Return what the objective charges for a run, nats."""
+        cost = self.affordable.cost(self.affordable.plan.run(name))
+        return float(self.valuation.objective.cost(cost, self.valuation.resources))
+
+    def hurdle(self, name: str) -> float:
+        """Return what a run must be worth to pay: its price, or what its cost would bring elsewhere.
+
+        Without a price in the objective, that is what the same steps spent on the chosen configuration
+        would gain.
+        """
+        return self.price(name) or max(self.lengthening[name], 0.0)
+
+    def as_good(self, name: str, errors: float = 2.0) -> list[str]:
+        """Return the runs whose value per cost is not told apart from another's, draw by draw."""
+        gains = {
+            run.name: self.values[run.name].gains / self.affordable.cost(run) for run in self.runs
+        }
+        as_good = []
+        for other in self.order:
+            gap = gains[name] - gains[other]
+            error = gap.std(ddof=1) / np.sqrt(gap.size)
+            if other != name and gap.mean() <= errors * error:
+                as_good.append(other)
+        return as_good
+
+    def changes(self, name: str) -> float:
+        """Return how probably the configuration chosen after a run is well apart from the present one.
+
+        Apart is another value of a list, or a fifth of a range.
+        """
+        return float(apart(self.candidates, self.values[name].chosen, self.now).mean())
+
+    def after(self, name: str, quantity: str) -> NDArray[Any]:
+        """Return what is chosen of a quantity after each simulated curve of a run, shape (draws,)."""
+        return self.candidates.column(quantity)[self.values[name].chosen]
+
+    def table(self) -> "pd.DataFrame":
+        """Return one row per run, the highest value per cost first.
+
+        Returns
+        -------
+        DataFrame
+            run, base, replay, steps, cost (steps); value (EVSI, nats of the objective) and its Monte Carlo
+            error; share (of the value of perfect information), per_1000_steps (value per 1,000 steps of
+            cost), hurdle (see `hurdle`), changes (see `changes`), about, on and nats (the quantity that it
+            tells most about), outside (what was fitted).
+        """
+        import pandas as pd
+
+        rows = []
+        for name in self.order:
+            run, worth, told = self.affordable.plan.run(name), self.values[name], self.told[name]
+            cost, most = self.affordable.cost(run), int(told.share.argmax())
+            rows.append(
+                {
+                    "run": name,
+                    "base": run.base or "",
+                    "replay": run.replay,
+                    "steps": run.schedule.steps,
+                    "cost": cost,
+                    "value": worth.value,
+                    "error": worth.error,
+                    "share": worth.value / self.perfect[0] if self.perfect[0] > 0 else 0.0,
+                    "per_1000_steps": 1000.0 * worth.value / cost,
+                    "hurdle": self.hurdle(name),
+                    "changes": self.changes(name),
+                    "about": self.quantities[most][0],
+                    "on": self.quantities[most][1],
+                    "nats": float(told.nats[most]),
+                    "outside": self.outside[name],
+                }
+            )
+        return pd.DataFrame(rows)
+
+    def information_table(self) -> "pd.DataFrame":
+        """Return what each run would tell, one row per run and quantity.
+
+        Returns
+        -------
+        DataFrame
+            run, quantity, domain, variance (expected share of the variance of its normal score that the run
+            takes away), error (Monte Carlo), nats (expected information, a lower bound), per_1000_steps.
+        """
+        import pandas as pd
+
+        rows = []
+        for name in self.order:
+            told = self.told[name]
+            cost = self.affordable.cost(self.affordable.plan.run(name))
+            for index, (quantity, domain) in enumerate(self.quantities):
+                rows.append(
+                    {
+                        "run": name,
+                        "quantity": quantity,
+                        "domain": domain,
+                        "variance": float(told.share[index]),
+                        "error": float(told.error[index]),
+                        "nats": float(told.nats[index]),
+                        "per_1000_steps": 1000.0 * float(told.nats[index]) / cost,
+                    }
+                )
+        return pd.DataFrame(rows)
+
+
+def next_run(
+    posterior: Posterior,
+    objective: "str | Path | dict[str, Any] | Objective" = "balanced",
+    space: "str | Path | dict[str, Any] | Space | None" = None,
+    runs: "str | Path | Affordable | None" = None,
+    *,
+    about: Sequence[str] = (),
+    steps: int | None = None,
+    draws: int = DRAWS,
+    candidates: int = CANDIDATES,
+    seed: int = 0,
+) -> RunValues:
+    r"""Return what each of some affordable runs would be worth to a decision, and would tell.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    objective, space
+        What is to be decided, as in `bayes_cpt.decisions.decision.decide`.
+    runs : path or Affordable, optional
+        A study folder or TOML file of runs, each with an optional ``cost`` in steps; unless given, those of
+        `Affordable.default`.
+    about : sequence of str
+        Coefficients and effects to tell of; all unless given.
+    steps : int, optional
+        Length of the default runs.
+    draws : int
+        Posterior draws, spread evenly over the chains: the more, the smaller the Monte Carlo error.
+    candidates : int
+        Configurations of the first look at the space.
+    seed : int
+        Of the places that are looked at and of the simulated curves.
+
+    Raises
+    ------
+    SpecError, StudyError
+        Naming what is wrong with objective, space, runs or quantities.
+
+    Examples
+    --------
+    >>> import bayes_cpt                                       # doctest: +SKIP
+    >>> values = next_run(bayes_cpt.load("fit.nc"), "balanced")  # doctest: +SKIP
+    >>> print(*values.verdict(), sep="\n")                      # doctest: +SKIP
+    """
+    one_law(posterior, "the worth of a next run")
+    fitted, goal = posterior, read_objective(objective)
+    posterior, limits = with_batch(posterior, read_space(space))
+    model = FinalLosses.of(posterior, draws, seed)
+    batch = settled_batch(posterior)
+    if isinstance(runs, Affordable):
+        affordable = runs
+    elif runs is not None:
+        affordable = Affordable.read(runs, posterior.study)
+    else:
+        affordable = Affordable.default(posterior.frame, posterior.study, steps, batch)
+    check_one_batch(fitted, affordable.plan, batch, "the worth of a next run")
+    whole = SearchSpace.of(limits, posterior.study)
+    valuation = Valuation.of(model, goal, whole)
+    quantities = _quantities(posterior, model, about)
+    criterion = SearchCriterion(
+        RiskMeasure.parse("expected"), new_run=False, tolerance=0.0, seed=seed
+    )
+    chosen = _contending(search(valuation, whole, criterion, candidates), seed)
+    at_stake = DecisionLosses(_values(valuation, chosen))
+    now = int(at_stake.losses.mean(axis=0).argmin())
+    asked = np.stack(list(quantities.values()), axis=1)
+    values, told = {}, {}
+    for name, curves in _simulated(posterior, model, affordable.plan, seed):
+        values[name], told[name] = at_stake.value(curves), information(asked, curves)
+    plan, study = affordable.plan, posterior.study
+    return RunValues(
+        valuation=valuation,
+        space=whole,
+        candidates=chosen,
+        now=now,
+        affordable=affordable,
+        values=values,
+        told=told,
+        quantities=list(quantities),
+        lengthening={
+            run.name: _lengthening(
+                valuation, chosen.take(slice(now, now + 1)), affordable.cost(run)
+            )
+            for run in plan.runs
+        },
+        outside={run.name: _outside(study, plan, run) for run in plan.runs},
+    )
+
+
+def checkpoints(steps: int) -> list[int]:
+    """Return the steps at which a run is taken to be measured, denser early, the last one always.
+
+    Examples
+    --------
+    >>> checkpoints(1000)[:3], checkpoints(1000)[-1], len(checkpoints(1000))
+    ([2, 7, 16], 1000, 24)
+    """
+    share = np.linspace(0.0, 1.0, min(CHECKPOINTS, steps) + 1)[1:] ** 2
+    return [int(step) for step in np.unique(np.ceil(share * steps))]
+
+
+def _quantities(
+    posterior: Posterior, model: FinalLosses, about: Sequence[str]
+) -> dict[Label, Floats]:
+    """Return draws of coefficients and effects, by name and validation set; none of them constant."""
+    effects = derived_quantities(posterior.frame, posterior.study, model.parameters)
+    every = model.sample.coefficients | effects
+    unknown = [name for name in about if name not in every]
+    if unknown:
+        raise SpecError(
+            Problem(
+                "about",
+                f"there is no quantity {name!r}{suggestion(name, every)}",
+                f"name some of {', '.join(every)}",
+            )
+            for name in unknown
+        )
+    quantities = {}
+    for name in about or every:
+        values = every[name]
+        along = model.sample.frame.members(ALONG.get(name, "domain"))
+        members = tuple(own.label for own in along) if values.ndim == 2 else ("all",)
+        for index, member in enumerate(members):
+            draws = values[:, index] if values.ndim == 2 else values
+            if np.ptp(draws) > 0:
+                quantities[name, member] = draws
+    if not quantities:
+        problem = "none of the quantities varies over the posterior"
+        raise SpecError.at("about", problem, "name others, or leave them out")
+    return quantities
+
+
+def _contending(searched: Search, seed: int) -> Candidates:
+    """Return the candidates that some draw likes best, and the best in expectation."""
+    leaders, favourites = searched.order()[:LEADERS], np.unique(searched.optimum)
+    leaders = np.intersect1d(leaders, searched.allowed)
+    if favourites.size > FAVOURITES:
+        generator = np.random.default_rng(seed)
+        favourites = generator.choice(favourites, FAVOURITES, replace=False)
+    return searched.candidates.take(np.union1d(leaders, favourites))
+
+
+def _values(valuation: Valuation, candidates: Candidates) -> Floats:
+    """Return the objective of every candidate in every draw, shape (draws, candidates)."""
+    values = np.empty((valuation.model.draws, len(candidates)))
+
+    def keep(block: Block) -> None:
+        values[:, block.rows] = valuation.expected(candidates.take(block.rows), block).T
+
+    valuation.model.map(candidates, keep)
+    return values
+
+
+def _simulated(
+    posterior: Posterior, model: FinalLosses, plan: Study, seed: int
+) -> Iterable[tuple[str, Floats]]:
+    """Yield each run with a curve that it may show in each draw, all its points in a row."""
+    frame = posterior.frame
+    target = with_base_losses(posterior.study, frame.domains, plan)
+    for index, run in enumerate(plan.runs):
+        curves = frame.curves(target, lambda planned, _: checkpoints(planned.schedule.steps), [run])
+        generator = np.random.default_rng([seed, index])
+        shared = _innovations(model, target, run, generator) if run.phase == "cpt" else None
+        drawn = simulate(
+            frame, model.parameters, curves, None, generator, model.correlation, shared
+        )
+        yield run.name, drawn.loss
+
+
+def _innovations(
+    model: FinalLosses, plan: Study, run: Run, generator: np.random.Generator
+) -> Innovations:
+    """Return what gives the misfit of a run's curves, a part of which configurations like it share."""
+    base = plan.base(str(run.base))
+    drawn: list[Floats] = []
+
+    def of(curve: Curve, knots: int) -> Floats:
+        if not drawn:
+            shape = (len(model.domains), model.draws, knots)
+            normals = generator.standard_normal(shape)
+            drawn.append(np.asarray(correlated(normals, model.correlation.misfit), np.float64))
+        shared = model.innovations(base, run, knots)
+        whole = np.sqrt(1.0 - OWN_SHARE) * shared + np.sqrt(OWN_SHARE) * drawn[0]
+        return np.asarray(whole[model.domains.index(curve.domain)], dtype=np.float64)
+
+    return of
+
+
+def _outside(study: Study, plan: Study, run: Run) -> str:
+    if run.phase not in {other.phase for other in study.runs}:
+        return "a PT run, and none was fitted"
+    return "; ".join(outside_range(study, plan, run))
+
+
+def _lengthening(valuation: Valuation, one: Candidates, cost: float) -> float:
+    """Return by how much the expected loss falls if a configuration gets more steps, nats."""
+    batch = one.schedules
+    factor = (batch.steps + cost) / batch.steps
+    longer = replace(
+        batch,
+        steps=np.round(batch.steps * factor).astype(np.int64),
+        warmup_steps=np.floor(batch.warmup_steps * factor).astype(np.int64),
+        decay_steps=np.floor(batch.decay_steps * factor).astype(np.int64),
+    )
+    before, after = (
+        valuation.combination.of_candidates(chosen, valuation.model.losses(chosen))
+        for chosen in (one, replace(one, schedules=longer))
+    )
+    return float((before - after).mean())

@@ -1,1 +1,0 @@
-"""Which short run is worth most to a decision."""

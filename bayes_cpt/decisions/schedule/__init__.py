@@ -1,1 +1,0 @@
-"""The best falling learning rate."""

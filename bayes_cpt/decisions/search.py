@@ -1,0 +1,219 @@
+"""The search of a space: every candidate scored, every draw's own best found."""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.arrays import Floats, Ints
+from bayes_cpt.decisions.candidates import Candidates
+from bayes_cpt.decisions.final_losses import Block, Spread
+from bayes_cpt.decisions.risk import RiskMeasure
+from bayes_cpt.decisions.search_space import SearchSpace
+from bayes_cpt.decisions.valuation import Valuation
+
+# After a first look at the whole space, nearer ones about what was best: width of each look, as a multiple
+# of the distance between the places of the first.
+LOOKS = (2.0, 0.5)
+# How many of the best scores are looked at more closely, beside each draw's own best.
+CENTRES = 64
+# Candidates nearer than this share of every range are variants of one choice.
+APART = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class SearchCriterion:
+    """What a search looks for."""
+
+    measure: RiskMeasure
+    # Whether a measure of loss is about what a new run would show, not its expected loss.
+    new_run: bool
+    tolerance: float  # regret that makes no difference, nats
+    seed: int  # of the places that are looked at
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """Candidates with their scores, and the best of each draw."""
+
+    candidates: Candidates
+    losses: Floats  # mean over draws, (domains, candidates)
+    means: Floats  # expected value of the objective, (candidates,)
+    scores: Floats  # of the risk measure, the lower the better, (candidates,)
+    breaches: Floats  # how probably each constraint is broken, (constraints, candidates)
+    # By how much that, or what a run takes, exceeds what is allowed, at most; 0 or below is feasible.
+    excess: Floats
+    # The lowest value of each draw over the feasible candidates (over all where none is), with the law's
+    # discrepancy, (draws,); and which candidate that is.
+    best: Floats
+    optimum: Ints
+
+    @property
+    def feasible(self) -> NDArray[np.bool_]:
+        """Whether each candidate keeps all constraints."""
+        return self.excess <= 0.0
+
+    @property
+    def allowed(self) -> Ints:
+        """The candidates to choose among: the feasible ones, all where none is."""
+        return np.flatnonzero(self.feasible) if self.feasible.any() else np.arange(self.excess.size)
+
+    @property
+    def chosen(self) -> int:
+        """The candidate of the lowest score that is feasible; without one, the nearest to being so."""
+        return int(self.order()[0])
+
+    def order(self) -> Ints:
+        """Return the candidates from the best on: feasible ones, then the others by their excess."""
+        return np.lexsort((self.scores, np.maximum(self.excess, 0.0)))
+
+    def joined(self, other: "Search") -> Self:
+        """Return both, each draw's best the better of the two."""
+        mine, theirs = self.feasible.any(), other.feasible.any()
+        takes = other.best < self.best if mine == theirs else np.full(self.best.size, theirs)
+        pairs = {
+            name: np.concatenate([getattr(self, name), getattr(other, name)], axis=-1)
+            for name in ("losses", "means", "scores", "breaches", "excess")
+        }
+        return replace(
+            self,
+            candidates=self.candidates.joined(other.candidates),
+            best=np.where(takes, other.best, self.best),
+            optimum=np.where(takes, other.optimum + len(self.candidates), self.optimum),
+            **pairs,
+        )
+
+    def separated(self, count: int) -> Ints:
+        """Return the best candidate, and the best of those that are not near it or each other."""
+        candidates, left = self.candidates, self.order()
+        kept = [int(left[0])]
+        if self.feasible.any():
+            left = left[self.feasible[left]]
+        while left.size and len(kept) < count:
+            left = left[apart(candidates, left, kept[-1])]
+            kept += left[:1].tolist()
+        return np.array(kept)
+
+
+def apart(candidates: Candidates, rows: Ints, row: int) -> NDArray[np.bool_]:
+    """Return which candidates are no variants of another: another listed value, or far along a range."""
+    distance = np.abs(candidates.places[rows] - candidates.places[row]).max(axis=1, initial=0.0)
+    another = candidates.cells[rows] != candidates.cells[row]
+    return np.asarray(another | (distance >= APART))
+
+
+def search(
+    valuation: Valuation, space: SearchSpace, criterion: SearchCriterion, count: int
+) -> Search:
+    """Return the candidates of a space, what is best and the front of losses looked at more closely.
+
+    The first look has `count` candidates, each further one half as many.
+    """
+    seen = _look(valuation, space.sample(count, criterion.seed), criterion)
+    dimensions = len(space.ranges)
+    if dimensions:
+        spacing = (len(seen.candidates) / space.combinations) ** (-1.0 / dimensions)
+        for number, width in enumerate(LOOKS, start=1):
+            front = nondominated(*np.where(seen.feasible, traded(seen.losses), np.inf))
+            rows = np.unique(np.r_[seen.optimum, seen.order()[:CENTRES], front])
+            centres = seen.candidates.take(rows)
+            near = space.around(centres, width * spacing, count // 2, criterion.seed + number)
+            seen = seen.joined(_look(valuation, near, criterion))
+    if criterion.measure.name not in RiskMeasure.RELATIVE:
+        return seen
+    # How far each is from each draw's best is known only when all have been seen.
+    scores = np.empty(len(seen.candidates))
+
+    def keep(block: Block) -> None:
+        values = valuation.expected(seen.candidates.take(block.rows), block)
+        scores[block.rows] = criterion.measure.of_regret(values.T, seen.best, criterion.tolerance)
+
+    valuation.model.map(seen.candidates, keep)
+    return replace(seen, scores=scores)
+
+
+def traded(losses: Floats) -> Floats:
+    """Return the two losses that a front is of: the general one, and the mean of the targets'."""
+    return np.stack([losses[0], losses[1:].mean(axis=0)])
+
+
+def nondominated(first: Floats, second: Floats) -> Ints:
+    """Return which points no other beats in both of two losses, by rising first loss.
+
+    Examples
+    --------
+    >>> nondominated(np.array([1.0, 3.0, 2.0, 2.5]), np.array([5.0, 1.0, 2.0, 3.0])).tolist()
+    [0, 2, 1]
+    """
+    order = np.lexsort((second, first))
+    lowest = np.minimum.accumulate(second[order])
+    return np.asarray(order[np.r_[True, lowest[1:] < lowest[:-1]]])
+
+
+def _look(valuation: Valuation, candidates: Candidates, criterion: SearchCriterion) -> Search:
+    """Return the scores of candidates and each draw's best among them."""
+
+    def examined(block: Block) -> tuple[Ints, Search]:
+        return block.rows, _examine(valuation, candidates.take(block.rows), criterion, block)
+
+    parts = valuation.model.map(candidates, examined)
+    places = np.argsort(np.concatenate([rows for rows, _ in parts]))
+    whole = {
+        name: np.concatenate([getattr(part, name) for _, part in parts], axis=-1)[..., places]
+        for name in ("losses", "means", "scores", "breaches", "excess")
+    }
+    kept = [(rows, part) for rows, part in parts if part.feasible.any()] or parts
+    lowest = np.stack([part.best for _, part in kept])
+    owners = np.stack([rows[part.optimum] for rows, part in kept])
+    first, draws = lowest.argmin(axis=0), np.arange(lowest.shape[1])
+    return Search(candidates, best=lowest[first, draws], optimum=owners[first, draws], **whole)
+
+
+def _examine(
+    valuation: Valuation, candidates: Candidates, criterion: SearchCriterion, block: Block
+) -> Search:
+    measure = criterion.measure
+    of_losses = measure.name != "expected" and measure.name not in RiskMeasure.RELATIVE
+    spread = block.spread() if valuation.objective.chances or of_losses else None
+    values = valuation.changes(candidates, block.losses)
+    whole = valuation.moved(candidates, values, block.discrepancy())
+    breaches = valuation.breaches(candidates, block.losses, spread)
+    excess = (breaches - valuation.allowed[:, None]).max(axis=0, initial=-np.inf)
+    excess = np.maximum(excess, valuation.overrun(candidates))
+    means = values.mean(axis=1)
+    scores = means
+    if of_losses and spread is not None:
+        scores = _scores(valuation, candidates, block.losses, values, spread, criterion)
+    # With no candidate that keeps the constraints, the best of all stand in for the best feasible ones.
+    feasible = excess <= 0.0
+    kept = np.where(feasible[:, None], whole, np.inf) if feasible.any() else whole
+    return Search(
+        candidates,
+        losses=block.losses.mean(axis=2),
+        means=means,
+        scores=scores,
+        breaches=breaches,
+        excess=excess,
+        best=kept.min(axis=0),
+        optimum=kept.argmin(axis=0),
+    )
+
+
+def _scores(
+    valuation: Valuation,
+    candidates: Candidates,
+    losses: Floats,
+    values: Floats,
+    spread: Spread,
+    criterion: SearchCriterion,
+) -> Floats:
+    """Return a measure of the loss itself: nothing is drawn of the law's discrepancy."""
+    measure, combination = criterion.measure, valuation.combination
+    if measure.run is not None:
+        plain = valuation.values(candidates, losses)
+        sizes = combination.sizes(candidates, spread, single_run=True)
+        return measure.of_losses(plain.T, sizes.T, valuation.of_run(measure.run))
+    about = valuation.about(candidates, spread)
+    sizes = combination.sizes(candidates, about, single_run=criterion.new_run)
+    return measure.of_losses(values.T, sizes.T)

@@ -1,1 +1,0 @@
-"""Candidates, their losses in every draw, and the search among them."""
