@@ -22,7 +22,8 @@ from bayes_cpt.forecast.third_sets.weights import ThirdSet, third_names
 from bayes_cpt.model.misfit.knots import unit_ramps
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import Frame
-from bayes_cpt.study.resources import Resources, check_same_steps, unknown_resource
+from bayes_cpt.study.batches import check_same_steps
+from bayes_cpt.study.resources import Resources, unknown_resource
 from bayes_cpt.study.runs import Base
 
 OWN = "own"

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bayes_cpt.decisions.schedule.multi_power_match import BETA, GAMMA, POINTS, MultiPowerMatch
 from numpy.typing import NDArray
 from printed import PEAK, study
 from synthetic import lab
 
 from bayes_cpt.arrays import Floats
+from bayes_cpt.decisions.free_schedule import BETA, GAMMA, POINTS, MultiPowerMatch
 from bayes_cpt.laws.areas import AreaForm, learning_rate_level
 from bayes_cpt.laws.multi_power import Falls, MultiPower
 from bayes_cpt.laws.numerics.ranges import MomentumRange

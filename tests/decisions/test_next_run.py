@@ -10,10 +10,10 @@ from dense_residuals import fluctuation_covariance, misfit_covariance, walk
 from synthetic import as_posterior, lab, lab_posterior, prior_as_posterior
 
 from bayes_cpt.arrays import Floats
+from bayes_cpt.decisions import final_losses
+from bayes_cpt.decisions import next_run as module
 from bayes_cpt.decisions.next_run import REPLAYS, Affordable, RunValues, checkpoints, next_run
-from bayes_cpt.decisions.next_run import next_run as module
 from bayes_cpt.decisions.objective import read_objective
-from bayes_cpt.decisions.search import evaluate
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.inference.posterior import Posterior
@@ -111,7 +111,7 @@ def test_values_meet_nested_simulation_by_importance_weights(
     """
     monkeypatch.setattr(module, "CHECKPOINTS", 6)
     monkeypatch.setattr(module, "_innovations", lambda *_: None)
-    monkeypatch.setattr(evaluate, "error_correlation", lambda _: ErrorCorrelation(0.0, 0.0))
+    monkeypatch.setattr(final_losses, "error_correlation", lambda _: ErrorCorrelation(0.0, 0.0))
     posterior = small_case()
     found = next_run(posterior, "balanced", SPACE, probes, draws=1000, candidates=32)
     simulated = dict(

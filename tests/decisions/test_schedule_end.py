@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bayes_cpt.decisions.schedule.multi_power_match import BETA, GAMMA
 from open_weights import open_study
 from printed import printed_posterior
 from synthetic import lab, lab_posterior, prior_as_posterior
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.final_losses import FinalLosses
-from bayes_cpt.decisions.free_schedule import FEW_DRAWS, TERMS, Criterion, ScheduleEnd
+from bayes_cpt.decisions.free_schedule import BETA, FEW_DRAWS, GAMMA, TERMS, Criterion, ScheduleEnd
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.trials import Trial
 from bayes_cpt.laws import Annealing
