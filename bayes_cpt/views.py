@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 # By the type of a result and the name of its method.
 VIEWS = {
     "Posterior.predict": "bayes_cpt.forecast.predict.predict",
-    "Posterior.of_target": "bayes_cpt.inference.one_target.in_target",
     "Posterior.report": "bayes_cpt.report.page.report.report",
     "Report.html": "bayes_cpt.report.page.page.page",
     "Decision.table": "bayes_cpt.report.decision_tables.contender_table",

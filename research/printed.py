@@ -1,8 +1,6 @@
 """Posteriors of one draw: the coefficients of docs/law.md, "Printed coefficients"."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import cache
 
 import numpy as np
@@ -10,8 +8,7 @@ import pandas as pd
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.inference.saved.fit_files import FORMAT
-from bayes_cpt.inference.saved.trees import build_tree
+from bayes_cpt.inference.trees import build_tree
 from bayes_cpt.laws import Reference
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec
@@ -102,19 +99,9 @@ def printed_posterior(shift: str) -> Posterior:
         "replay_curvature": np.ones(2),
         "error": np.full(2, 0.01),
     }
-    attributes = {
-        "bayes_cpt_format": FORMAT,
-        "spec": json.dumps(spec.model_dump(mode="json")),
-        "model": spec.name,
-        "domains": json.dumps(frame.domains),
-        "roles": json.dumps(frame.roles),
-        "reference": json.dumps(asdict(frame.reference)),
-        "problems": json.dumps([]),
-        "seed": 0,
-    }
     draws = {name: value[None, None] for name, value in values.items()}
     statistics = {"diverging": np.zeros((1, 1), dtype=bool)}
-    tree = build_tree(frame, fitted, draws, statistics, attributes)
+    tree = build_tree(frame, fitted, draws, statistics, seed=0)
     return Posterior(tree, fitted, frame)
 
 

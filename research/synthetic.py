@@ -1,8 +1,7 @@
 """A posterior that costs no sampling: draws of the prior, drawn together around its medians."""
 
-import json
 import warnings
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -12,8 +11,7 @@ from numpy.typing import NDArray
 from bayes_cpt import bundled_study, read_study
 from bayes_cpt.errors import StudyWarning
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.inference.saved.fit_files import FORMAT
-from bayes_cpt.inference.saved.trees import build_tree
+from bayes_cpt.inference.trees import build_tree
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame, build_setup
 from bayes_cpt.model.spec import ModelSpec, read_spec
@@ -70,20 +68,5 @@ def prior_as_posterior(
 
 def as_posterior(frame: Frame, study: Study, values: dict[str, NDArray[np.float64]]) -> Posterior:
     """Return a posterior of draws of the parameters, shape (chains, draws, ...)."""
-    attributes = {
-        "bayes_cpt_format": FORMAT,
-        "spec": json.dumps(frame.spec.model_dump(mode="json")),
-        "model": frame.spec.name,
-        "domains": json.dumps(frame.domains),
-        "roles": json.dumps(frame.roles),
-        "reference": json.dumps(asdict(frame.reference)),
-        "study_name": study.name,
-        "study_digest": study.digest(),
-        "seed": 1,
-        "attempts": 1,
-        "problems": json.dumps([]),
-        "versions": json.dumps({}),
-        "created": "2026-01-01T00:00:00+00:00",
-    }
     statistics = {"diverging": np.zeros(values["memory"].shape, dtype=bool)}
-    return Posterior(build_tree(frame, study, values, statistics, attributes), study, frame)
+    return Posterior(build_tree(frame, study, values, statistics, seed=1), study, frame)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import fault_workers
@@ -17,12 +18,11 @@ from children import CHILDREN, started, told
 from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.files import PARTIAL, STALE_SECONDS, replacing
+from bayes_cpt.inference.fit_files import FitFileError
 from bayes_cpt.inference.posterior import Posterior, load
-from bayes_cpt.inference.saved.fit_files import FitFileError
 
 # Of a save, and of a real fit.
 QUICK_KILLS, KILLS = 5, 20
-FITS = Path(__file__).parent / "data" / "fits"
 OLD, FIRST, SECOND = 1, 101, 102
 PLAN = "data/cpt-lab/plan-example.toml"
 
@@ -143,9 +143,15 @@ def test_a_full_disk_leaves_the_old_fit(room: int, fit_file: Path, tmp_path: Pat
         ("prior pretrain -o {dir}/out.png", 4000),
     ],
 )
-def test_a_full_disk_is_named_and_leaves_no_table(line: str, room: int, tmp_path: Path) -> None:
-    # A small fit: to read it takes room as well, for the files of its study.
-    places = {"fit": FITS / "cpt-replay-0.1.0.nc", "plan": PLAN, "dir": tmp_path}
+def test_a_full_disk_is_named_and_leaves_no_table(
+    line: str, room: int, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    # A small study: to read a fit takes room as well, for the files of its study.
+    study = lab().subset(["pt_trunk", "r00_cos", "r25_cos"])
+    study = replace(study, losses=study.losses[study.losses["step"] % 1000 == 0])
+    fit = tmp_path_factory.mktemp("small") / "fit.nc"
+    prior_as_posterior(study, draws=10).save(fit)
+    places = {"fit": fit, "plan": PLAN, "dir": tmp_path}
     arguments = [part.format(**places) for part in line.split()]
     code, err = told(fault_workers.run_with_little_room, arguments, room)
     assert "this cannot be written" in err

@@ -92,13 +92,12 @@ def landmarks(
     1  done, but the fit falls short of its diagnostics
     2  bad input: nothing is written
     """
-    from bayes_cpt.inference.one_target import in_target
     from bayes_cpt.inference.posterior import load
     from bayes_cpt.landmarks import survey
 
     written = Output(quiet, json)
     check_folder(output, new=True)
-    posterior = in_target(load(fit), target, "a survey of landmarks")
+    posterior = load(fit).of_target(target, "a survey of landmarks")
     with written.cautions():
         found = survey(posterior, plan, run, balance=balance, draws=draws)
     tables = found.tables(interval)

@@ -61,7 +61,6 @@ def planner(
     2  bad input, or a law that the page does not compute: nothing is written
     """
     from bayes_cpt.decisions.objective import read_objective
-    from bayes_cpt.inference.one_target import in_target
     from bayes_cpt.inference.posterior import load
     from bayes_cpt.planner.page import Planner
     from bayes_cpt.report.words.fit import checks_passed
@@ -69,7 +68,7 @@ def planner(
     written = Output(quiet, json)
     check_target(output, (".html",), inputs=(fit,))
     goal = read_objective(objective)
-    posterior = in_target(load(fit), target, "the planner's page")
+    posterior = load(fit).of_target(target, "the planner's page")
     with written.cautions():
         page = Planner.of(
             posterior,

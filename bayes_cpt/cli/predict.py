@@ -201,10 +201,11 @@ def write_forecast(
 
 
 def _write_draws(dataset: "xr.Dataset", path: Path) -> None:
-    from bayes_cpt.inference.saved.netcdf import as_bytes
-
     packed = {"zlib": True, "shuffle": True, "complevel": 4}
-    path.write_bytes(as_bytes(dataset, encoding=dict.fromkeys(("loss", "expected"), packed)))
+    encoding = dict.fromkeys(("loss", "expected"), packed)
+    # Through memory: HDF5 that runs out of disk may crash where Python raises.
+    content: Any = dataset.to_netcdf(engine="netcdf4", encoding=encoding)
+    path.write_bytes(bytes(content))
 
 
 def show_forecast(written: Output, posterior: "Posterior", content: dict[str, Any]) -> None:

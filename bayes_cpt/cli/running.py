@@ -35,7 +35,6 @@ SAMPLING = "sampling"
 
 def about_fit(fit: Path, posterior: "Posterior") -> dict[str, Any]:
     """Return what the result of every verb tells machines about the fit that it stands on."""
-    checks = posterior.law_checks
     return {
         "fit": str(fit),
         "study": posterior.study.name,
@@ -43,7 +42,7 @@ def about_fit(fit: Path, posterior: "Posterior") -> dict[str, Any]:
         "trustworthy": posterior.trustworthy,
         "problems": list(posterior.problems),
         "law_fits": posterior.law_fits,
-        "law_alarms": [asdict(check) for check in checks.alarms] if checks else [],
+        "law_alarms": [asdict(check) for check in posterior.law_checks.alarms],
     }
 
 

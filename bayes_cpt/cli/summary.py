@@ -132,7 +132,7 @@ def summary(
         "quality": quality,
         "quantities": table,
         "determination": determined,
-        "law_checks": posterior.law_checks.records() if posterior.law_checks else None,
+        "law_checks": posterior.law_checks.table(),
         "sensitivity": sensitive,
     }
     return finish(written, posterior, about_fit(fit, posterior) | content)
@@ -215,10 +215,9 @@ def _show_tables(
     """Print every quantity of some kinds, with the printed equation; of a stack law by law."""
     import pandas as pd
 
-    from bayes_cpt.inference.posterior import StackedPosterior
     from bayes_cpt.report.equation import equation, meaning
 
-    if isinstance(posterior, StackedPosterior):
+    if posterior.stacked:
         for law, weight in zip(posterior.laws, posterior.weights, strict=True) if kinds else ():
             name = law.frame.spec.name
             written.heading(f"{name}, {100 * weight:.0f} % of the draws")

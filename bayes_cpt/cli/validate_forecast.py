@@ -216,14 +216,12 @@ def _method(specs: "list[ModelSpec]", weights: tuple[float, ...]) -> Any:
 
 def _laws(model: str) -> "tuple[list[ModelSpec], tuple[float, ...]]":
     """Return the laws of a model, or of the file of a stack, with their weights."""
-    from bayes_cpt.inference.posterior import StackedPosterior, load
+    from bayes_cpt.inference.posterior import load
     from bayes_cpt.model.spec import read_spec
 
     if Path(model).suffix != ".nc":
         return [read_spec(model)], (1.0,)
     posterior = load(model)
-    if not isinstance(posterior, StackedPosterior):
-        return [posterior.frame.spec], (1.0,)
     return [law.frame.spec for law in posterior.laws], posterior.weights
 
 

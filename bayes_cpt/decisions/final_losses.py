@@ -17,7 +17,6 @@ from bayes_cpt.forecast.error_correlation import error_correlation
 from bayes_cpt.forecast.evaluate import paired_normals
 from bayes_cpt.forecast.skeleton import Skeleton, spread_out
 from bayes_cpt.forecast.third_sets.weights import ThirdSet, pooled, third_sets
-from bayes_cpt.inference.new_groups import as_fitted
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.trials import LawSample, Trial, base_losses
 from bayes_cpt.laws.areas import SMALLEST
@@ -484,7 +483,7 @@ class FinalLosses:
         misfit = SharedMisfit(sample.draws, correlation.misfit, len(frame.domains), seed)
 
         def third(name: str) -> ThirdSet:
-            fitted = as_fitted(posterior)
+            fitted = posterior.as_fitted
             return third_sets(fitted, (name,), fitted.parameters(draws), seed)[0]
 
         return cls(posterior.study, sample, parameters, measured, correlation, misfit, third)

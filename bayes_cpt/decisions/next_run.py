@@ -44,9 +44,7 @@ from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.forecast.derived import Typical, derived_quantities
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.forecast.typical_runs import approach
-from bayes_cpt.inference.new_groups import check_one_batch, settled_batch
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.inference.stacked import one_law
 from bayes_cpt.laws.law import ALONG
 from bayes_cpt.model.bases.unknown_base import fitted_bases
 from bayes_cpt.model.misfit.discrepancy import OWN_SHARE, correlated
@@ -344,8 +342,8 @@ def next_run(
     >>> values = next_run(bayes_cpt.load("fit.nc"), "balanced")  # doctest: +SKIP
     >>> print(*values.verdict(), sep="\n")                      # doctest: +SKIP
     """
-    one_law(posterior, "the worth of a next run")
-    fitted, goal = posterior, read_objective(objective)
+    posterior.check_one_law("the worth of a next run")
+    goal = read_objective(objective)
     posterior, limits = with_batch(posterior, read_space(space))
     model = FinalLosses.of(posterior, draws, seed)
     batch = settled_batch(posterior)
@@ -355,7 +353,7 @@ def next_run(
         affordable = Affordable.read(runs, posterior.study)
     else:
         affordable = Affordable.default(posterior.frame, posterior.study, steps, batch)
-    check_one_batch(fitted, affordable.plan, batch, "the worth of a next run")
+    posterior.check_batch(affordable.plan, "the worth of a next run")
     whole = SearchSpace.of(limits, posterior.study)
     valuation = Valuation.of(model, goal, whole)
     quantities = _quantities(posterior, model, about)

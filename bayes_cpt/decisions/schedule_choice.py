@@ -16,9 +16,7 @@ from bayes_cpt.decisions.free_schedule import TERMS, Criterion, ScheduleEnd, Sha
 from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.search_space import named_base
 from bayes_cpt.errors import Problem, SpecError
-from bayes_cpt.inference.new_groups import in_batch, settled_batch
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.inference.stacked import one_law
 from bayes_cpt.laws.numerics.schedule_batch import ScheduleBatch
 from bayes_cpt.model.bases.unknown_base import fitted_bases
 from bayes_cpt.model.groups.targets import check_target
@@ -280,8 +278,8 @@ def choose_schedule(
 
     if criterion not in get_args(Criterion.__value__):
         raise ValueError(f"criterion is {criterion!r}: give one of {', '.join(CRITERIA)}")
-    one_law(posterior, "a free schedule")
-    goal, posterior = read_objective(objective), in_batch(posterior)
+    posterior.check_one_law("a free schedule")
+    goal, posterior = read_objective(objective), posterior.in_batch()
     model = FinalLosses.of(posterior, draws)
     highest = max(run.schedule.peak for run in posterior.study.runs) if cap is None else cap
     _check(replay, steps, highest)
@@ -307,7 +305,7 @@ def choose_schedule(
         dims=("criterion", "family", "term", "draw"),
         coords={"criterion": list(CRITERIA), "family": list(FAMILIES), "term": list(TERMS)},
     )
-    batch = settled_batch(posterior)
+    batch = posterior.batch
     return ScheduleChoice(end, goal, highest, criterion, schedules, named, taken, batch)
 
 

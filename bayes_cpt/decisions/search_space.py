@@ -12,7 +12,6 @@ from bayes_cpt.checks import suggestion
 from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.space import LIMITS, Quantity, Space
 from bayes_cpt.errors import SpecError
-from bayes_cpt.inference.new_groups import in_batch, settled_batch
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.numerics.schedule_batch import DECAYS, ScheduleBatch
 from bayes_cpt.model.bases.unknown_base import fitted_bases
@@ -333,8 +332,8 @@ def listed_mixtures(space: Space, study: Study) -> tuple[Mapping[str, float], ..
 
 def with_batch(posterior: Posterior, space: Space) -> tuple[Posterior, Space]:
     """Return the posterior in the batch that a space asks for, and the space with that batch."""
-    settled = in_batch(posterior, space.batch)
-    batch = settled_batch(settled)
+    settled = posterior.in_batch(space.batch)
+    batch = settled.batch
     said = {"tokens_per_step": batch.tokens, "sequence_length": batch.sequence_length}
     return settled, space.model_copy(update={key: own for key, own in said.items() if own})
 

@@ -41,7 +41,6 @@ from bayes_cpt.forecast.third_sets.curves import (
     third_curves,
 )
 from bayes_cpt.forecast.third_sets.weights import ThirdSet, check_names, third_sets
-from bayes_cpt.inference.new_groups import covering
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.simulate import known_moments
@@ -130,7 +129,7 @@ def prepared_bands(
     """
     import pandas as pd
 
-    known = covering(posterior, prepared.study, prepared.runs)
+    known = posterior.with_new_groups(prepared.study, prepared.runs)
     points = sum(len(steps) for steps in prepared.steps.values())
     dtype = np.float32 if points * draws >= VERY_MANY else np.float64
     laws = [

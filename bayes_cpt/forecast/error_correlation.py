@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.inference.new_groups import as_fitted
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation
 from bayes_cpt.model.setup import fitted_setup
@@ -65,7 +64,7 @@ def error_correlation(posterior: Posterior) -> ErrorCorrelation:
     ErrorCorrelation
         That of other studies where no CPT run was measured on two validation sets.
     """
-    posterior = as_fitted(posterior)
+    posterior = posterior.as_fitted
     if posterior not in _KNOWN:
         _KNOWN[posterior] = _estimated(posterior)
     return _KNOWN[posterior]

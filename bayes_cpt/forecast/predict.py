@@ -35,7 +35,6 @@ from bayes_cpt.forecast.third_sets.curves import (
     third_curves,
 )
 from bayes_cpt.forecast.third_sets.weights import check_names, third_sets
-from bayes_cpt.inference.new_groups import covering
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.study import Study
@@ -117,7 +116,7 @@ def predict(
     bands = prepared_bands(posterior, prepared, kind, draws, seed, interval)
     generator = np.random.default_rng(seed)
     of_law, of_sets = [], []
-    known = covering(posterior, prepared.study, prepared.runs)
+    known = posterior.with_new_groups(prepared.study, prepared.runs)
     for law, count in known.shares(draws):
         parameters = law.parameters(count)
         curves = prepared.curves(law.frame, prepared.runs)

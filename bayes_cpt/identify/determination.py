@@ -8,8 +8,7 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.derived import derived_quantities, effects_of, tried
 from bayes_cpt.identify.identify import IDENTIFIED, expected, partners
 from bayes_cpt.identify.information import FreeParameters
-from bayes_cpt.inference.posterior import PRIOR_DRAWS, Posterior, StackedPosterior
-from bayes_cpt.inference.saved.trees import contraction
+from bayes_cpt.inference.posterior import PRIOR_DRAWS, Posterior, contraction
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.study.trunks import with_found_branches
@@ -45,7 +44,7 @@ def determination(posterior: Posterior, interval: float = 0.9) -> "pd.DataFrame"
     """
     import pandas as pd
 
-    if isinstance(posterior, StackedPosterior):
+    if posterior.stacked:
         return _of_stack(posterior, interval)
 
     frame, study = posterior.frame, posterior.study
@@ -95,7 +94,7 @@ def _estimate(draws: Floats, prior: Floats, interval: float) -> dict[str, Any]:
     }
 
 
-def _of_stack(posterior: StackedPosterior, interval: float) -> "pd.DataFrame":
+def _of_stack(posterior: Posterior, interval: float) -> "pd.DataFrame":
     import pandas as pd
 
     heaviest = posterior.laws[int(np.argmax(posterior.weights))]

@@ -14,9 +14,7 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.derived import derived_quantities
 from bayes_cpt.forecast.plans import as_plan
 from bayes_cpt.forecast.predict import planned_curves
-from bayes_cpt.inference.new_groups import covering
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.inference.stacked import one_law
 from bayes_cpt.model.log_densities import log_likelihoods, log_priors
 from bayes_cpt.model.setup import fitted_setup
 from bayes_cpt.model.simulate import expected_loss
@@ -64,12 +62,12 @@ def sensitivity(
     """
     import pandas as pd
 
-    one_law(posterior, "prior sensitivity")
+    posterior.check_one_law("prior sensitivity")
     if plan is not None:
         planned = as_plan(posterior, plan)
-        posterior = covering(posterior, planned, planned.runs)
+        posterior = posterior.with_new_groups(planned, planned.runs)
     parameters = posterior.parameters(draws)
-    chains = posterior.tree["posterior"].sizes["chain"]
+    chains = posterior.chains
     asked = _quantities(posterior, parameters, plan)
     quantities = _by_chain(np.stack(list(asked.values())), chains)
     priors = log_priors(posterior.frame, parameters)

@@ -4,7 +4,7 @@ A posterior is delivered when R-hat <= 1.01, bulk and tail ESS >= 400, nothing d
 the greatest depth, and all is finite (docs/contract.md, "Diagnostics").
 """
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,17 +20,7 @@ TAILS = (0.05, 0.95)
 
 @dataclass(frozen=True, eq=False)
 class Diagnostics:
-    """The verdict on a posterior.
-
-    Parameters
-    ----------
-    rhat, ess_bulk, ess_tail : dict of str to ndarray
-        Per variable.
-    divergences, saturated : int
-        Draws that diverged; draws whose trajectory reached the greatest depth.
-    problems : tuple of str
-        What falls short of the contract, in words; empty where the posterior can be trusted.
-    """
+    """The verdict on a posterior: figures per variable, counts of draws, and what falls short, in words."""
 
     rhat: dict[str, Floats]
     ess_bulk: dict[str, Floats]
@@ -45,28 +35,30 @@ class Diagnostics:
         return not self.problems
 
 
-def diagnose(values: dict[str, Floats], statistics: dict[str, NDArray[Any]]) -> Diagnostics:
+def diagnose(values: Mapping[str, Floats], statistics: Mapping[str, NDArray[Any]]) -> Diagnostics:
     """Return the diagnostics of draws of shape (chains, draws, ...).
 
     Parameters
     ----------
-    values : dict of str to ndarray, shape (chains, draws, ...)
+    values : mapping of str to ndarray, shape (chains, draws, ...)
         Of every variable.
-    statistics : dict of str to ndarray, shape (chains, draws)
+    statistics : mapping of str to ndarray, shape (chains, draws)
         At least ``diverging`` and ``reached_max_treedepth``.
     """
+    finite = {name: value for name, value in values.items() if np.isfinite(value).all()}
+    problems = [f"{name} has draws that are not finite" for name in values if name not in finite]
     rhat, bulk, tail = {}, {}, {}
-    problems = []
-    for name, value in values.items():
-        if not np.isfinite(value).all():
-            problems.append(f"{name} has draws that are not finite")
-            continue
+    for name, value in finite.items():
         rhat[name], bulk[name], tail[name] = convergence(value)
+    for name, own in rhat.items():
+        if (worst := own.max()) > HIGHEST_RHAT:
+            problems.append(f"R-hat of {name} is {worst:.4g}, above {HIGHEST_RHAT}")
+    for label, effective in (("bulk", bulk), ("tail", tail)):
+        for name, own in effective.items():
+            if (worst := own.min()) < LOWEST_ESS:
+                problems.append(f"{label} ESS of {name} is {worst:.4g}, below {LOWEST_ESS:g}")
     diverging = int(np.sum(statistics["diverging"]))
     saturated = int(np.sum(statistics["reached_max_treedepth"]))
-    problems += _short_of("R-hat", rhat, lambda x: np.max(x) > HIGHEST_RHAT, np.max, "above 1.01")
-    problems += _short_of("bulk ESS", bulk, lambda x: np.min(x) < LOWEST_ESS, np.min, "below 400")
-    problems += _short_of("tail ESS", tail, lambda x: np.min(x) < LOWEST_ESS, np.min, "below 400")
     if diverging:
         problems.append(f"{diverging} draw{'' if diverging == 1 else 's'} diverged")
     if saturated:
@@ -76,40 +68,16 @@ def diagnose(values: dict[str, Floats], statistics: dict[str, NDArray[Any]]) -> 
 
 def load_diagnostics() -> None:
     """Load what `convergence` calls, half a second, while something else is waited for."""
-    _array_statistics()
-
-
-def _array_statistics() -> Any:
-    from arviz_stats.base import array_stats
-
-    return array_stats
+    import arviz_stats.base  # noqa: F401
 
 
 def convergence(value: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return R-hat, bulk ESS and tail ESS of draws of shape (chains, draws, ...), shape (...).
+    """Return R-hat, bulk ESS and tail ESS of draws of shape (chains, draws, ...), shape (...)."""
+    from arviz_stats.base import array_stats
 
-    Parameters
-    ----------
-    value : ndarray, shape (chains, draws, ...)
-    """
-    array_stats = _array_statistics()
     axes = {"chain_axis": 0, "draw_axis": 1}
     return (
         np.asarray(array_stats.rhat(value, **axes)),
         np.asarray(array_stats.ess(value, method="bulk", **axes)),
         np.asarray(array_stats.ess(value, method="tail", prob=TAILS, **axes)),
     )
-
-
-def _short_of(
-    label: str,
-    by_name: dict[str, Floats],
-    falls_short: Callable[[Floats], Any],
-    worst: Callable[[Floats], Any],
-    bound: str,
-) -> list[str]:
-    return [
-        f"{label} of {name} is {float(worst(value)):.4g}, {bound}"
-        for name, value in by_name.items()
-        if falls_short(value)
-    ]

@@ -17,7 +17,7 @@ draws never alarms more often than it says, whatever the study.
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -87,17 +87,9 @@ class LawCheck:
 
 @dataclass(frozen=True)
 class LawChecks:
-    """All checks of a fit.
-
-    Parameters
-    ----------
-    checks : tuple of LawCheck
-    level : float
-        Probability of any alarm if the model is right, at most.
-    """
+    """All checks of a fit."""
 
     checks: tuple[LawCheck, ...]
-    level: float = FALSE_ALARMS
 
     @property
     def alarms(self) -> tuple[LawCheck, ...]:
@@ -112,61 +104,29 @@ class LawChecks:
 
         return pd.DataFrame([asdict(check) for check in self.checks])
 
-    def records(self) -> list[dict[str, Any]]:
-        """Return the checks as plain data, nan as None, which JSON can hold."""
-        return [
-            {key: None if _is_nan(value) else value for key, value in asdict(check).items()}
-            for check in self.checks
-        ]
-
-    @classmethod
-    def of_records(cls, records: list[dict[str, Any]]) -> Self:
-        """Return the checks from what `records` returned.
-
-        Parameters
-        ----------
-        records : list of dict
-        """
-        return cls(tuple(LawCheck(**_with_nan(record)) for record in records))
-
-
-def _with_nan(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: float("nan") if value is None else value for key, value in record.items()}
-
-
-def _is_nan(value: object) -> bool:
-    return isinstance(value, float) and bool(np.isnan(value))
-
 
 def check_law(
-    frame: Frame,
-    study: Study,
-    curves: Curves,
-    parameters: Mapping[str, Floats],
-    draws: int = DRAWS,
+    frame: Frame, study: Study, curves: Curves, parameters: Mapping[str, Floats]
 ) -> LawChecks:
     """Check a law against the runs that it was fitted to.
 
     Parameters
     ----------
-    frame : Frame
-    study : Study
-        What was fitted.
+    frame, study
+        Of the fit.
     curves : Curves
-        Its points that entered the fit.
+        The study's points that entered the fit.
     parameters : mapping of str to ndarray, shape (draws, ...)
         Posterior draws of all parameters.
-    draws : int
-        How many of them are asked.
     """
     available = next(iter(parameters.values())).shape[0]
-    kept = np.unique(np.linspace(0, available - 1, min(draws, available)).round().astype(int))
+    kept = np.unique(np.linspace(0, available - 1, min(DRAWS, available)).round().astype(int))
     some = {name: value[kept] for name, value in parameters.items()}
     directions = _directions(frame, curves)
     # A draw far out in a wide posterior may overflow; it then says nothing, and the others decide.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         products = residual_products(frame, some, curves, directions)
-        checks = [*_by_run(study, curves, products), *_drifts(study, curves, products, directions)]
+        checks = _by_run(study, curves, products, directions)
         for phase in ("pt", "cpt"):
             for factor in factors(study, phase):
                 checks += _by_factor(factor, phase, frame, curves, products)
@@ -184,37 +144,31 @@ def _directions(frame: Frame, curves: Curves) -> Floats:
     return np.stack([np.ones_like(place), place], axis=1)
 
 
-def _by_run(study: Study, curves: Curves, products: Floats) -> list[LawCheck]:
-    """Return the check of each run's level; those that stand for a base's lone loss are no runs."""
-    weight, told = products[:, :, 1, 1], products[:, :, 0, 1]
-    return [
-        _normal(RUN, curve.run, curve, told[i] / weight[i], weight[i] ** -0.5)
-        for i, curve in enumerate(curves.curves)
-        if curve.run in study
-    ]
-
-
-def _drifts(study: Study, curves: Curves, products: Floats, directions: Floats) -> list[LawCheck]:
-    """Return the check of each run's drift, its level given."""
-    checks = []
+def _by_run(study: Study, curves: Curves, products: Floats, directions: Floats) -> list[LawCheck]:
+    """Return the checks of each run's level, and of its drift, its level given."""
+    levels, drifts = [], []
     for i, curve in enumerate(curves.curves):
-        product = products[i]
-        if curve.run not in study or not directions[curves.points.curve_index == i, 1].any():
+        # Curves that stand for a base's lone loss are no runs.
+        if curve.run not in study:
             continue
-        share = product[:, 1, 2] / product[:, 1, 1]
-        weight = product[:, 2, 2] - share * product[:, 1, 2]
-        rise = (product[:, 0, 2] - share * product[:, 0, 1]) / weight
-        checks.append(_normal(DRIFT, curve.run, curve, rise, weight**-0.5))
-    return checks
+        product = products[i]
+        weight = product[:, 1, 1]
+        levels.append(_normal(RUN, curve, product[:, 0, 1] / weight, weight**-0.5))
+        if directions[curves.points.curve_index == i, 1].any():
+            share = product[:, 1, 2] / weight
+            rest = product[:, 2, 2] - share * product[:, 1, 2]
+            rise = (product[:, 0, 2] - share * product[:, 0, 1]) / rest
+            drifts.append(_normal(DRIFT, curve, rise, rest**-0.5))
+    return [*levels, *drifts]
 
 
-def _normal(kind: str, subject: str, curve: Any, value: Floats, sd: Floats) -> LawCheck:
+def _normal(kind: str, curve: Any, value: Floats, sd: Floats) -> LawCheck:
     from scipy.special import ndtr
 
     score = value / sd
     return LawCheck(
         kind=kind,
-        subject=subject,
+        subject=curve.run,
         phase="cpt" if curve.continual else "pt",
         domain=curve.domain,
         value=_middle(value),
@@ -245,11 +199,11 @@ def _by_factor(
         if len(chosen) < 2 or not restricted.differs:
             continue
         basis = _basis(restricted)
-        weight, told = products[chosen, :, 1, 1].T, products[chosen, :, 0, 1].T
+        weight, scores = products[chosen, :, 1, 1].T, products[chosen, :, 0, 1].T
         gram = np.einsum("ri,dr,rj->dij", basis, weight, basis)
-        sums = told @ basis
+        sums = scores @ basis
         slopes = np.linalg.solve(gram, sums[..., None])[..., 0]
-        explained = np.sum(sums * slopes, axis=1) - told.sum(axis=1) ** 2 / weight.sum(axis=1)
+        explained = np.sum(sums * slopes, axis=1) - scores.sum(axis=1) ** 2 / weight.sum(axis=1)
         levels = slopes @ basis.T
         checks.append(
             LawCheck(

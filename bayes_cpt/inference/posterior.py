@@ -1,24 +1,30 @@
-"""The posterior of a study: draws, specification and study in one object and one file."""
+"""The posterior of a study: draws of one law or several, their specification and the study, in one file."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.files import replacing
-from bayes_cpt.inference.law_checks import LawChecks
-from bayes_cpt.inference.mixing import apportioned, stack_error, stack_name
-from bayes_cpt.inference.saved.fit_files import WEIGHTS, is_stack, read_fit
-from bayes_cpt.inference.saved.netcdf import as_bytes
-from bayes_cpt.inference.saved.trees import contraction, mixing, moments
+from bayes_cpt.errors import BayesCPTError, Problem, StudyError
+from bayes_cpt.inference.diagnostics import convergence
+from bayes_cpt.inference.fit_files import LAW, WEIGHTS, read_fit, write_fit
+from bayes_cpt.inference.groups import RunGroups
+from bayes_cpt.inference.law_checks import LawCheck, LawChecks
+from bayes_cpt.laws.law import ALONG, SHARED
+from bayes_cpt.model.groups.batches import compared, plan_batches, run_batch
+from bayes_cpt.model.groups.targets import check_one_target, check_target, study_of_target
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame
-from bayes_cpt.study.study import Study
+from bayes_cpt.study.ranges import ALIKE_RATIO
+from bayes_cpt.study.batches import Batch
+from bayes_cpt.study.study import Run, Study
 from bayes_cpt.views import view
 
 if TYPE_CHECKING:
@@ -29,23 +35,42 @@ if TYPE_CHECKING:
 PRIOR_DRAWS = 4000
 # Below this contraction a quantity rests on its prior.
 LOWEST_CONTRACTION = 0.5
+# A law with a smaller weight would not have one draw of a forecast's thousand.
+LEAST_WEIGHT = 1e-3
+FITTED_RUNS = RunGroups()
+
+
+class StackError(BayesCPTError):
+    """Something that is asked of a stack and can only be answered by a fit of one law."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problems = (problem,)
+        super().__init__(str(problem))
 
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Draws of a model given a study.
+    """Draws of a model given a study; or a stack, whose draws come from fits of several laws.
+
+    A stack has no parameters, since laws have different ones. It has draws of losses: whatever turns draws
+    into losses goes law by law (`shares`) and puts the draws together (Yao, Vehtari, Simpson and Gelman
+    2018, doi:10.1214/17-BA1091).
 
     Parameters
     ----------
     tree : xarray.DataTree
-        Groups ``posterior`` (sampled parameters and the coefficients of the printed equation, dims
-        chain, draw, and domain), ``sample_stats``, ``study``, and those of
-        `bayes_cpt.inference.saved.groups.arviz_groups`; attributes hold the specification, the study's
-        digest, versions, seed and diagnostics.
+        What its file holds (see `bayes_cpt.inference.trees`): groups ``posterior`` (sampled parameters and
+        the coefficients of the printed equation, dims chain, draw, and domain), ``sample_stats`` and those
+        that ArviZ looks for; attributes hold the specification, the study's digest, versions, seed and
+        diagnostics. Of a stack, one such tree for each law.
     study : Study
         What was fitted.
-    frame : Frame
-        Specification, validation sets and reference.
+    fitted : Frame
+        Specification, validation sets and reference of the fit; of a stack those of the heaviest law.
+    groups : RunGroups, optional
+        The runs that the draws are for, where they are not those of the fit.
+    stacked : tuple of Posterior
+        The fits that a stack is made of, each of one law; empty where this is one.
 
     Examples
     --------
@@ -56,7 +81,29 @@ class Posterior:
 
     tree: "xr.DataTree"
     study: Study
-    frame: Frame
+    fitted: Frame
+    groups: RunGroups = FITTED_RUNS
+    stacked: "tuple[Posterior, ...]" = ()
+    _origin: "Posterior | None" = None
+
+    @cached_property
+    def frame(self) -> Frame:
+        """Specification, validation sets and reference, for the runs that the draws are for."""
+        if not self.stacked:
+            return self.groups.frame(self.fitted)
+        heaviest = self.laws[int(np.argmax(self.weights))].frame
+        spec = heaviest.spec.model_copy(update={"name": str(self.tree.attrs["model"])})
+        return replace(heaviest, spec=spec)
+
+    @property
+    def laws(self) -> "tuple[Posterior, ...]":
+        """The fits of one law that the draws come from: this one, unless it is a stack."""
+        return self.stacked or (self,)
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """The share of the draws of each law; they add up to 1."""
+        return tuple(json.loads(self.tree.attrs[WEIGHTS])) if self.stacked else (1.0,)
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -64,15 +111,15 @@ class Posterior:
         return tuple(json.loads(self.tree.attrs["problems"]))
 
     @cached_property
-    def law_checks(self) -> LawChecks | None:
-        """Whether the law fits the runs; None in files of versions that did not ask."""
-        records = self.tree.attrs.get("law_checks")
-        return None if records is None else LawChecks.of_records(json.loads(records))
+    def law_checks(self) -> LawChecks:
+        """Whether each law fits the runs."""
+        records = (json.loads(law.tree.attrs["law_checks"]) for law in self.laws)
+        return LawChecks(tuple(LawCheck(**record) for checks in records for record in checks))
 
     @property
     def law_fits(self) -> bool:
-        """Whether no check of the law against the runs alarms."""
-        return self.law_checks is None or not self.law_checks.alarms
+        """Whether no check of a law against the runs alarms."""
+        return not self.law_checks.alarms
 
     @property
     def trustworthy(self) -> bool:
@@ -81,26 +128,41 @@ class Posterior:
 
     @property
     def seed(self) -> int:
-        """The seed of the fit."""
+        """The seed of the fit; of a stack that of the comparison that found the weights."""
         return int(self.tree.attrs["seed"])
 
     @property
     def chains(self) -> int:
-        """How many chains its draws come in."""
-        return int(self.tree["posterior"].sizes["chain"])
+        """How many chains its draws come in; one of a stack: chains of different laws do not correspond."""
+        return 1 if self.stacked else int(self.tree["posterior"].sizes["chain"])
+
+    def check_one_law(self, asked: str) -> None:
+        """Raise `StackError` if this is a stack, and something is asked that only one law has."""
+        if self.stacked:
+            names = ", ".join(law.frame.spec.name for law in self.laws)
+            raise StackError(
+                Problem(
+                    f"fit of {self.study.name}",
+                    f"it is a stack of laws, and {asked} can only be had of one law",
+                    f"give the fit of one of them ({names}): bayes-cpt compare -o FOLDER writes them "
+                    "beside the stack",
+                )
+            )
 
     def shares(self, draws: int | None = None) -> "tuple[tuple[Posterior, int | None], ...]":
         """Return the posterior of each law behind the draws, and how many of them are its.
 
-        What turns draws into losses does so law by law and puts the draws together: a fit of one law has
-        one share, that of all (`StackedPosterior` has others).
-
-        Parameters
-        ----------
-        draws : int, optional
-            As in `parameters`.
+        Of a stack they are in all no more than there are, and as many as the weights allow unless given.
         """
-        return ((self, draws),)
+        if not self.stacked:
+            return ((self, draws),)
+        sizes = [law.tree["posterior"].sizes for law in self.laws]
+        most = min(size["draw"] / weight for size, weight in zip(sizes, self.weights, strict=True))
+        chains = max(size["chain"] for size in sizes)
+        wanted = most if draws is None else min(most, max(draws // chains, 1))
+        counts = apportioned(np.array(self.weights), int(wanted))
+        parts = zip(self.laws, sizes, counts, strict=True)
+        return tuple((law, int(count) * size["chain"]) for law, size, count in parts if count)
 
     def parameters(self, draws: int | None = None) -> dict[str, Floats]:
         """Return sampled (and fixed) parameters, shape (draws, ...), chains one after the other.
@@ -109,16 +171,23 @@ class Posterior:
         ----------
         draws : int, optional
             Evenly thinned to about as many, the same number from every chain; all unless given.
+
+        Raises
+        ------
+        StackError
+            If this is a stack.
         """
+        self.check_one_law("its parameters")
         posterior = self.tree["posterior"]
         available = posterior.sizes["draw"]
         wanted = available if draws is None else max(1, draws // posterior.sizes["chain"])
         kept = np.unique(np.linspace(0, available - 1, min(wanted, available)).round().astype(int))
-        parameters = {}
-        for name in self.frame.parameters():
+        found = {}
+        for name in self.fitted.parameters():
             values = posterior[name].to_numpy()[:, kept]
-            parameters[name] = values.reshape(-1, *values.shape[2:])
-        return parameters
+            found[name] = values.reshape(-1, *values.shape[2:])
+        found = self.groups.parameters(found, self.fitted, self.seed)
+        return {name: found[name] for name in self.frame.parameters()}
 
     def summary(self, interval: float = 0.9, *, coefficients: bool = True) -> "pd.DataFrame":
         """Return one row per quantity and validation set.
@@ -135,24 +204,45 @@ class Posterior:
         DataFrame
             Columns quantity, domain, kind (parameter or coefficient), mean, sd, lower, upper, ess_bulk,
             ess_tail, r_hat, contraction (see `contraction`): near 1 the study determines the quantity,
-            near 0 the prior does.
+            near 0 the prior does. Of a stack the rows of all laws, with the columns law and weight before
+            the others.
         """
         import pandas as pd
 
-        priors, rows = self._prior_quantities, []
-        for name, members, values in self._quantities():
-            kind = "parameter" if name in self.frame.parameters() else "coefficient"
-            for i, member in enumerate(members if coefficients or kind == "parameter" else ()):
+        if self.stacked:
+            tables = []
+            for law, weight in zip(self.laws, self.weights, strict=True):
+                table = law.summary(interval, coefficients=coefficients)
+                table.insert(0, "weight", weight)
+                table.insert(0, "law", law.frame.spec.name)
+                tables.append(table)
+            return pd.concat(tables, ignore_index=True)
+        parameters, rows = self.frame.parameters(), []
+        for name, values in self._quantities.items():
+            kind = "parameter" if name in parameters else "coefficient"
+            if kind == "coefficient" and not coefficients:
+                continue
+            for i, member in enumerate(self.members(name)):
                 draws = values[..., i]
                 if np.ptp(draws) == 0:
                     continue
+                rhat, bulk, tail = convergence(draws)
                 rows.append(
                     {"quantity": name, "domain": member, "kind": kind}
                     | moments(draws, interval)
-                    | mixing(draws)
-                    | {"contraction": contraction(priors[name][..., i], draws)}
+                    | {"ess_bulk": float(bulk), "ess_tail": float(tail), "r_hat": float(rhat)}
+                    | {"contraction": contraction(self.prior_draws(name, member), draws)}
                 )
         return pd.DataFrame(rows)
+
+    @cached_property
+    def _quantities(self) -> dict[str, Floats]:
+        """Return parameters and coefficients, shape (chains, draws, members)."""
+        parameters = self.parameters()
+        quantities = parameters | self.frame.law.coefficients(parameters, np)
+        draws = len(next(iter(parameters.values())))
+        shape = (self.chains, draws // self.chains, -1)
+        return {name: np.reshape(value, shape) for name, value in quantities.items()}
 
     @cached_property
     def _prior_quantities(self) -> dict[str, Floats]:
@@ -160,18 +250,11 @@ class Posterior:
         # The prior of a coefficient on a ridge overflows in its far tail, which quartiles ignore.
         with np.errstate(over="ignore", invalid="ignore"):
             quantities = parameters | self.frame.law.coefficients(parameters, np)
-        return {name: v if v.ndim == 2 else v[:, None] for name, v in quantities.items()}
+        return {name: np.reshape(v, (PRIOR_DRAWS, -1)) for name, v in quantities.items()}
 
     def prior_draws(self, quantity: str, domain: str) -> Floats:
-        """Return prior draws of a quantity of `summary`, shape (draws,).
-
-        Parameters
-        ----------
-        quantity : str
-            Of the table's column of that name.
-        domain : str
-            A validation set, or ``"all"`` where they share the quantity.
-        """
+        """Return prior draws of a quantity of `summary` on a validation set, shape (draws,)."""
+        self.check_one_law(f"the prior of {quantity}")
         return self._prior_quantities[quantity][:, self.members(quantity).index(domain)]
 
     def draws(self, quantity: str, domain: str) -> Floats:
@@ -179,33 +262,21 @@ class Posterior:
 
         Parameters
         ----------
-        quantity : str
-            Of the table's column of that name.
-        domain : str
-            A validation set, or ``"all"`` where they share the quantity.
+        quantity, domain : str
+            Of the table's columns of these names.
         """
-        values, members = self.tree["posterior"][quantity].to_numpy(), self.members(quantity)
-        return np.asarray(values if values.ndim == 2 else values[..., members.index(domain)])
+        self.check_one_law(f"the draws of {quantity}")
+        return self._quantities[quantity][..., self.members(quantity).index(domain)]
 
     def members(self, quantity: str) -> tuple[str, ...]:
-        """Return the validation sets of a quantity of `summary`, ``("all",)`` where they share it.
-
-        Parameters
-        ----------
-        quantity : str
-            Of the table's column of that name.
-        """
-        posterior = self.tree["posterior"].to_dataset()
-        along = [str(name) for name in posterior[quantity].dims[2:]]
-        return tuple(str(name) for name in posterior[along[0]].to_numpy()) if along else ("all",)
-
-    def _quantities(self) -> list[tuple[str, tuple[str, ...], Floats]]:
-        posterior = self.tree["posterior"]
-        every = {str(name): own.to_numpy() for name, own in posterior.data_vars.items()}
-        return [
-            (name, self.members(name), own if own.ndim == 3 else own[..., None])
-            for name, own in every.items()
-        ]
+        """Return the validation sets of a quantity of `summary`, ``("all",)`` where they share it."""
+        self.check_one_law(f"the validation sets of {quantity}")
+        infos = self.frame.parameters()
+        if quantity in infos:
+            along = infos[quantity].dims
+        else:
+            along = None if quantity in SHARED else ALONG.get(quantity, "domain")
+        return tuple(member.label for member in self.frame.members(along))
 
     def predict(self, plan: "Study | str | Path | None" = None, **options: Any) -> "xr.Dataset":
         """Return predictive curves of a plan (see `bayes_cpt.forecast.predict.predict`).
@@ -218,16 +289,6 @@ class Posterior:
             As `bayes_cpt.forecast.predict.predict` takes them.
         """
         return cast("xr.Dataset", view(self, "predict", plan, **options))
-
-    def of_target(self, name: str) -> "Posterior":
-        """Return the posterior of runs on one of several targets alone.
-
-        Parameters
-        ----------
-        name : str
-            A target of the study.
-        """
-        return cast("Posterior", view(self, "of_target", name))
 
     def report(self, path: "str | Path | None" = None, **options: Any) -> Any:
         """Return the report of the fit, and write its page (see `bayes_cpt.report.page.report.report`).
@@ -254,131 +315,180 @@ class Posterior:
         OSError
             If the folder cannot be written to or the disk is full; an old file is then left as it was.
         """
-        content = as_bytes(self.tree)
-        with replacing(path) as partial:
-            partial.write_bytes(content)
+        write_fit(self.tree, path)
+
+    def with_new_groups(self, plan: Study, runs: Iterable[Run]) -> "Posterior":
+        """Return a posterior that knows the model sizes and batches of some runs of a plan.
+
+        What a size or batch that no run had has for itself is drawn from the population. It is the same
+        posterior if there is nothing new that a law has parameters for. Raises `StudyError` as
+        `with_new_sizes`, or if a run does not say of its batch what the fitted ones differ in.
+        """
+        chosen = tuple(runs)
+
+        def with_batches(law: Posterior) -> Posterior:
+            known = law.frame.batches
+            asked = dict.fromkeys(plan_batches(plan, chosen, known))
+            new = tuple(own for own in asked if own not in known)
+            return law._for_groups(batches=(*law.groups.batches, *new))
+
+        return self.with_new_sizes(plan.model_size(run) for run in chosen)._each(with_batches)
+
+    def with_new_sizes(self, sizes: Iterable[float | None]) -> "Posterior":
+        """Return a posterior that knows further model sizes, millions of parameters; None is passed over.
+
+        Raises `StudyError` if a law has no size, and one is asked for that no fitted run is near.
+        """
+        asked = sorted({size for size in sizes if size is not None})
+
+        def with_sizes(law: Posterior) -> Posterior:
+            if not law.frame.spec.law.model_size:
+                _check_alike(law, asked)
+                return law
+            new = tuple(size for size in asked if size not in law.frame.sizes)
+            return law._for_groups(sizes=(*law.groups.sizes, *new))
+
+        return self._each(with_sizes)
+
+    def in_batch(self, batch: Batch | None = None) -> "Posterior":
+        """Return the posterior of runs that all have one batch; the same where no law compares batches.
+
+        What the batch does not say is as in the batch that most CPT runs of the study have; one that never
+        ran is drawn from the population.
+        """
+
+        def settled(law: Posterior) -> Posterior:
+            known = law.frame.batches
+            if not known:
+                return law
+            chosen = known[0] if batch is None else compared(batch, known)
+            further = law.groups.batches if chosen in known else (*law.groups.batches, chosen)
+            return law._for_groups(batches=further, batch=chosen)
+
+        return self._each(settled)
+
+    @property
+    def batch(self) -> Batch:
+        """The batch of `in_batch`; one that says nothing where no law compares batches."""
+        settled = (law.groups.batch for law in self.laws)
+        return next((batch for batch in settled if batch is not None), Batch())
+
+    def check_batch(self, plan: Study, asked: str) -> None:
+        """Raise `StudyError` if a CPT run of a plan has another batch than `in_batch` settled on."""
+        for known in {law.fitted.batches for law in self.laws}:
+            for run in plan.continual_runs:
+                if (own := run_batch(plan, run, known)) not in (None, self.batch):
+                    problem = (
+                        f"it has a {own.words}, and {asked} is for one batch at a time: "
+                        f"{self.batch.words}"
+                    )
+                    fix = (
+                        "give tokens_per_step and sequence_length in the space, or plan runs of that "
+                        "batch"
+                    )
+                    raise StudyError.at(f"plan {plan.name}, run {run.name}", problem, fix)
+
+    def of_target(self, name: str | None, asked: str = "this") -> "Posterior":
+        """Return the posterior of runs on one target alone, as a fit of one target has it.
+
+        Of such runs the law of several targets is the law of one (docs/targets.md): the shift of the
+        general set is the one that this target makes, and the study is `study_of_target`.
+
+        Parameters
+        ----------
+        name : str or None
+            A target of the fitted study; None is for studies of one.
+        asked : str
+            What is asked, for the error.
+
+        Raises
+        ------
+        StudyError
+            If there is no such target, or no run on it alone; or if there are several and none is named.
+        """
+        if name is None:
+            check_one_target(self.study, asked)
+            return self
+        check_target(self.study, name)
+        if len(self.study.targets) == 1:
+            return self
+        own = study_of_target(self.study, name)
+
+        def of_one(law: Posterior) -> Posterior:
+            return replace(law, study=own, groups=replace(law.groups, target=name), _origin=None)
+
+        return replace(self._each(of_one), study=own, _origin=None)
+
+    @property
+    def as_fitted(self) -> "Posterior":
+        """The posterior that groups were added to, or a batch settled in; this one where none were."""
+        return self._origin or self
+
+    def _for_groups(self, **groups: Any) -> "Posterior":
+        """Return the draws of one law for other runs; the same where they are for these."""
+        asked = replace(self.groups, **groups)
+        if asked == self.groups:
+            return self
+        return replace(self, groups=asked, _origin=self.as_fitted)
+
+    def _each(self, change: "Callable[[Posterior], Posterior]") -> "Posterior":
+        """Return the posterior after a change of each of its laws; the same one where none changes."""
+        if not self.stacked:
+            return change(self)
+        laws = tuple(change(law) for law in self.laws)
+        if laws == self.laws:
+            return self
+        return replace(self, stacked=laws, _origin=self.as_fitted)
 
 
-@dataclass(frozen=True, eq=False)
-class StackedPosterior(Posterior):
-    """Draws of losses from several laws; `tree`, `study` and `frame` are as in `Posterior`.
+def _check_alike(posterior: Posterior, asked: list[float]) -> None:
+    """Raise if a size is asked for that a law without sizes was not fitted to."""
+    study = posterior.study
+    fitted = [size for run in study.runs if (size := study.model_size(run)) is not None]
+    if not fitted:
+        return
+    low, high = min(fitted) / ALIKE_RATIO, max(fitted) * ALIKE_RATIO
+    for size in asked:
+        if not low <= size <= high:
+            problem = (
+                f"model_size is {size:g}, the fit is of {min(fitted):g} to {max(fitted):g}, and its law "
+                "has no term for model size"
+            )
+            fix = "fit runs of two sizes or more with --model cpt-replay-sizes or pretrain-sizes"
+            raise StudyError.at(f"plan, model {posterior.frame.spec.name}", problem, fix)
+
+
+def contraction(prior: Floats, posterior: Floats) -> float:
+    """Return 1 - (prior mass between the posterior's quartiles / 0.5)^2.
+
+    Near 1 the data determine a quantity, near 0 the prior does. Counted in prior mass it is the same for
+    a quantity and any rising function of it.
 
     Parameters
     ----------
-    laws : tuple of Posterior
-        Fits of the same study, each of one law.
-    weights : tuple of float
-        The share of the draws of each, above 0; they add up to 1.
+    prior, posterior : ndarray
+        Draws of the quantity.
 
-    Notes
-    -----
-    `frame` is that of the heaviest law, under the stack's name: sets, reference and phase are those of all.
+    Examples
+    --------
+    >>> wide = np.linspace(-1.0, 1.0, 2001)
+    >>> round(contraction(wide, wide), 2), round(contraction(wide, 0.1 * wide), 2)
+    (0.0, 0.99)
     """
+    quartiles = np.quantile(posterior, [0.25, 0.75])
+    below = np.searchsorted(np.sort(prior), quartiles) / prior.size
+    return float(1.0 - ((below[1] - below[0]) / 0.5) ** 2)
 
-    laws: tuple[Posterior, ...]
-    weights: tuple[float, ...]
 
-    @classmethod
-    def of_tree(cls, tree: "xr.DataTree", laws: Sequence[Posterior]) -> Self:
-        """Return the stack of a tree whose laws have been read.
-
-        Parameters
-        ----------
-        tree : xarray.DataTree
-            Attributes hold weights, seed and problems; the children are the trees of the laws.
-        laws : sequence of Posterior
-        """
-        weights = tuple(json.loads(tree.attrs[WEIGHTS]))
-        heaviest = laws[int(np.argmax(weights))]
-        named = heaviest.frame.spec.model_copy(
-            update={"name": stack_name([law.frame.spec.name for law in laws], weights)}
-        )
-        frame = replace(heaviest.frame, spec=named)
-        return cls(tree, heaviest.study, frame, tuple(laws), weights)
-
-    @property
-    def law_fits(self) -> bool:
-        """Whether no check of any of the laws alarms."""
-        return all(law.law_fits for law in self.laws)
-
-    @property
-    def chains(self) -> int:
-        """One: the chains of different laws have nothing to do with each other."""
-        return 1
-
-    def shares(self, draws: int | None = None) -> tuple[tuple[Posterior, int | None], ...]:
-        """Return the posterior of each law, and how many of the draws are its, by weight.
-
-        Parameters
-        ----------
-        draws : int, optional
-            In all, and no more than there are; as many as the weights allow unless given.
-        """
-        sizes = [law.tree["posterior"].sizes for law in self.laws]
-        most = min(size["draw"] / weight for size, weight in zip(sizes, self.weights, strict=True))
-        chains = max(size["chain"] for size in sizes)
-        wanted = most if draws is None else min(most, max(draws // chains, 1))
-        counts = apportioned(np.array(self.weights), int(wanted))
-        parts = zip(self.laws, sizes, counts, strict=True)
-        return tuple((law, int(count) * size["chain"]) for law, size, count in parts if count)
-
-    def summary(self, interval: float = 0.9, *, coefficients: bool = True) -> "pd.DataFrame":
-        """Return `Posterior.summary` of each law, with the columns law and weight before the others.
-
-        Parameters
-        ----------
-        interval : float
-        coefficients : bool
-        """
-        import pandas as pd
-
-        tables = []
-        for law, weight in zip(self.laws, self.weights, strict=True):
-            table = law.summary(interval, coefficients=coefficients)
-            table.insert(0, "weight", weight)
-            table.insert(0, "law", law.frame.spec.name)
-            tables.append(table)
-        return pd.concat(tables, ignore_index=True)
-
-    def parameters(self, draws: int | None = None) -> dict[str, Floats]:
-        """Raise `StackError`: laws have different parameters.
-
-        Parameters
-        ----------
-        draws : int, optional
-        """
-        raise stack_error(self.study.name, self._names, "its parameters")
-
-    def draws(self, quantity: str, domain: str) -> Floats:
-        """Raise `StackError`: laws have different parameters.
-
-        Parameters
-        ----------
-        quantity, domain : str
-        """
-        raise stack_error(self.study.name, self._names, f"the draws of {quantity}")
-
-    def prior_draws(self, quantity: str, domain: str) -> Floats:
-        """Raise `StackError`: laws have different parameters.
-
-        Parameters
-        ----------
-        quantity, domain : str
-        """
-        raise stack_error(self.study.name, self._names, f"the prior of {quantity}")
-
-    def members(self, quantity: str) -> tuple[str, ...]:
-        """Raise `StackError`: laws have different parameters.
-
-        Parameters
-        ----------
-        quantity : str
-        """
-        raise stack_error(self.study.name, self._names, f"the validation sets of {quantity}")
-
-    @property
-    def _names(self) -> list[str]:
-        return [law.frame.spec.name for law in self.laws]
+def moments(draws: Floats, interval: float) -> dict[str, float]:
+    """Return mean, sd, and the lower and upper end of the central interval of that mass."""
+    lower, upper = np.quantile(draws, [0.5 - interval / 2, 0.5 + interval / 2])
+    return {
+        "mean": float(draws.mean()),
+        "sd": float(draws.std(ddof=1)),
+        "lower": float(lower),
+        "upper": float(upper),
+    }
 
 
 def load(path: str | Path) -> Posterior:
@@ -395,5 +505,61 @@ def load(path: str | Path) -> Posterior:
         If there is no such file, or it is not a fit.
     """
     tree, laws = read_fit(path)
-    posteriors = [Posterior(*law) for law in laws]
-    return StackedPosterior.of_tree(tree, posteriors) if is_stack(tree) else posteriors[0]
+    posteriors = tuple(Posterior(*law) for law in laws)
+    return _stack_of(tree, posteriors) if WEIGHTS in tree.attrs else posteriors[0]
+
+
+def _stack_of(tree: "xr.DataTree", laws: tuple[Posterior, ...]) -> Posterior:
+    heaviest = laws[int(np.argmax(json.loads(tree.attrs[WEIGHTS])))]
+    return Posterior(tree, heaviest.study, heaviest.fitted, stacked=laws)
+
+
+def stack(laws: Mapping[str, Posterior], weights: Mapping[str, float], seed: int) -> Posterior:
+    """Return the stack of fits of one study, by the weights that a comparison with this seed found.
+
+    Weights are scaled to add up to 1, and laws below a thousandth are left out. Raises `ValueError` if the
+    fits are of different studies, or no law has a weight.
+    """
+    import xarray as xr
+
+    total = sum(weights[name] for name in laws)
+    kept = {name: law for name, law in laws.items() if weights[name] >= LEAST_WEIGHT * total > 0}
+    if not kept:
+        raise ValueError("no law has a weight")
+    if len({law.study.digest() for law in kept.values()}) > 1:
+        raise ValueError("the fits are of different studies: fit all laws to the same one")
+    total = sum(weights[name] for name in kept)
+    shares = {name: weights[name] / total for name in kept}
+    order = sorted(kept, key=lambda name: -shares[name])
+    parts = [f"{100 * shares[name]:.0f} % {kept[name].frame.spec.name}" for name in order]
+    attributes = {
+        WEIGHTS: json.dumps(list(shares.values())),
+        "model": f"a stack of {' and '.join(parts)}",
+        "study_name": kept[order[0]].study.name,
+        "study_digest": kept[order[0]].study.digest(),
+        "seed": seed,
+        "attempts": max(int(law.tree.attrs["attempts"]) for law in kept.values()),
+        "problems": json.dumps(
+            [f"{name}: {problem}" for name, law in kept.items() for problem in law.problems]
+        ),
+        "versions": kept[order[0]].tree.attrs["versions"],
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    children = {f"{LAW}{index}": law.tree.copy() for index, law in enumerate(kept.values())}
+    tree = xr.DataTree(xr.Dataset(attrs=attributes), children=children)
+    return _stack_of(tree, tuple(kept.values()))
+
+
+def apportioned(weights: Floats, count: int) -> NDArray[np.int64]:
+    """Return whole numbers that add up to a count, as near to the weights as can be (largest remainder).
+
+    Examples
+    --------
+    >>> apportioned(np.array([0.5, 0.26, 0.24]), 10).tolist()
+    [5, 3, 2]
+    """
+    exact = weights * count
+    whole = np.floor(exact).astype(np.int64)
+    left = count - int(whole.sum())
+    whole[np.argsort(whole - exact, kind="stable")[:left]] += 1
+    return whole

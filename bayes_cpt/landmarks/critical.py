@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.inference.new_groups import in_batch
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.hidden import PRETRAINING_TERMS, at_limit, on_new_data
 from bayes_cpt.landmarks.trials import LawSample, Trial
@@ -153,7 +152,7 @@ def critical_point(
     `turning_length` tells.
     """
     check_one_target(posterior.study, "the critical point")
-    posterior = in_batch(posterior)
+    posterior = posterior.in_batch()
     samples = LawSample.of_laws(posterior, draws)
     priors = [
         LawSample.of_prior(law.frame, count or PRIOR_DRAWS)

@@ -8,7 +8,6 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.plans import prepare
-from bayes_cpt.inference.new_groups import covering
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws import Annealing
 from bayes_cpt.laws.law import Law, gather
@@ -75,7 +74,7 @@ def of_laws(
     """
     prepared = prepare(posterior, plan, runs=runs)
     parts = []
-    for law, count in covering(posterior, prepared.study, prepared.runs).shares(draws):
+    for law, count in posterior.with_new_groups(prepared.study, prepared.runs).shares(draws):
         curves = prepared.curves(law.frame, prepared.runs)
         coefficients = law.frame.law.coefficients(law.parameters(count), np)
         values = values_of(law.frame.law, curves, coefficients)

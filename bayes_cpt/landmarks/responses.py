@@ -9,7 +9,6 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyError
-from bayes_cpt.inference.new_groups import covering_sizes, in_batch
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.reshape import annealed_base, rewarmed, started_at
 from bayes_cpt.landmarks.trials import (
@@ -323,9 +322,9 @@ def _response[Value: (float, str)](
 
     trials = [trial_of(value) for value in values]
     steps = [[0, trial.schedule.steps] for trial in trials]
-    known = covering_sizes(posterior, [trial.model_size for trial in trials])
+    known = posterior.with_new_sizes(trial.model_size for trial in trials)
     # The trials are one run, varied.
-    samples = LawSample.of_laws(in_batch(known, trials[0].batch), draws)
+    samples = LawSample.of_laws(known.in_batch(trials[0].batch), draws)
     losses = np.concatenate([sample.losses(trials, steps) for sample in samples])
     dims = ("draw", "value", "domain")
     ends = xr.Dataset(

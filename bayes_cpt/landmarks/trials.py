@@ -373,7 +373,7 @@ class LawSample:
                 "mixture": np.tile(mixture, (ones.size, 1)),
                 "log_size": log_sizes(size, reference.model_size, ones.size),
                 "size_member": np.full(ones.size, place(sizes, size, index)),
-                # Trials are of one batch (`bayes_cpt.inference.new_groups.in_batch`).
+                # Trials are of one batch (`Posterior.in_batch`).
                 "batch_member": np.zeros(ones.size, dtype=np.int64),
                 "loss": (0.0 if loss is None else loss) * ones,
                 "base_known": float(loss is not None) * ones,

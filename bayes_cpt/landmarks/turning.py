@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.inference.new_groups import covering, in_batch
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.reshape import held
 from bayes_cpt.landmarks.trials import LawSample, Trial, read_target
@@ -166,14 +165,14 @@ def turning_length(
         raise ValueError(f"balances are {list(balances)}: give weights of the general loss, 0 to 1")
     check_one_target(posterior.study, "the turning length")
     target, chosen = read_target(posterior, plan, runs)
-    known = covering(posterior, target, chosen)
+    known = posterior.with_new_groups(target, chosen)
     longest = max(run.schedule.steps for run in posterior.study.continual_runs)
     last = horizon or HORIZON * max(longest, *(run.schedule.steps for run in chosen))
     weights = np.array([[balance, 1.0 - balance] for balance in balances])
     trials = [Trial.of(posterior, target, run) for run in chosen]
     by_trial: dict[tuple[str, int], Floats] = {}
     for batch in dict.fromkeys(trial.batch for trial in trials):
-        samples = LawSample.of_laws(in_batch(known, batch), draws)
+        samples = LawSample.of_laws(known.in_batch(batch), draws)
         places = [place for place, trial in enumerate(trials) if trial.batch == batch]
         some = [trials[place] for place in places]
         parts = [_of_law(sample, some, courses, last, weights) for sample in samples]

@@ -15,8 +15,6 @@ from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.space import Space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import SpecError
-from bayes_cpt.inference.new_groups import in_batch
-from bayes_cpt.inference.one_target import OneTargetPosterior
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.groups.targets import check_one_target
 from bayes_cpt.planner.alternatives import CANDIDATES, Alternatives
@@ -87,7 +85,7 @@ class Planner:
         SpecError
             If the law has something that the page does not compute, or the study no target data.
         """
-        posterior = in_batch(posterior)
+        posterior = posterior.in_batch()
         frame = posterior.frame
         _check(posterior)
         codes = tuple(law_code(frame.spec, role, f"{role}Law") for role in frame.roles)
@@ -192,7 +190,7 @@ def _check(posterior: Posterior) -> None:
 def _about(posterior: Posterior, fit: str, interval: float, seed: int) -> dict[str, Any]:
     frame = posterior.frame
     # A plan of one of several targets has to say which it is.
-    of_several = isinstance(posterior.shares()[0][0], OneTargetPosterior)
+    of_several = posterior.laws[0].groups.target is not None
     return {
         "fit": fit,
         "study": posterior.study.name,

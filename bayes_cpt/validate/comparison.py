@@ -19,8 +19,7 @@ import numpy as np
 from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import suggestion
 from bayes_cpt.errors import Problem, SpecError, StudyError
-from bayes_cpt.inference.posterior import Posterior, StackedPosterior, load
-from bayes_cpt.inference.stacked import stack
+from bayes_cpt.inference.posterior import Posterior, load, stack
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.baselines import FINAL_LOSS_LAWS, BaselineError, check_asked
@@ -241,7 +240,7 @@ class Comparison:
         return None if isinstance(loo, str) or not loo.holds else loo.weights
 
     @cached_property
-    def stack(self) -> StackedPosterior | None:
+    def stack(self) -> Posterior | None:
         """The fits as one, each with its share of the draws; None where no weights can be trusted."""
         return None if self.weights is None else stack(self.fits, self.weights, self.seed)
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.plans import Prepared, prepare
-from bayes_cpt.inference.new_groups import covering
 from bayes_cpt.model.fitted_points import thinned
 from bayes_cpt.model.log_densities import log_densities
 from bayes_cpt.model.points import Curves
@@ -108,7 +107,7 @@ def stack_method(
 ) -> Answer:
     """Answer as `package_method` by a stack of laws, each fitted anew, with given weights."""
     from bayes_cpt.inference.fitting import fit
-    from bayes_cpt.inference.stacked import stack
+    from bayes_cpt.inference.posterior import stack
 
     laws = {spec.name: fit(question.study, spec, seed, draws=draws, cores=cores) for spec in specs}
     shares = {spec.name: weight for spec, weight in zip(specs, weights, strict=True)}
@@ -158,7 +157,7 @@ def log_score(posterior: "Posterior", question: Question, measured: "pd.DataFram
         Columns run, domain, step, loss: the answer. Long logs count with some of their points, as in a fit
         (`bayes_cpt.model.fitted_points.thinned`).
     """
-    known = covering(posterior, question.plan, question.plan.runs)
+    known = posterior.with_new_groups(question.plan, question.plan.runs)
     densities = np.concatenate(
         [_of_law(law, law.parameters(count), question, measured) for law, count in known.shares()]
     )

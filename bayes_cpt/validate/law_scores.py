@@ -157,7 +157,7 @@ def mixture_draws(quantiles: Floats, weights: Floats, draws: int) -> Floats:
     draws : int
         Evenly spread over each distribution: middles of equal masses again.
     """
-    from bayes_cpt.inference.mixing import apportioned
+    from bayes_cpt.inference.posterior import apportioned
 
     levels = (np.arange(quantiles.shape[1]) + 0.5) / quantiles.shape[1]
     parts = []

@@ -13,7 +13,6 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.errors import BayesCPTError, Problem
 from bayes_cpt.forecast.plans import with_base_losses
-from bayes_cpt.inference.new_groups import covering
 from bayes_cpt.model.fitted_points import first_step
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Run
@@ -158,7 +157,7 @@ class Watcher:
         plan = study if self.plan is not None else study.without_losses()
         self._study = with_base_losses(self.posterior.study, frame.domains, plan)
         self._run: Run = self._study.run(self.run)
-        self.posterior = covering(self.posterior, self._study, [self._run])
+        self.posterior = self.posterior.with_new_groups(self._study, [self._run])
         self._outside = outside_range(self.posterior.study, self._study, self._run)
         # The law of PT is fitted to what comes after this step, and says nothing of what comes before.
         residuals, fitted = self.posterior.frame.spec.residuals, self.posterior.study

@@ -1,5 +1,6 @@
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -8,23 +9,22 @@ from command_line import STAGES, Answer, Call
 from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.cli import run
-from bayes_cpt.inference.law_checks import SIZE, LawCheck, LawChecks
-from bayes_cpt.inference.saved import fit_files
-from bayes_cpt.inference.saved.fit_files import _opened
+from bayes_cpt.inference import fit_files
+from bayes_cpt.inference.law_checks import SIZE, LawCheck
 
 
 @pytest.fixture(scope="session")
 def opened() -> Callable[[Path], Any]:
     """Return what reads a file once for all commands: most of a short command's time is HDF5."""
     known: dict[tuple[str, int], Any] = {}
+    read = fit_files.read_tree
 
     def copied(source: Path) -> Any:
         # A file that was written anew is another one.
         key = (str(source.resolve()), source.stat().st_mtime_ns)
         if key not in known:
-            known[key] = _opened(source)
-        found = known[key]
-        return found if isinstance(found, Exception) else found.copy()
+            known[key] = read(source)
+        return known[key].copy()
 
     return copied
 
@@ -37,7 +37,7 @@ def call(
 ) -> Call:
     """Return what runs a command line in this process."""
     monkeypatch.delenv("COLUMNS", raising=False)
-    monkeypatch.setattr(fit_files, "_opened", opened)
+    monkeypatch.setattr(fit_files, "read_tree", opened)
 
     def answer(*arguments: object) -> Answer:
         capsys.readouterr()
@@ -50,7 +50,7 @@ def call(
 def _saved(folder: Path, problems: list[str], alarms: tuple[LawCheck, ...] = ()) -> Path:
     posterior = prior_as_posterior(lab())
     posterior.tree.attrs["problems"] = json.dumps(problems)
-    posterior.tree.attrs["law_checks"] = json.dumps(LawChecks(alarms).records())
+    posterior.tree.attrs["law_checks"] = json.dumps([asdict(alarm) for alarm in alarms])
     path = folder / "fit.nc"
     posterior.save(path)
     return path

@@ -7,7 +7,7 @@ import pytest
 from command_line import Call
 from synthetic import prior_as_posterior
 
-from bayes_cpt.inference.posterior import StackedPosterior, load
+from bayes_cpt.inference.posterior import load
 from bayes_cpt.validate import baselines
 
 MODELS = "cpt-replay,cpt-replay-printed"
@@ -52,7 +52,7 @@ def test_a_comparison_is_shown_and_written(call: Call, tmp_path: Path) -> None:
     assert list(last.index) == [*MODELS.split(","), "stack", "data-mixing"]
     assert f"{last.loc['data-mixing', 'mae']:.4f}" in answer.out
     stack = load(folder / "stack.nc")
-    assert isinstance(stack, StackedPosterior)
+    assert stack.stacked
     table = pd.read_csv(folder / "scores.csv").set_index("method")
     for law, weight in zip(stack.laws, stack.weights, strict=True):
         assert table.loc[law.frame.spec.name, "weight"] == pytest.approx(weight)

@@ -12,7 +12,7 @@ from synthetic import lab_posterior
 from typer.main import get_command
 
 from bayes_cpt.cli import PROGRAM, app
-from bayes_cpt.inference.stacked import stack
+from bayes_cpt.inference.posterior import stack
 
 ROOT = Path(__file__).parents[2]
 # Their commands work on folders that the reader has: those of from-logs.md are run, in order, by

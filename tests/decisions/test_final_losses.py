@@ -21,8 +21,7 @@ from bayes_cpt.decisions.space import read_space
 from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.predict import planned_curves
 from bayes_cpt.forecast.skeleton import TOLERANCE, Skeleton
-from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.inference.stacked import stack
+from bayes_cpt.inference.posterior import Posterior, stack
 from bayes_cpt.laws import Law
 from bayes_cpt.model.misfit.knots import KNOTS_PT
 from bayes_cpt.model.residuals import ONSET_SHARE

@@ -8,7 +8,6 @@ from batch_family import MODEL, NEW, continued, family, simulated
 from few_free import is_held, short_fit, with_few_free
 
 from bayes_cpt.errors import StudyError
-from bayes_cpt.inference.new_groups import covering_batches
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.groups.grouping import GROUPED
 from bayes_cpt.model.priors.draws import draw_priors
@@ -57,7 +56,7 @@ def _of(frame: Frame, name: str, values: np.ndarray, batches: tuple[Batch, ...])
 def ends(posterior: Posterior, study: Study) -> np.ndarray:
     """Return the law's last losses of the planned run, shape (draws, domains)."""
     plan = study.with_runs([PLANNED])
-    known = covering_batches(posterior, plan, [PLANNED])
+    known = posterior.with_new_groups(plan, [PLANNED])
     return _ends(known.frame, known.parameters(), plan)
 
 

@@ -12,9 +12,7 @@ from target_family import BASE, MIXED, RUNS, TARGETS, continued, several
 from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.forecast.bands import bands
-from bayes_cpt.inference.one_target import in_target
-from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.inference.stacked import stack
+from bayes_cpt.inference.posterior import Posterior, stack
 from bayes_cpt.landmarks import critical_point, peak_response, turning_length
 from bayes_cpt.model.groups.targets import study_of_target
 from bayes_cpt.planner.page import Planner
@@ -76,8 +74,8 @@ def test_its_study_has_the_runs_on_it_and_what_was_measured_of_their_bases() -> 
 
 def test_a_study_of_one_target_is_what_it_was() -> None:
     one = lab_posterior()
-    assert in_target(one, None) is one
-    assert in_target(one, "kernel") is one
+    assert one.of_target(None) is one
+    assert one.of_target("kernel") is one
 
 
 @pytest.mark.parametrize(
@@ -90,13 +88,13 @@ def test_a_study_of_one_target_is_what_it_was() -> None:
 )
 def test_what_is_not_there_is_answered_with_the_fix(name: str | None, message: str) -> None:
     with pytest.raises(StudyError, match=message):
-        in_target(posterior(), name, "landmarks")
+        posterior().of_target(name, "landmarks")
 
 
 def test_a_stack_has_each_law_of_that_target() -> None:
     study = posterior().study
     laws = {"one": posterior(), "two": prior_as_posterior(study, "cpt-replay-printed")}
-    both = in_target(stack(laws, {"one": 0.5, "two": 0.5}, 0), "law")
+    both = stack(laws, {"one": 0.5, "two": 0.5}, 0).of_target("law")
     assert both.frame.domains == ("web", "law")
     found = bands(both, plan_for(both.study), "expected", draws=60)
     every = bands(stack(laws, {"one": 0.5, "two": 0.5}, 0), plan_for(study), "expected", draws=60)

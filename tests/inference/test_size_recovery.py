@@ -10,7 +10,6 @@ from size_family import LARGE, family, simulated
 from synthetic import as_posterior
 
 from bayes_cpt.errors import StudyError
-from bayes_cpt.inference.new_groups import covering_sizes
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import build_setup
@@ -66,7 +65,7 @@ def measurable(seed: int) -> tuple[Study, Posterior]:
 def ends(posterior: Posterior, study: Study) -> np.ndarray:
     """Return the law's last losses of the planned run, shape (draws, domains)."""
     plan = replace(study, bases=(*study.bases, LARGE)).with_runs([PLANNED])
-    known = covering_sizes(posterior, [LARGE.model_size])
+    known = posterior.with_new_sizes([LARGE.model_size])
     curves = known.frame.curves(plan, lambda *_: [PLANNED.schedule.steps], [PLANNED])
     return expected_loss(known.frame, known.parameters(), curves)
 

@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+from dataclasses import asdict
 from functools import cache
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -13,7 +14,7 @@ import pandas as pd
 import pytest
 from synthetic import lab, lab_posterior, prior_as_posterior
 
-from bayes_cpt.inference.law_checks import RUN, LawCheck, LawChecks
+from bayes_cpt.inference.law_checks import RUN, LawCheck
 from bayes_cpt.report.equation import equation
 from bayes_cpt.report.page.calibration import Calibration, ValidationError
 from bayes_cpt.report.page.report import Report, report
@@ -211,7 +212,7 @@ def test_a_law_that_does_not_fit_is_not_called_badly_sampled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     alarm = LawCheck(RUN, "r25_cos", "cpt", "kernel", 0.02, 0.005, 4.0, 1e-4, True)
-    records = json.dumps(LawChecks((alarm,)).records())
+    records = json.dumps([asdict(alarm)])
     posterior = prior_as_posterior(lab())
     monkeypatch.setitem(posterior.tree.attrs, "law_checks", records)
     html = Report(posterior, None, None, None, 0.9, 0, "").html()

@@ -13,8 +13,7 @@ from testbench.simulation import NOISE, RUNS, simulated
 
 from bayes_cpt.errors import StudyError
 from bayes_cpt.inference.geometry.whitening import SamplingError
-from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.inference.stacked import stack
+from bayes_cpt.inference.posterior import Posterior, stack
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate import baselines

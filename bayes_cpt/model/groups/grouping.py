@@ -2,7 +2,7 @@
 
 What is of one group runs along a coordinate with every group of every validation set, and each curve says
 to which it belongs. Groups are pooled as far as they have turned out alike, and one that never ran is drawn
-from the population (`bayes_cpt.inference.new_groups`). Batches, as targets, have whole parameters for
+from the population (`bayes_cpt.inference.groups`). Batches, as targets, have whole parameters for
 themselves, alike by their joint prior (`bayes_cpt.model.priors.pooling`); sizes lie off a power of size by
 standard normal deviations times a spread.
 """

@@ -56,7 +56,7 @@ def checks_passed(posterior: "Posterior") -> str:
     ----------
     posterior : Posterior
     """
-    checks = len(posterior.law_checks.checks) if posterior.law_checks else 0
+    checks = len(posterior.law_checks.checks)
     law = f" and the law passes all {checks} checks against its runs" if checks else ""
     return f"the sampler converged{law}"
 

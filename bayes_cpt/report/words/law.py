@@ -20,17 +20,17 @@ RESTING = (PEAK_RATE, BASE, FAMILY)
 
 
 def law_words(posterior: "Posterior") -> Words:
-    """Return where the law of a fit does not fit its runs; nothing where it does, or was not asked.
+    """Return where the law of a fit does not fit its runs; nothing where it does.
 
     Parameters
     ----------
     posterior : Posterior
     """
     checks = posterior.law_checks
-    alarms = checks.alarms if checks else ()
+    alarms = checks.alarms
     differing = dict.fromkeys(
         factor.name
-        for phase in {check.phase for check in (checks.checks if checks else ()) if check.phase}
+        for phase in {check.phase for check in checks.checks if check.phase}
         for factor in factors(posterior.study, phase)
         if factor.differs
     )

@@ -11,13 +11,6 @@ from synthetic import lab_posterior
 from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast.bands import bands
 from bayes_cpt.forecast.predict import predict
-from bayes_cpt.inference.new_groups import (
-    as_fitted,
-    covering,
-    covering_sizes,
-    in_batch,
-    settled_batch,
-)
 from bayes_cpt.inference.posterior import load
 from bayes_cpt.landmarks.turning import turning_length
 from bayes_cpt.model.spec import read_spec
@@ -35,23 +28,23 @@ def pretraining(*sizes: float) -> Study:
 def test_a_posterior_with_known_sizes_is_itself() -> None:
     posterior = family_posterior()
     assert posterior.frame.sizes == SIZES
-    assert covering_sizes(posterior, [20.0, None, 3000.0]) is posterior
+    assert posterior.with_new_sizes([20.0, None, 3000.0]) is posterior
 
 
 def test_a_new_size_comes_from_the_population_and_leaves_the_known_ones() -> None:
     posterior = family_posterior()
-    covering = covering_sizes(posterior, [700.0])
-    before, after = posterior.parameters(), covering.parameters()
+    extended = posterior.with_new_sizes([700.0])
+    before, after = posterior.parameters(), extended.parameters()
     places = [0, 1, 2, 3, 5, 6, 7, 8]
     for name in ("size_deviation", "annealing_deviation"):
         np.testing.assert_array_equal(after[name][:, places], before[name])
-        assert covering.members(name)[4] == "general, 700M"
+        assert extended.members(name)[4] == "general, 700M"
     new = np.stack([after[n][:, [4, 9]] for n in ("size_deviation", "annealing_deviation")])
     # Standard normal, and four different series.
     assert abs(new.std() - 1.0) < 4 / np.sqrt(2 * new.size)
     alike = np.corrcoef(new.transpose(0, 2, 1).reshape(4, -1))
     assert np.abs(alike - np.eye(4)).max() < 0.5
-    again = covering_sizes(posterior, [20.0, 700.0]).parameters()
+    again = posterior.with_new_sizes([20.0, 700.0]).parameters()
     np.testing.assert_array_equal(again["size_deviation"], after["size_deviation"])
 
 
@@ -87,7 +80,7 @@ def test_a_fit_file_keeps_its_sizes(tmp_path) -> None:  # type: ignore[no-untype
 
 def test_a_law_without_size_refuses_another_size() -> None:
     posterior = lab_posterior()
-    assert covering_sizes(posterior, [0.443, None]) is posterior
+    assert posterior.with_new_sizes([0.443, None]) is posterior
     run = replace(posterior.study.continual_runs[0], name="other", model_size=None)
     base = replace(posterior.study.base(str(run.base)), run=None, model_size=106.0)
     asked = Study(
@@ -106,8 +99,8 @@ def test_a_law_without_size_refuses_another_size() -> None:
 def test_a_new_batch_comes_from_the_population_and_leaves_the_known_ones() -> None:
     posterior = batched()
     runs = [continued("old", BATCHES[2]), continued("new", NEW)]
-    assert covering(posterior, batch_plan(runs[0]), runs[:1]) is posterior
-    known = covering(posterior, batch_plan(*runs), runs)
+    assert posterior.with_new_groups(batch_plan(runs[0]), runs[:1]) is posterior
+    known = posterior.with_new_groups(batch_plan(*runs), runs)
     assert known.frame.batches == (*BATCHES, NEW)
     before, after = posterior.parameters(), known.parameters()
     for name in posterior.frame.pooled:
@@ -117,7 +110,7 @@ def test_a_new_batch_comes_from_the_population_and_leaves_the_known_ones() -> No
     rates = np.log(after["shift_rate"][:, 4:])
     apart = np.abs(rates[:, 3] - rates[:, :3].mean(axis=1)).mean()
     assert 0.5 < apart / rates[:, :3].std(axis=1, ddof=1).mean() < 2.5
-    again = covering(posterior, batch_plan(runs[1]), runs[1:]).parameters()
+    again = posterior.with_new_groups(batch_plan(runs[1]), runs[1:]).parameters()
     np.testing.assert_array_equal(again["shift_share"], after["shift_share"])
 
 
@@ -133,10 +126,10 @@ def test_forecasts_of_a_new_batch_are_flagged_and_wider() -> None:
 @pytest.mark.parametrize("batch", [BATCHES[1], NEW])
 def test_the_law_in_one_batch_is_the_law_of_that_batch(batch: Batch) -> None:
     asked = batch_plan(continued("asked", batch, 0.3))
-    settled = in_batch(batched(), batch)
+    settled = batched().in_batch(batch)
     assert settled.frame.spec.law == read_spec("cpt-replay").law
-    assert settled_batch(settled) == batch
-    assert as_fitted(settled) is batched()
+    assert settled.batch == batch
+    assert settled.as_fitted is batched()
     np.testing.assert_allclose(
         bands(settled, asked, "expected")["mean"],
         bands(batched(), asked, "expected")["mean"],

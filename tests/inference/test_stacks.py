@@ -10,17 +10,15 @@ from synthetic import lab, lab_posterior, practice, prior_as_posterior
 
 import bayes_cpt
 from bayes_cpt.identify.determination import determination
-from bayes_cpt.inference.mixing import StackError, apportioned
-from bayes_cpt.inference.posterior import StackedPosterior, load
-from bayes_cpt.inference.saved.fit_files import FitFileError
-from bayes_cpt.inference.stacked import stack
+from bayes_cpt.inference.fit_files import FitFileError
+from bayes_cpt.inference.posterior import Posterior, StackError, apportioned, load, stack
 from bayes_cpt.model.spec import read_spec
 
 OURS, PRINTED = "cpt-replay", "cpt-replay-printed"
 PLAN = "data/cpt-lab/plan-example.toml"
 
 
-def mixture(share: float = 0.7) -> StackedPosterior:
+def mixture(share: float = 0.7) -> Posterior:
     laws = {name: lab_posterior(name) for name in (OURS, PRINTED)}
     return stack(laws, {OURS: share, PRINTED: round(1.0 - share, 9)}, seed=3)
 
@@ -146,7 +144,7 @@ def test_a_stack_is_one_file(tmp_path: Path) -> None:
     whole = mixture()
     whole.save(tmp_path / "stack.nc")
     found = load(tmp_path / "stack.nc")
-    assert isinstance(found, StackedPosterior)
+    assert found.stacked
     assert (found.weights, found.seed, found.trustworthy) == ((0.7, 0.3), 3, True)
     assert found.frame.spec.name == f"a stack of 70 % {OURS} and 30 % {PRINTED}"
     before, after = (bayes_cpt.bands(own, PLAN, draws=40)["lower"] for own in (whole, found))
