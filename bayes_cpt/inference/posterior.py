@@ -137,7 +137,13 @@ class Posterior:
         return 1 if self.stacked else int(self.tree["posterior"].sizes["chain"])
 
     def check_one_law(self, asked: str) -> None:
-        """Raise `StackError` if this is a stack, and something is asked that only one law has."""
+        """Raise `StackError` if this is a stack: some questions are for one law.
+
+        Parameters
+        ----------
+        asked : str
+            What is asked, for the error.
+        """
         if self.stacked:
             names = ", ".join(law.frame.spec.name for law in self.laws)
             raise StackError(
@@ -152,7 +158,10 @@ class Posterior:
     def shares(self, draws: int | None = None) -> "tuple[tuple[Posterior, int | None], ...]":
         """Return the posterior of each law behind the draws, and how many of them are its.
 
-        Of a stack they are in all no more than there are, and as many as the weights allow unless given.
+        Parameters
+        ----------
+        draws : int, optional
+            In all; of a stack no more than there are, and as many as the weights allow unless given.
         """
         if not self.stacked:
             return ((self, draws),)
@@ -253,7 +262,13 @@ class Posterior:
         return {name: np.reshape(v, (PRIOR_DRAWS, -1)) for name, v in quantities.items()}
 
     def prior_draws(self, quantity: str, domain: str) -> Floats:
-        """Return prior draws of a quantity of `summary` on a validation set, shape (draws,)."""
+        """Return prior draws of a quantity of `summary`, shape (draws,).
+
+        Parameters
+        ----------
+        quantity, domain : str
+            Of the table's columns of these names.
+        """
         self.check_one_law(f"the prior of {quantity}")
         return self._prior_quantities[quantity][:, self.members(quantity).index(domain)]
 
@@ -269,7 +284,13 @@ class Posterior:
         return self._quantities[quantity][..., self.members(quantity).index(domain)]
 
     def members(self, quantity: str) -> tuple[str, ...]:
-        """Return the validation sets of a quantity of `summary`, ``("all",)`` where they share it."""
+        """Return the validation sets of a quantity of `summary`, ``("all",)`` where they share it.
+
+        Parameters
+        ----------
+        quantity : str
+            Of the table's column of that name.
+        """
         self.check_one_law(f"the validation sets of {quantity}")
         infos = self.frame.parameters()
         if quantity in infos:
@@ -321,8 +342,18 @@ class Posterior:
         """Return a posterior that knows the model sizes and batches of some runs of a plan.
 
         What a size or batch that no run had has for itself is drawn from the population. It is the same
-        posterior if there is nothing new that a law has parameters for. Raises `StudyError` as
-        `with_new_sizes`, or if a run does not say of its batch what the fitted ones differ in.
+        posterior if there is nothing new that a law has parameters for.
+
+        Parameters
+        ----------
+        plan : Study
+        runs : iterable of Run
+            Of the plan.
+
+        Raises
+        ------
+        StudyError
+            As `with_new_sizes`, or if a run does not say of its batch what the fitted ones differ in.
         """
         chosen = tuple(runs)
 
@@ -335,9 +366,17 @@ class Posterior:
         return self.with_new_sizes(plan.model_size(run) for run in chosen)._each(with_batches)
 
     def with_new_sizes(self, sizes: Iterable[float | None]) -> "Posterior":
-        """Return a posterior that knows further model sizes, millions of parameters; None is passed over.
+        """Return a posterior that knows further model sizes.
 
-        Raises `StudyError` if a law has no size, and one is asked for that no fitted run is near.
+        Parameters
+        ----------
+        sizes : iterable of float or None
+            Millions of parameters; known ones and None are passed over.
+
+        Raises
+        ------
+        StudyError
+            If a law has no size, and one is asked for that no fitted run is near.
         """
         asked = sorted({size for size in sizes if size is not None})
 
@@ -353,8 +392,11 @@ class Posterior:
     def in_batch(self, batch: Batch | None = None) -> "Posterior":
         """Return the posterior of runs that all have one batch; the same where no law compares batches.
 
-        What the batch does not say is as in the batch that most CPT runs of the study have; one that never
-        ran is drawn from the population.
+        Parameters
+        ----------
+        batch : Batch, optional
+            What it does not say is as in the batch that most CPT runs of the study have; one that never
+            ran is drawn from the population.
         """
 
         def settled(law: Posterior) -> Posterior:
@@ -374,7 +416,14 @@ class Posterior:
         return next((batch for batch in settled if batch is not None), Batch())
 
     def check_batch(self, plan: Study, asked: str) -> None:
-        """Raise `StudyError` if a CPT run of a plan has another batch than `in_batch` settled on."""
+        """Raise `StudyError` if a CPT run of a plan has another batch than `in_batch` settled on.
+
+        Parameters
+        ----------
+        plan : Study
+        asked : str
+            What is asked of the runs, for the error.
+        """
         for known in {law.fitted.batches for law in self.laws}:
             for run in plan.continual_runs:
                 if (own := run_batch(plan, run, known)) not in (None, self.batch):
