@@ -22,8 +22,8 @@ from bayes_cpt.model.groups.batches import compared, plan_batches, run_batch
 from bayes_cpt.model.groups.targets import check_one_target, check_target, study_of_target
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame
-from bayes_cpt.study.ranges import ALIKE_RATIO
 from bayes_cpt.study.batches import Batch
+from bayes_cpt.study.ranges import ALIKE_RATIO
 from bayes_cpt.study.study import Run, Study
 from bayes_cpt.views import view
 
