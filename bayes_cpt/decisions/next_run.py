@@ -346,13 +346,12 @@ def next_run(
     goal = read_objective(objective)
     posterior, limits = with_batch(posterior, read_space(space))
     model = FinalLosses.of(posterior, draws, seed)
-    batch = settled_batch(posterior)
     if isinstance(runs, Affordable):
         affordable = runs
     elif runs is not None:
         affordable = Affordable.read(runs, posterior.study)
     else:
-        affordable = Affordable.default(posterior.frame, posterior.study, steps, batch)
+        affordable = Affordable.default(posterior.frame, posterior.study, steps, posterior.batch)
     posterior.check_batch(affordable.plan, "the worth of a next run")
     whole = SearchSpace.of(limits, posterior.study)
     valuation = Valuation.of(model, goal, whole)
