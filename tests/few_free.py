@@ -9,9 +9,10 @@ from synthetic import as_posterior
 
 from bayes_cpt.errors import StudyWarning
 from bayes_cpt.inference.density import density_of
-from bayes_cpt.inference.fitting import _all_values, efforts_for
+from bayes_cpt.inference.fitting import efforts_for
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.sampling import sample
+from bayes_cpt.inference.trees import all_values
 from bayes_cpt.model.build import model_of
 from bayes_cpt.model.priors.families import Fixed
 from bayes_cpt.model.priors.tables import Prior
@@ -48,7 +49,7 @@ def short_fit(study: Study, spec: ModelSpec, seed: int, draws: int = 150) -> Pos
         setup = build_setup(spec, study)
         density, efforts = density_of(model_of(setup)), efforts_for(spec.law)[:1]
         found = sample(density, seed, draws=draws, efforts=efforts)
-    return as_posterior(setup.frame, study, _all_values(setup.frame, found))
+    return as_posterior(setup.frame, study, all_values(setup.frame, found))
 
 
 def is_held(draws: NDArray[np.float64], value: float) -> bool:

@@ -37,7 +37,7 @@ PRIOR_DRAWS, REPLICATED_DRAWS = 1000, 200
 def build_posterior(setup: Setup, study: Study, drawn: "Sample", seed: int) -> Posterior:
     """Return the posterior that a sample of a study's model is, drawn with a seed."""
     frame = setup.frame
-    values = _all_values(frame, drawn)
+    values = all_values(frame, drawn)
     flat = {name: value.reshape(-1, *value.shape[2:]) for name, value in values.items()}
     tree = build_tree(
         frame,
@@ -53,7 +53,7 @@ def build_posterior(setup: Setup, study: Study, drawn: "Sample", seed: int) -> P
     return Posterior(tree, study, frame)
 
 
-def _all_values(frame: Frame, drawn: "Sample") -> dict[str, Floats]:
+def all_values(frame: Frame, drawn: "Sample") -> dict[str, Floats]:
     """Return every parameter, shape (chains, draws, ...); the fixed ones are constant draws."""
     shape = next(iter(drawn.statistics.values())).shape
     members: dict[str, list[Any]] = {}

@@ -16,9 +16,9 @@ from bayes_cpt.decisions.objective import PRESETS, Constraint, Objective, read_o
 from bayes_cpt.forecast.third_sets.weights import ThirdSet
 from bayes_cpt.inference.density import density_of
 from bayes_cpt.inference.diagnostics import Diagnostics
-from bayes_cpt.inference.fitting import build_posterior
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.sampling import Effort, sample
+from bayes_cpt.inference.trees import build_posterior
 from bayes_cpt.landmarks.trials import LawSample
 from bayes_cpt.model.build import model_of
 from bayes_cpt.model.misfit.discrepancy import SharedMisfit
