@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayes_cpt.history.correlations import Pair
 from bayes_cpt.history.evidence import SHARED, Label, labels_of
-from bayes_cpt.history.population import Population
+from bayes_cpt.history.population import Pair, Population
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.priors.families import Distribution
 from bayes_cpt.model.priors.tables import Correlation, Prior, correlation_matrix, is_correlation
@@ -16,6 +15,7 @@ from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import ROLES, ModelSpec, sampled_labels
 from bayes_cpt.study.folder import toml_value
+from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 
 if TYPE_CHECKING:
@@ -126,9 +126,8 @@ def learnt_model(
     correlations = _correlations(
         spec.correlations, population.pairs, chosen, sampled_labels(independent)
     )
-    return Learnt(
-        independent.model_copy(update={"correlations": correlations}), spec, population, chosen
-    )
+    new = independent.model_copy(update={"correlations": correlations})
+    return Learnt(new, spec, population, chosen)
 
 
 def _correlations(
@@ -242,44 +241,20 @@ def _prior_lines(parameter: str, prior: Prior) -> list[str]:
 def share_below_zero(spec: ModelSpec, study: Study, draws: int = DRAWS, seed: int = 0) -> float:
     """Return the share of prior predictive curves of a study's runs that reach below 0 nats/token.
 
-    Parameters
-    ----------
-    spec : ModelSpec
-    study : Study
-        Says which runs; curves are looked at in a dozen places.
-    draws, seed : int
-        Of the prior.
+    Each curve is looked at in a dozen places.
     """
     frame = build_setup(spec, study).frame
     runs = study.runs if spec.law.continual else study.pretraining_runs
-    curves = frame.curves(
-        study, lambda run, domain: _some(frame.fitted_steps(study, run, domain)), runs
-    )
+
+    def some_steps(run: Run, domain: str) -> list[int]:
+        steps = frame.fitted_steps(study, run, domain)
+        places = np.linspace(0, len(steps) - 1, min(PLACES, len(steps))).round().astype(int)
+        return [steps[place] for place in np.unique(places)]
+
+    curves = frame.curves(study, some_steps, runs)
     # Far in the tails of wide priors a curve may overflow: that is no loss either.
     with np.errstate(over="ignore", invalid="ignore"):
         loss = expected_loss(frame, draw_priors(frame, draws, seed), curves)
     first = np.searchsorted(curves.points.curve_index, np.arange(len(curves.curves)))
     lowest = np.minimum.reduceat(loss, first, axis=1)
     return float(np.mean(~(lowest > 0.0)))
-
-
-def _some(steps: list[int]) -> list[int]:
-    """Return a dozen of some steps, the last among them."""
-    if not steps:
-        return []
-    places = np.linspace(0, len(steps) - 1, min(PLACES, len(steps))).round().astype(int)
-    return [steps[place] for place in np.unique(places)]
-
-
-def shares_below_zero(
-    spec: ModelSpec, studies: Sequence[Study], draws: int = DRAWS, seed: int = 0
-) -> dict[str, float]:
-    """Return `share_below_zero` of each study, by name.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    studies : sequence of Study
-    draws, seed : int
-    """
-    return {study.name: share_below_zero(spec, study, draws, seed) for study in studies}

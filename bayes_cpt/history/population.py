@@ -5,24 +5,27 @@ study's value is ``Normal(mean, spread)``, with ``mean ~ Normal(0, 1)``, the mod
 ``spread ~ HalfNormal(1)``: studies differ by about as much as that prior says, or less. What a study says
 is ``y ~ Normal(R theta, 1)`` (see `bayes_cpt.history.evidence`), with all of theta at once: a parameter
 that a study does not determine is not counted as one it has, and what it determines jointly stays joint.
-What goes together over studies is weighed afterwards (`bayes_cpt.history.correlations`).
-The values of theta are integrated out: ``y ~ Normal(R mean, R diag(spread^2) R' + 1)``.
+
+The population takes the parameters of a study as independent. Of each pair, apart from all others,
+``corr(theta_a, theta_b) = rho`` with a prior in proportion to ``1 - rho^2`` is weighed against 0: by how
+much likelier it makes what the studies say, as a mean over draws of means and spreads, theta integrated
+out. With S the spreads and ``A = 1 + S R'R S``, that takes ``K = 1 - A^-1`` and
+``q = A^-1 S (R'y - R'R mean)``.
 """
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import BayesCPTError, Problem
-from bayes_cpt.history.correlations import Pair, weigh_pairs
-from bayes_cpt.history.evidence import Evidence, Label
-from bayes_cpt.inference.geometry.whitening import Metric
-from bayes_cpt.inference.sampling import sample
-from bayes_cpt.jit import numba
+from bayes_cpt.history.evidence import SHARED, Evidence, Label
+
+if TYPE_CHECKING:
+    import pymc as pm
 
 # Scale of the half-normal prior of a spread, in sds of the model's own prior.
 SPREAD_SCALE = 1.0
@@ -33,9 +36,12 @@ TELLING, FEWEST = 0.5, 3
 REPEATS = 5
 # The prior is the normal distribution with this central interval of the predictive one.
 MASS = 0.9
-# A spread of 1000 sds has no mass under its prior; beyond it rounding would lose the noise of 1 that a
-# study's values have, and their covariance could not be inverted.
-LARGEST_LOG = 7.0
+CHAINS, TUNE, DRAWS = 4, 600, 1000
+# Of ten pairs one is expected to go together; a pair is reported where its probability is this high.
+EXPECTED, SURE = 0.1, 0.95
+GRID: Floats = np.linspace(-0.98, 0.98, 99)
+# Draws of the population that correlations are averaged over, and of a further study's values.
+PAIR_DRAWS, FURTHER = 500, 20_000
 
 
 class PopulationError(BayesCPTError):
@@ -44,6 +50,35 @@ class PopulationError(BayesCPTError):
     def __init__(self, problem: Problem) -> None:
         self.problems = (problem,)
         super().__init__(str(problem))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two parameters, and how their values go together over studies.
+
+    Parameters
+    ----------
+    first, second : (str, str)
+        Parameter, and role or ``all``.
+    correlation : float
+        That of a further study's values, if there is any: for few studies nearer to 0 than the
+        population's.
+    probability : float
+        That they go together.
+    studies : tuple of str
+        Those that determine both.
+    """
+
+    first: Label
+    second: Label
+    correlation: float
+    probability: float
+    studies: tuple[str, ...]
+
+    @property
+    def shown(self) -> bool:
+        """Whether it is nearly sure that they go together."""
+        return self.probability >= SURE
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,11 +118,6 @@ class Population:
 
         Its median and its central 90 % interval's width are those of the predictive distribution, which
         has longer tails the fewer the studies: the interval takes them in.
-
-        Parameters
-        ----------
-        label : (str, str)
-        seed : int
         """
         from scipy.special import ndtri
 
@@ -97,148 +127,6 @@ class Population:
         drawn = self.mean[:, place] + self.spread[:, place] * noise
         lower, middle, upper = np.quantile(drawn, [0.5 - MASS / 2, 0.5, 0.5 + MASS / 2])
         return float(middle), float((upper - lower) / (2.0 * ndtri(0.5 + MASS / 2)))
-
-
-@dataclass(frozen=True, eq=False)
-class PopulationDensity:
-    """The log density of a population's mean and log spread, to be sampled.
-
-    Parameters
-    ----------
-    directions : ndarray, shape (studies, labels, labels)
-        In sds of the model's own prior; rows of 0 say nothing.
-    said : ndarray, shape (studies, labels)
-    """
-
-    directions: Floats
-    said: Floats
-
-    @property
-    def start(self) -> Floats:
-        """The model's own prior, and studies that differ by half as much as it allows."""
-        size = self.directions.shape[2]
-        return np.concatenate([np.zeros(size), np.full(size, np.log(0.5))])
-
-    def log_density(self, position: Floats) -> tuple[float, Floats]:
-        """Return the log density, but for a constant, and its gradient.
-
-        Parameters
-        ----------
-        position : ndarray, shape (2 labels,)
-            Means, then logarithms of spreads.
-        """
-        size = self.directions.shape[2]
-        mean, log_spread = position[:size], position[size:]
-        spread = np.exp(np.minimum(log_spread, LARGEST_LOG))
-        told, pull, slope = _told_by_studies(mean, spread, *self.products)
-        prior = -0.5 * np.sum(mean**2) + np.sum(-0.5 * (spread / SPREAD_SCALE) ** 2 + log_spread)
-        slope += 1.0 - (spread / SPREAD_SCALE) ** 2
-        return float(told + prior), np.concatenate([pull - mean, slope])
-
-    @cached_property
-    def products(self) -> tuple[Floats, Floats, Floats]:
-        """``R'R`` and ``R'y`` of each study, and the squares ``y'y``."""
-        transposed = np.swapaxes(self.directions, 1, 2)
-        linear = (transposed @ self.said[..., None])[..., 0]
-        return transposed @ self.directions, linear, np.sum(self.said**2, axis=1)
-
-    def in_metric(self, metric: Metric) -> Callable[[Floats], tuple[float, Floats]]:
-        """Return the function of white coordinates: log density and gradient.
-
-        Parameters
-        ----------
-        metric : Metric
-        """
-
-        def white_density(white: Floats) -> tuple[float, Floats]:
-            density, gradient = self.log_density(metric.center + metric.factor @ white)
-            return density, metric.factor.T @ gradient
-
-        return white_density
-
-    def values(self, positions: Floats) -> dict[str, Floats]:
-        """Return mean and spread at positions.
-
-        Parameters
-        ----------
-        positions : ndarray, shape (..., 2 labels)
-        """
-        size = self.directions.shape[2]
-        return {"mean": positions[..., :size], "spread": np.exp(positions[..., size:])}
-
-
-@numba.njit(cache=True, error_model="numpy", nogil=True)
-def _told_by_studies(mean, spread, products, linear, squares):  # type: ignore[no-untyped-def]
-    """Return the log density of what studies say, but for a constant, and its slopes.
-
-    With ``S = diag(spread)`` and ``g = R'y - R'R mean``, all of it needs but ``A = 1 + S R'R S``: the
-    determinant of ``R S^2 R' + 1`` is that of A, and ``S R' (R S^2 R' + 1)^-1 = A^-1 S R'``. Rows that say
-    nothing cost nothing.
-
-    Parameters
-    ----------
-    mean, spread : ndarray, shape (labels,)
-    products : ndarray, shape (studies, labels, labels)
-        ``R'R``.
-    linear : ndarray, shape (studies, labels)
-        ``R'y``.
-    squares : ndarray, shape (studies,)
-        ``y'y``.
-
-    Returns
-    -------
-    told : float
-    pull, slope : ndarray, shape (labels,)
-        By means and by logarithms of spreads.
-    """
-    studies, size = linear.shape
-    told, pull, slope = 0.0, np.zeros(size), np.zeros(size)
-    force, weight = np.empty(size), np.empty(size)
-    root, inverse = np.empty((size, size)), np.empty((size, size))
-    for study in range(studies):
-        square = squares[study]
-        for a in range(size):
-            along = 0.0
-            for b in range(size):
-                along += products[study, a, b] * mean[b]
-            force[a] = linear[study, a] - along
-            square -= mean[a] * (linear[study, a] + force[a])
-        # The Cholesky root of A, and the root's inverse, row by row.
-        for a in range(size):
-            for b in range(a + 1):
-                left = products[study, a, b] * spread[a] * spread[b]
-                if a == b:
-                    left += 1.0
-                for c in range(b):
-                    left -= root[a, c] * root[b, c]
-                root[a, b] = math.sqrt(left) if a == b else left / root[b, b]
-            per_root = 1.0 / root[a, a]
-            told -= math.log(root[a, a])
-            for b in range(a):
-                inverse[a, b] = 0.0
-            for c in range(a):
-                for b in range(c + 1):
-                    inverse[a, b] -= root[a, c] * inverse[c, b]
-            for b in range(a):
-                inverse[a, b] *= per_root
-            inverse[a, a] = per_root
-        weight[:] = 0.0
-        for a in range(size):
-            along = 0.0
-            for b in range(a + 1):
-                along += inverse[a, b] * spread[b] * force[b]
-            square -= along**2
-            for b in range(a + 1):
-                weight[b] += inverse[a, b] * along
-                slope[b] += inverse[a, b] ** 2
-        told -= 0.5 * square
-        for a in range(size):
-            slope[a] += weight[a] ** 2 - 1.0
-            along = 0.0
-            for b in range(size):
-                along += products[study, a, b] * spread[b] * weight[b]
-            pull[a] += force[a] - along
-    return told, pull, slope
 
 
 class Hierarchy:
@@ -268,32 +156,146 @@ class Hierarchy:
         self._directions = np.stack([r for r, _ in informed]) / wider
         self._values = np.stack([y for _, y in informed])
 
-    def learn(self, seed: int = 0, without: str | None = None) -> Population:
-        """Return the population of all studies, or of all but one.
+    def model(self) -> "pm.Model":
+        """Return the PyMC model of all studies; ``directions`` and ``values`` are its data."""
+        import pymc as pm
+        import pytensor.tensor as pt
 
-        Parameters
-        ----------
-        seed : int
-        without : str, optional
-            Name of the study that is left out.
-        """
-        kept = [said for said in self.evidence if said.study != without]
+        coords = {
+            "study": [said.study for said in self.evidence],
+            "parameter": ["/".join(label) for label in self.labels],
+        }
+        with pm.Model(coords=coords) as model:
+            directions = pm.Data("directions", self._directions)
+            values = pm.Data("values", self._values)
+            mean = pm.Normal("mean", dims="parameter")
+            spread = pm.HalfNormal("spread", SPREAD_SCALE, dims="parameter")
+            # Deviations in spreads: what a study does not determine follows the population.
+            deviation = pm.Normal("deviation", dims=("study", "parameter"))
+            theta = mean + spread * deviation
+            said = pt.matmul(directions, theta[..., None])[..., 0]
+            pm.Normal("said", said, 1.0, observed=values)
+        return model
+
+    @cached_property
+    def _compiled(self) -> Any:
+        import nutpie
+
+        return nutpie.compile_pymc_model(self.model())
+
+    def learn(self, seed: int = 0, without: str | None = None) -> Population:
+        """Return the population of all studies, or of all but the one of this name."""
+        import nutpie
+
+        from bayes_cpt.inference.diagnostics import diagnose
+
         counted = np.array([float(said.study != without) for said in self.evidence])
-        density = PopulationDensity(
-            self._directions * counted[:, None, None], self._values * counted[:, None]
+        # A study of zeros says nothing.
+        directions = self._directions * counted[:, None, None]
+        values = self._values * counted[:, None]
+        tree = nutpie.sample(
+            self._compiled.with_data(directions=directions, values=values),
+            draws=DRAWS,
+            tune=TUNE,
+            chains=CHAINS,
+            cores=1,
+            seed=seed,
+            save_warmup=False,
+            progress_bar=False,
         )
-        drawn = sample(density, seed, cores=1)
-        mean, spread = (_flat(drawn.values[name]) for name in ("mean", "spread"))
+        drawn = {name: tree["posterior"][name].to_numpy() for name in ("mean", "spread")}
+        statistics = {
+            "diverging": tree["sample_stats"]["diverging"].to_numpy(),
+            "reached_max_treedepth": tree["sample_stats"]["maxdepth_reached"].to_numpy(),
+        }
+        problems = diagnose(drawn, statistics).problems
+        mean, spread = (draws.reshape(-1, len(self.labels)) for draws in drawn.values())
+        kept = [said for said in self.evidence if said.study != without]
         telling = {
             label: tuple(said.study for said in kept if said.contraction.get(label, 0.0) >= TELLING)
             for label in self.labels
         }
+        pairs = weigh_pairs(self.labels, mean, spread, directions, values, telling)
         names = tuple(said.study for said in kept)
-        problems = drawn.diagnostics.problems
-        products, linear, _ = density.products
-        pairs = weigh_pairs(self.labels, mean, spread, products, linear, telling, FEWEST)
         return Population(self.labels, mean, spread, telling, names, problems, pairs)
 
 
-def _flat(values: Floats) -> Floats:
-    return values.reshape(-1, values.shape[-1])
+def weigh_pairs(
+    labels: Sequence[Label],
+    mean: Floats,
+    spread: Floats,
+    directions: Floats,
+    values: Floats,
+    telling: dict[Label, tuple[str, ...]],
+) -> tuple[Pair, ...]:
+    """Return the pairs of parameters that enough studies determine both of, the likeliest first.
+
+    Draws of the population have shape (draws, labels); what studies say, `Evidence.information`, has the
+    shapes (studies, labels, labels) and (studies, labels).
+    """
+    some = np.linspace(0, len(mean) - 1, min(PAIR_DRAWS, len(mean))).astype(int)
+    mean, spread = mean[some], spread[some]
+    informed, pulls = pair_information(mean, spread, directions, values)
+    generator, pairs = np.random.default_rng(0), []
+    for a, first in enumerate(labels):
+        for b, second in enumerate(labels[a + 1 :], start=a + 1):
+            both = tuple(name for name in telling[first] if name in telling[second])
+            on_one_set = first[1] == second[1] or SHARED in (first[1], second[1])
+            if len(both) < FEWEST or not on_one_set:
+                continue
+            log_ratios = log_likelihood_ratios(informed, pulls, a, b)
+            value = _predictive(mean[:, [a, b]], spread[:, [a, b]], log_ratios, generator)
+            pairs.append(Pair(first, second, value, _probability(log_ratios), both))
+    return tuple(sorted(pairs, key=lambda pair: -pair.probability))
+
+
+def pair_information(
+    mean: Floats, spread: Floats, directions: Floats, values: Floats
+) -> tuple[Floats, Floats]:
+    """Return K, shape (draws, studies, labels, labels), and q, shape (draws, studies, labels)."""
+    transposed = np.swapaxes(directions, 1, 2)
+    products = transposed @ directions
+    linear = (transposed @ values[..., None])[..., 0]
+    scaled = products * spread[:, None, :, None] * spread[:, None, None, :]
+    unit = np.eye(mean.shape[1])
+    inverse = np.linalg.inv(unit + scaled)
+    left = spread[:, None] * (linear - np.einsum("sij,dj->dsi", products, mean))
+    return unit - inverse, np.einsum("dsij,dsj->dsi", inverse, left)
+
+
+def log_likelihood_ratios(informed: Floats, pulls: Floats, a: int, b: int) -> Floats:
+    """Return how much likelier each correlation makes what is said than none, shape (draws, grid)."""
+    rho = GRID[:, None, None]
+    of_a, of_b, of_both = informed[..., a, a], informed[..., b, b], informed[..., a, b]
+    pull_a, pull_b = pulls[..., a], pulls[..., b]
+    joint = 1.0 + rho * of_both
+    determinant = joint**2 - rho**2 * of_a * of_b
+    form = 2.0 * joint * pull_a * pull_b - rho * (of_b * pull_a**2 + of_a * pull_b**2)
+    ratios = 0.5 * (rho * form / determinant - np.log(determinant))
+    return np.asarray(ratios.sum(axis=2).T)
+
+
+def _grid_prior() -> Floats:
+    weights = 1.0 - GRID**2
+    return np.asarray(weights / weights.sum())
+
+
+def _probability(log_ratios: Floats) -> float:
+    """Return the probability that two parameters go together at all."""
+    highest = log_ratios.max()
+    log_factor = highest + np.log(np.exp(log_ratios - highest).mean(axis=0) @ _grid_prior())
+    odds = np.log(EXPECTED / (1.0 - EXPECTED)) + log_factor
+    return float(1.0 / (1.0 + np.exp(-odds)))
+
+
+def _predictive(
+    mean: Floats, spread: Floats, log_ratios: Floats, generator: np.random.Generator
+) -> float:
+    """Return the correlation of a further study's two values, given that there is one."""
+    weights = np.exp(log_ratios - log_ratios.max()) * _grid_prior()
+    chosen = generator.choice(weights.size, FURTHER, p=(weights / weights.sum()).ravel())
+    draws, places = np.unravel_index(chosen, weights.shape)
+    rho, standard = GRID[places], generator.standard_normal((2, FURTHER))
+    standard[1] = rho * standard[0] + np.sqrt(1.0 - rho**2) * standard[1]
+    values: Floats = mean[draws] + spread[draws] * standard.T
+    return float(np.asarray(np.corrcoef(values, rowvar=False))[0, 1])

@@ -9,10 +9,9 @@ from scipy import stats
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.history import correlations
-from bayes_cpt.history.correlations import GRID, Pair, weigh_pairs
 from bayes_cpt.history.evidence import Label, labels_of
 from bayes_cpt.history.learnt import learnt_model, learnt_text
-from bayes_cpt.history.population import Population
+from bayes_cpt.history.population import GRID, Pair, Population, weigh_pairs
 from bayes_cpt.model.priors.tables import Correlation, correlation_matrix
 from bayes_cpt.model.spec import read_spec, sampled_labels
 from bayes_cpt.report.words.learning import together

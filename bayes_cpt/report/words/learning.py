@@ -8,8 +8,8 @@ from bayes_cpt.report.numbers import percent
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayes_cpt.history.correlations import Pair
     from bayes_cpt.history.learnt import Learnt
+    from bayes_cpt.history.population import Pair
 
 
 def verdict(
