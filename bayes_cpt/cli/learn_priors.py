@@ -19,12 +19,12 @@ from bayes_cpt.cli.options import (
 from bayes_cpt.cli.output import (
     Output,
     OutputFile,
+    Progress,
+    Row,
     check_target,
-    columns,
     extended,
     make_folder,
     number,
-    writing,
 )
 from bayes_cpt.cli.validate import Dask, Jobs, Model, settings
 
@@ -35,10 +35,7 @@ if TYPE_CHECKING:
     from bayes_cpt.history.leave_one_out import Case
     from bayes_cpt.history.population import Population
     from bayes_cpt.model.spec import ModelSpec
-    from bayes_cpt.study.study import Study
     from bayes_cpt.validate.tasks import Pool
-
-SCORES = ("coverage_90", "crps", "mae", "bias", "width_90")
 
 
 def learn_priors(
@@ -101,9 +98,12 @@ def learn_priors(
     1  done, but a fit falls short of its diagnostics (and is left out), or prior curves reach below 0
     2  bad input: nothing is written
     """
+    from bayes_cpt.history.evidence import TABLES, fit_studies, labels_of, widened
+    from bayes_cpt.history.learnt import learnt_model, learnt_text, share_below_zero
+    from bayes_cpt.history.population import Hierarchy
     from bayes_cpt.model.spec import read_spec
     from bayes_cpt.report.words.learning import verdict
-    from bayes_cpt.validate.tasks import Pool
+    from bayes_cpt.validate.tasks import Pool, Records
 
     written = Output(quiet, json)
     inputs = (Path(model),) if Path(model).suffix else ()
@@ -114,14 +114,47 @@ def learn_priors(
     if records is not None:
         make_folder(records)
     pool = Pool(jobs, dask)
-    learning = _Learning(written, spec, model, cases, wider, seed, draws, pool, records)
-    learnt, skipped = learning.learn(output)
-    below = learning.below_zero(learnt)
-    file = OutputFile(output)
-    with file.partial() as partial:
-        partial.write_text(learning.text(learnt, output), encoding="utf-8")
+    named = {case.study.name: case.study for case in cases}
+    digests = {name: study.digest() for name, study in named.items()}
+    described = settings([spec], seed, wider=wider, draws=draws) | {"studies": digests}
+    with written.progress() as tell:
+        evidence = fit_studies(
+            tuple(named.values()),
+            widened(spec, wider),
+            seed,
+            draws=draws,
+            pool=pool,
+            records=Records.open(records, described, TABLES),
+            progress=tell,
+        )
+        skipped = {fit.study: fit.problems for fit in evidence if fit.problems}
+        kept = [fit for fit in evidence if not fit.problems]
+        tell("learning the population", 0.0)
+        hierarchy = Hierarchy(kept, tuple(labels_of(spec)), wider)
+        learnt = learnt_model(spec, hierarchy.learn(seed), output.stem, seed)
+        tell("learning the population", 1.0)
+    below = {name: share_below_zero(learnt.spec, study, seed=seed) for name, study in named.items()}
+
+    def write(found: "Learnt", target: Path) -> OutputFile:
+        file = OutputFile(target)
+        with file.partial() as partial:
+            text = learnt_text(found, extended(model, target), digests, seed)
+            partial.write_text(text, encoding="utf-8")
+        return file
+
+    file = write(learnt, output)
     read_spec(output)
-    scores = learning.left_out() if leave_one_out else None
+    scores = None
+    if leave_one_out:
+        without = {}
+        for name in named:
+            file_name = f"without-{re.sub(r'[^A-Za-z0-9._-]+', '-', name)}"
+            population = hierarchy.learn(seed, without=name)
+            without[name] = learnt_model(spec, population, file_name, seed)
+            if records is not None:
+                write(without[name], records / f"{file_name}.toml")
+        with written.progress() as tell:
+            scores = _score(cases, without, seed, draws, pool, records, tell)
     problems = _problems(skipped, learnt.population, below)
     said = verdict(learnt, output.name, scores, trustworthy=not problems)
     for problem in problems:
@@ -138,12 +171,12 @@ def learn_priors(
             "seed": seed,
             "wider": wider,
             "verdict": said,
-            "priors": learnt.table().to_dict("records"),
+            "priors": learnt.table(),
             "correlations": [asdict(pair) for pair in learnt.population.pairs],
             "below_zero": below,
             "problems": problems,
             "trustworthy": not problems,
-            "leave_one_out": None if scores is None else scores.to_dict("records"),
+            "leave_one_out": scores,
             "file": str(output),
         }
     )
@@ -168,109 +201,26 @@ def _read(folders: list[Path], spec: "ModelSpec") -> "list[Case]":
     return cases
 
 
-class _Learning:
-    """The parts of the verb that share what was asked for."""
+def _score(
+    cases: "list[Case]",
+    without: "dict[str, Learnt]",
+    seed: int,
+    draws: int | None,
+    pool: "Pool",
+    folder: Path | None,
+    tell: Progress,
+) -> "pd.DataFrame":
+    """Return the scores of each study under priors from all others."""
+    from bayes_cpt.history.leave_one_out import score_left_out
+    from bayes_cpt.validate.held_out import TABLES
+    from bayes_cpt.validate.tasks import Records
 
-    def __init__(
-        self,
-        written: Output,
-        spec: "ModelSpec",
-        model: str,
-        cases: "list[Case]",
-        wider: float,
-        seed: int,
-        draws: int | None,
-        pool: "Pool",
-        folder: Path | None,
-    ) -> None:
-        self.written, self.spec, self.model, self.cases = written, spec, model, cases
-        self.wider, self.seed, self.draws = wider, seed, draws
-        self.pool, self.folder = pool, folder
+    def kept(case: "Case", prior: "Learnt") -> Records:
+        place = None if folder is None else folder / prior.spec.name
+        described = settings([prior.spec], seed, study=case.study.digest(), draws=draws)
+        return Records.open(place, described, TABLES)
 
-    @property
-    def studies(self) -> "list[Study]":
-        """The studies to learn from."""
-        return [case.study for case in self.cases]
-
-    def learn(self, output: Path) -> "tuple[Learnt, dict[str, tuple[str, ...]]]":
-        """Return the model, and the studies that are left out of it with what is wrong."""
-        from bayes_cpt.history.evidence import TABLES, fit_studies, labels_of, untrusted, widened
-        from bayes_cpt.history.learnt import learnt_model
-        from bayes_cpt.history.population import Hierarchy
-        from bayes_cpt.validate.tasks import Records
-
-        digests = {study.name: study.digest() for study in self.studies}
-        described = settings([self.spec], self.seed, wider=self.wider, draws=self.draws)
-        records = Records.open(self.folder, described | {"studies": digests}, TABLES)
-        with self.written.progress() as tell:
-            evidence = fit_studies(
-                self.studies,
-                widened(self.spec, self.wider),
-                self.seed,
-                draws=self.draws,
-                pool=self.pool,
-                records=records,
-                progress=tell,
-            )
-            skipped = dict(untrusted(evidence))
-            kept = [of_case for of_case in evidence if not of_case.problems]
-            tell("learning the population", 0.0)
-            self.hierarchy = Hierarchy(kept, tuple(labels_of(self.spec)), self.wider)
-            population = self.hierarchy.learn(self.seed)
-            tell("learning the population", 1.0)
-        return learnt_model(self.spec, population, output.stem, self.seed), skipped
-
-    def below_zero(self, learnt: "Learnt") -> dict[str, float]:
-        """Return the share of prior curves that reach below 0, by study."""
-        from bayes_cpt.history.learnt import shares_below_zero
-
-        return shares_below_zero(learnt.spec, self.studies, seed=self.seed)
-
-    def text(self, learnt: "Learnt", target: Path) -> str:
-        """Return the model's file."""
-        from bayes_cpt.history.learnt import learnt_text
-
-        digests = {study.name: study.digest() for study in self.studies}
-        return learnt_text(learnt, extended(self.model, target), digests, self.seed)
-
-    def left_out(self) -> "pd.DataFrame":
-        """Return the scores of each study under priors from all others; their models are kept."""
-        from bayes_cpt.history.learnt import learnt_model
-        from bayes_cpt.history.leave_one_out import score_left_out
-        from bayes_cpt.validate.held_out import TABLES
-        from bayes_cpt.validate.tasks import Records
-
-        without = {}
-        for study in self.studies:
-            population = self.hierarchy.learn(self.seed, without=study.name)
-            name = f"without-{_file_name(study.name)}"
-            without[study.name] = learnt_model(self.spec, population, name, self.seed)
-            if self.folder is not None:
-                target = self.folder / f"{name}.toml"
-                with writing(target) as partial:
-                    partial.write_text(self.text(without[study.name], target), encoding="utf-8")
-
-        def kept(case: "Case", prior: "Learnt") -> Records:
-            folder = None if self.folder is None else self.folder / prior.spec.name
-            described = settings(
-                [prior.spec], self.seed, study=case.study.digest(), draws=self.draws
-            )
-            return Records.open(folder, described, TABLES)
-
-        with self.written.progress() as tell:
-            return score_left_out(
-                self.cases,
-                without,
-                self.seed,
-                draws=self.draws,
-                pool=self.pool,
-                records=kept,
-                progress=tell,
-            )
-
-
-def _file_name(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name)
+    return score_left_out(cases, without, seed, draws=draws, pool=pool, records=kept, progress=tell)
 
 
 def _problems(
@@ -304,16 +254,24 @@ def _show(
 
     table = learnt.table()
     written.heading(f"Central 90 % intervals of the priors of {learnt.before.name}")
-    shown = columns("parameter", "on", "studies", "was", "is", numbers=3)
-    for row in (table if verbose else table[table["learnt"]]).to_dict("records"):
-        was, now = (
-            f"{number(row[f'{time}lower'], 2)} to {number(row[f'{time}upper'], 2)}"
-            for time in ("was_", "")
-        )
-        shown.add_row(
-            row["parameter"], row["on"], str(row["studies"]), was, now if row["learnt"] else "stays"
-        )
-    written.table(shown)
+
+    def was(row: Row) -> str:
+        return f"{number(row['was_lower'], 2)} to {number(row['was_upper'], 2)}"
+
+    def now(row: Row) -> str:
+        interval = f"{number(row['lower'], 2)} to {number(row['upper'], 2)}"
+        return interval if row["learnt"] else "stays"
+
+    written.table(
+        table if verbose else table[table["learnt"]],
+        {
+            "parameter": "parameter",
+            "on": "on",
+            "studies": "studies",
+            "was": was,
+            "is": now,
+        },
+    )
     written.text(together(learnt))
     written.text(
         f"Prior curves reach below 0 nats/token in {100 * max(below.values()):.1f} % at most.",
@@ -332,11 +290,19 @@ def _show_scores(written: Output, scores: "pd.DataFrame") -> None:
     if scores.empty:
         written.text("There is nothing to predict: no study has a second run or a folder predict/.")
         return
-    table = columns("study", "priors", "runs", "in 90 %", "CRPS", "MAE", "bias", "width", numbers=6)
-    for row in scores.to_dict("records"):
-        cells = (f"{100 * row['coverage_90']:.0f}", *(f"{row[name]:.4f}" for name in SCORES[1:]))
-        table.add_row(row["study"], row["method"], str(row["runs"]), *cells)
-    written.table(table)
+    written.table(
+        scores,
+        {
+            "study": "study",
+            "priors": "method",
+            "runs": "runs",
+            "in 90 %": ("coverage_90", lambda share: f"{100 * share:.0f}"),
+            "CRPS": ("crps", ".4f"),
+            "MAE": ("mae", ".4f"),
+            "bias": ("bias", ".4f"),
+            "width": ("width_90", ".4f"),
+        },
+    )
     written.text(
         f"CRPS under learnt priors over that under the model's own: {crps_ratio(scores):.2f} "
         "(geometric mean over studies)."

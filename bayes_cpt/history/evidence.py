@@ -8,7 +8,7 @@ up.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -251,7 +251,8 @@ def _read(records: Records, study: str) -> Evidence:
     rows = rows[rows["task"] == study]
     log = records.tables["fits"]
     row = log[log["task"] == study].iloc[0]
-    labels = tuple(_label(text) for text in rows["label"])
+    pairs = (text.split("/") for text in rows["label"])
+    labels = tuple((name, role) for name, role in pairs)
     columns = [f"with {text}" for text in rows["label"]]
     return Evidence(
         study,
@@ -261,18 +262,3 @@ def _read(records: Records, study: str) -> Evidence:
         () if bool(row["trustworthy"]) else (str(row["problems"]),),
         bool(row["law_fits"]),
     )
-
-
-def _label(text: str) -> Label:
-    name, role = text.split("/")
-    return name, role
-
-
-def untrusted(evidence: Sequence[Evidence]) -> Mapping[str, tuple[str, ...]]:
-    """Return the studies whose fits fall short of their diagnostics, and what is wrong.
-
-    Parameters
-    ----------
-    evidence : sequence of Evidence
-    """
-    return {said.study: said.problems for said in evidence if said.problems}
