@@ -10,22 +10,12 @@ from bayes_cpt.errors import Problem, StudyError
 
 
 def is_integer(value: object) -> bool:
-    """Whether `value` is a whole number and not a boolean (NumPy integers count).
-
-    Parameters
-    ----------
-    value : object
-    """
+    """Whether `value` is a whole number and not a boolean (NumPy integers count)."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def is_number(value: object) -> bool:
-    """Whether `value` is a real number, not a boolean, that a finite float can hold.
-
-    Parameters
-    ----------
-    value : object
-    """
+    """Whether `value` is a real number, not a boolean, that a finite float can hold."""
     if not isinstance(value, numbers.Real) or isinstance(value, bool):
         return False
     try:
@@ -35,15 +25,7 @@ def is_number(value: object) -> bool:
 
 
 def suggestion(word: object, allowed: Iterable[str]) -> str:
-    """Return ', did you mean ...?' for a near miss, else nothing.
-
-    Parameters
-    ----------
-    word : object
-        What was given.
-    allowed : iterable of str
-        What could have been meant.
-    """
+    """Return ', did you mean ...?' for a near miss, else nothing."""
     close = difflib.get_close_matches(str(word), list(allowed), n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""
 
@@ -55,33 +37,13 @@ class Check:
         self.problems: list[Problem] = []
 
     def add(self, place: str, problem: str, fix: str) -> None:
-        """Note one problem.
-
-        Parameters
-        ----------
-        place : str
-            File, run, step or key that the problem is in.
-        problem : str
-            What is wrong, with the value that was found.
-        fix : str
-            What to do about it.
-        """
+        """Note one problem."""
         self.problems.append(Problem(place, problem, fix))
 
     def run[**P, T](
         self, place: str, build: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> T | None:
-        """Return what `build` makes, or None with its problems noted under `place`.
-
-        Parameters
-        ----------
-        place : str
-            Put before the places of its problems.
-        build : callable
-            Raises `StudyError` where something is wrong.
-        *args, **kwargs
-            Handed to it.
-        """
+        """Return what `build` makes, or None with its problems noted under `place`."""
         try:
             return build(*args, **kwargs)
         except StudyError as error:
@@ -94,26 +56,14 @@ class Check:
             raise StudyError(self.problems)
 
     def count(self, key: str, value: object) -> bool:
-        """Note a problem unless `value` is a whole number of at least 1.
-
-        Parameters
-        ----------
-        key : str
-        value : object
-        """
+        """Note a problem unless `value` is a whole number of at least 1."""
         if is_integer(value) and int(value) >= 1:  # type: ignore[call-overload]
             return True
         self.add(f"key {key}", f"{key} is {value!r}", "give a whole number of at least 1")
         return False
 
     def rate(self, key: str, value: object) -> bool:
-        """Note a problem unless `value` is a finite learning rate of at least 0.
-
-        Parameters
-        ----------
-        key : str
-        value : object
-        """
+        """Note a problem unless `value` is a finite learning rate of at least 0."""
         if is_number(value) and float(value) >= 0:  # type: ignore[arg-type]
             return True
         fix = "give a raw learning rate, a number not below 0, such as 2e-4"
@@ -121,28 +71,14 @@ class Check:
         return False
 
     def positive(self, key: str, value: object, unit: str) -> bool:
-        """Note a problem unless `value` is a finite positive number.
-
-        Parameters
-        ----------
-        key : str
-        value : object
-        unit : str
-            Of what the number counts, for the hint.
-        """
+        """Note a problem unless `value` is a finite positive number."""
         if is_number(value) and float(value) > 0:  # type: ignore[arg-type]
             return True
         self.add(f"key {key}", f"{key} is {value!r}", f"give a positive number of {unit}")
         return False
 
     def text(self, key: str, value: object) -> bool:
-        """Note a problem unless `value` is a text with something in it.
-
-        Parameters
-        ----------
-        key : str
-        value : object
-        """
+        """Note a problem unless `value` is a text with something in it."""
         if isinstance(value, str) and value.strip():
             return True
         problem = f"the key {key!r} is missing" if value is None else f"{key} is {value!r}"
@@ -152,17 +88,7 @@ class Check:
     def keys(
         self, table: object, *, allowed: Collection[str], required: Collection[str] = ()
     ) -> dict[str, Any]:
-        """Return the table as a dictionary; note that it is none, unknown keys and missing keys.
-
-        Parameters
-        ----------
-        table : object
-            As it was read.
-        allowed : collection of str
-            Keys that it may have.
-        required : collection of str
-            Keys that it must have.
-        """
+        """Return the table as a dictionary; note that it is none, unknown keys and missing keys."""
         if not isinstance(table, dict):
             self.add("", f"this is {table!r}", f"write a table with the keys {', '.join(allowed)}")
             return {}
@@ -179,13 +105,7 @@ class Check:
         return table
 
     def name(self, key: str, value: object) -> bool:
-        """Note a problem unless `value` can name a run, base or validation set in every table.
-
-        Parameters
-        ----------
-        key : str
-        value : object
-        """
+        """Note a problem unless `value` can name a run, base or validation set in every table."""
         if not self.text(key, value):
             return False
         if str(value) == str(value).strip() and str(value).isprintable():

@@ -40,13 +40,7 @@ class Problem:
         return " ".join(f"{self.place}: {self.problem}. {fix}.".split())
 
     def within(self, place: str) -> "Problem":
-        """Return the same problem, its place named from further out.
-
-        Parameters
-        ----------
-        place : str
-            Put before each place: a file, or a table of it.
-        """
+        """Return the same problem, its place named from further out."""
         places = ", ".join(part for part in (place, self.place) if part)
         return Problem(places, self.problem, self.fix)
 
@@ -74,13 +68,7 @@ class StudyError(BayesCPTError, ValueError):
 
     @classmethod
     def at(cls, place: str, problem: str, fix: str) -> Self:
-        """Return the error of a single problem.
-
-        Parameters
-        ----------
-        place, problem, fix : str
-            As in `Problem`.
-        """
+        """Return the error of a single problem."""
         return cls([Problem(place, problem, fix)])
 
     def __reduce__(self) -> tuple[type["StudyError"], tuple[tuple[Problem, ...]]]:
@@ -88,13 +76,7 @@ class StudyError(BayesCPTError, ValueError):
         return type(self), (self.problems,)
 
     def within(self, place: str) -> "StudyError":
-        """Return the same error, every place named from further out.
-
-        Parameters
-        ----------
-        place : str
-            Put before each place: a file, or a table of it.
-        """
+        """Return the same error, every place named from further out."""
         return type(self)(problem.within(place) for problem in self.problems)
 
 

@@ -20,11 +20,6 @@ def replacing(path: str | Path) -> Iterator[Path]:
     The file given is hidden beside it and called partial. One that a killed program left is harmless, and
     removed by a later write of the same file.
 
-    Parameters
-    ----------
-    path : str or Path
-        What is there stays until the new file is whole.
-
     Raises
     ------
     OSError

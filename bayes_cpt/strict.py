@@ -38,17 +38,7 @@ def _problem(kind: type[BaseModel], detail: Any, place: str, fix: str) -> Proble
 
 
 def said(kind: type[BaseModel], detail: Any, fix: str) -> tuple[str, str]:
-    """Return what is wrong with a table, and what to do about it.
-
-    Parameters
-    ----------
-    kind : type of BaseModel
-        What the table should be.
-    detail : dict
-        One of the errors of Pydantic.
-    fix : str
-        What to do about a wrong value.
-    """
+    """Return what is wrong with a table, and what to do about it."""
     key = detail["loc"][-1] if detail["loc"] else ""
     match detail["type"]:
         case "extra_forbidden":

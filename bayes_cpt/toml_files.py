@@ -13,12 +13,6 @@ INTEGER_BITS = 63
 def read_toml(path: Path, raised: type[StudyError] = StudyError) -> dict[str, Any]:
     """Return the tables of a TOML file.
 
-    Parameters
-    ----------
-    path : Path
-    raised : type
-        Class of the error.
-
     Raises
     ------
     StudyError

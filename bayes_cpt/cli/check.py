@@ -90,7 +90,7 @@ def check(
 
 
 def _identifiability(study: "Study", model: str | None) -> "tuple[ModelSpec, pd.DataFrame]":
-    from bayes_cpt.identify.identify import identifiability
+    from bayes_cpt.identify.determination import identifiability
     from bayes_cpt.model.spec import read_spec
     from bayes_cpt.study.ranges import check_evidence
 

@@ -108,7 +108,7 @@ class Effect:
     against : str or None
         ... less that of this one; None for its own loss at the start.
     trial : str
-        The run that would show it, one of `bayes_cpt.identify.candidates`.
+        The run that would show it, one of `bayes_cpt.identify.determination`.
     """
 
     name: str

@@ -102,13 +102,7 @@ class Evidence:
 
 
 def widened(spec: ModelSpec, wider: float = WIDER) -> ModelSpec:
-    """Return a model with independent priors that many times as wide on their own scales.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    wider : float
-    """
+    """Return a model with independent priors that many times as wide on their own scales."""
 
     def moved(prior: Distribution | None) -> Distribution | None:
         return None if prior is None else prior.moved(prior.center, wider * prior.spread)
@@ -126,12 +120,7 @@ def widened(spec: ModelSpec, wider: float = WIDER) -> ModelSpec:
 
 
 def labels_of(spec: ModelSpec) -> dict[Label, Distribution]:
-    """Return the priors of a model by parameter and role, what is fixed left out.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    """
+    """Return the priors of a model by parameter and role, what is fixed left out."""
     return {
         (name, role or SHARED): spec.priors[name].of(role) for name, role in sampled_labels(spec)
     }
@@ -144,7 +133,6 @@ def evidence_of(posterior: Posterior, broad: ModelSpec) -> Evidence:
     ----------
     posterior : Posterior
         Of a study under `broad`, or what an unknown base makes of it: what is special to it is left out.
-    broad : ModelSpec
     """
     frame = posterior.frame
     roles = dict(zip(frame.domains, frame.roles, strict=True))
@@ -182,24 +170,7 @@ def fit_studies(
     records: Records | None = None,
     progress: Progress | None = None,
 ) -> list[Evidence]:
-    """Fit each study under broad priors, and return what each says, in order.
-
-    Parameters
-    ----------
-    studies : sequence of Study
-        With names of their own.
-    broad : ModelSpec
-    seed : int
-        Each study draws its own from it and its name.
-    draws : int, optional
-        Kept in each chain; as `fit` does unless given.
-    pool : Pool, optional
-        Where; on all cores of this machine unless given.
-    records : Records, optional
-        What is done already, with `TABLES`; it grows.
-    progress : callable, optional
-        Called with a stage and the share of it that is done.
-    """
+    """Fit each study under broad priors, and return what each says, in order."""
     kept, where = records or Records.open(None, {}, TABLES), pool or Pool()
     left = [study for study in studies if study.name not in kept.done]
     report = progress or (lambda stage, share: None)

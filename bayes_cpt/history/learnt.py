@@ -38,10 +38,8 @@ class Learnt:
 
     Parameters
     ----------
-    spec : ModelSpec
     before : ModelSpec
         The model it was made from.
-    population : Population
     labels : tuple of (str, str)
         Parameters and roles whose priors were learnt.
     """
@@ -95,12 +93,6 @@ def learnt_model(
 
     Parameters
     ----------
-    spec : ModelSpec
-        The model that the population's labels and units are of.
-    population : Population
-    name : str
-        Of the new model.
-    seed : int
     labels : sequence of (str, str), optional
         Parameters and roles whose priors are learnt; `Population.learnt` unless given.
     """
@@ -195,12 +187,8 @@ def learnt_text(found: Learnt, extends: str, digests: dict[str, str], seed: int)
 
     Parameters
     ----------
-    found : Learnt
     extends : str
         The model it was made from: a shipped one by name, or a path as seen from the new file.
-    digests : dict of str to str
-        SHA-256 of each study, by name.
-    seed : int
     """
     kept = [label for label in found.population.labels if label not in found.labels]
     studies = found.population.studies

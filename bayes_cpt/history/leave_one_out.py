@@ -28,24 +28,13 @@ FITTED, PREDICTED = "fit", "predict"
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A study to learn from, and runs of it that no fit sees, where they are kept apart.
-
-    Parameters
-    ----------
-    study : Study
-    held_out : Study or None
-    """
+    """A study to learn from, and runs of it that no fit sees, where they are kept apart."""
 
     study: Study
     held_out: Study | None = None
 
     def folds(self, spec: ModelSpec) -> list[Fold]:
-        """Return what is asked of a fit: its held-out runs, or else each of its own runs left out.
-
-        Parameters
-        ----------
-        spec : ModelSpec
-        """
+        """Return what is asked of a fit: its held-out runs, or else each of its own runs left out."""
         if self.held_out is not None:
             return other_study(self.study, self.held_out, spec)
         runs = self.study.continual_runs if spec.law.continual else self.study.pretraining_runs
@@ -53,12 +42,7 @@ class Case:
 
 
 def read_case(folder: str | Path) -> Case:
-    """Read a study folder, or one that holds the folders ``fit`` and ``predict``.
-
-    Parameters
-    ----------
-    folder : path
-    """
+    """Read a study folder, or one that holds the folders ``fit`` and ``predict``."""
     from bayes_cpt.study.folder import read_study
 
     path = Path(folder)
@@ -84,17 +68,9 @@ def score_left_out(
 
     Parameters
     ----------
-    cases : sequence of Case
-    without : mapping of str to Learnt
-        By study, the model learnt from all others.
-    seed : int
-    draws : int, optional
-        Kept in each chain of a refit.
-    pool : Pool, optional
     records : callable, optional
         Of a case and the model learnt without it, where its scores are kept, with the tables of
         `bayes_cpt.validate.held_out.score_folds`.
-    progress : callable, optional
 
     Returns
     -------
@@ -138,13 +114,7 @@ def score_left_out(
 
 
 def crps_ratio(scores: "pd.DataFrame") -> float:
-    """Return the CRPS under learnt priors over that under the model's own: geometric mean over studies.
-
-    Parameters
-    ----------
-    scores : DataFrame
-        From `score_left_out`.
-    """
+    """Return the CRPS under learnt priors over that under the model's own: geometric mean over studies."""
     by_method = scores.pivot(index="study", columns="method", values="crps").dropna()
     return float(np.exp(np.log(by_method[LEARNT] / by_method[BEFORE]).mean()))
 

@@ -93,7 +93,6 @@ class Population:
         In sds of the model's own prior from its centre.
     telling : dict of (str, str) to tuple of str
         The studies that determine each parameter.
-    studies : tuple of str
     problems : tuple of str
         What its draws lack of the diagnostics contract.
     pairs : tuple of Pair
@@ -134,7 +133,6 @@ class Hierarchy:
 
     Parameters
     ----------
-    evidence : sequence of Evidence
     labels : sequence of (str, str)
         Parameters of the model.
     wider : float

@@ -36,12 +36,7 @@ TYPICAL_OFFSET = 0.03
 
 @dataclass(frozen=True, eq=False)
 class FreeParameters:
-    """Everything that is sampled under a frame, one entry per validation set.
-
-    Parameters
-    ----------
-    frame : Frame
-    """
+    """Everything that is sampled under a frame, one entry per validation set."""
 
     frame: Frame
 
@@ -126,9 +121,6 @@ def information(free: FreeParameters, curves: Curves, place: Floats) -> dict[str
 
     Parameters
     ----------
-    free : FreeParameters
-    curves : Curves
-        Where losses are, or would be, measured.
     place : ndarray, shape (free,)
         In prior standard deviations from the priors' medians.
     """
@@ -149,20 +141,18 @@ def information(free: FreeParameters, curves: Curves, place: Floats) -> dict[str
         first, last = int(design.first[index]), int(design.last[index])
         count = min(POINTS_PER_CURVE, last - first)
         rows = np.unique(np.linspace(first, last - 1, count).astype(np.int64))
-        told = _told(slopes[rows], _covariance(rows, curves, design, scales))
-        by_run[curve.run] = by_run.get(curve.run, 0.0) + told
+        added = _information(slopes[rows], _covariance(rows, curves, design, scales))
+        by_run[curve.run] = by_run.get(curve.run, 0.0) + added
     return by_run
 
 
-def marginal(told: Floats, kept: list[int]) -> Floats:
-    """Return what some parameters are told when nothing but their prior is known of the others.
+def marginal(whole: Floats, kept: list[int]) -> Floats:
+    """Return the information about some parameters when nothing but their prior is known of the others.
 
     Parameters
     ----------
-    told : ndarray, shape (free, free)
+    whole : ndarray, shape (free, free)
         Information about all of them, without the prior's identity.
-    kept : list of int
-        Places of those asked for, in the order wanted.
 
     Returns
     -------
@@ -170,29 +160,24 @@ def marginal(told: Floats, kept: list[int]) -> Floats:
 
     Examples
     --------
-    >>> told = np.array([[4.0, 2.0], [2.0, 3.0]])
-    >>> marginal(told, [0]).tolist(), float(np.linalg.inv(np.linalg.inv(told + np.eye(2))[:1, :1])[0, 0])
+    >>> whole = np.array([[4.0, 2.0], [2.0, 3.0]])
+    >>> marginal(whole, [0]).tolist(), float(np.linalg.inv(np.linalg.inv(whole + np.eye(2))[:1, :1])[0, 0])
     ([[3.0]], 4.0)
     """
-    others = [place for place in range(len(told)) if place not in set(kept)]
-    within, across = told[np.ix_(kept, kept)], told[np.ix_(kept, others)]
+    others = [place for place in range(len(whole)) if place not in set(kept)]
+    within, across = whole[np.ix_(kept, kept)], whole[np.ix_(kept, others)]
     if not others:
         return within
-    rest = told[np.ix_(others, others)] + np.eye(len(others))
+    rest = whole[np.ix_(others, others)] + np.eye(len(others))
     return np.asarray(within - across @ np.linalg.solve(rest, across.T))
 
 
 def finite(slopes: Floats) -> Floats:
-    """Return slopes with those that are too steep for a number, or none, as nothing.
-
-    Parameters
-    ----------
-    slopes : ndarray
-    """
+    """Return slopes with those that are too steep for a number, or none, as nothing."""
     return np.where(np.abs(slopes) < STEEPEST, slopes, 0.0)
 
 
-def _told(slopes: Floats, covariance: Floats) -> Floats:
+def _information(slopes: Floats, covariance: Floats) -> Floats:
     """Return ``S' C^-1 S``; sizes are divided out first, as they may differ by many orders."""
     sd = np.sqrt(np.diag(covariance))
     alike = covariance / (sd[:, None] * sd) + SMALLEST_SHARE * np.eye(sd.size)

@@ -47,7 +47,6 @@ def read_prior_plan(
 
     Parameters
     ----------
-    spec : ModelSpec
     plan : path, optional
         A study folder, whose losses may be missing, or one TOML file; the bundled study unless given.
     study : path, optional
@@ -77,11 +76,6 @@ def read_prior_plan(
 def frame_of(spec: ModelSpec, plan: Study) -> Frame:
     """Return a specification's frame on a study or plan; it needs no losses.
 
-    Parameters
-    ----------
-    spec : ModelSpec
-    plan : Study
-
     Raises
     ------
     StudyError
@@ -106,15 +100,6 @@ def expected_ends(
     """Return where the priors expect the runs of a plan to end, given the losses of its bases.
 
     Draws in which a loss ends below 0 are left out (`above_zero`).
-
-    Parameters
-    ----------
-    frame : Frame
-    plan : Study
-    interval : float
-        Mass of the central intervals.
-    draws, seed : int
-        Of the priors.
 
     Returns
     -------
@@ -158,10 +143,8 @@ def draw_at_bases(frame: Frame, plan: Study, draws: int, seed: int) -> dict[str,
 
     Parameters
     ----------
-    frame : Frame
     plan : Study
         Its CPT runs say which bases count: those whose pre-training is known and whose loss was measured.
-    draws, seed : int
 
     Returns
     -------

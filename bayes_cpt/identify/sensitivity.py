@@ -42,14 +42,6 @@ def sensitivity(
 ) -> "pd.DataFrame":
     """Return how sensitive every quantity of a fit is to its prior and to its data.
 
-    Parameters
-    ----------
-    posterior : Posterior
-    plan : Study or path, optional
-        Runs whose last losses are conclusions; the fitted runs unless given.
-    draws : int
-        Posterior draws to use, spread evenly over the chains.
-
     Returns
     -------
     DataFrame

@@ -56,25 +56,13 @@ UNSAID = Batch()
 
 
 def batch_of(study: "Study", run: Run) -> Batch:
-    """Return the batch of a run: what it says itself, else the tokens per step of its study.
-
-    Parameters
-    ----------
-    study : Study
-        Of the run.
-    run : Run
-    """
+    """Return the batch of a run: what it says itself, else the tokens per step of its study."""
     tokens = study.tokens_per_step if run.batch_tokens is None else run.batch_tokens
     return Batch(None if tokens is None else float(tokens), run.sequence_length)
 
 
 def batches_of(study: "Study") -> tuple[Batch, ...]:
-    """Return the different batches of the CPT runs of a study, those of most runs first.
-
-    Parameters
-    ----------
-    study : Study
-    """
+    """Return the different batches of the CPT runs of a study, those of most runs first."""
     counts = Counter(batch_of(study, run) for run in study.continual_runs)
     return tuple(sorted(counts, key=lambda batch: (-counts[batch], *batch.numbers)))
 
@@ -88,10 +76,6 @@ ALIKE = 1e-9
 
 def unique_steps(study: "Study") -> float:
     """Return the steps on target data alone that go through the study's target data once.
-
-    Parameters
-    ----------
-    study : Study
 
     Raises
     ------
@@ -121,12 +105,6 @@ def unique_steps(study: "Study") -> float:
 def check_same_data(study: "Study", plan: "Study") -> None:
     """Check that a plan has the target data that a law with repeated tokens was fitted to.
 
-    Parameters
-    ----------
-    study : Study
-        The fitted one.
-    plan : Study
-
     Raises
     ------
     StudyError
@@ -146,13 +124,6 @@ def check_same_data(study: "Study", plan: "Study") -> None:
 
 def check_same_steps(steps: float, resources: Resources) -> None:
     """Check that a decision is about the target data that a law with repeated tokens was fitted to.
-
-    Parameters
-    ----------
-    steps : float
-        That the target data of the fit last.
-    resources : Resources
-        Of the decision.
 
     Raises
     ------

@@ -86,10 +86,6 @@ def training_arguments(run: Run) -> dict[str, Any]:
 
     The Trainer counts learning rates from 0: its step s has the rate of the study's step s - 1.
 
-    Parameters
-    ----------
-    run : Run
-
     Returns
     -------
     dict
@@ -134,13 +130,7 @@ def _huggingface_kind(parts: Parts) -> tuple[str, dict[str, Any]]:
 
 
 def huggingface_rates(arguments: dict[str, Any]) -> Floats:
-    """Return the learning rate after each step by transformers' own formulas, shape (max_steps,).
-
-    Parameters
-    ----------
-    arguments : dict
-        Of ``TrainingArguments``, as `exports` gives them.
-    """
+    """Return the learning rate after each step by transformers' own formulas, shape (max_steps,)."""
     steps, warmup = arguments["max_steps"], arguments["warmup_steps"]
     kind, options = arguments["lr_scheduler_type"], arguments.get("lr_scheduler_kwargs", {})
     count = np.arange(1, steps + 1, dtype=np.float64)
@@ -167,10 +157,6 @@ def torch_source(run: Run) -> str:
     """Return a Python file whose ``factor`` is what torch's ``LambdaLR`` takes.
 
     It is exact: ``LambdaLR`` asks for step 0 before the first step and gets the study's rate of step 1.
-
-    Parameters
-    ----------
-    run : Run
 
     Returns
     -------

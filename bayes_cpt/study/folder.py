@@ -34,13 +34,6 @@ def trunks_first(check: Check, entries: Sequence[tuple[str, Any]]) -> list[tuple
     """Return the runs of a study in an order in which a trunk comes before what branches off it.
 
     Runs that branch off each other in a ring are noted and come last, their trunk unknown.
-
-    Parameters
-    ----------
-    check : Check
-        Collects the problems.
-    entries : sequence of (str, object)
-        Names of the runs, and what study.toml says of them.
     """
     left = dict(entries)
     ordered: list[tuple[str, Any]] = []
@@ -71,15 +64,9 @@ def branched(
 
     Parameters
     ----------
-    branch : object
-        What study.toml says.
     rest : Schedule or None
         The part after the branch. Of a logged one the steps count on from the trunk's; if it repeats the
         trunk it is taken as it is.
-    built : dict of str to Run
-        The runs before it.
-    keys : dict
-        The run's table.
 
     Raises
     ------
@@ -160,7 +147,6 @@ class Settings:
         Those that could be built.
     malformed : set of str
         Names of the others.
-    problems : list of Problem
     """
 
     study: dict[str, Any] = field(default_factory=dict)
@@ -171,13 +157,7 @@ class Settings:
 
 
 def logged_runs(tables: dict[str, Any]) -> list[str]:
-    """Return the names of the runs whose learning rates are in lr.csv.
-
-    Parameters
-    ----------
-    tables : dict
-        Of a study.toml.
-    """
+    """Return the names of the runs whose learning rates are in lr.csv."""
     runs = tables.get("runs")
     if not isinstance(runs, dict):
         return []
@@ -196,15 +176,9 @@ def build_settings(
 
     Parameters
     ----------
-    tables : dict
-        The parsed file.
     logs : dict of str to Schedule, or None
         Logged learning rates of the runs that have them; None if they could not be read, which
         makes those runs malformed without a problem of their own.
-    place : str
-        What messages call the file.
-    trunks : iterable of Run
-        Runs of elsewhere that those of the file may branch off.
     """
     check = Check()
     settings = Settings()
@@ -411,12 +385,6 @@ def read_plan(
 def run_keys(path: str | Path, key: str) -> dict[str, Any]:
     """Return what the runs of a plan say under a key that `read_plan` sets aside, by run.
 
-    Parameters
-    ----------
-    path : path
-        A plan: a folder or one TOML file.
-    key : str
-
     Raises
     ------
     StudyError
@@ -608,14 +576,7 @@ def write_study(
 
 
 def write_rates(runs: Iterable[Run], path: Path) -> None:
-    """Write the learning rates of the runs that have a log, and no file where none has one.
-
-    Parameters
-    ----------
-    runs : iterable of Run
-    path : Path
-        The file, lr.csv.
-    """
+    """Write the learning rates of the runs that have a log, and no file where none has one."""
     logged = [run for run in runs if _written(run)[0]]
     if logged:
         _write_table(logged_rates(logged), path)
@@ -623,12 +584,6 @@ def write_rates(runs: Iterable[Run], path: Path) -> None:
 
 def settings_text(study: Study, runs: Iterable[Run] | None = None) -> str:
     """Return the study.toml of a study.
-
-    Parameters
-    ----------
-    study : Study
-    runs : iterable of Run, optional
-        Its runs as they are to be written; as they are unless given.
 
     Raises
     ------
@@ -653,12 +608,7 @@ def settings_text(study: Study, runs: Iterable[Run] | None = None) -> str:
 
 
 def runs_text(runs: Iterable[Run]) -> str:
-    """Return the tables of some runs: a plan that leaves bases and validation sets to the fitted study.
-
-    Parameters
-    ----------
-    runs : iterable of Run
-    """
+    """Return the tables of some runs: a plan that leaves bases and validation sets to the fitted study."""
     return "\n".join(line for run in runs for line in _run_lines(run))
 
 
@@ -726,23 +676,12 @@ def _table_lines(
 
 
 def toml_key(name: str) -> str:
-    """Return a key as TOML writes it.
-
-    Parameters
-    ----------
-    name : str
-    """
+    """Return a key as TOML writes it."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_value(name)
 
 
 def toml_value(value: Any) -> str:
-    """Return a text, number, truth value, list or table as TOML writes it, in one line.
-
-    Parameters
-    ----------
-    value : str, int, float, bool, list or dict
-        Of a dictionary, keys without a value are left out.
-    """
+    """Return a text, number, truth value, list or table as TOML writes it, in one line."""
     if isinstance(value, list):
         return f"[{', '.join(map(toml_value, value))}]"
     if isinstance(value, dict):
@@ -757,12 +696,7 @@ def toml_value(value: Any) -> str:
 
 
 def logged_rates(runs: Iterable[Run]) -> "pd.DataFrame":
-    """Return the learning rates of the runs as lr.csv has them, interpolated steps left out.
-
-    Parameters
-    ----------
-    runs : iterable of Run
-    """
+    """Return the learning rates of the runs as lr.csv has them, interpolated steps left out."""
     import pandas as pd
 
     frames = []

@@ -23,10 +23,6 @@ def describe(study: Study) -> dict[str, Any]:
 
     Learning rates are raw, losses in nats/token, model sizes in millions of parameters.
 
-    Parameters
-    ----------
-    study : Study
-
     Returns
     -------
     dict
@@ -146,12 +142,7 @@ class Factor:
         return self.name in (PEAK_RATE, LENGTH, REPLAY)
 
     def place(self, run: str) -> float:
-        """Return where a run's number lies: values apart by a ratio are compared by their logarithms.
-
-        Parameters
-        ----------
-        run : str
-        """
+        """Return where a run's number lies: values apart by a ratio are compared by their logarithms."""
         value = float(self.values[run])
         return value if self.name == REPLAY else float(np.log(value))
 
@@ -167,11 +158,6 @@ class Factor:
 
 def factors(study: Study, phase: str) -> tuple[Factor, ...]:
     """Return what the runs of a phase may differ in, and their values.
-
-    Parameters
-    ----------
-    study : Study
-    phase : {"pt", "cpt"}
 
     Examples
     --------
@@ -194,23 +180,13 @@ def factors(study: Study, phase: str) -> tuple[Factor, ...]:
 
 
 def peak_level(schedule: Schedule, phase: str) -> float:
-    """Return the highest learning rate of a run; of a CPT run once that of its base is left behind.
-
-    Parameters
-    ----------
-    schedule : Schedule
-    phase : {"pt", "cpt"}
-    """
+    """Return the highest learning rate of a run; of a CPT run once that of its base is left behind."""
     rates = schedule.learning_rates()
     return float(rates[int(APPROACH * rates.size) :].max()) if phase == "cpt" else schedule.peak
 
 
 def family(schedule: Schedule) -> str:
     """Return which of `FAMILIES` a schedule belongs to, by its learning rates after the warm-up.
-
-    Parameters
-    ----------
-    schedule : Schedule
 
     Examples
     --------
@@ -232,14 +208,6 @@ def family(schedule: Schedule) -> str:
 
 def outside_range(study: Study, plan: Study, run: Run) -> list[str]:
     """Return in words where a run lies outside what the study's runs of its phase cover.
-
-    Parameters
-    ----------
-    study : Study
-        What was fitted.
-    plan : Study
-        Where the run and its base come from.
-    run : Run
 
     Returns
     -------
@@ -323,14 +291,6 @@ def _outside_targets(study: Study, run: Run) -> list[str]:
 def outside_span(label: str, value: float, studied: Iterable[float]) -> list[str]:
     """Return in words that a value lies outside the studied ones.
 
-    Parameters
-    ----------
-    label : str
-        What the value is of.
-    value : float
-    studied : iterable of float
-        At least one.
-
     Examples
     --------
     >>> outside_span("replay", 0.9, [0.0, 0.25, 0.75])
@@ -343,15 +303,7 @@ def outside_span(label: str, value: float, studied: Iterable[float]) -> list[str
 
 
 def outside_base(study: Study, base: Base) -> list[str]:
-    """Return in words whether, and how far, a base is none that the study's CPT runs start from.
-
-    Parameters
-    ----------
-    study : Study
-        What was fitted.
-    base : Base
-        Where the planned run starts from.
-    """
+    """Return in words whether, and how far, a base is none that the study's CPT runs start from."""
     used = [study.base(str(other.base)) for other in study.continual_runs]
     if any(other.schedule == base.schedule for other in used):
         return []
@@ -367,7 +319,6 @@ def check_evidence(study: Study, *, continual: bool) -> None:
 
     Parameters
     ----------
-    study : Study
     continual : bool
         Whether the law to be fitted is of continual pre-training; else it sees the PT runs alone, on the
         general validation set.

@@ -72,11 +72,6 @@ class UniqueTokens:
     def read(cls, table: object) -> Self:
         """Return what the key ``unique_tokens`` of a study.toml holds.
 
-        Parameters
-        ----------
-        table : object
-            As it was read.
-
         Raises
         ------
         StudyError
@@ -85,13 +80,7 @@ class UniqueTokens:
         return _read(cls, table, ())
 
     def of(self, role: str) -> float | None:
-        """Return the unique tokens of a role, None where they are not known.
-
-        Parameters
-        ----------
-        role : str
-            ``general`` or ``target``.
-        """
+        """Return the unique tokens of a role, None where they are not known."""
         tokens = getattr(self, role)
         return None if tokens is None else float(tokens)
 
@@ -139,11 +128,6 @@ class Compute:
     def read(cls, table: object) -> Self:
         """Return what the key ``compute`` of a study.toml holds.
 
-        Parameters
-        ----------
-        table : object
-            As it was read.
-
         Raises
         ------
         StudyError
@@ -152,24 +136,13 @@ class Compute:
         return _read(cls, table, ("seconds_per_step",))
 
     def gpu_hours(self, steps: Any) -> Any:
-        """Return the GPU-hours of some numbers of steps, of their shape.
-
-        Parameters
-        ----------
-        steps : float or ndarray
-        """
+        """Return the GPU-hours of some numbers of steps, of their shape."""
         return steps * (self.seconds_per_step * self.gpus / SECONDS_PER_HOUR)
 
 
 @dataclass(frozen=True)
 class Resources:
     """What is known of the tokens and the cost of steps.
-
-    Parameters
-    ----------
-    tokens_per_step : float, optional
-    unique_tokens : UniqueTokens, optional
-    compute : Compute, optional
 
     Examples
     --------
@@ -185,12 +158,7 @@ class Resources:
     compute: Compute | None = None
 
     def of_run(self, run: Run) -> Self:
-        """Return the same with the tokens per step that a run says it takes.
-
-        Parameters
-        ----------
-        run : Run
-        """
+        """Return the same with the tokens per step that a run says it takes."""
         return self if run.batch_tokens is None else replace(self, tokens_per_step=run.batch_tokens)
 
     def epochs(self, steps: ArrayLike, replay: ArrayLike) -> dict[str, Floats]:
@@ -198,12 +166,6 @@ class Resources:
 
         Target tokens are steps · tokens per step · (1 - replay), general tokens the rest. What a base saw
         before is not counted.
-
-        Parameters
-        ----------
-        steps : array_like
-        replay : array_like
-            Share of general data; 1 in PT.
         """
         if self.tokens_per_step is None or self.unique_tokens is None:
             return {}
@@ -218,12 +180,7 @@ class Resources:
         }
 
     def costs(self, steps: ArrayLike) -> dict[str, Floats]:
-        """Return ``gpu_hours`` of some numbers of steps and, where a price is known, ``money``.
-
-        Parameters
-        ----------
-        steps : array_like
-        """
+        """Return ``gpu_hours`` of some numbers of steps and, where a price is known, ``money``."""
         if self.compute is None:
             return {}
         hours = self.compute.gpu_hours(np.asarray(steps, dtype=np.float64))
@@ -232,22 +189,12 @@ class Resources:
         return {"gpu_hours": hours, "money": hours * self.compute.price}
 
     def told(self, steps: ArrayLike, replay: ArrayLike) -> dict[str, Floats]:
-        """Return the columns that a table has of some runs: ``general_epochs`` ... and costs.
-
-        Parameters
-        ----------
-        steps, replay : array_like
-        """
+        """Return the columns that a table has of some runs: ``general_epochs`` ... and costs."""
         epochs = {f"{role}_epochs": count for role, count in self.epochs(steps, replay).items()}
         return epochs | self.costs(steps)
 
     def of_one(self, run: Run) -> dict[str, float]:
-        """Return `told` of one run.
-
-        Parameters
-        ----------
-        run : Run
-        """
+        """Return `told` of one run."""
         replay = 1.0 if run.replay is None else run.replay
         taken = self.of_run(run).told(run.schedule.steps, replay)
         return {name: float(value) for name, value in taken.items()}
@@ -259,17 +206,7 @@ COUNT = "add tokens_per_step = ... to [study], the tokens of one optimiser step"
 def check_counted(
     check: Check, tokens_per_step: object, unique_tokens: UniqueTokens | None, runs: Sequence[Run]
 ) -> None:
-    """Note runs whose epochs cannot be counted though their data are.
-
-    Parameters
-    ----------
-    check : Check
-        Where problems go.
-    tokens_per_step : object
-        Of the study, as it was given.
-    unique_tokens : UniqueTokens or None
-    runs : sequence of Run
-    """
+    """Note runs whose epochs cannot be counted though their data are."""
     if unique_tokens is None or tokens_per_step is not None:
         return
     unknown = [run.name for run in runs if run.batch_tokens is None]
@@ -290,19 +227,7 @@ def note_epochs(
     runs: Sequence[Run],
     place: str,
 ) -> None:
-    """Note runs that go through their data more often than is known to be worth it.
-
-    Parameters
-    ----------
-    cautions : Check
-        Where warnings go.
-    tokens_per_step : object
-        Of the study, as it was given.
-    unique_tokens : UniqueTokens or None
-    runs : sequence of Run
-    place : str
-        What messages call the settings.
-    """
+    """Note runs that go through their data more often than is known to be worth it."""
     per_step = float(tokens_per_step) if is_number(tokens_per_step) else None  # type: ignore[arg-type]
     known = Resources(per_step, unique_tokens)
     for role in ROLES:
@@ -320,13 +245,6 @@ def note_epochs(
 
 def epochs_words(role: str, epochs: float) -> str:
     """Return in words that a run repeats its data too often.
-
-    Parameters
-    ----------
-    role : str
-        ``general`` or ``target``.
-    epochs : float
-        Above `MANY_EPOCHS`.
 
     Examples
     --------
@@ -383,7 +301,6 @@ class Limit:
     ----------
     name : str
         A column of `bayes_cpt.study.resources.Resources.told`.
-    most : float
     """
 
     name: str
@@ -395,15 +312,7 @@ class Limit:
 
 
 def unknown_resource(place: str, name: str) -> Problem:
-    """Return the problem that nobody knows how much of something a step takes.
-
-    Parameters
-    ----------
-    place : str
-        What asks for it.
-    name : str
-        Of `RESOURCE_WORDS`.
-    """
+    """Return the problem that nobody knows how much of something a step takes."""
     fixes = {
         "gpu_hours": "compute = { seconds_per_step = ..., gpus = ... }",
         "money": "compute = { seconds_per_step = ..., gpus = ..., price = ... }",

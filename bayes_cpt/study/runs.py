@@ -299,11 +299,6 @@ def _mixture(check: Check, targets: object) -> tuple[tuple[str, float], ...]:
 def checked_mixture(targets: object) -> dict[str, float]:
     """Return the shares of a mixture of targets by name.
 
-    Parameters
-    ----------
-    targets : object
-        The name of one, or a mapping of names to shares that add up to 1.
-
     Raises
     ------
     StudyError
@@ -317,11 +312,6 @@ def checked_mixture(targets: object) -> dict[str, float]:
 
 def mixture_words(mixture: Mapping[str, float]) -> str:
     """Return a mixture of targets in words.
-
-    Parameters
-    ----------
-    mixture : mapping of str to float
-        Share of each in the data that are not replay.
 
     Examples
     --------

@@ -110,33 +110,15 @@ class Segment:
         return rates
 
     def scaled(self, factor: float) -> Self:
-        """Return the segment with both learning rates multiplied by `factor`.
-
-        Parameters
-        ----------
-        factor : float
-            Above 0.
-        """
+        """Return the segment with both learning rates multiplied by `factor`."""
         return replace(self, start=self.start * factor, end=self.end * factor)
 
     def stretched(self, steps: int) -> Self:
-        """Return the same shape over another number of steps.
-
-        Parameters
-        ----------
-        steps : int
-            At least 1.
-        """
+        """Return the same shape over another number of steps."""
         return replace(self, steps=steps)
 
     def first(self, steps: int) -> "Segment | LoggedSegment":
-        """Return the first steps of it, to the last digit: as a log unless it is constant.
-
-        Parameters
-        ----------
-        steps : int
-            How many, from 1 to all.
-        """
+        """Return the first steps of it, to the last digit: as a log unless it is constant."""
         if self.shape == "constant":
             return self.stretched(steps)
         rates = self.learning_rates()[:steps]
@@ -196,13 +178,7 @@ class LoggedSegment:
         check.raise_problems()
 
     def first(self, steps: int) -> "LoggedSegment":
-        """Return the first steps of it, every one logged.
-
-        Parameters
-        ----------
-        steps : int
-            How many, from 1 to all.
-        """
+        """Return the first steps of it, every one logged."""
         rates = self.learning_rates()[:steps]
         return replace(
             self,
@@ -226,23 +202,11 @@ class LoggedSegment:
         return np.interp(np.arange(1, self.steps + 1), self.logged_steps, self.logged_rates)
 
     def scaled(self, factor: float) -> Self:
-        """Return the segment with every learning rate multiplied by `factor`.
-
-        Parameters
-        ----------
-        factor : float
-            Above 0.
-        """
+        """Return the segment with every learning rate multiplied by `factor`."""
         return replace(self, logged_rates=tuple(rate * factor for rate in self.logged_rates))
 
     def stretched(self, steps: int) -> Self:
-        """Return the same course over another number of steps: the last step keeps its rate.
-
-        Parameters
-        ----------
-        steps : int
-            At least 1.
-        """
+        """Return the same course over another number of steps: the last step keeps its rate."""
         places = np.arange(1, steps + 1) * (self.steps / steps)
         rates = np.interp(places, np.arange(1, self.steps + 1), self.learning_rates())
         return replace(
@@ -254,14 +218,7 @@ class LoggedSegment:
 
 
 def check_length(check: Check, steps: object) -> None:
-    """Note a problem unless `steps` is a number of steps that can be trained.
-
-    Parameters
-    ----------
-    check : Check
-        Collects the problem.
-    steps : object
-    """
+    """Note a problem unless `steps` is a number of steps that can be trained."""
     if check.count("steps", steps) and int(steps) > LONGEST_STEPS:  # type: ignore[call-overload]
         check.add(
             "key steps",
@@ -272,11 +229,6 @@ def check_length(check: Check, steps: object) -> None:
 
 def segment_from_toml(table: object) -> Segment:
     """Return the segment that a table of a study.toml describes.
-
-    Parameters
-    ----------
-    table : dict
-        With shape, steps, start and end.
 
     Raises
     ------
@@ -358,8 +310,6 @@ class Schedule:
             Strictly rising steps, counted from 1.
         learning_rates : array_like of float, shape (logged,)
             Raw learning rates. Gaps are interpolated linearly; see `interpolated_steps`.
-        total_steps : int, optional
-            Length of the schedule; the last logged step unless given.
 
         Raises
         ------
@@ -374,11 +324,6 @@ class Schedule:
     @classmethod
     def from_toml(cls, tables: Sequence[Any]) -> Self:
         """Build a schedule from the segment tables of a study.toml (`to_toml` undone).
-
-        Parameters
-        ----------
-        tables : sequence of dict
-            Segments in order, each with shape, steps, start and end.
 
         Raises
         ------
@@ -479,11 +424,6 @@ class Schedule:
     def first(self, steps: int) -> "Schedule":
         """Return the schedule of the first `steps` steps; one that is cut becomes a log.
 
-        Parameters
-        ----------
-        steps : int
-            From 1 to the schedule's own length.
-
         Raises
         ------
         StudyError
@@ -507,13 +447,7 @@ class Schedule:
         return Schedule(tuple(kept))
 
     def scaled(self, factor: float) -> "Schedule":
-        """Return the schedule with every learning rate multiplied by `factor` (> 0).
-
-        Parameters
-        ----------
-        factor : float
-            Above 0.
-        """
+        """Return the schedule with every learning rate multiplied by `factor` (> 0)."""
         if not (math.isfinite(factor) and factor > 0):
             raise StudyError.at("factor", f"the factor is {factor}", "scale by a positive number")
         return Schedule(tuple(segment.scaled(factor) for segment in self.segments))
@@ -522,11 +456,6 @@ class Schedule:
         """Return the schedule drawn out or shortened to `steps` steps, every segment by the same factor.
 
         Segments that shrink to nothing are left out; the last step keeps its learning rate.
-
-        Parameters
-        ----------
-        steps : int
-            At least 1.
 
         Raises
         ------
@@ -560,26 +489,12 @@ class Schedule:
 
 
 def constant(steps: int, learning_rate: float) -> Schedule:
-    """Return a schedule of `steps` steps at one learning rate.
-
-    Parameters
-    ----------
-    steps : int
-    learning_rate : float
-        Raw.
-    """
+    """Return a schedule of `steps` steps at one learning rate."""
     return Schedule((Segment("constant", steps, learning_rate, learning_rate),))
 
 
 def linear(steps: int, start: float, end: float) -> Schedule:
-    """Return a straight line from `start` (before the first step) to `end` (last step).
-
-    Parameters
-    ----------
-    steps : int
-    start, end : float
-        Raw learning rates.
-    """
+    """Return a straight line from `start` (before the first step) to `end` (last step)."""
     return Schedule((Segment("linear", steps, start, end),))
 
 
@@ -589,16 +504,6 @@ def cosine(
     """Return a half-cosine from `peak` to `end`, after an optional linear warm-up from `start`.
 
     `steps` counts the warm-up; for a re-warm-up give the base's last learning rate as `start`.
-
-    Parameters
-    ----------
-    steps : int
-    peak, end : float
-        Raw learning rates.
-    warmup_steps : int
-        Of the line from `start` to `peak`.
-    start : float
-        Raw learning rate before the first step.
     """
     decay = Schedule((Segment("cosine", steps - warmup_steps, peak, end),))
     return linear(warmup_steps, start, peak) + decay if warmup_steps else decay
@@ -618,16 +523,8 @@ def warmup_stable_decay(
 
     Parameters
     ----------
-    steps : int
-        All steps, warm-up and decay included.
-    peak, end : float
-        Raw learning rates of the constant stretch and of the last step.
-    decay_steps, warmup_steps : int
-        Lengths of decay and warm-up; either may be 0.
     start : float
         Learning rate before the warm-up; for a re-warm-up the base's last learning rate.
-    decay_shape : str
-        Shape of the decay segment.
 
     Examples
     --------

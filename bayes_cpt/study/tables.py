@@ -42,7 +42,6 @@ class TableCheck(Check):
 
     Parameters
     ----------
-    table : DataFrame
     file : str
         What messages call the table.
     row : str
@@ -56,24 +55,13 @@ class TableCheck(Check):
         self.row = row
 
     def place(self, label: Hashable) -> str:
-        """Return the place of a row: file, line, and the run, step and domain it is about.
-
-        Parameters
-        ----------
-        label : hashable
-            Of the row in the table's index.
-        """
+        """Return the place of a row: file, line, and the run, step and domain it is about."""
         row = self.table.loc[label]
         about = [f"{key} {row[key]}" for key in ("run", "step", "domain") if key in row]
         return ", ".join([self.file, f"{self.row} {label}", *about])
 
     def columns(self, expected: Sequence[str]) -> None:
-        """Note missing, unknown and repeated columns.
-
-        Parameters
-        ----------
-        expected : sequence of str
-        """
+        """Note missing, unknown and repeated columns."""
         wanted = ", ".join(expected)
         names = [str(column) for column in self.table.columns]
         others = [column for column in names if column not in expected]
@@ -137,14 +125,7 @@ class TableCheck(Check):
         return table.astype({"step": "int64"})
 
     def duplicates(self, table: "pd.DataFrame", keys: list[str]) -> "pd.DataFrame":
-        """Note rows that repeat the keys of an earlier row; return the table without them.
-
-        Parameters
-        ----------
-        table : DataFrame
-        keys : list of str
-            Columns that no two rows may share.
-        """
+        """Note rows that repeat the keys of an earlier row; return the table without them."""
         repeated = table.duplicated(keys).to_numpy()
         if not repeated.any():
             return table

@@ -33,13 +33,7 @@ class Measured(NamedTuple):
 
 
 def branch_of(study: Study, run: Run) -> Branch | None:
-    """Return where a run leaves its trunk; None where the study does not have the trunk.
-
-    Parameters
-    ----------
-    study : Study
-    run : Run
-    """
+    """Return where a run leaves its trunk; None where the study does not have the trunk."""
     return run.branch if run.branch is not None and run.branch.run in study else None
 
 
@@ -47,14 +41,6 @@ def start_loss(study: Study, run: Run, domain: str) -> float | None:
     """Return the loss (nats/token) of a run's trunk where the run leaves it, None if it is not known.
 
     Between two measured steps of the trunk it is on the line that joins them.
-
-    Parameters
-    ----------
-    study : Study
-        Has the trunk; the run itself need not be in it.
-    run : Run
-    domain : str
-        A validation set.
     """
     branch = branch_of(study, run)
     if branch is None:
@@ -73,15 +59,7 @@ def start_loss(study: Study, run: Run, domain: str) -> float | None:
 
 
 def own_curve(study: Study, run: Run, domain: str) -> Measured:
-    """Return what a run of a study shows that its trunk does not: all of it where it has no trunk.
-
-    Parameters
-    ----------
-    study : Study
-    run : Run
-    domain : str
-        A validation set.
-    """
+    """Return what a run of a study shows that its trunk does not: all of it where it has no trunk."""
     steps, losses = study.curve(run.name, domain)
     branch = branch_of(study, run)
     unshared = steps > branch.step if branch else np.ones(steps.size, dtype=bool)
@@ -95,10 +73,6 @@ def with_found_branches(study: Study) -> Study:
     tell everything twice. And a PT run whose log begins just where its learning rates leave those of
     another one was started from there. A forecast knows only of branches that somebody names: where a run
     will part cannot be seen from its losses.
-
-    Parameters
-    ----------
-    study : Study
     """
     if study not in _BRANCHING:
         _BRANCHING[study] = _branching(study)

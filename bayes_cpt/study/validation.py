@@ -82,8 +82,6 @@ def examine(
 
     Parameters
     ----------
-    name, general, target, tokens_per_step, unique_tokens, bases, runs, losses, is_plan, origin
-        As in `Study`.
     malformed : collection of str
         Names of runs and bases that could not be built: no second problem is made of them.
     rows_are_checked : bool
@@ -412,18 +410,7 @@ def note_mix_ups(
     target: str,
     settings: str,
 ) -> None:
-    """Note validation sets that seem swapped, and replay ratios that seem to count the target's share.
-
-    Parameters
-    ----------
-    cautions : Check
-    losses : DataFrame
-        Columns run, step, domain, loss; clean.
-    runs : sequence of Run
-    general, target : str
-    settings : str
-        What messages call the settings.
-    """
+    """Note validation sets that seem swapped, and replay ratios that seem to count the target's share."""
     changes = _changes(losses)
     measured = [run for run in runs if run.replay is not None and (run.name, general) in changes]
     little = [
@@ -462,18 +449,7 @@ def note_mix_ups(
 def note_unmeasured_targets(
     cautions: Check, losses: "pd.DataFrame", targets: object, place: str
 ) -> None:
-    """Note which of several targets no row of the losses has.
-
-    Parameters
-    ----------
-    cautions : Check
-    losses : DataFrame
-        Columns run, step, domain, loss; clean.
-    targets : object
-        A sequence of names where there are several.
-    place : str
-        What messages call the losses.
-    """
+    """Note which of several targets no row of the losses has."""
     measured = sorted(losses["domain"].unique().tolist())
     for name in targets if isinstance(targets, list | tuple) else ():
         if isinstance(name, str) and name not in measured:
@@ -496,17 +472,7 @@ def _changes(losses: "pd.DataFrame") -> dict[tuple[str, str], float]:
 def note_base_losses(
     cautions: TableCheck, losses: "pd.DataFrame", bases: "Sequence[Base]", runs: "Sequence[Run]"
 ) -> None:
-    """Note measurements of one base that disagree.
-
-    Parameters
-    ----------
-    cautions : TableCheck
-        Of the losses as they were given.
-    losses : DataFrame
-        Columns run, step, domain, loss; clean.
-    bases : sequence of Base
-    runs : sequence of Run
-    """
+    """Note measurements of one base that disagree."""
     base_of = {run.name: run.base for run in runs if run.base is not None}
     measured: dict[tuple[str, str], list[tuple[Hashable, str, float]]] = {}
     for label, run, domain, loss in _rows(losses[losses["step"] == 0]):
@@ -550,14 +516,7 @@ def _rows(losses: "pd.DataFrame") -> Iterator[tuple[Hashable, str, str, float]]:
 
 
 def check_scale(table: TableCheck, losses: "pd.DataFrame") -> None:
-    """Refuse validation sets most of whose losses are in another unit: no law of losses fits those.
-
-    Parameters
-    ----------
-    table : TableCheck
-    losses : DataFrame
-        Columns run, step, domain, loss; clean.
-    """
+    """Refuse validation sets most of whose losses are in another unit: no law of losses fits those."""
     if not (losses["loss"] > HIGHEST_LOSS).any():
         return
     for domain, rows in losses.groupby("domain", sort=False):
@@ -574,14 +533,7 @@ def check_scale(table: TableCheck, losses: "pd.DataFrame") -> None:
 
 
 def note_high_losses(cautions: TableCheck, losses: "pd.DataFrame") -> None:
-    """Note single losses that are higher than any guess costs.
-
-    Parameters
-    ----------
-    cautions : TableCheck
-    losses : DataFrame
-        Columns run, step, domain, loss; clean.
-    """
+    """Note single losses that are higher than any guess costs."""
     high = losses[losses["loss"] > HIGHEST_LOSS]
     for domain, rows in high.groupby("domain", sort=False) if len(high) else ():
         cautions.add(
@@ -607,7 +559,6 @@ def note_disorder(cautions: TableCheck, losses: "pd.DataFrame") -> None:
 
     Parameters
     ----------
-    cautions : TableCheck
     losses : DataFrame
         Columns run, step, domain, loss; clean, in the order in which they were given.
     """
@@ -624,14 +575,7 @@ def note_disorder(cautions: TableCheck, losses: "pd.DataFrame") -> None:
 
 
 def note_flat_curves(cautions: TableCheck, losses: "pd.DataFrame") -> None:
-    """Note curves that never move: often the last loss of a run, repeated by an export.
-
-    Parameters
-    ----------
-    cautions : TableCheck
-    losses : DataFrame
-        Columns run, step, domain, loss; clean.
-    """
+    """Note curves that never move: often the last loss of a run, repeated by an export."""
     if losses.empty:
         return
     curves = losses.groupby(["run", "domain"], sort=False)["loss"]

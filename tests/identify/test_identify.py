@@ -15,8 +15,12 @@ from bayes_cpt.forecast.derived import (
     effects_of,
     tried,
 )
-from bayes_cpt.identify.candidates import candidate_runs
-from bayes_cpt.identify.identify import IDENTIFIED, contractions, identifiability
+from bayes_cpt.identify.determination import (
+    IDENTIFIED,
+    candidate_runs,
+    contractions,
+    identifiability,
+)
 from bayes_cpt.model.priors.families import LogNormal
 from bayes_cpt.model.priors.tables import Prior
 from bayes_cpt.model.setup import build_setup

@@ -19,11 +19,8 @@ def show_undetermined(written: Output, table: "pd.DataFrame", kinds: tuple[str, 
 
     Parameters
     ----------
-    written : Output
     table : DataFrame
         Of `bayes_cpt.identify`: from `identify.identifiability` or `determination.determination`.
-    kinds : tuple of str
-        Kinds of quantities to name.
     """
     weak = table[table["kind"].isin(kinds) & ~table["identified"]]
     if weak.empty:
@@ -84,7 +81,7 @@ def _strongest(row: dict[Any, Any]) -> str:
 
 
 def _advice(row: dict[Any, Any]) -> str:
-    from bayes_cpt.identify.identify import IDENTIFIED
+    from bayes_cpt.identify.determination import IDENTIFIED
 
     before, after = row["contraction"], row["with_advice"]
     rise = f"({before:.2f} -> {after:.2f})"

@@ -17,16 +17,7 @@ EXPLAINED = (
 
 
 def show_sensitivity(written: Output, table: "pd.DataFrame", kinds: tuple[str, ...]) -> None:
-    """Print what scaling the prior moves, and name the priors that do it.
-
-    Parameters
-    ----------
-    written : Output
-    table : DataFrame
-        Of `bayes_cpt.identify.sensitivity.sensitivity`.
-    kinds : tuple of str
-        Kinds of quantities to print beside the conclusions.
-    """
+    """Print what scaling the prior moves, and name the priors that do it."""
     from bayes_cpt.identify.sensitivity import CONFLICT, STRONG
 
     written.heading(HEADING)

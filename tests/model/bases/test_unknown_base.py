@@ -18,7 +18,7 @@ from bayes_cpt.decisions.next_run import next_run
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.forecast.bands import bands
 from bayes_cpt.forecast.plans import planned_curves
-from bayes_cpt.identify.identify import identifiability
+from bayes_cpt.identify.determination import identifiability
 from bayes_cpt.laws import Annealing
 from bayes_cpt.model.bases.unknown_base import fitted_bases, for_base, unknown_base
 from bayes_cpt.model.points import build_curves
