@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Annotated, Any
 
 from bayes_cpt.cli.options import Json, Quiet, StudyFolder, Verbose, option
-from bayes_cpt.cli.output import TAKEN, Output, columns, number
-from bayes_cpt.cli.shared.determined import show_effects, show_undetermined
+from bayes_cpt.cli.output import TAKEN, Cells, Output, number
+from bayes_cpt.cli.undetermined import show_effects, show_undetermined
 from bayes_cpt.report.words.summary import summarise
 
 if TYPE_CHECKING:
@@ -113,15 +113,15 @@ def _show(output: Output, content: dict[str, Any]) -> None:
     output.text(f"{_validation_sets(content)}. Losses in nats/token.")
     if content["bases"]:
         output.heading("Bases")
-        output.table(_bases(content))
+        _show_bases(output, content)
     output.heading("Runs")
-    output.table(_runs(content))
+    _show_runs(output, content)
     for run in content["runs"]:
         if branch := run["branch"]:
             shared = f"{run['name']} is {branch['run']} up to step {branch['step']:,}"
             output.text(f"{shared}: what they share counts once.", "dim")
     output.heading("Ranges")
-    output.table(_ranges(content["ranges"]))
+    _show_ranges(output, content["ranges"])
 
 
 def _validation_sets(content: dict[str, Any]) -> str:
@@ -139,60 +139,52 @@ def _others(content: dict[str, Any]) -> list[str]:
     return [name for name in content["domains"] if name not in _fitted(content)]
 
 
-def _bases(content: dict[str, Any]) -> Any:
-    domains = _fitted(content)
-    headers = ("base", "on run", "steps", "peak LR", "final LR", "potential")
-    losses = [f"loss\n{domain}" for domain in domains]
-    table = columns(*headers, *losses, "CPT\nruns", numbers=5 + len(losses))
-    for base in content["bases"]:
-        table.add_row(
-            base["name"] + ("" if base["known"] else " (PT unknown)"),
-            base["run"] or "-",
-            number(base["steps"]),
-            number(base["peak_learning_rate"]),
-            number(base["final_learning_rate"]),
-            number(base["loss_potential"]),
-            *(number(base["losses"][domain]) for domain in domains),
-            str(len(base["runs"])),
-        )
-    return table
+def _show_bases(output: Output, content: dict[str, Any]) -> None:
+    import pandas as pd
+
+    rows = pd.DataFrame(content["bases"])
+    rows["name"] += rows["known"].map({True: "", False: " (PT unknown)"})
+    rows["on run"] = rows["run"].fillna("-")
+    numbers = ("steps", "peak LR", "final LR", "potential")
+    keys = ("steps", "peak_learning_rate", "final_learning_rate", "loss_potential")
+    cells: dict[str, Cells] = {"base": "name", "on run": "on run"}
+    cells |= {head: (key, number) for head, key in zip(numbers, keys, strict=True)}
+    for domain in _fitted(content):
+        cells[f"loss\n{domain}"] = ("losses", lambda losses, name=domain: number(losses[name]))
+    cells["CPT\nruns"] = ("runs", lambda runs: str(len(runs)))
+    output.table(rows, cells)
 
 
-def _runs(content: dict[str, Any]) -> Any:
-    domains, others = _fitted(content), _others(content)
-    points = [f"points\n{domain}" for domain in domains] + ["points\nothers"] * bool(others)
-    headers = ("run", "phase", "base", "replay", "steps", "peak LR", "final LR")
-    taken = {
-        resource: title
-        for resource, title in TAKEN.items()
-        if any(resource in r for r in content["runs"])
+def _show_runs(output: Output, content: dict[str, Any]) -> None:
+    import pandas as pd
+
+    rows, others = pd.DataFrame(content["runs"]), _others(content)
+    rows["base"] = rows["base"].fillna("-")
+    cells: dict[str, Cells] = {"run": "name", "phase": "phase", "base": "base"}
+    numbers = {"peak LR": "peak_learning_rate", "final LR": "final_learning_rate"}
+    for heading, key in ({"replay": "replay", "steps": "steps"} | numbers).items():
+        cells[heading] = (key, number)
+    for resource, title in TAKEN.items():
+        if resource in rows:
+            cells[title] = (resource, lambda value: number(value, 3))
+    for domain in _fitted(content):
+        cells[f"points\n{domain}"] = ("points", lambda points, name=domain: str(points[name]))
+    if others:
+        counts = rows["points"].map(lambda points: sorted(points[name] for name in others))
+        rows["others"] = counts.map(lambda ordered: _span([ordered[0], ordered[-1]]))
+        cells["points\nothers"] = ("others", str)
+    output.table(rows, cells)
+
+
+def _show_ranges(output: Output, ranges: dict[str, Any]) -> None:
+    import pandas as pd
+
+    rows = pd.DataFrame([{"phase": phase} | covered for phase, covered in ranges.items()])
+    keys = {"replay": "replay", "peak LR": "peak_learning_rate", "steps": "steps"}
+    cells: dict[str, Cells] = {"phase": "phase"} | {
+        head: (key, _span) for head, key in keys.items()
     }
-    table = columns(*headers, *taken.values(), *points, numbers=4 + len(taken) + len(points))
-    for run in content["runs"]:
-        counts = run["points"]
-        rest = sorted(counts[domain] for domain in others)
-        table.add_row(
-            run["name"],
-            run["phase"],
-            run["base"] or "-",
-            number(run["replay"]),
-            number(run["steps"]),
-            number(run["peak_learning_rate"]),
-            number(run["final_learning_rate"]),
-            *(number(run.get(name), 3) for name in taken),
-            *(str(counts[domain]) for domain in domains),
-            *([_span([rest[0], rest[-1]])] if rest else []),
-        )
-    return table
-
-
-def _ranges(ranges: dict[str, Any]) -> Any:
-    table = columns("phase", "replay", "peak LR", "steps", numbers=3)
-    for phase, covered in ranges.items():
-        if covered["steps"]:
-            spans = (covered["replay"], covered["peak_learning_rate"], covered["steps"])
-            table.add_row(phase, *(_span(span) for span in spans))
-    return table
+    output.table(rows[rows["steps"].notna()], cells)
 
 
 def _span(span: list[float] | None) -> str:
@@ -210,16 +202,12 @@ def _show_parameters(
         "Share of the prior's variance that a fit of these runs can be expected to take away; "
         "below 0.5 (marked *) the prior decides."
     )
-    kept = [domain for domain in (*domains, "all") if (parameters["domain"] == domain).any()]
-    table = columns("parameter", *kept, numbers=len(kept))
-    for quantity, rows in parameters.groupby("quantity", sort=False):
-        by_domain = rows.set_index("domain")
-        table.add_row(str(quantity), *(_share(by_domain, domain) for domain in kept))
-    output.table(table)
+    shares = parameters.assign(share=parameters.apply(_share, axis=1))
+    shares = shares.pivot(index="quantity", columns="domain", values="share").fillna("-  ")
+    shares = shares.loc[parameters["quantity"].unique()].reset_index()
+    kept = [domain for domain in (*domains, "all") if domain in shares]
+    output.table(shares, {"parameter": "quantity"} | {name: (name, str) for name in kept})
 
 
-def _share(by_domain: "pd.DataFrame", domain: str) -> str:
-    if domain not in by_domain.index:
-        return "-  "
-    mark = " " if by_domain.loc[domain, "identified"] else "*"
-    return f"{by_domain.loc[domain, 'contraction']:.2f} {mark}"
+def _share(row: "pd.Series") -> str:
+    return f"{row['contraction']:.2f} {' ' if row['identified'] else '*'}"

@@ -1,22 +1,20 @@
 """`bayes-cpt prior`: what a model expects before it has seen a loss."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bayes_cpt.cli.options import Interval, Json, Quiet, Seed, option, output_option
-from bayes_cpt.cli.output import Output, OutputFile, check_target, columns, number
+from bayes_cpt.cli.output import Output, OutputFile, check_target, number, save_figure
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayes_cpt.model.setup import Frame
     from bayes_cpt.model.spec import ModelSpec
     from bayes_cpt.study.study import Study
 
 FIGURES = (".png", ".pdf", ".svg")
-DPI = 150
 
 
 def prior(
@@ -90,7 +88,11 @@ def prior(
         _show_priors(written, spec, priors, interval)
         _show_ends(written, runs, ends)
     if output is not None:
-        _draw(frame, runs, seed, output).say(written)
+        from bayes_cpt import plots
+
+        file = OutputFile(output)
+        save_figure(plots.prior_predictive(frame, runs, seed=seed), output)
+        file.say(written)
     written.result(
         {
             "verdict": lines,
@@ -98,9 +100,9 @@ def prior(
             "plan": runs.name,
             "interval": interval,
             "seed": seed,
-            "priors": priors.to_dict("records"),
+            "priors": priors,
             "correlations": [pair.model_dump(mode="json") for pair in spec.correlations],
-            "ends": ends.to_dict("records"),
+            "ends": ends,
             "figure": output and str(output),
         }
     )
@@ -110,45 +112,50 @@ def prior(
 def _show_priors(
     written: Output, spec: "ModelSpec", priors: "pd.DataFrame", interval: float
 ) -> None:
+    import pandas as pd
+
     written.heading(f"Priors of {spec.name}, with central {100 * interval:g} % intervals")
-    table = columns("parameter", "on", "distribution", "lower", "upper", numbers=2)
-    for parameter, rows in priors.groupby("parameter", sort=False):
-        alike = rows["distribution"].nunique() == 1
-        shown = rows.head(1).assign(domain="all") if alike and len(rows) > 1 else rows
-        for index, row in enumerate(shown.to_dict("records")):
-            ends = (number(row["lower"], 2), number(row["upper"], 2))
-            first = "" if index else str(parameter)
-            table.add_row(first, row["domain"], row["distribution"], *ends)
-    written.table(table)
+    by_parameter = priors.groupby("parameter", sort=False)
+    # One line where all validation sets have the same prior.
+    alike = by_parameter["distribution"].transform("nunique").eq(1)
+    several = by_parameter["distribution"].transform("size").gt(1)
+    shown = priors.assign(domain=priors["domain"].where(~(alike & several), "all"))
+    written.table(
+        shown.drop_duplicates(["parameter", "domain"]),
+        {
+            "parameter": "parameter",
+            "on": "domain",
+            "distribution": "distribution",
+            "lower": ("lower", _two_digits),
+            "upper": ("upper", _two_digits),
+        },
+        group="parameter",
+    )
     if spec.correlations:
         written.heading("Priors that depend on each other")
-        pairs = columns("parameter", "and", "correlation", "why")
-        for pair in spec.correlations:
-            pairs.add_row(*pair.between, f"{pair.value:+.2f}", pair.reason)
-        written.table(pairs)
+        pairs = [(*p.between, f"{p.value:+.2f}", p.reason) for p in spec.correlations]
+        written.table(pd.DataFrame(pairs, columns=["parameter", "and", "correlation", "why"]))
     written.heading("What they are of, and why")
-    reasons = columns("parameter", "meaning and reason")
-    for row in priors.drop_duplicates("parameter").to_dict("records"):
-        unit = "" if row["unit"] == "1" else f", {row['unit']}"
-        reasons.add_row(row["parameter"], f"{row['meaning']}{unit}. {row['reason']}")
-    written.table(reasons)
+    reasons = priors.drop_duplicates("parameter")
+    unit = reasons["unit"].map(lambda unit: "" if unit == "1" else f", {unit}")
+    reasons = reasons.assign(why=reasons["meaning"] + unit + ". " + reasons["reason"])
+    written.table(reasons, {"parameter": "parameter", "meaning and reason": "why"})
+
+
+def _two_digits(value: float) -> str:
+    return number(value, 2)
 
 
 def _show_ends(written: Output, plan: "Study", ends: "pd.DataFrame") -> None:
     from bayes_cpt.identify.prior_predictive import MOST_BELOW_ZERO
 
-    what = "change of the loss" if (ends["quantity"] == "change").all() else "loss"
+    changes = (ends["quantity"] == "change").all()
+    what = "change of the loss" if changes else "loss"
     written.heading(f"What they expect of {plan.name}: the {what} at the last step, nats/token")
-    table = columns("run", "on", "step", "lower", "median", "upper", numbers=4)
-    last = None
-    for row in ends.to_dict("records"):
-        signed = "+.2f" if row["quantity"] == "change" else ".2f"
-        values = [format(row[name], signed) for name in ("lower", "median", "upper")]
-        table.add_row(
-            "" if row["run"] == last else row["run"], row["domain"], str(row["step"]), *values
-        )
-        last = row["run"]
-    written.table(table)
+    form = "+.2f" if changes else ".2f"
+    cells = {"run": "run", "on": "domain", "step": ("step", "d")}
+    cells |= {name: (name, form) for name in ("lower", "median", "upper")}
+    written.table(ends, cells, group="run")
     worst = ends.loc[ends["below_zero"].idxmax()]
     if worst["below_zero"] > MOST_BELOW_ZERO:
         written.text(
@@ -157,13 +164,3 @@ def _show_ends(written: Output, plan: "Study", ends: "pd.DataFrame") -> None:
             "narrower ones in a model file.",
             "yellow",
         )
-
-
-def _draw(frame: "Frame", plan: "Study", seed: int, target: Path) -> OutputFile:
-    from bayes_cpt import plots
-
-    figure: Any = plots.prior_predictive(frame, plan, seed=seed)
-    file = OutputFile(target)
-    with file.partial() as partial:
-        figure.savefig(partial, dpi=DPI)
-    return file

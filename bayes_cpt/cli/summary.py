@@ -19,8 +19,7 @@ from bayes_cpt.cli.options import (
 )
 from bayes_cpt.cli.output import Output, OutputFile, Row, check_target, number
 from bayes_cpt.cli.running import about_fit, finish, show_fit_verdict
-from bayes_cpt.cli.shared.determined import show_effects, show_undetermined
-from bayes_cpt.cli.shared.prior_sensitivity import show_sensitivity
+from bayes_cpt.cli.undetermined import show_effects, show_sensitivity, show_undetermined
 from bayes_cpt.report.paper.tables import SUFFIXES, WRITERS
 from bayes_cpt.report.words.summary import COMPARISONS, open_effects
 

@@ -37,6 +37,8 @@ REPEATS = 5
 # The prior is the normal distribution with this central interval of the predictive one.
 MASS = 0.9
 CHAINS, TUNE, DRAWS = 4, 600, 1000
+# Smaller steps where the first draws fall short of their diagnostics.
+TARGET_ACCEPTS = (0.9, 0.99)
 # Of ten pairs one is expected to go together; a pair is reported where its probability is this high.
 EXPECTED, SURE = 0.1, 0.95
 GRID: Floats = np.linspace(-0.98, 0.98, 99)
@@ -191,22 +193,27 @@ class Hierarchy:
         # A study of zeros says nothing.
         directions = self._directions * counted[:, None, None]
         values = self._values * counted[:, None]
-        tree = nutpie.sample(
-            self._compiled.with_data(directions=directions, values=values),
-            draws=DRAWS,
-            tune=TUNE,
-            chains=CHAINS,
-            cores=1,
-            seed=seed,
-            save_warmup=False,
-            progress_bar=False,
-        )
-        drawn = {name: tree["posterior"][name].to_numpy() for name in ("mean", "spread")}
-        statistics = {
-            "diverging": tree["sample_stats"]["diverging"].to_numpy(),
-            "reached_max_treedepth": tree["sample_stats"]["maxdepth_reached"].to_numpy(),
-        }
-        problems = diagnose(drawn, statistics).problems
+        compiled = self._compiled.with_data(directions=directions, values=values)
+        for target_accept in TARGET_ACCEPTS:
+            tree = nutpie.sample(
+                compiled,
+                draws=DRAWS,
+                tune=TUNE,
+                chains=CHAINS,
+                cores=1,
+                seed=seed,
+                target_accept=target_accept,
+                save_warmup=False,
+                progress_bar=False,
+            )
+            drawn = {name: tree["posterior"][name].to_numpy() for name in ("mean", "spread")}
+            statistics = {
+                "diverging": tree["sample_stats"]["diverging"].to_numpy(),
+                "reached_max_treedepth": tree["sample_stats"]["maxdepth_reached"].to_numpy(),
+            }
+            problems = diagnose(drawn, statistics).problems
+            if not problems:
+                break
         mean, spread = (draws.reshape(-1, len(self.labels)) for draws in drawn.values())
         kept = [said for said in self.evidence if said.study != without]
         telling = {

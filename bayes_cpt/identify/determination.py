@@ -305,8 +305,8 @@ def ratio(part: Floats, whole: Floats, where_none: float) -> Floats:
 def _covariance_left(slopes: Floats, precision: Floats) -> Floats:
     """Return the covariance of quantities given the study, shape (quantities, quantities).
 
-    `precision` holds the prior's identity, so none of its eigenvalues is below 1 but by rounding, which studies
-    of runs that hardly move the loss make large.
+    `precision` holds the prior's identity, so none of its eigenvalues is below 1 but by rounding, which
+    studies of runs that hardly move the loss make large.
 
     Parameters
     ----------
@@ -346,10 +346,10 @@ def determination(posterior: Posterior, interval: float = 0.9) -> "pd.DataFrame"
     -------
     DataFrame
         One row per coefficient, parameter of the law and effect (see `bayes_cpt.forecast.derived`), and
-        validation set. Columns quantity, domain, kind, mean, sd, lower, upper, contraction , identified, tried, moves_with (rank correlations above
-        0.7 in the posterior), advice and with_advice, as in `identifiability`;
-        what further runs would tell is computed around the posterior. Of a stack the effects alone, over
-        the draws of all laws, with the advice that its heaviest law gives.
+        validation set. Columns quantity, domain, kind, mean, sd, lower, upper, contraction, identified,
+        tried, moves_with (rank correlations above 0.7 in the posterior), advice and with_advice, as in
+        `identifiability`; what further runs would tell is computed around the posterior. Of a stack the
+        effects alone, over the draws of all laws, with the advice that its heaviest law gives.
     """
     import pandas as pd
 
