@@ -1,29 +1,32 @@
-"""How forecasts of held-out points turned out: coverage of bands, and the PIT, by horizon."""
+"""How forecasts of held-out points turned out, and whether simulated truths rank as they should."""
 
 import math
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from bayes_cpt.plots import panels
-from bayes_cpt.plots.style import GREY, INK, LARGE, PALE, SMALL, colour, dress, new_figure, styled
+from bayes_cpt.plots.style import GREY, INK, LARGE, SMALL, colour, dress, new_figure, styled
+from bayes_cpt.validate.calibration import RANKED
 from bayes_cpt.validate.scores import HORIZONS, MASSES, horizon_bins
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.figure import Figure
 
 BARS = 10
-PANEL = 1.15
+# Inches of a bin of horizons, and of the two rows.
+BIN, COVERAGE_HEIGHT, PIT_HEIGHT = 1.15, 2.2, 1.4
 # Width that the lines of a bin are spread over; bins are 1 apart.
 SPREAD = 0.4
 MARKERS = ("o", "s", "^")
-COVERAGE_HEIGHT, PIT_HEIGHT = 2.1, 1.15
 WORDS = {
     "share": "place in the run, by steps",
     "ratio": "step over the last one that was fitted",
 }
+# Of the ranks of simulated truths: panels in a row and their inches, and the mass of the envelope.
+COLUMNS, SIZE, ENVELOPE = 5, (1.7, 1.5), 0.95
 
 
 @styled
@@ -42,8 +45,9 @@ def coverage(points: "pd.DataFrame", axis: Literal["share", "ratio"] = "share") 
     -------
     matplotlib.figure.Figure
         One block per validation set. Above: the share of points inside the bands of each method against
-        what the bands promise, with 90 % intervals that take each run as one observation. Below: histograms
-        of the PIT, flat where a forecast is calibrated; high at both ends where it is too narrow.
+        what the bands promise, with 90 % intervals that take each run as one observation. Below: the
+        density of the PIT of all points, flat where a forecast is calibrated, high at both ends where it
+        is too narrow.
 
     Raises
     ------
@@ -53,17 +57,24 @@ def coverage(points: "pd.DataFrame", axis: Literal["share", "ratio"] = "share") 
     if points.empty:
         raise ValueError("there are no scored points: nothing to draw")
     binned = points.assign(bin=horizon_bins(points[axis], axis))
-    shown = sorted(binned["bin"].unique())
-    words = [HORIZONS[axis][i][1] for i in shown]
-    methods = list(binned["method"].unique())
-    domains = list(binned["domain"].unique())
-    height = COVERAGE_HEIGHT + PIT_HEIGHT * len(methods) + 0.8
-    figure = new_figure(PANEL * max(len(shown), 3) * len(domains) + 1.0, height)
+    bins = sorted(binned["bin"].unique())
+    methods, domains = list(binned["method"].unique()), list(binned["domain"].unique())
+    width = BIN * max(len(bins), 3) * len(domains) + 1.0
+    figure = new_figure(width, COVERAGE_HEIGHT + PIT_HEIGHT + 0.8)
     for part, domain in zip(panels.halves(figure, len(domains)), domains, strict=True):
         part.suptitle(f"validation set: {domain}", fontsize=LARGE, fontweight="bold")
         rows = binned[binned["domain"] == domain]
-        _block(part, rows, methods, shown, words, axis)
-    entries = {method: panels.line(colour(k)) for k, method in enumerate(methods)}
+        top, bottom = part.subplots(2, 1, height_ratios=(COVERAGE_HEIGHT, PIT_HEIGHT))
+        _coverage(top, rows, methods, bins)
+        counts = [rows[rows["bin"] == place].groupby("method").size().max() for place in bins]
+        names = [HORIZONS[axis][place][1] for place in bins]
+        labels = [f"{name}\n{count} points" for name, count in zip(names, counts, strict=True)]
+        top.set_xticks(range(len(bins)), labels)
+        top.set_xlabel(WORDS[axis])
+        _histograms(bottom, rows, methods)
+    entries: dict[str, Any] = {
+        method: panels.line(colour(place)) for place, method in enumerate(methods)
+    }
     for mass, marker in zip(MASSES, MARKERS, strict=True):
         mark = panels.line(GREY, marker=marker, markersize=3.5, linestyle="")
         entries[f"inside the {mass} % band"] = mark
@@ -72,38 +83,6 @@ def coverage(points: "pd.DataFrame", axis: Literal["share", "ratio"] = "share") 
     )
     panels.legend(figure, entries)
     return figure
-
-
-def _block(
-    part: "SubFigure",
-    rows: "pd.DataFrame",
-    methods: list[str],
-    bins: list[int],
-    words: list[str],
-    axis: str,
-) -> None:
-    ratios = [COVERAGE_HEIGHT, *[PIT_HEIGHT] * len(methods)]
-    grid = part.add_gridspec(1 + len(methods), len(bins), height_ratios=ratios)
-    top = part.add_subplot(grid[0, :])
-    _coverage(top, rows, methods, bins)
-    top.set_xticks(range(len(bins)), words)
-    top.set_xlabel(WORDS[axis])
-    heights: list[float] = []
-    histograms: list[Axes] = []
-    for k, method in enumerate(methods):
-        for j, place in enumerate(bins):
-            axes = part.add_subplot(grid[1 + k, j])
-            scored = rows[(rows["method"] == method) & (rows["bin"] == place)]
-            heights.append(_histogram(axes, scored, colour(k)))
-            histograms.append(axes)
-            if j == 0:
-                axes.set_ylabel(f"{method}\ndensity of PIT", fontsize=SMALL)
-            else:
-                axes.tick_params(labelleft=False)
-            if k < len(methods) - 1:
-                axes.tick_params(labelbottom=False)
-    for axes in histograms:
-        axes.set_ylim(0, 1.05 * max(heights))
 
 
 def _coverage(axes: "Axes", rows: "pd.DataFrame", methods: list[str], bins: list[int]) -> None:
@@ -154,16 +133,70 @@ def _half_interval(rows: "pd.DataFrame", mass: int) -> float:
     return 1.645 * float(shares.std()) / math.sqrt(len(shares)) if len(shares) > 1 else 0.0
 
 
-def _histogram(axes: "Axes", rows: "pd.DataFrame", shade: str) -> float:
-    """Draw a density of the PIT and return its height."""
-    counts, edges = np.histogram(rows["pit"].to_numpy(), BARS, (0.0, 1.0))
-    heights = counts * (BARS / max(1, len(rows)))
-    axes.bar(edges[:-1], heights, np.diff(edges), align="edge", color=shade, alpha=0.6, linewidth=0)
+def _histograms(axes: "Axes", rows: "pd.DataFrame", methods: list[str]) -> None:
+    """Draw the density of the PIT of each method."""
+    for place, method in enumerate(methods):
+        pit = rows.loc[rows["method"] == method, "pit"].to_numpy()
+        heights, edges = np.histogram(pit, BARS, (0.0, 1.0), density=True)
+        axes.stairs(
+            heights, edges, color=colour(place), fill=place == 0, alpha=0.6 if place == 0 else 1.0
+        )
     axes.axhline(1.0, color=INK, linestyle="--", linewidth=0.8)
-    dress(axes, grid=False, ticks=2)
+    dress(axes, grid=False, ticks=3)
     axes.set_xlim(0, 1)
-    axes.set_xticks([0, 0.5, 1], ["0", "½", "1"])
-    runs = rows["run"].nunique()
-    panels.note(axes, f"{len(rows)} points, {runs} run{'s' * (runs != 1)}", color=GREY)
-    axes.spines["bottom"].set_color(PALE)
-    return float(max(heights.max(), 1.0))
+    axes.set_ylim(bottom=0.0)
+    axes.set_xlabel("PIT: the predictive probability of less than was measured")
+    axes.set_ylabel("density")
+
+
+@styled
+def calibration(ranks: "pd.DataFrame", draws: int = RANKED) -> "Figure":
+    """Return the ECDF of each quantity's ranks, less that of uniform ranks, with a 95 % envelope.
+
+    Parameters
+    ----------
+    ranks : DataFrame
+        A row per simulation, a column per quantity: from `bayes_cpt.validate.calibration.quantity_ranks`.
+    draws : int
+        How many posterior draws each truth was ranked among.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Of `arviz_plots.plot_ecdf_pit`, a panel per quantity. A curve that rises at first: truths lie low,
+        posteriors too high. One that rises at both ends and sinks between them: posteriors too narrow.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two simulations.
+    """
+    import xarray as xr
+    from arviz_base import rc_context
+    from arviz_plots import plot_ecdf_pit
+
+    count = len(ranks)
+    if count < 2:
+        raise ValueError(f"there are {count} simulations with ranks: give at least two")
+    shares = (ranks + 0.5) / (draws + 1)
+    titles = [str(name).replace("[", "\n[") for name in shares]
+    values = {
+        title: ("simulation", shares[name].to_numpy())
+        for title, name in zip(titles, shares, strict=True)
+    }
+    columns = min(COLUMNS, len(titles))
+    rows = math.ceil(len(titles) / columns)
+    with rc_context({"plot.max_subplots": None}):
+        drawn = plot_ecdf_pit(
+            xr.DataTree.from_dict({"prior_sbc": xr.Dataset(values)}),
+            sample_dims=["simulation"],
+            envelope_prob=ENVELOPE,
+            backend="matplotlib",
+            visuals={"xlabel": {"text": f"rank of the truth / {draws + 1}"}},
+            col_wrap=columns,
+            figure_kwargs={
+                "figsize": (max(SIZE[0] * columns, 5.0), SIZE[1] * rows + 0.4),
+                "layout": "constrained",
+            },
+        )
+    return panels.of_arviz(drawn)

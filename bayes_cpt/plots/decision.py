@@ -13,7 +13,6 @@ from bayes_cpt.plots.style import (
     PALE,
     PALETTE,
     SMALL,
-    WIDE_BAND,
     colour,
     dress,
     new_figure,
@@ -48,7 +47,6 @@ MOST, SLICES = 4, 2
 BINS = 24
 SIZE = (2.7, 2.2)
 OPTIMUM, FRONT = PALETTE[0], PALETTE[2]
-MASS = 0.9
 
 
 @styled
@@ -63,9 +61,9 @@ def decision(decision: "Decision") -> "Figure":
     -------
     matplotlib.figure.Figure
         Above, the posterior of the optimum: in which share of the draws the best configuration has which
-        value. Below, the Pareto front of general and target loss with 90 % intervals of the law's curve,
-        and what it costs to leave the recommendation in one quantity. The recommendation is marked
-        throughout.
+        value. Below, the Pareto front of general and target loss, with intervals of the law's curve as
+        recommended, and what it costs to leave the recommendation in one quantity. The recommendation is
+        marked throughout.
     """
     searched = sorted(decision.space.searched, key=_place)[:MOST]
     slices = sorted(decision.slices, key=lambda across: _place(across.name))
@@ -108,7 +106,7 @@ def _optimum(axes: "Axes", decision: "Decision", name: str) -> None:
         return
     dress(axes)
     low, high = float(whole.min()), float(whole.max())
-    logarithmic = is_logarithmic(decision, name)
+    logarithmic = _is_logarithmic(decision, name)
     edges = np.geomspace(low, high, BINS + 1) if logarithmic else np.linspace(low, high, BINS + 1)
     near = decision.near.column(name)
     axes.axvspan(near.min(), near.max(), color=PALE, alpha=BAND, linewidth=0.0, zorder=0)
@@ -136,17 +134,18 @@ def _shares(axes: "Axes", values: Any, chosen: Any, listed: Any) -> None:
 
 
 def _front(axes: "Axes", decision: "Decision") -> None:
-    """Draw the front of expected losses, and the contenders."""
+    """Draw the front of expected losses, and the contenders; intervals are those of the recommendation."""
     front, domains = decision.front, decision.valuation.model.domains
-    ends = [0.5 - MASS / 2, 0.5 + MASS / 2]
-    (left, right), (lower, upper) = (
-        np.quantile(changes, ends, axis=1) for changes in traded(front.losses)
-    )
     x, y = traded(front.losses).mean(axis=2)
-    axes.hlines(y, left, right, color=FRONT, alpha=WIDE_BAND * 2, linewidth=1.0)
-    axes.vlines(x, lower, upper, color=FRONT, alpha=WIDE_BAND * 2, linewidth=1.0)
     axes.plot(x, y, color=FRONT, marker="o", markersize=2.5)
-    losses = traded(decision.contenders.losses).mean(axis=2)
+    draws = traded(decision.contenders.losses)
+    losses = draws.mean(axis=2)
+    for mass, width in zip((0.9, 0.5), (1.2, 3.2), strict=True):
+        (left, lower), (right, upper) = np.quantile(
+            draws[:, 0], [0.5 - mass / 2, 0.5 + mass / 2], axis=1
+        )
+        axes.hlines(losses[1, 0], left, right, color=PALE, linewidth=width, zorder=1)
+        axes.vlines(losses[0, 0], lower, upper, color=PALE, linewidth=width, zorder=1)
     axes.plot(*losses[:, 1:], "o", color=INK, markersize=4, markerfacecolor="white", zorder=4)
     axes.plot(*losses[:, :1], "*", color=INK, markersize=11, zorder=5)
     dress(axes, ticks=6)
@@ -191,22 +190,15 @@ def _slice(axes: "Axes", decision: "Decision", across: "Slice") -> None:
     dress(axes, ticks=5)
     axes.set_xlabel(LABELS[across.name])
     low, high = float(values.min()), float(values.max())
-    _horizontal(axes, low, high, is_logarithmic(decision, across.name))
+    _horizontal(axes, low, high, _is_logarithmic(decision, across.name))
 
 
 def _is_range(decision: "Decision", name: str) -> bool:
     return _key(decision, name) in decision.space.ranges
 
 
-def is_logarithmic(decision: "Decision", name: str) -> bool:
-    """Return whether a quantity was searched on a logarithmic scale, and is drawn on one.
-
-    Parameters
-    ----------
-    decision : Decision
-    name : str
-        Of the quantity.
-    """
+def _is_logarithmic(decision: "Decision", name: str) -> bool:
+    """Return whether a quantity was searched on a logarithmic scale, and is drawn on one."""
     return decision.space.quantities[_key(decision, name)].scale == "log"
 
 
@@ -235,7 +227,8 @@ def _horizontal(axes: "Axes", low: float, high: float, logarithmic: bool) -> Non
 def _entries(decision: "Decision", optimum: bool, slices: bool) -> dict[str, Any]:
     entries: dict[str, Any] = {
         "recommended": panels.line(INK, marker="*", markersize=9, linestyle="--"),
-        "front of expected losses, 90 % credible": panels.line(FRONT, marker="o", markersize=3),
+        "front of expected losses": panels.line(FRONT, marker="o", markersize=3),
+        "losses as recommended, 50 and 90 % credible": panels.line(PALE, linewidth=3.2),
     }
     if len(decision.contenders) > 1:
         entries["runners-up"] = panels.line(

@@ -1,15 +1,32 @@
-"""Whether a loss comes back to that of its base, and the critical point past which it does not."""
+"""What a fit says beside its curves: landmarks, responses to a choice, hidden curves, terms of the law."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.landmarks import CriticalPoint, TurningLength
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.landmarks import CriticalPoint, Response, TurningLength, decompose
+from bayes_cpt.landmarks.trials import as_study
 from bayes_cpt.plots import panels
-from bayes_cpt.plots.style import GREY, INK, PALETTE, SMALL, dress, new_figure, styled
+from bayes_cpt.plots.style import (
+    BAND,
+    GREY,
+    INK,
+    LOSS,
+    PALETTE,
+    SMALL,
+    WIDE_BAND,
+    colour,
+    dress,
+    new_figure,
+    styled,
+)
+from bayes_cpt.study.study import Study
 
 if TYPE_CHECKING:
+    import xarray as xr
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -22,6 +39,25 @@ FIRST = 1.0
 RUNS, APART = 12, 0.3
 # Beyond these shares of the shortest and the longest base a triangle is drawn; room beside what is drawn.
 REACH, MARGIN = (1e-3, 1e3), 3.0
+# Inches of a panel, mass of a band, and the ratio of learning rates whose names do not touch.
+SIZE, BAND_MASS, RATIO = (3.6, 2.7), 0.9, 1.7
+CHOICES = {
+    "loss potential": "loss potential (final over peak learning rate of PT)",
+    "peak learning rate": "peak learning rate of CPT",
+}
+CURVES = {
+    "never_left": ("hidden: never left the general data", GREY, "--"),
+    "arrived": ("hidden: the shift all there", PALETTE[2], "--"),
+    "expected": ("the run", INK, "-"),
+}
+BASE = ("power", "annealing_pt", "peak")
+# Name and colour of the parts; a term that is not listed has its own name.
+PARTS = {
+    "annealing_cpt": ("CPT annealing", PALETTE[2]),
+    "shift": ("distribution shift", PALETTE[3]),
+    "adaptation": ("adaptation", PALETTE[4]),
+    "base_offset": ("base offset", PALETTE[5]),
+}
 
 
 @styled
@@ -166,3 +202,252 @@ def _interval(
     mark, size = ("<", 6) if median <= ends[0] else (">", 6) if median >= ends[1] else ("o", 4)
     axes.plot(np.clip(median, *ends), place, mark, color=shade, markersize=size, clip_on=False)
     return median
+
+
+@styled
+def response(*responses: Response) -> "Figure":
+    """Return a figure of the last loss against a choice, one panel per validation set.
+
+    Parameters
+    ----------
+    *responses : Response
+        Of one choice, as with and without a re-warm-up; differently coloured.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Medians with bands of 50 and 90 %, of bases dots with intervals. Dashed or open is the loss of the
+        base, before the run; what was not studied is shaded.
+    """
+    first = responses[0].draws
+    widest = max(responses, key=lambda each: each.draws.sizes["value"])
+    choice, run = first.attrs["choice"], first.attrs["run"]
+    domains = [str(domain) for domain in first["domain"].to_numpy()]
+    count = first.sizes["value"]
+    height = 0.32 * count + 1.4 if choice == "base" else SIZE[1]
+    figure = new_figure(SIZE[0] * len(domains), height)
+    figure.suptitle(f"{run}: last loss against {choice}", fontsize="large", fontweight="bold")
+    axes_row = figure.subplots(1, len(domains), squeeze=False)[0]
+    for i, (axes, domain) in enumerate(zip(axes_row, domains, strict=True)):
+        axes.set_title(f"validation set: {domain}", color=colour(i), fontweight="bold")
+        if choice == "base":
+            _bases(axes, responses[0], domain, i)
+            axes.tick_params(labelleft=i == 0)
+            continue
+        for k, each in enumerate(responses):
+            _curve(axes, each, domain, PALETTE[2 + k] if len(responses) > 1 else colour(i))
+        start = widest.draws["start"].sel(domain=domain).median("draw")
+        axes.plot(start["value"], start, color=INK, linestyle="--", linewidth=0.9)
+        _unstudied(axes, widest)
+        dress(axes, ticks=6)
+        axes.set_xlabel(CHOICES[choice])
+        if choice == "peak learning rate":
+            _rates(axes, responses[0])
+        if i == 0:
+            axes.set_ylabel(LOSS)
+    panels.legend(figure, _entries(responses))
+    return figure
+
+
+def _curve(axes: "Axes", response: Response, domain: str, shade: str) -> None:
+    values = response.draws["value"].to_numpy()
+    loss = response.draws["loss"].sel(domain=domain).to_numpy()
+    for mass in MASSES:
+        panels.band(axes, values, loss, mass, color=shade)
+    axes.plot(values, np.median(loss, axis=0), color=shade, marker="o", markersize=2.5)
+
+
+def _bases(axes: "Axes", response: Response, domain: str, index: int) -> None:
+    loss = response.draws["loss"].sel(domain=domain).to_numpy()
+    start = response.draws["start"].sel(domain=domain).median("draw").to_numpy()
+    places = np.arange(loss.shape[1])[::-1]
+    for mass, width in zip(MASSES, WIDTHS, strict=True):
+        edges = np.quantile(loss, [0.5 - mass / 2, 0.5 + mass / 2], axis=0)
+        axes.hlines(places, *edges, color=colour(index), linewidth=width)
+    axes.plot(np.median(loss, axis=0), places, "o", color=colour(index), markersize=4)
+    axes.plot(start, places, "o", color=INK, markersize=4, markerfacecolor="none")
+    dress(axes, grid=False)
+    axes.set_yticks(places, response.draws["value"].to_numpy().tolist())
+    axes.set_ylim(-0.6, places[0] + 0.6)
+    axes.set_xlabel(LOSS)
+
+
+def _unstudied(axes: "Axes", response: Response) -> None:
+    """Shade the values that lie outside what was fitted, half-way to the next one inside."""
+    values = response.draws["value"].to_numpy()
+    outside = response.draws["outside"].to_numpy() != ""
+    edges = np.concatenate([[values[0]], 0.5 * (values[1:] + values[:-1]), [values[-1]]])
+    for k in np.flatnonzero(outside):
+        axes.axvspan(edges[k], edges[k + 1], color=GREY, alpha=0.12, linewidth=0.0, zorder=0)
+
+
+def _rates(axes: "Axes", response: Response) -> None:
+    from matplotlib.ticker import NullFormatter, NullLocator
+
+    values = response.draws["value"].to_numpy()
+    axes.set_xscale("log")
+    axes.set_xlabel(f"{axes.get_xlabel()} (logarithmic)")
+    kept = [values[-1]]
+    for value in values[::-1]:
+        if kept[-1] / value > RATIO:
+            kept.append(value)
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_xticks(kept, [f"{value:.2g}" for value in kept])
+
+
+def _entries(responses: tuple[Response, ...]) -> dict[str, object]:
+    first = responses[0].draws
+    base = first.attrs["choice"] == "base"
+    start = {"marker": "o", "markerfacecolor": "none", "linestyle": ""} if base else {}
+    entries: dict[str, object] = {}
+    if len(responses) > 1:
+        for k, each in enumerate(responses):
+            name = (
+                "re-warmed to the run's peak" if each.draws.attrs["rewarmed"] else "not re-warmed"
+            )
+            entries[f"last loss, {name}"] = panels.line(PALETTE[2 + k])
+    else:
+        entries["last loss, median"] = panels.line(GREY, marker="o", markersize=3)
+    entries["of the base"] = panels.line(INK, **(start or {"linestyle": "--"}))
+    if base:
+        entries |= {
+            "50 % credible": panels.line(GREY, linewidth=3.2),
+            "90 % credible": panels.line(GREY, linewidth=1.2),
+        }
+    else:
+        entries |= {
+            "50 % credible band": panels.patch(GREY, 2 * BAND),
+            "90 % credible band": panels.patch(GREY, 2 * WIDE_BAND),
+        }
+    if not base and any((each.draws["outside"] != "").any() for each in responses):
+        entries["not studied"] = panels.patch(GREY, 0.12)
+    return entries
+
+
+@styled
+def hidden_curves(curves: "xr.Dataset", run: str | None = None) -> "Figure":
+    """Return a figure of a run's curve and the two hidden curves, one panel per validation set.
+
+    Parameters
+    ----------
+    curves : xarray.Dataset
+        From `bayes_cpt.landmarks.hidden_curves`.
+    run : str, optional
+        The first one unless given.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Medians with 90 % bands of the law's curves.
+    """
+    name = run or str(curves["run"].to_numpy()[0])
+    one_run = curves.sel(run=name)
+    domains = [str(domain) for domain in one_run["domain"].to_numpy()]
+    figure = new_figure(SIZE[0] * len(domains), SIZE[1] + 0.6)
+    figure.suptitle(f"{name} between its hidden curves", fontsize="large", fontweight="bold")
+    for i, axes in enumerate(figure.subplots(1, len(domains), squeeze=False)[0]):
+        here = one_run.sel(domain=domains[i]).dropna("step")
+        steps = here["step"].to_numpy()
+        axes.set_title(f"validation set: {domains[i]}", color=colour(i), fontweight="bold")
+        for key, (_, shade, dashes) in CURVES.items():
+            draws = here[key].transpose("draw", "step").to_numpy()
+            panels.band(axes, steps, draws, BAND_MASS, color=shade, alpha=BAND / 2)
+            axes.plot(steps, np.median(draws, axis=0), color=shade, linestyle=dashes)
+        dress(axes, ticks=6)
+        panels.step_axis(axes, int(steps[-1]), panels.step_label("cpt"))
+        if i == 0:
+            axes.set_ylabel(LOSS)
+    entries = {
+        label: panels.line(shade, linestyle=dashes) for label, shade, dashes in CURVES.values()
+    }
+    panels.legend(figure, entries | {"90 % credible band": panels.patch(GREY, BAND)})
+    return figure
+
+
+@styled
+def decomposition(
+    posterior: Posterior, plan: "Study | str | Path | None" = None, run: str | None = None
+) -> "Figure":
+    """Return a figure of what a run's expected loss is the sum of.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    plan : Study or path, optional
+        As in `bayes_cpt.forecast.predict.predict`: None takes the fitted study.
+    run : str, optional
+        A run of the plan; its first CPT run unless given.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One column per validation set. Above, the expected loss and the base's share of it, which is the
+        power of the forward area, PT's and CPT's, with the annealing of PT. Below,
+        all that is added to the base. Bands are 90 %.
+
+    Raises
+    ------
+    PlanError, StudyError
+        Naming what cannot be decomposed.
+    """
+    whole = as_study(posterior, plan)
+    chosen = whole.run(run) if run else (whole.continual_runs or whole.runs)[0]
+    name, phase = chosen.name, chosen.phase
+    parts = decompose(posterior, plan, [name]).sel(run=name)
+    steps = parts["step"].to_numpy()
+    domains = [str(domain) for domain in parts["domain"].to_numpy()]
+    base = (
+        parts[[part for part in BASE if part in parts]].to_dataarray().sum("variable", skipna=False)
+    )
+    added = [part for part in parts.attrs["parts"] if part not in BASE and parts[part].any()]
+
+    rows = 2 if added else 1
+    figure = new_figure(max(4.2 * len(domains), 5.0), 2.3 * rows + 0.6)
+    figure.suptitle(
+        f"What the expected loss of {name} is made of", fontsize="large", fontweight="bold"
+    )
+    grid = figure.add_gridspec(rows, len(domains))
+    entries = {
+        "expected loss": panels.line(INK),
+        "base: forward area and PT annealing": panels.line(GREY, linestyle="--"),
+    }
+    shared = None
+    for i, domain in enumerate(domains):
+        upper = figure.add_subplot(grid[0, i])
+        upper.set_title(f"validation set: {domain}", color=colour(i), fontweight="bold")
+        for curve, shade, dashes in ((parts["expected"], INK, "-"), (base, GREY, "--")):
+            draws = curve.sel(domain=domain).transpose("draw", "step").to_numpy()
+            panels.band(upper, steps, draws, BAND_MASS, color=shade, alpha=BAND / 2)
+            upper.plot(steps, np.median(draws, axis=0), color=shade, linestyle=dashes)
+        column = [upper]
+        if added:
+            shared = figure.add_subplot(grid[1, i], sharey=shared)
+            shared.tick_params(labelleft=i == 0)
+            column.append(shared)
+            entries |= _added(shared, parts.sel(domain=domain), added)
+        for axes in column:
+            dress(axes, ticks=6)
+            lowest = axes is column[-1]
+            panels.step_axis(axes, int(steps[-1]), panels.step_label(phase) if lowest else "")
+            axes.tick_params(labelbottom=lowest)
+        if i == 0:
+            for axes, label in zip(column, (LOSS, "added to the base (nats/token)"), strict=False):
+                axes.set_ylabel(label)
+    entries[f"{100 * BAND_MASS:.0f} % credible band"] = panels.patch(GREY, BAND)
+    panels.legend(figure, entries)
+    return figure
+
+
+def _added(axes: "Axes", parts: "xr.Dataset", names: list[str]) -> dict[str, Any]:
+    """Draw what is added to the base and return the legend's entries."""
+    entries = {}
+    steps = parts["step"].to_numpy()
+    axes.axhline(0.0, color=GREY, linewidth=0.7)
+    for k, name in enumerate(names):
+        label, shade = PARTS.get(name, (name, PALETTE[k % len(PALETTE)]))
+        draws = parts[name].transpose("draw", "step").to_numpy()
+        panels.band(axes, steps, draws, BAND_MASS, color=shade, alpha=BAND)
+        axes.plot(steps, np.median(draws, axis=0), color=shade)
+        entries[label] = panels.line(shade)
+    return entries

@@ -6,7 +6,7 @@ import numpy as np
 
 from bayes_cpt.decisions.contenders import Surface
 from bayes_cpt.plots import panels
-from bayes_cpt.plots.decision import LABELS, is_logarithmic
+from bayes_cpt.plots.decision import LABELS, _is_logarithmic
 from bayes_cpt.plots.style import COLUMN, INK, SMALL, colour, dress, new_figure, styled
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _legible(axes: "Axes", lines: "QuadContourSet") -> list[float]:
 
 
 def _label(decision: "Decision", name: str) -> str:
-    scale = " (logarithmic)" if is_logarithmic(decision, name) else ""
+    scale = " (logarithmic)" if _is_logarithmic(decision, name) else ""
     return f"{LABELS[name]}{scale}"
 
 
@@ -127,7 +127,7 @@ def _scales(axes: "Axes", decision: "Decision", surface: Surface) -> None:
         (axes.set_xticks, axes.set_yticks),
         strict=True,
     ):
-        if not is_logarithmic(decision, name):
+        if not _is_logarithmic(decision, name):
             continue
         values = surface.axis(surface.names.index(name))
         set_scale("log")

@@ -36,25 +36,9 @@ MARK_WIDTH, LETTER_WIDTH = 0.55, 0.066
 def blocks(
     domains: Sequence[str], panels: int, columns: int, size: tuple[float, float]
 ) -> tuple["Figure", list[list["Axes"]]]:
-    """Return a figure with one block of panels per validation set, side by side.
+    """Return a figure with a block of panels per validation set, and the axes of each; `size` is a panel's.
 
-    Parameters
-    ----------
-    domains : sequence of str
-        Validation sets, one block each.
-    panels : int
-        Panels in each block.
-    columns : int
-        Panels in a row of a block.
-    size : tuple of float
-        Width and height of a panel, inches.
-
-    Returns
-    -------
-    figure : Figure
-    axes : list of list of Axes
-        Per block, row by row; each with its own loss axis: a fit is judged
-        against the spread of its own curve.
+    Each panel has its own loss axis: a fit is judged against the spread of its own curve.
     """
     columns = min(columns, panels)
     rows = math.ceil(panels / columns)
@@ -73,45 +57,20 @@ def blocks(
 
 
 def halves(figure: "Figure", count: int) -> list["SubFigure"]:
-    """Return a figure's parts, side by side.
-
-    Parameters
-    ----------
-    figure : Figure
-    count : int
-        How many parts.
-    """
+    """Return a figure's parts, side by side."""
     parts = figure.subfigures(1, count, wspace=0.02, squeeze=False)
     return [parts[0, i] for i in range(count)]
 
 
 def head(part: "SubFigure", domain: str, index: int) -> None:
-    """Write the name of a block's validation set over it, in its colour.
-
-    Parameters
-    ----------
-    part : SubFigure
-    domain : str
-        Name of the validation set.
-    index : int
-        Its place in the fit.
-    """
+    """Write the name of a block's validation set over it, in its colour."""
     part.suptitle(
         f"validation set: {domain}", color=colour(index), fontsize=LARGE, fontweight="bold"
     )
 
 
 def step_axis(axes: "Axes", steps: int, label: str = "") -> None:
-    """Make the horizontal axis the square root of the step, from the transfer to the last step.
-
-    Parameters
-    ----------
-    axes : Axes
-    steps : int
-        The last step.
-    label : str
-        Of the axis.
-    """
+    """Make the horizontal axis the square root of the step, from the transfer to the last step."""
     axes.set_xscale(
         "function", functions=(lambda x: np.sign(x) * np.sqrt(np.abs(x)), lambda x: x * np.abs(x))
     )
@@ -137,18 +96,7 @@ def _short(step: int) -> str:
 def band(
     axes: "Axes", steps: ArrayLike, draws: Floats, mass: float, **options: Any
 ) -> tuple[Floats, Floats]:
-    """Shade the central interval of draws of shape (draws, steps), and return its edges.
-
-    Parameters
-    ----------
-    axes : Axes
-    steps : array_like, shape (steps,)
-    draws : ndarray, shape (draws, steps)
-    mass : float
-        Of the interval.
-    **options
-        Of Matplotlib's ``fill_between``.
-    """
+    """Shade the central interval of draws of shape (draws, steps), and return its edges."""
     lower, upper = np.quantile(draws, [0.5 - mass / 2, 0.5 + mass / 2], axis=0)
     options = {"linewidth": 0.0, "alpha": BAND if mass < 0.8 else WIDE_BAND} | options
     axes.fill_between(steps, lower, upper, **options)
@@ -158,19 +106,7 @@ def band(
 def dots(
     axes: "Axes", steps: ArrayLike, losses: ArrayLike, after: float = -1.0, **options: Any
 ) -> None:
-    """Draw measured losses.
-
-    Parameters
-    ----------
-    axes : Axes
-    steps : array_like, shape (points,)
-    losses : array_like, shape (points,)
-        Nats/token.
-    after : float
-        Those up to this step are left out: a band of PT begins after the warm-up.
-    **options
-        Of Matplotlib's ``plot``.
-    """
+    """Draw measured losses after step `after`: a band of PT begins after the warm-up."""
     late = np.asarray(steps) > after
     steps, losses = np.asarray(steps)[late], np.asarray(losses)[late]
     style: dict[str, Any] = {
@@ -184,46 +120,21 @@ def dots(
 
 
 def widen(axes: "Axes", span: float) -> None:
-    """Let the vertical axis cover at least `span`, so that noise is not blown up.
-
-    Parameters
-    ----------
-    axes : Axes
-    span : float
-        Nats/token.
-    """
+    """Let the vertical axis cover at least `span`, so that noise is not blown up."""
     low, high = axes.get_ylim()
     if high - low < span:
         axes.set_ylim((low + high - span) / 2, (low + high + span) / 2)
 
 
 def title(axes: "Axes", run: str, notes: Sequence[str]) -> None:
-    """Write a run's name over its panel, and small lines between the two.
-
-    Parameters
-    ----------
-    axes : Axes
-    run : str
-        Its name.
-    notes : sequence of str
-        One for each small line.
-    """
+    """Write a run's name over its panel, and small lines between the two."""
     axes.set_title(run, loc="left", fontweight="bold", pad=4 + 9.5 * len(notes))
     if notes:
         note(axes, "\n".join(notes))
 
 
 def note(axes: "Axes", text: str, color: str = GREY) -> None:
-    """Write small lines just over a panel.
-
-    Parameters
-    ----------
-    axes : Axes
-    text : str
-        The lines.
-    color : str
-        As Matplotlib takes it.
-    """
+    """Write small lines just over a panel."""
     axes.annotate(
         text,
         xy=(0, 1),
@@ -238,38 +149,17 @@ def note(axes: "Axes", text: str, color: str = GREY) -> None:
 
 
 def origin(replay: float | None, base: str | None) -> list[str]:
-    """Return in words where a CPT run starts and what it trains on; nothing for a PT run.
-
-    Parameters
-    ----------
-    replay : float or None
-        Share of general data; None in PT.
-    base : str or None
-        Name of the base; None in PT.
-    """
+    """Return in words where a CPT run starts and what it trains on; nothing for a PT run."""
     return [f"replay {replay:g}, from {base}"] if base else []
 
 
 def step_label(phase: str) -> str:
-    """Return the name of the step axis of a phase.
-
-    Parameters
-    ----------
-    phase : str
-        ``"pt"`` or ``"cpt"``.
-    """
+    """Return the name of the step axis of a phase."""
     return "CPT step" if phase == "cpt" else "PT step"
 
 
 def legend(figure: "Figure", entries: dict[str, Any]) -> None:
-    """Put one legend under all panels, in as many rows as it needs.
-
-    Parameters
-    ----------
-    figure : Figure
-    entries : dict of str to artist
-        Marks by what they stand for.
-    """
+    """Put one legend under all panels, in as many rows as it needs."""
     widths = [MARK_WIDTH + LETTER_WIDTH * len(text) for text in entries]
     columns = len(entries)
     while (
@@ -282,30 +172,28 @@ def legend(figure: "Figure", entries: dict[str, Any]) -> None:
 
 
 def patch(shade: str, alpha: float) -> Any:
-    """Return a legend mark for a band.
-
-    Parameters
-    ----------
-    shade : str
-        Colour.
-    alpha : float
-        Opacity.
-    """
+    """Return a legend mark for a band."""
     from matplotlib.patches import Patch
 
     return Patch(facecolor=shade, alpha=alpha, linewidth=0.0)
 
 
 def line(shade: str, **options: Any) -> Any:
-    """Return a legend mark for a line, or with ``marker`` for dots.
-
-    Parameters
-    ----------
-    shade : str
-        Colour.
-    **options
-        Of Matplotlib's ``Line2D``.
-    """
+    """Return a legend mark for a line, or with ``marker`` for dots."""
     from matplotlib.lines import Line2D
 
     return Line2D([], [], color=shade, **options)
+
+
+def of_arviz(drawn: Any) -> "Figure":
+    """Return the figure of one of ArviZ's plots, without empty panels, its ticks as in all figures."""
+    from matplotlib.ticker import MaxNLocator
+
+    figure: Figure = drawn.viz["figure"].item()
+    for axes in figure.axes:
+        if not axes.has_data():
+            axes.remove()
+            continue
+        dress(axes, grid=False)
+        axes.xaxis.set_major_locator(MaxNLocator(2, steps=[1, 2, 5, 10]))
+    return figure

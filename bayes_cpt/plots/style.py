@@ -38,13 +38,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def styled[**P](draw: "Callable[P, Figure]") -> "Callable[P, Figure]":
-    """Return the plotting function with the common settings in force, and only while it draws.
-
-    Parameters
-    ----------
-    draw : callable
-        Returns a figure.
-    """
+    """Return the plotting function with the common settings in force, and only while it draws."""
 
     @wraps(draw)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> "Figure":
@@ -57,30 +51,16 @@ def styled[**P](draw: "Callable[P, Figure]") -> "Callable[P, Figure]":
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    """Return an empty figure that is laid out by itself; sizes in inches.
-
-    Parameters
-    ----------
-    width, height : float
-        Inches.
-    """
+    """Return an empty figure that is laid out by itself; sizes in inches."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def dress(axes: "Axes", grid: bool = True, ticks: int = 4) -> None:
-    """Give axes the common ticks, and lines at its `ticks` vertical ticks if `grid`.
+    """Give axes the common ticks, `ticks` of them on the vertical axis at the most, with lines if `grid`.
 
-    Ticks are made when a figure is drawn, after the settings have gone: they are told by name.
-
-    Parameters
-    ----------
-    axes : Axes
-    grid : bool
-        Whether there are lines.
-    ticks : int
-        On the vertical axis, at the most.
+    Ticks are made when a figure is drawn, after the settings have gone: they are named here.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -91,11 +71,5 @@ def dress(axes: "Axes", grid: bool = True, ticks: int = 4) -> None:
 
 
 def colour(index: int) -> str:
-    """Return the colour of a validation set, by its place in the fit.
-
-    Parameters
-    ----------
-    index : int
-        From 0.
-    """
+    """Return the colour of a validation set, by its place in the fit."""
     return PALETTE[index % len(PALETTE)]

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 from figures import check_figure, legend_texts
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
+from matplotlib.patches import StepPatch
 
 from bayes_cpt import plots
 from bayes_cpt.validate.scores import HORIZONS, by_horizon, score_points
@@ -32,19 +32,19 @@ def coverage_axes(axes: list[Axes]) -> list[Axes]:
     return [one for one in axes if one.get_ylabel().startswith("points inside")]
 
 
-def bars(axes: Axes) -> list[Rectangle]:
-    return [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+def densities(axes: list[Axes]) -> list[np.ndarray]:
+    """Return the heights of each histogram of the PIT."""
+    steps = [patch for one in axes for patch in one.patches if isinstance(patch, StepPatch)]
+    return [np.asarray(patch.get_data().values) for patch in steps]
 
 
 @pytest.mark.parametrize("axis", ["share", "ratio"])
-def test_each_validation_set_has_a_block_with_coverage_and_a_histogram_per_bin(axis: str) -> None:
+def test_each_validation_set_has_a_block_with_coverage_and_a_histogram(axis: str) -> None:
     figure = plots.coverage(points(), axis)  # type: ignore[arg-type]
-    assert [part.get_suptitle() for part in figure.subfigs] == [
-        "validation set: general",
-        "validation set: kernel",
-    ]
+    sets = ["validation set: general", "validation set: kernel"]
+    assert [part.get_suptitle() for part in figure.subfigs] == sets
     assert len(coverage_axes(figure.axes)) == 2
-    assert len(figure.axes) == 2 * (1 + 2 * len(HORIZONS[axis]))
+    assert len(figure.axes) == 4
     assert legend_texts(figure)[:2] == METHODS
     check_figure(figure)
 
@@ -62,39 +62,53 @@ def test_the_lines_are_the_coverage_of_the_tables() -> None:
             heights = np.asarray(container[0].get_ydata(), dtype=float)
             np.testing.assert_allclose(heights, 100 * own[f"coverage_{mass}"])
             assert len(container[2]) == 1
-        assert [label.get_text() for label in axes.get_xticklabels()] == [
-            word for _, word in HORIZONS["share"]
-        ]
+        labels = [label.get_text().split("\n")[0] for label in axes.get_xticklabels()]
+        assert labels == [word for _, word in HORIZONS["share"]]
 
 
-def test_histograms_are_densities_of_the_transform() -> None:
-    table = points()
-    figure = plots.coverage(table)
-    histograms = [axes for axes in figure.axes if axes not in coverage_axes(figure.axes)]
-    for axes in histograms:
-        assert sum(bar.get_height() * bar.get_width() for bar in bars(axes)) == pytest.approx(1.0)
-        assert max(bar.get_height() for bar in bars(axes)) <= axes.get_ylim()[1]
-    counts = [int(axes.texts[0].get_text().split()[0]) for axes in histograms]
-    assert sum(counts) == len(table)
-
-
-def test_a_narrow_forecast_shows_at_the_ends() -> None:
-    narrow = plots.coverage(points(spread=0.3))
-    histograms = [axes for axes in narrow.axes if axes not in coverage_axes(narrow.axes)]
-    outer = np.mean(
-        [[bars(axes)[0].get_height(), bars(axes)[-1].get_height()] for axes in histograms]
-    )
-    assert outer > 2.0
+def test_histograms_are_densities_of_the_transform_high_at_the_ends_of_a_narrow_forecast() -> None:
+    even, narrow = (densities(plots.coverage(points(spread)).axes) for spread in (1.0, 0.3))
+    assert len(even) == 4
+    for heights in even:
+        assert heights.mean() == pytest.approx(1.0)
+    assert np.mean([(heights[0], heights[-1]) for heights in narrow]) > 2.0
 
 
 def test_empty_bins_and_single_runs_are_no_trouble() -> None:
     table = points()
     late = table[(table["ratio"] > 2) & (table["run"] == "one") & (table["method"] == "paper")]
     figure = plots.coverage(late, "ratio")
-    assert len(figure.axes) == 2 * (1 + 2)
+    assert len(coverage_axes(figure.axes)[0].get_xticklabels()) == 2
     check_figure(figure)
 
 
 def test_nothing_to_draw_is_said() -> None:
     with pytest.raises(ValueError, match="there are no scored points"):
         plots.coverage(points().head(0))
+    with pytest.raises(ValueError, match="there are 1 simulations"):
+        plots.calibration(ranks(1))
+
+
+def ranks(count: int = 200, quantities: int = 6) -> pd.DataFrame:
+    values = np.random.default_rng(1).integers(0, 101, size=(count, quantities))
+    names = ["memory", *(f"fluctuation_{i}[held_out, general]" for i in range(1, quantities))]
+    return pd.DataFrame(values, columns=names[:quantities])
+
+
+@pytest.mark.parametrize(("count", "quantities"), [(20, 1), (200, 6), (300, 53)])
+def test_each_quantity_has_a_panel_of_its_ranks(count: int, quantities: int) -> None:
+    figure = plots.calibration(ranks(count, quantities))
+    titles = [axes.get_title() for axes in figure.axes]
+    assert titles == [name.replace("[", "\n[") for name in ranks(count, quantities)]
+    check_figure(figure)
+
+
+def test_curves_of_ranks_are_differences_of_the_ecdf() -> None:
+    table = ranks()
+    table["memory"] = 30 + table["memory"] * 4 // 10
+    for axes, name in zip(plots.calibration(table).axes, table, strict=True):
+        curve = max(axes.lines, key=lambda line: len(np.asarray(line.get_xdata())))
+        places, heights = (np.asarray(values, dtype=float) for values in curve.get_data())
+        below = [((table[name] + 0.5) / 101 < place).mean() for place in places]
+        assert np.all(np.array(below) - places <= heights + 0.01)
+        assert np.all(heights <= np.array(below) - places + 0.06)

@@ -1,22 +1,28 @@
 import numpy as np
 import pytest
 from figures import band_edges, check_figure, dots_of, legend_texts
-from synthetic import lab, lab_posterior, prior_as_posterior
+from synthetic import lab, lab_posterior, practice, prior_as_posterior
 
 from bayes_cpt import plots
 from bayes_cpt.errors import StudyError
+from bayes_cpt.forecast.quality import STAGES, residuals
 
 RUNS = ["r25_cos", "r75_wsd", "r00_const"]
 
 
-def test_each_run_has_a_panel_on_each_validation_set() -> None:
+def test_each_run_has_a_panel_with_its_measured_points_on_each_validation_set() -> None:
     figure = plots.fitted(lab_posterior(), RUNS)
-    titles = [axes.get_title(loc="left") for axes in figure.axes]
-    assert titles == RUNS * 2
-    assert [part.get_suptitle() for part in figure.subfigs] == [
-        "validation set: general",
-        "validation set: kernel",
-    ]
+    assert [axes.get_title(loc="left") for axes in figure.axes] == RUNS * 2
+    sets = ["validation set: general", "validation set: kernel"]
+    assert [part.get_suptitle() for part in figure.subfigs] == sets
+    for i, axes in enumerate(figure.axes):
+        steps, losses = lab().curve(RUNS[i % 3], ("general", "kernel")[i // 3])
+        np.testing.assert_array_equal(dots_of(axes), np.column_stack([steps, losses]))
+        low, high = axes.get_ylim()
+        assert low <= losses.min()
+        assert losses.max() <= high
+    assert [part.get_supylabel() for part in figure.subfigs] == ["validation loss (nats/token)"] * 2
+    assert figure.axes[2].get_xlabel() == "CPT step (square-root axis)"
     check_figure(figure)
 
 
@@ -24,16 +30,6 @@ def test_all_cpt_runs_of_the_study_are_shown_by_default() -> None:
     figure = plots.fitted(lab_posterior())
     assert len(figure.axes) == 2 * len(lab().continual_runs)
     check_figure(figure)
-
-
-def test_every_measured_point_of_a_run_is_drawn_within_its_panel() -> None:
-    figure = plots.fitted(lab_posterior(), RUNS)
-    for i, axes in enumerate(figure.axes):
-        steps, losses = lab().curve(RUNS[i % 3], ("general", "kernel")[i // 3])
-        np.testing.assert_array_equal(dots_of(axes), np.column_stack([steps, losses]))
-        low, high = axes.get_ylim()
-        assert low <= losses.min()
-        assert losses.max() <= high
 
 
 def test_the_bands_hold_the_median_and_the_new_run_band_is_the_wider() -> None:
@@ -58,16 +54,6 @@ def test_the_known_run_band_passes_through_the_points_and_says_so() -> None:
     assert "this run, given its points, 90 % predictive" in legend_texts(figure)
 
 
-def test_axes_are_labelled_with_units() -> None:
-    figure = plots.fitted(lab_posterior(), RUNS)
-    assert [part.get_supylabel() for part in figure.subfigs] == ["validation loss (nats/token)"] * 2
-    assert [axes.get_xlabel() for axes in figure.axes[:3]] == [
-        "",
-        "CPT step (square-root axis)",
-        "CPT step (square-root axis)",
-    ]
-
-
 def test_a_pretraining_fit_shows_pt_runs() -> None:
     figure = plots.fitted(lab_posterior("pretrain"))
     assert len(figure.axes) == len(lab().pretraining_runs)
@@ -80,3 +66,27 @@ def test_an_unknown_run_and_an_unknown_kind_are_named() -> None:
         plots.fitted(lab_posterior(), ["r26_cos"])
     with pytest.raises(ValueError, match="give one of new_run, known_run"):
         plots.fitted(lab_posterior(), kind="expected")  # type: ignore[arg-type]
+
+
+def test_each_run_is_a_line_of_its_residuals() -> None:
+    posterior = lab_posterior()
+    figure = plots.residuals(posterior)
+    table = residuals(posterior)
+    names = [run.name for run in lab().continual_runs]
+    for axes, domain in zip(figure.axes[:2], posterior.frame.domains, strict=True):
+        assert axes.get_title() == f"validation set: {domain}"
+        for line, name in zip(axes.lines, names, strict=False):
+            own = table[(table["run"] == name) & (table["domain"] == domain)]
+            np.testing.assert_array_equal(line.get_xdata(), own["step"])
+            np.testing.assert_allclose(np.asarray(line.get_ydata()), own["residual"])
+    words = [text.get_text().replace("\n", " ") for text in figure.axes[2].get_xticklabels()]
+    assert words == list(STAGES)
+    assert "beyond the fitted steps" not in legend_texts(figure)
+    check_figure(figure)
+
+
+def test_held_out_runs_show_what_lies_beyond_the_fit() -> None:
+    figure = plots.residuals(lab_posterior(), practice())
+    assert len(figure.axes[0].lines) == len(practice().continual_runs) + 5
+    assert "beyond the fitted steps" in legend_texts(figure)
+    check_figure(figure)

@@ -8,6 +8,7 @@ from figures import band_edges, check_figure, dots_of, drawn_texts, legend_texts
 from synthetic import lab, lab_posterior, practice
 
 from bayes_cpt import plots
+from bayes_cpt.plots.style import COLUMN
 
 
 def predicted() -> xr.Dataset:
@@ -99,4 +100,14 @@ def test_pt_runs_have_pt_steps() -> None:
     bands = posterior.predict(draws=20)
     figure = plots.forecast(posterior, bands, replace(lab()))
     assert figure.axes[-1].get_xlabel() == "PT step (square-root axis)"
+    check_figure(figure)
+
+
+def test_a_forecast_at_a_columns_width_has_its_runs_below_one_another() -> None:
+    posterior = lab_posterior()
+    curves = posterior.predict("data/cpt-lab/plan-example.toml", draws=40)
+    figure = plots.forecast(posterior, curves, width=COLUMN)
+    assert figure.get_figwidth() == COLUMN
+    assert "90 % predictive band" in legend_texts(figure)
+    assert figure.axes[2].get_xlabel() == "CPT step (square-root axis)"
     check_figure(figure)

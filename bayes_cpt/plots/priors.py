@@ -1,15 +1,30 @@
-"""What the study has taught: prior against posterior of every quantity."""
+"""What a study has taught: prior and posterior of every quantity, and the curves that priors expect."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from bayes_cpt.arrays import Floats
+from bayes_cpt.forecast.predict import default_grid, planned_curves
+from bayes_cpt.identify.prior_predictive import above_zero, draw_at_bases
 from bayes_cpt.inference.posterior import LOWEST_CONTRACTION, Posterior
+from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.plots import panels
-from bayes_cpt.plots.style import BAND, GREY, INK, SMALL, colour, dress, new_figure, styled
+from bayes_cpt.plots.style import (
+    BAND,
+    GREY,
+    INK,
+    SMALL,
+    WIDE_BAND,
+    colour,
+    dress,
+    new_figure,
+    styled,
+)
+from bayes_cpt.study.study import Study
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +40,8 @@ POINTS = 160
 RESTS = "#b00020"
 COLUMNS = 4
 SIZE = (1.45, 1.12)
+# Prior draws, of which some are drawn as curves; panels in a row of a block.
+DRAWS, CURVES, CURVE_COLUMNS = 1000, 25, 2
 
 
 @styled
@@ -154,21 +171,89 @@ def _horizontal(axes: "Axes", low: float, high: float, logarithmic: bool) -> Non
 
 
 def density(draws: Floats, grid: Floats) -> Floats:
-    """Return a kernel density of draws on a grid; its width does not mind far tails.
-
-    Parameters
-    ----------
-    draws : ndarray, shape (draws,)
-    grid : ndarray, shape (points,)
-
-    Examples
-    --------
-    >>> draws = np.random.default_rng(0).standard_normal(4000)
-    >>> round(float(density(draws, np.array([0.0]))[0]), 1)
-    0.4
-    """
+    """Return a kernel density of draws on a grid; its width does not mind far tails."""
     quartiles = np.quantile(draws, [0.25, 0.75])
     spread = min(draws.std(), (quartiles[1] - quartiles[0]) / 1.34)
     width = 1.06 * spread * draws.size**-0.2
     kernels = np.exp(-0.5 * ((grid[:, None] - draws) / width) ** 2)
     return np.asarray(kernels.sum(axis=1) / (draws.size * width * math.sqrt(2.0 * math.pi)))
+
+
+@styled
+def prior_predictive(
+    source: Frame | Posterior,
+    plan: Study | None = None,
+    runs: Collection[str] | None = None,
+    seed: int = 0,
+) -> "Figure":
+    """Return a figure of the law's curves under the priors, at the level of the measured bases.
+
+    Parameters
+    ----------
+    source : Frame or Posterior
+        What is to be shown of a posterior are its priors alone. `bayes_cpt.model.setup.build_setup` gives
+        the frame of a specification and a study that was not fitted.
+    plan : Study, optional
+        Runs to draw curves of; the fitted study unless given, which a Frame does not have. Measured
+        losses, where it has them, are drawn over the curves.
+    runs : collection of str, optional
+        Names of the runs to show; the CPT runs unless given (the PT runs where it has no others).
+    seed : int
+        Of the prior draws.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One block of panels per validation set: some curves over the 50 and 90 % bands. A curve starts
+        at the measured loss of its base where that is known.
+    """
+    frame = source.frame if isinstance(source, Posterior) else source
+    if isinstance(source, Posterior):
+        study = source.study if plan is None else plan
+    elif plan is None:
+        raise ValueError("plan is missing: a Frame has no study, so give the runs to draw")
+    else:
+        study = plan
+    default = study.continual_runs if frame.spec.law.continual else study.pretraining_runs
+    shown = list(default) if runs is None else [study.run(name) for name in runs]
+    if isinstance(source, Posterior):
+        _, curves = planned_curves(source, plan, runs=[run.name for run in shown])
+    else:
+        curves = frame.curves(study, lambda run, _: default_grid(run), shown)
+    with np.errstate(over="ignore", invalid="ignore"):
+        losses = expected_loss(frame, draw_at_bases(frame, study, DRAWS, seed), curves)
+    losses = losses[above_zero(losses)]
+
+    figure, axes = panels.blocks(frame.domains, len(shown), CURVE_COLUMNS, (2.4, 1.55))
+    columns = min(CURVE_COLUMNS, len(shown))
+    names = [run.name for run in shown]
+    for index, curve in enumerate(curves.curves):
+        i, j = frame.domains.index(curve.domain), names.index(curve.run)
+        panel, run = axes[i][j], shown[j]
+        rows = np.flatnonzero(curves.points.curve_index == index)
+        steps, run_losses = curves.points.steps[rows], losses[:, rows]
+        lower, upper = panels.band(panel, steps, run_losses, 0.9, color=colour(i))
+        panels.band(panel, steps, run_losses, 0.5, color=colour(i), alpha=1.5 * WIDE_BAND)
+        panel.plot(steps, run_losses[:CURVES].T, color=colour(i), linewidth=0.5, alpha=0.6)
+        measured = study.curve(run.name, curve.domain)
+        panels.dots(panel, *measured, s=4.0)
+        _limits(panel, lower, upper, measured[1])
+        panels.title(panel, run.name, panels.origin(run.replay, run.base))
+        last = j >= len(shown) - columns
+        panels.step_axis(panel, run.schedule.steps, panels.step_label(run.phase) if last else "")
+    panels.legend(
+        figure,
+        {
+            f"{CURVES} curves drawn from the priors": panels.line(GREY, linewidth=0.8),
+            "50 % of prior draws": panels.patch(GREY, 3 * WIDE_BAND),
+            "90 % of prior draws": panels.patch(GREY, 1.5 * WIDE_BAND),
+            "measured": panels.line(INK, marker="o", markersize=3, linestyle=""),
+        },
+    )
+    return figure
+
+
+def _limits(axes: "Axes", *values: Floats) -> None:
+    """Show the bands and the measured losses; single curves may leave the panel."""
+    low, high = np.concatenate(values).min(), np.concatenate(values).max()
+    axes.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
