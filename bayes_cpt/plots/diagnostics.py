@@ -6,7 +6,7 @@ import numpy as np
 
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.plots import panels
-from bayes_cpt.plots.style import PALETTE, styled
+from bayes_cpt.plots.style import COLUMN, PALETTE, styled
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,13 +18,13 @@ RIDGES = ("A", "alpha", "E", "beta", "C2", "C1")
 # Parameters whose ranks are drawn: those with the largest R-hat.
 WORST = 3
 MASS = 0.95
-# Inches of a panel of ranks and of a matrix of pairs.
-RANKS, PAIRS = (2.2, 2.3), 1.15
+# Height of a panel of ranks, inches.
+RANKS = 1.6
 
 
 @styled
 def ridges(posterior: Posterior, domain: str | None = None) -> "Figure":
-    """Return a matrix of pairs of coefficients that the data determine together, and hardly one by one.
+    """Return pairs of coefficients that the data determine together, and hardly alone; two columns wide.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def ridges(posterior: Posterior, domain: str | None = None) -> "Figure":
         tree.map_over_datasets(np.log10),
         backend="matplotlib",
         visuals={"scatter": {"color": PALETTE[0], "alpha": 0.4, "size": 4.0, "rasterized": True}},
-        figure_kwargs=_layout(PAIRS * len(names), PAIRS * len(names)),
+        figure_kwargs=_layout(2 * COLUMN, 2 * COLUMN),
     )
     figure = panels.of_arviz(drawn)
     title = f"Ridges of {posterior.frame.spec.name} on {domain}, decimal logarithms"
@@ -65,7 +65,7 @@ def ridges(posterior: Posterior, domain: str | None = None) -> "Figure":
 
 @styled
 def sampling(posterior: Posterior, summary: "pd.DataFrame | None" = None) -> "Figure":
-    """Return the ranks of each chain among all draws, for the parameters with the largest R-hat.
+    """Return the ranks of each chain for the parameters with the largest R-hat, at the width of a column.
 
     Parameters
     ----------
@@ -94,7 +94,8 @@ def sampling(posterior: Posterior, summary: "pd.DataFrame | None" = None) -> "Fi
         envelope_prob=MASS,
         backend="matplotlib",
         visuals={"xlabel": {"text": "rank among all draws"}},
-        figure_kwargs=_layout(RANKS[0] * len(worst), RANKS[1]),
+        col_wrap=1,
+        figure_kwargs=_layout(COLUMN, RANKS * len(worst)),
     )
     return panels.of_arviz(drawn)
 
@@ -115,7 +116,7 @@ def energy(posterior: Posterior) -> "Figure":
     """
     from arviz_plots import plot_energy
 
-    drawn = plot_energy(posterior.tree, backend="matplotlib", figure_kwargs=_layout(6.0, 2.6))
+    drawn = plot_energy(posterior.tree, backend="matplotlib", figure_kwargs=_layout(COLUMN, 2.2))
     return panels.of_arviz(drawn)
 
 

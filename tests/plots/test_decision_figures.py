@@ -8,10 +8,8 @@ from synthetic import lab_posterior
 
 from bayes_cpt import plots
 from bayes_cpt.decisions.decision import Decision, decide
-from bayes_cpt.decisions.next_run.affordable import Affordable
-from bayes_cpt.decisions.next_run.next_run import next_run
-from bayes_cpt.decisions.next_run.run_values import RunValues
-from bayes_cpt.decisions.schedule.schedule_choice import choose_schedule
+from bayes_cpt.decisions.next_run import Affordable, RunValues, next_run
+from bayes_cpt.decisions.schedule_choice import choose_schedule
 
 FIXED = {"bases": "stable_12k", "relative_peak": 1.0}
 SPACES: dict[str, dict[str, Any]] = {
