@@ -3,9 +3,7 @@
 from dataclasses import replace
 from functools import cache
 
-import numpy as np
-import pandas as pd
-from size_family import simulated
+from size_family import BLANK, blank_losses, simulated
 from synthetic import prior_as_posterior
 
 from bayes_cpt.inference.posterior import Posterior
@@ -53,22 +51,13 @@ def family(batches: tuple[Batch, ...] = BATCHES, measured: int = 12) -> Study:
             for replay in (0.0, 0.3)
         ),
     ]
-    rows = [
-        (run.name, int(step), domain, 3.0 + 1e-4 * place)
-        for run in runs
-        for domain in ("general", "target")
-        for place, step in enumerate(
-            np.linspace(0 if run.phase == "cpt" else 400, run.schedule.steps, measured).astype(int)
-        )
-    ]
-    losses = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
+    losses = blank_losses(runs, ("general", "target"), measured)
     return Study("batches", "general", "target", (BASE,), tuple(runs), losses)
 
 
 def plan(*runs: Run) -> Study:
     """Return a plan for the family."""
-    blank = pd.DataFrame(columns=["run", "step", "domain", "loss"])
-    return Study("plan", "general", "target", (replace(BASE, run=None),), runs, blank, is_plan=True)
+    return Study("plan", "general", "target", (replace(BASE, run=None),), runs, BLANK, is_plan=True)
 
 
 @cache

@@ -1,22 +1,25 @@
 """Models of which all but a few parameters are known, so that a fit takes seconds."""
 
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import numpy as np
 from numpy.typing import NDArray
+from size_family import simulated
 from synthetic import as_posterior
 
-from bayes_cpt.errors import StudyWarning
+from bayes_cpt.arrays import Floats
+from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.inference.density import density_of
 from bayes_cpt.inference.fitting import efforts_for
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.sampling import sample
 from bayes_cpt.inference.trees import all_values
 from bayes_cpt.model.build import model_of
+from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.priors.families import Fixed
 from bayes_cpt.model.priors.tables import Prior
-from bayes_cpt.model.setup import build_setup
+from bayes_cpt.model.setup import Frame, build_setup
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study
 
@@ -50,6 +53,26 @@ def short_fit(study: Study, spec: ModelSpec, seed: int, draws: int = 150) -> Pos
         density, efforts = density_of(model_of(setup)), efforts_for(spec.law)[:1]
         found = sample(density, seed, draws=draws, efforts=efforts)
     return as_posterior(setup.frame, study, all_values(setup.frame, found))
+
+
+def measurable(
+    blank: Study,
+    frame: Frame,
+    spec: ModelSpec,
+    seed: int,
+    shown: Callable[[dict[str, Floats]], dict[str, Floats]] = dict,
+) -> tuple[Study, dict[str, Floats]]:
+    """Return a simulated study and its truth, drawn again together where a loss lies below 0.
+
+    The truth is of `frame`, which may know of groups that the study does not show.
+    """
+    for again in range(50):
+        truth = draw_priors(frame, 1, seed + 50 * again)
+        try:
+            return simulated(blank, shown(truth), spec, seed), truth
+        except StudyError:
+            continue
+    raise AssertionError("the priors make no study that could be measured")
 
 
 def is_held(draws: NDArray[np.float64], value: float) -> bool:

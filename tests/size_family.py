@@ -1,5 +1,6 @@
 """A family of models of three sizes."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 
@@ -38,21 +39,26 @@ def runs_of(size: float, *, continual: bool) -> tuple[list[Base], list[Run]]:
     return [base], runs
 
 
+def blank_losses(runs: Iterable[Run], domains: Iterable[str], measured: int = 12) -> pd.DataFrame:
+    """Return losses that mean nothing, as often for each curve; a CPT run has one at step 0."""
+    rows = [
+        (run.name, int(step), domain, 3.0 + 1e-4 * place)
+        for run in runs
+        for domain in domains
+        for place, step in enumerate(
+            np.linspace(0 if run.phase == "cpt" else 400, run.schedule.steps, measured).astype(int)
+        )
+    ]
+    return pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
+
+
 def family(*, continual: bool = True, sizes: tuple[float, ...] = tuple(PEAKS)) -> Study:
     """Return the family; its losses mean nothing (see `simulated`), only where they were measured."""
     parts = [runs_of(size, continual=continual) for size in sizes]
     bases = tuple(base for own, _ in parts for base in own)
     runs = tuple(run for _, own in parts for run in own)
     domains = ("general", "target") if continual else ("general",)
-    rows = [
-        (run.name, int(step), domain, 3.0 + 1e-4 * place)
-        for run in runs
-        for domain in domains
-        for place, step in enumerate(
-            np.linspace(0 if run.phase == "cpt" else 400, run.schedule.steps, 12).astype(int)
-        )
-    ]
-    losses = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
+    losses = blank_losses(runs, domains)
     return Study("family", "general", domains[-1] if continual else None, bases, runs, losses)
 
 

@@ -1,8 +1,6 @@
 """A study of three targets: two with runs, and one with a single run."""
 
-import numpy as np
-import pandas as pd
-from size_family import simulated
+from size_family import blank_losses, simulated
 
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant, cosine, linear
@@ -40,13 +38,5 @@ def several(
 ) -> Study:
     """Return the study; its losses mean nothing (see `simulated`), only where they were measured."""
     kept = tuple(run for run in runs if set(run.mixture) <= set(targets))
-    rows = [
-        (run.name, int(step), domain, 3.0 + 1e-4 * place)
-        for run in kept
-        for domain in ("web", *targets)
-        for place, step in enumerate(
-            np.linspace(0 if run.phase == "cpt" else 400, run.schedule.steps, measured).astype(int)
-        )
-    ]
-    losses = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
+    losses = blank_losses(kept, ("web", *targets), measured)
     return Study("several", "web", targets, (BASE,), kept, losses)

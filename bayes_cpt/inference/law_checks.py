@@ -48,41 +48,20 @@ PARTS = ((RUN, DRIFT), (FACTOR,), (SIZE,))
 
 @dataclass(frozen=True)
 class LawCheck:
-    """One check of a law against its runs.
+    """One check of a law against its runs; what a kind of check does not have is nan or empty."""
 
-    Parameters
-    ----------
-    kind : str
-        `RUN`, `DRIFT`, `FACTOR` or `SIZE`.
-    subject : str
-        Name of the run, of the factor (see `bayes_cpt.study.ranges.Factor`) or of the parameter.
-    phase : str
-        ``pt`` or ``cpt``, of the runs; empty of a size.
-    domain : str
-        Validation set, ``all`` where a size is shared.
-    value : float
-        Nats/token. Of a run the mean residual, measured less expected; of a drift by how much residuals
-        rise from the first of its points to the last; of a factor by how much levels differ over what the
-        runs cover; of a size its posterior median.
-    usual : float
-        Of a run or drift the sd that the model gives it, of a size the prior's median; nan of a factor.
-    score : float
-        Of a run or drift value over usual, as the median draw has it; nan else.
-    probability : float
-        Of a check as far out if the model is right, at most.
-    alarms : bool
-        Whether so improbable that the law does not fit.
-    """
-
-    kind: str
-    subject: str
-    phase: str
-    domain: str
+    kind: str  # `RUN`, `DRIFT`, `FACTOR` or `SIZE`
+    subject: str  # name of the run, of the factor (`bayes_cpt.study.ranges.Factor`) or of the parameter
+    phase: str  # ``pt`` or ``cpt``, of the runs
+    domain: str  # validation set, ``all`` where a size is shared
+    # Nats/token. Of a run the mean residual, measured less expected; of a drift by how much residuals rise
+    # from the first of its points to the last; of a factor by how much levels differ over what the runs
+    # cover; of a size its posterior median.
     value: float
-    usual: float
-    score: float
-    probability: float
-    alarms: bool = False
+    usual: float  # of a run or drift the sd that the model gives it, of a size the prior's median
+    score: float  # of a run or drift value over usual, as the median draw has it
+    probability: float  # of a check as far out if the model is right, at most
+    alarms: bool = False  # whether so improbable that the law does not fit
 
 
 @dataclass(frozen=True)

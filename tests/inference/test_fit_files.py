@@ -19,9 +19,6 @@ from bayes_cpt.errors import BayesCPTError
 from bayes_cpt.inference.fit_files import FitFileError, read_tree, write_fit
 from bayes_cpt.inference.posterior import load
 
-# What HDF5 says of a dimension of netCDF that has no values.
-NO_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"
-
 
 @pytest.fixture(scope="module")
 def fit_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -164,27 +161,6 @@ def test_a_command_refuses_a_forged_fit_in_words(
     err = capsys.readouterr().err
     assert said in err
     assert "Traceback" not in err
-
-
-def test_what_is_read_is_what_the_file_holds(fit_file: Path) -> None:
-    found = read_tree(fit_file)
-    with h5py.File(fit_file, "r") as file:
-        groups = {name: group for name, group in file.items() if isinstance(group, h5py.Group)}
-        assert set(found.children) == set(groups)
-        assert found.attrs["spec"].encode() == bytes(file.attrs["spec"])
-        for group, held in groups.items():
-            variables = {
-                name: values
-                for name, values in held.items()
-                if not bytes(values.attrs.get("NAME", b"")).startswith(NO_VARIABLE)
-            }
-            read = found[group].to_dataset()
-            assert set(read.variables) == set(variables)
-            for name, values in variables.items():
-                assert read[name].shape == values.shape
-                if values.dtype.kind in "fi":
-                    np.testing.assert_array_equal(read[name], values)
-        assert len(found["posterior"].data_vars) > 5
 
 
 def test_a_tree_comes_back_as_it_was(fit_file: Path, tmp_path: Path) -> None:

@@ -94,27 +94,6 @@ def test_the_size_of_the_misfit_shows_no_knots(
     assert variance == pytest.approx(expected, rel=1e-9)
 
 
-def test_the_size_of_the_misfit_rises_with_the_steps() -> None:
-    """At memory 0.6 it is 1.22 at 100 steps, and 1.25 far out."""
-    steps = np.geomspace(100.0, 1e5, 200)
-    size = np.sqrt((unit_ramps(steps, 6.0, 0.6) ** 2).sum(axis=1))
-    assert np.all(np.diff(size) > 0)
-    np.testing.assert_allclose(size[-1], 1.25, rtol=1e-3)
-
-
-def test_misfit_is_0_at_the_start_and_a_random_walk_at_memory_1() -> None:
-    onset = 6.0
-    folds = onset * np.expm1(np.arange(0, 7))
-    variance = (unit_ramps(folds, onset, 1.0, 8) ** 2).sum(axis=1)
-    np.testing.assert_allclose(variance, np.arange(0, 7), rtol=1e-9, atol=1e-12)
-
-
-def test_knots_reach_beyond_the_last_step() -> None:
-    steps = 6.0 * np.expm1(4.0) + np.array([-1e-6, 1e-3])
-    assert knot_count(misfit_position(steps[:1], 6.0, 8)) == 32
-    assert knot_count(misfit_position(steps, 6.0, 8)) == 33
-
-
 def test_sizes_of_the_parts_follow_rate_phase_and_shift() -> None:
     """The scales of the shipped model, written out."""
     reference = Reference(2e-3, 24.0, 3.0, 3000.0)
@@ -179,27 +158,3 @@ def test_extrapolation_is_a_share_of_the_slope(residuals: dict[str, str]) -> Non
     points = hand_points(domain=[0, 0], continual=False, target_share=0.0)
     found = frame.residual_scales(points, np.ones(2), parameters, coefficients, np).extrapolation
     np.testing.assert_allclose(found, 0.04 * 0.07, rtol=1e-12)
-
-
-def test_the_design_can_be_mapped_name_by_name() -> None:
-    design = residual_design(CURVES, 3000.0, 0.5)
-    seen: list[str] = []
-    design.map(lambda name, value: seen.append(name))
-    assert sorted(seen) == sorted(
-        [
-            *(
-                "anchored",
-                "beyond",
-                "carried",
-                "first",
-                "floating",
-                "gap",
-                "innovation",
-                "last",
-                "position",
-                "pretraining",
-            ),
-            *("place", "height", "knot_first", "knot_carried", "knot_innovation"),
-        ]
-    )
-    assert design.map(lambda name, value: value).knots == design.knots == 23

@@ -238,40 +238,6 @@ def test_measured_points_are_repeated_exactly() -> None:
     np.testing.assert_allclose(found.loss, expected, rtol=1e-14)
 
 
-def test_measurements_that_say_nothing_leave_the_distribution_of_a_new_run() -> None:
-    """One point, a thousand memories before the others, of a curve without misfit and level."""
-    quiet = PARAMETERS | {
-        name: np.full((DRAWS, 2), 1e-9) for name in ("misfit_pt", "misfit_cpt", "offset_pt")
-    }
-    steps = [[5e5, 5e5 + 30.0]]
-    form: dict[str, Any] = {"continual": [True], "base_known": [False], "domains": [1]}
-    bare = hand_curves([[1.0]], **form)
-    law = expected_loss(FRAME, {name: value[:1] for name, value in quiet.items()}, bare)[0, 0]
-    size = float(ONE["fluctuation_cpt"][1])
-    measured = hand_curves([[1.0]], losses=[[law + 5.0 * size]], **form)
-    found = simulate(FRAME, quiet, hand_curves(steps, **form), measured, np.random.default_rng(4))
-    near = np.exp(-30.0 / 150.0)
-    wanted = size**2 * np.array([[1.0, near], [near, 1.0]])
-    assert_moments(found.loss - found.expected, np.zeros(2), wanted)
-
-
-def test_expected_is_the_law_whether_curves_are_new_or_known(
-    new: CurveDraws, known: CurveDraws
-) -> None:
-    np.testing.assert_array_equal(new.expected, known.expected)
-    np.testing.assert_array_equal(new.expected[0], expected_loss(FRAME, PARAMETERS, WANTED)[0])
-
-
-def test_same_generator_same_draws() -> None:
-    few = {name: value[:5] for name, value in PARAMETERS.items()}
-    one, same, other = (
-        simulate(FRAME, few, WANTED, seen(), np.random.default_rng(seed)).loss for seed in (5, 5, 6)
-    )
-    np.testing.assert_array_equal(one, same)
-    # Step 1100 of the PT run was measured.
-    assert np.all((one == other).sum(axis=1) == 1)
-
-
 def test_independent_errors_are_independent() -> None:
     frame = Frame(
         read_spec("cpt-replay-printed"), ("g", "t"), ("general", "target"), REFERENCE
