@@ -60,7 +60,7 @@ def two_batches(study: Study) -> Study:
 def test_with_one_group_the_model_is_the_one_without_groups(study: Study, model: str) -> None:
     plain = build_setup(REPLAY, replace(study, target=study.targets[0]))
     own = build_setup(read_spec(model), study)
-    assert own.frame.batches == own.frame.pooled == ()
+    assert (own.frame.batches, own.frame.pooled) == ((), ())
     assert own.frame.spec.law == plain.frame.spec.law
     assert own.frame.parameters() == plain.frame.parameters()
     assert not build_model(study, read_spec(model)).potentials
