@@ -51,7 +51,7 @@ class LawCheck:
     """One check of a law against its runs; what a kind of check does not have is nan or empty."""
 
     kind: str  # `RUN`, `DRIFT`, `FACTOR` or `SIZE`
-    subject: str  # name of the run, of the factor (`bayes_cpt.study.ranges.Factor`) or of the parameter
+    subject: str  # name of the run, the factor (`bayes_cpt.study.ranges.Factor`) or the parameter
     phase: str  # ``pt`` or ``cpt``, of the runs
     domain: str  # validation set, ``all`` where a size is shared
     # Nats/token. Of a run the mean residual, measured less expected; of a drift by how much residuals rise
