@@ -1,4 +1,4 @@
-"""Score forecasts of runs that no fit has seen, also by a method that the package does not ship.
+"""Score forecasts of held-out runs, also by a method that the package does not ship.
 
 From the repository's root::
 
@@ -21,12 +21,11 @@ import pandas as pd
 
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.folder import read_study
-from bayes_cpt.validate.folds import Fold, Question, leave_run_out, other_study
+from bayes_cpt.validate.folds import Fold, leave_run_out, other_study
 from bayes_cpt.validate.held_out import (
     FINAL_LOSS_ANSWERS,
     OURS,
     PAPER,
-    Answer,
     Method,
     package_method,
     paper_answer,
@@ -34,25 +33,10 @@ from bayes_cpt.validate.held_out import (
 )
 from bayes_cpt.validate.scores import summarize
 from bayes_cpt.validate.tasks import Pool
-from testbench import independent_errors
 from testbench.report import draw_bands, markdown_report
 
-
-def independent_answer(question: Question, seed: int) -> Answer:
-    """Answer by the printed law with independent Gaussian errors."""
-    study, plan, points = question.study, question.plan, question.points
-    return Answer(independent_errors.predict(study, plan, points, seed=seed))
-
-
-def knows_bases(fold: Fold) -> bool:
-    """Return whether the schedule of every base is known: independent errors have no answer without."""
-    return all(base.schedule is not None for base in fold.question.study.bases)
-
-
-INDEPENDENT = "independent"
 METHODS: dict[str, Method] = {
     PAPER: paper_answer,
-    INDEPENDENT: independent_answer,
     **FINAL_LOSS_ANSWERS,
 }
 
@@ -82,8 +66,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     own = {OURS: partial(package_method, spec=spec)} | METHODS
     methods = {name: own[name] for name in names}
     folds = _folds(parser, options, spec)
-    if INDEPENDENT in names and not all(map(knows_bases, folds)):
-        parser.error(f"method independent needs known bases: give --methods {PAPER},{OURS}")
     scored, refits = score_folds(folds, methods, options.seed, pool=Pool(options.jobs))
     by_method = {name: summarize(rows) for name, rows in scored.groupby("method", sort=False)}
     summary = pd.concat([table.assign(method=name) for name, table in by_method.items()])

@@ -37,7 +37,7 @@ from bayes_cpt.validate.held_out import (
 from bayes_cpt.validate.scores import ALL_DOMAINS, EQUAL_RUNS, summarize
 from bayes_cpt.validate.tasks import Pool, Records
 from testbench import our_areas
-from testbench.held_out import INDEPENDENT, METHODS, knows_bases
+from testbench.held_out import METHODS
 from testbench.report import markdown_table
 
 LAB_TESTS = Path(__file__).parents[2] / "tests" / "data"
@@ -172,8 +172,7 @@ def score_suite(
     ]
     tables: tuple[list[pd.DataFrame], ...] = ([], [])
     for name, method in methods.items():
-        asked = [fold for fold in folds if name != INDEPENDENT or knows_bases(fold)]
-        scored = score_folds(asked, {name: method}, seed, pool=pool, records=records)
+        scored = score_folds(folds, {name: method}, seed, pool=pool, records=records)
         for parts, table in zip(tables, scored, strict=True):
             # Of a method that answers nothing there is no row.
             studies_of = [label.partition(APART)[0] for label in table["fold"]]

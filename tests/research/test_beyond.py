@@ -16,7 +16,6 @@ from testbench.beyond import (
     ends,
     learnt_share,
     log_likelihood,
-    shares,
     with_share,
     without_widening,
 )
@@ -81,15 +80,6 @@ def test_the_share_that_made_the_ends_is_likeliest() -> None:
     assert looked_at[np.argmax(log_likelihood(own, looked_at))] == pytest.approx(0.1, rel=0.05)
 
 
-def test_a_population_of_shares_is_found() -> None:
-    """Of studies of one run each, whose shares are lognormal."""
-    drawn = np.exp(np.random.default_rng(5).normal(np.log(0.2), 0.8, 600))
-    studies = [simulated_ends(float(share), 1, 1, seed)[0] for seed, share in enumerate(drawn)]
-    found = learnt_share(studies)
-    assert found.median == pytest.approx(0.2, rel=0.15)
-    assert found.sigma == pytest.approx(0.8, rel=0.15)
-
-
 def test_what_is_expected_of_a_further_study_is_what_simulated_populations_say() -> None:
     """Of populations drawn from their prior, each counting as its share makes a study likely."""
     (own,) = simulated_ends(0.1, 1, 3, 7)
@@ -112,18 +102,6 @@ def test_what_is_expected_of_a_further_study_is_what_simulated_populations_say()
     found = learnt_share([own])
     assert np.log(found.median) == pytest.approx(middle, abs=0.03)
     assert found.sigma == pytest.approx((upper - lower) / (2 * stats.norm.ppf(0.95)), rel=0.02)
-
-
-def test_a_study_of_many_runs_tells_no_more_than_one_of_few() -> None:
-    (few,), (many,) = simulated_ends(0.02, 1, 40, 1), simulated_ends(0.2, 1, 40, 2)
-    once = learnt_share([few, many])
-    again = learnt_share([few, pd.concat([many] * 30)])
-    assert (again.median, again.sigma) == pytest.approx((once.median, once.sigma), rel=1e-9)
-    table = shares({"size-1x1": few, "mpl-1m": many}).set_index("studies")
-    assert table.loc["all", ["share", "sigma"]].tolist() == [once.median, once.sigma]
-    assert table.loc["all without mpl", "share"] == learnt_share([few]).median
-    assert table.loc["mpl-1m", "runs"] == 40
-    assert table.loc["mpl-1m", "share"] > table.loc["size-1x1", "share"]
 
 
 def test_the_model_that_ends_are_forecast_by_does_not_widen() -> None:

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from testbench import choosers
-from testbench.choosers import gaussian_process, plug_in, rule_row
+from testbench.choosers import gaussian_process, plug_in
 from testbench.short_studies import LONG, PEAK, blank, design, package_noise, simulated_study
 from testbench.simulation import TRUTH
 from testbench.truths import draw_truth
@@ -17,14 +17,6 @@ def study() -> Study:
     frame, _ = design()
     truth = draw_truth(frame, "moderate", np.random.default_rng(1))
     return simulated_study(frame, truth, package_noise, np.random.default_rng(2))
-
-
-def test_the_rule_is_a_quarter_replay_at_the_pretraining_peak() -> None:
-    _, choices = design()
-    row = rule_row(choices)
-    assert choices.column("replay")[row] == 0.25
-    assert choices.column("peak")[row] == PEAK
-    assert choices.column("warmup_share")[row] == 0.1
 
 
 def test_the_plug_in_is_the_fitted_law_at_the_end_of_each_choice(

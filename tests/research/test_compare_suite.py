@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from synthetic import prior_as_posterior
 from testbench import compare_suite
-from testbench.compare_suite import FittedOnce, common_folds
+from testbench.compare_suite import common_folds
 from testbench.simulation import NOISE, RUNS, simulated
 
 from bayes_cpt.inference.posterior import Posterior
@@ -49,20 +48,6 @@ def test_folds_ask_for_one_run_each_at_points_that_all_laws_count() -> None:
         for (whole,) in by_law:
             of_run = whole.measured[whole.measured["run"] == fold.label]
             assert set(fold.measured["step"]) <= set(of_run["step"])
-
-
-def test_of_very_many_runs_some_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compare_suite, "MOST_RUNS", 1)
-    folds = other_study(pretraining(1), pretraining(2), read_spec("pretrain"))
-    assert len(common_folds([folds])) == 1
-
-
-def test_a_study_is_fitted_once_for_all_its_runs(fitted: list[str]) -> None:
-    method = FittedOnce(read_spec("pretrain"), 3)
-    folds = other_study(pretraining(1), pretraining(2), read_spec("pretrain"))
-    answers = [method(fold.question, 1) for fold in common_folds([folds])]
-    assert fitted == ["pretrain"]
-    assert not np.array_equal(answers[0].draws[:, :1], answers[1].draws[:, :1])
 
 
 def test_the_command_compares_and_keeps_what_is_done(

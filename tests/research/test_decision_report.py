@@ -3,12 +3,8 @@ import pandas as pd
 import pytest
 from figures import check_figure
 from testbench.decision_report import (
-    calibration_bins,
     figure,
-    kept_constraints,
     markdown,
-    mean_and_error,
-    proportion,
     regrets,
     reliability,
     truthfulness,
@@ -96,15 +92,6 @@ def test_statements_lie_beside_what_came(tables: dict[str, pd.DataFrame]) -> Non
     assert found.loc[("balanced", "law"), "studies"] == TASKS // 2
 
 
-def test_bins_hold_equal_parts_in_order(tables: dict[str, pd.DataFrame]) -> None:
-    found = calibration_bins(tables["statements"])
-    own = found[found["objective"] == "balanced"]
-    assert own["studies"].to_list() == [3, 3, 3, 3]
-    np.testing.assert_allclose(own["stated"], [0.001, 0.004, 0.007, 0.010])
-    np.testing.assert_allclose(own["realised"], 2.0 * own["stated"])
-    np.testing.assert_allclose(own["error"], 0.001 / np.sqrt(3))
-
-
 def test_reliability_is_how_often_what_was_stated_came(tables: dict[str, pd.DataFrame]) -> None:
     found = reliability(tables["statements"])
     # Two objectives of twelve studies, in six parts: near in those of which little was stated.
@@ -113,22 +100,6 @@ def test_reliability_is_how_often_what_was_stated_came(tables: dict[str, pd.Data
     assert found["choices"].tolist() == [4] * 6
     # Wilson's interval of four in four.
     assert found["low"][0] == pytest.approx(0.5101, abs=1e-4)
-
-
-def test_studies_without_a_feasible_choice_count_apart(tables: dict[str, pd.DataFrame]) -> None:
-    found = kept_constraints(tables["constraints"])
-    row = found.query("allowed == '10%' and method == @OURS and truth == 'all'").iloc[0]
-    assert row["feasible"] == f"10 of {TASKS}"
-    assert row["stated"] == "9.0%"
-    # Wilson's interval of one in ten.
-    assert row["violated"] == "10.0% (1.8% to 40.4%)"
-
-
-def test_means_and_shares() -> None:
-    mean, error = mean_and_error(pd.Series([1.0, 2.0, 6.0]))
-    assert (mean, error) == pytest.approx((3.0, np.sqrt(7.0 / 3.0)))
-    assert np.isnan(mean_and_error(pd.Series([1.0]))[1])
-    assert proportion(pd.Series([0.0, 1.0]))[0] == 0.5
 
 
 def test_the_report_and_the_figure_are_whole(tables: dict[str, pd.DataFrame]) -> None:

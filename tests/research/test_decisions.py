@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from testbench import decisions
 from testbench.decision_report import markdown, mean_and_error, proportion
-from testbench.decisions import decide_all, main, tasks
+from testbench.decisions import decide_all, main
 from testbench.one_decision import CONSTRAINTS, OBJECTIVES, OURS, PLUG_IN, Outcome, Task
 
 STUDIES = 200
@@ -70,18 +70,6 @@ def test_the_command_reports_and_goes_on_where_it_was(
     assert (tmp_path / "out" / "decisions.png").stat().st_size > 10_000
     # What more studies would give is cut off where fewer are asked for.
     assert len(decide_all(2, 0, 1, tmp_path / "out")["studies"]) == 2
-
-
-def test_studies_are_of_all_kinds_and_their_seeds_are_their_own() -> None:
-    found = tasks(8, 1)
-    forms = ("law", "printed", "mixing")
-    assert {(task.shift, task.form) for task in found[:6]} == {
-        (shift, form) for shift in ("moderate", "strong") for form in forms
-    }
-    assert {task.noise for task in found} == {"shared"}
-    assert len({task.seed for task in found}) == 8
-    assert found[:5] == tasks(5, 1)
-    assert found[0].seed != tasks(1, 2)[0].seed
 
 
 @pytest.mark.slow

@@ -16,19 +16,15 @@ from testbench.few_runs import (
     main,
     short_runs,
 )
-from testbench.few_runs_report import grid, markdown
+from testbench.few_runs_report import markdown
 from testbench.one_decision import OBJECTIVES, OURS, RULE, Outcome, Task, World
 from testbench.short_studies import (
     DOMAINS,
     LONG,
     NOISES,
     PEAK,
-    measured_losses,
     measured_steps,
-    plan_of,
 )
-
-from bayes_cpt.model.simulate import expected_loss
 
 
 def made_up(cell: Cell) -> Outcome:
@@ -86,18 +82,6 @@ def test_one_truth_is_the_same_whatever_runs_it_is_seen_through(noise: str) -> N
     assert many.study.curve("short 8", "target")[0][-1] == 3000
 
 
-def test_long_runs_are_measured_about_the_true_law() -> None:
-    world = World.of(Task("0", "strong", "smooth", 6))
-    generator = np.random.default_rng(7)
-    given = (world.frame, world.truth, NOISES["smooth"], world.study, LONG_RUNS)
-    many = [measured_losses(*given, generator)["loss"] for _ in range(200)]
-    plan = plan_of(world.study, LONG_RUNS)
-    curves = world.frame.curves(plan, measured_steps)
-    law = expected_loss(world.frame, world.truth, curves)[0]
-    error = np.mean(many, axis=0) - law
-    assert np.all(np.abs(error) < 5.0 * np.std(many, axis=0) / np.sqrt(len(many)))
-
-
 def test_the_command_reports_and_goes_on_where_it_was(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,14 +104,6 @@ def test_the_command_reports_and_goes_on_where_it_was(
     assert "The common rule, a quarter of replay at the PT peak: 20.0." in report
     assert (tmp_path / "out" / "few-runs.png").stat().st_size > 10_000
     assert len(learn_all(1, 0, 1, tmp_path / "out")["fits"]) == 20
-
-
-def test_the_error_of_a_mean_is_over_truths() -> None:
-    rows = [(truth, 1, 500, domain, float(truth)) for truth in (1, 2, 3) for domain in DOMAINS]
-    table = pd.DataFrame(rows, columns=["truth", "number", "steps", "domain", "crps"])
-    found = grid(table, "crps").iloc[0]
-    assert found["mean"] == 2.0
-    assert found["error"] == pytest.approx(1.0 / np.sqrt(3.0))
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 import io
 import json
 import tarfile
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -97,23 +96,6 @@ def test_a_wrong_list_of_packages_is_answered(
         read_packages(path)
 
 
-def test_a_package_in_two_splits_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "packages.toml"
-    path.write_text(
-        '[g]\nkinds = ["c"]\n[g.validation]\ndebian-source = ["zlib"]\n[g.training]\ndebian = ["zlib"]\n'
-    )
-    with pytest.raises(LabError, match=r"package zlib: it stands in \[g.validation\] and in"):
-        read_packages(path)
-
-
-def test_the_bundled_list_reads_and_holds_packages_out_of_every_domain() -> None:
-    listed = read_packages(BUNDLED)
-    assert {"general", "python", "elisp"} == set(listed.kinds)
-    for domain in ("general", "python"):
-        assert len(listed.of(domain, "training")) > 20
-        assert len(listed.of(domain, "validation")) >= 2
-
-
 def test_nothing_of_an_archive_is_written_outside_its_folder(tmp_path: Path) -> None:
     archive = tmp_path / "upstream.orig.tar.gz"
     with tarfile.open(archive, "w:gz") as content:
@@ -130,20 +112,6 @@ def test_nothing_of_an_archive_is_written_outside_its_folder(tmp_path: Path) -> 
     # A leading slash is dropped, a way out is refused, and so are links.
     assert {path.name for path in folder.rglob("*")} == {"good.c", "absolute.c"}
     assert not (tmp_path / "evil.c").exists()
-
-
-def test_wheels_are_unpacked_and_packaging_is_not(tmp_path: Path) -> None:
-    wheel = tmp_path / "a-1-py3-none-any.whl"
-    with zipfile.ZipFile(wheel, "w") as content:
-        content.writestr("a/module.py", "x = 1\n")
-    packaging = tmp_path / "a_1-1.debian.tar.xz"
-    with tarfile.open(packaging, "w:xz") as content:
-        content.addfile(tarfile.TarInfo("rules"))
-    folder = tmp_path / "files"
-    folder.mkdir()
-    unpack(wheel, folder)
-    unpack(packaging, folder)
-    assert [str(path.relative_to(folder)) for path in folder.rglob("*.*")] == ["a/module.py"]
 
 
 def test_source_packages_are_switched_on_for_the_release_alone(tmp_path: Path) -> None:

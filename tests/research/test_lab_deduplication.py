@@ -43,10 +43,3 @@ def test_agreement_of_signatures_estimates_the_jaccard_similarity(share: float) 
     # Binomial standard error of 20 signatures of HASHES values each, times four.
     allowed = 4 * np.sqrt(similarity * (1 - similarity) / (20 * HASHES))
     assert np.mean(agreements) == pytest.approx(similarity, abs=allowed)
-
-
-def test_short_lines_do_not_make_texts_alike() -> None:
-    duplicates = Duplicates()
-    braces = "\n".join("}" * (number % 9 + 1) for number in range(200))
-    assert duplicates.keep(braces + "\n" + prose(4)) == "new"
-    assert duplicates.keep(braces + "\n" + prose(5)) == "new"

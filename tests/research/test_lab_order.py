@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lab.errors import LabError
 from lab.training.order import Mixture
 from lab.training.shards import Domain
 
@@ -62,18 +61,6 @@ def test_a_sequence_is_text_as_it_stands_with_the_token_that_follows(
     assert batch.shape == (6, CONTEXT + 1)
     assert np.all(np.diff(batch, axis=1) == 1)
     assert np.sum(batch[:, 0] >= 10_000) == 3
-
-
-def test_in_order_walks_the_shards_as_they_arrive(domains: dict[str, Domain]) -> None:
-    one = mixture(1.0, in_order=True)
-    starts = [int(one.batch(domains, step, 1, CONTEXT)[0, 0]) for step in range(1, 18)]
-    assert set(starts[:10]) == set(range(0, 40, 4))
-    assert set(starts[10:15]) == set(range(41, 61, 4))
-    (domains["general"].folder / "general2.bin").unlink()
-    domains["general"]._open.clear()
-    one.batch(domains, 15, 1, CONTEXT)
-    with pytest.raises(LabError, match="the shard is not there"):
-        one.batch(domains, 16, 1, CONTEXT)
 
 
 def test_a_step_depends_on_seed_and_step_alone(domains: dict[str, Domain]) -> None:

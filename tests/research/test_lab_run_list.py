@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lab.errors import LabError
 from lab.training.run_list import RunList, read_run_list
-from lab.training.schedules import SHAPES, Segment, learning_rate, read_schedule
+from lab.training.schedules import SHAPES, Segment, learning_rate
 
 from bayes_cpt.study import schedules as study_schedules
 from bayes_cpt.study.schedules import Schedule
@@ -58,14 +58,6 @@ def test_a_run_from_a_base_is_measured_there_and_early(toy: RunList) -> None:
     assert list(toy.measured_steps(toy.runs["pt_trunk"])) == [30, 60, 90, 120]
 
 
-def test_a_base_inside_a_linear_segment_has_its_learning_rate() -> None:
-    listed = read_run_list(LISTS / "cpt-100m.toml")
-    schedule = listed.base_schedule("annealed_half")
-    assert sum(part.steps for part in schedule) == 35_000
-    assert schedule[-1] == Segment("linear", 1800, 6e-4, 3e-4)
-    assert 35_000 in listed.measured_steps(listed.runs["pt_anneal"])
-
-
 def test_the_planned_list_is_what_the_study_asks_for() -> None:
     listed = read_run_list(LISTS / "cpt-100m.toml")
     short = [run for run in listed.runs.values() if run.phase == "cpt" and run.steps <= 2000]
@@ -107,18 +99,3 @@ def test_a_wrong_list_is_answered_with_its_place(
     with pytest.raises(LabError, match=message) as answer:
         read_run_list(path)
     assert str(path) in str(answer.value)
-
-
-def test_a_base_inside_a_curved_segment_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "runs.toml"
-    text = (LISTS / "toy.toml").read_text().replace("step = 150", "step = 140")
-    path.write_text(text.replace('shape = "linear", steps = 30', 'shape = "cosine", steps = 30'))
-    with pytest.raises(LabError, match="lies inside a cosine segment"):
-        read_run_list(path)
-
-
-def test_a_schedule_needs_segments() -> None:
-    with pytest.raises(LabError, match="no segments"):
-        read_schedule("run x", [])
-    with pytest.raises(LabError, match="starts or ends at 0"):
-        read_schedule("run x", [{"shape": "exponential", "steps": 3, "start": 1e-3, "end": 0}])

@@ -61,18 +61,6 @@ def test_what_is_carried_arrives_and_what_is_not_is_named(
     assert np.concatenate([domain.window(n, 0, 400) for n in range(3)]).tolist() == tokens.tolist()
 
 
-def test_only_the_first_shards_are_carried_where_that_is_enough(tmp_path: Path) -> None:
-    write_index(tmp_path / "tokens", np.arange(1000, dtype=np.uint16), 300)
-    command = ["pack", str(tmp_path / "tokens"), "-o", str(tmp_path / "carried")]
-    assert main([*command, "--keep", "general=2"]) == 0
-    unpack(tmp_path / "carried", tmp_path / "there")
-    domain = open_domain(tmp_path / "there", read_index(tmp_path / "there"), "general", "training")
-    assert domain.shard_tokens == (300, 300)
-    assert domain.window(1, 0, 300).tolist() == list(range(300, 600))
-    with pytest.raises(LabError, match=r"general\.training has no 5 shards"):
-        main([*command, "--keep", "general=5"])
-
-
 def test_a_damaged_shard_is_refused(tmp_path: Path) -> None:
     write_index(tmp_path / "tokens", np.arange(500, dtype=np.uint16), 250)
     pack(tmp_path / "tokens", tmp_path / "carried")
@@ -83,20 +71,6 @@ def test_a_damaged_shard_is_refused(tmp_path: Path) -> None:
     first.write_bytes(b"no archive")
     with pytest.raises(LabError, match="it cannot be unpacked"):
         unpack(tmp_path / "carried", tmp_path / "there")
-
-
-def test_an_absent_or_short_shard_is_named(tmp_path: Path) -> None:
-    index = write_index(tmp_path / "tokens", np.arange(500, dtype=np.uint16), 250)
-    shard = tmp_path / "tokens" / "general.training-0001.bin"
-    shard.write_bytes(shard.read_bytes()[:100])
-    domain = open_domain(tmp_path / "tokens", index, "general", "training")
-    with pytest.raises(LabError, match="it holds 50 tokens, not 250"):
-        domain.window(1, 0, 10)
-    shard.unlink()
-    with pytest.raises(LabError, match="the shard is not there"):
-        domain.window(1, 0, 10)
-    with pytest.raises(LabError, match=r"there is no general\.validation"):
-        open_domain(tmp_path / "tokens", index, "general", "validation")
 
 
 def test_validation_windows_are_evenly_spaced_and_do_not_overlap(tmp_path: Path) -> None:

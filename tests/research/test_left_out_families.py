@@ -7,17 +7,15 @@ import pytest
 from testbench import families
 from testbench.beyond import learnt_share
 from testbench.families import (
-    CONTAINED,
     EVERY,
     MOST_RUNS,
     VAGUE,
     joined,
     learn,
     sweeps_in,
-    whole_studies,
     widening,
 )
-from testbench.public import FAMILIES, family
+from testbench.public import family
 from testbench.simulation import NOISE, RUNS, simulated
 
 from bayes_cpt.history.evidence import Evidence, Label, labels_of
@@ -66,18 +64,6 @@ def test_of_a_sweep_so_many_runs_of_each_peak_are_kept(runs: int) -> None:
     assert (steps.tolist(), losses.tolist()) == ([100], [3.0])
 
 
-def test_both_parts_of_a_study_are_one(tmp_path: Path) -> None:
-    folder = tmp_path / "public"
-    for name in ("size-1x1", *CONTAINED):
-        write_study(pretraining(0), folder / name / "fit")
-        write_study(sweep((1e-3,), 2), folder / name / "predict")
-    write_study(pretraining(1), tmp_path / "mpl-1m")
-    found = whole_studies(folder)
-    assert {name: len(study.runs) for name, study in found.items()} == {"size-1x1": 4, "mpl-1m": 2}
-    assert found["size-1x1"].name == "size-1x1"
-    assert {family(name) for name in found} == {"sizes", "mpl"}
-
-
 def test_priors_that_are_asked_for_are_learnt_and_no_others(tmp_path: Path) -> None:
     spec = read_spec(VAGUE)
     labels = tuple(labels_of(spec))
@@ -98,23 +84,6 @@ def test_priors_that_are_asked_for_are_learnt_and_no_others(tmp_path: Path) -> N
     assert "peak_slope/general" in path.read_text(encoding="utf-8").split("keep their priors:")[1]
 
 
-def test_the_vague_model_is_pretrain_but_for_its_priors() -> None:
-    vague, shipped = read_spec(VAGUE), read_spec("pretrain")
-    assert (vague.law, vague.residuals) == (shipped.law, shipped.residuals)
-    for name in (
-        "forward_power",
-        "level_power",
-        "peak_power",
-        "peak_slope",
-        "peak_curvature",
-        "exponent",
-    ):
-        wide, learnt = (labels_of(spec) for spec in (vague, shipped))
-        for label in (label for label in wide if label[0] == name):
-            assert wide[label].spread > learnt[label].spread
-    assert set(FAMILIES.values()) == {"124m", "ladder", "sizes", "mpl"}
-
-
 def test_bands_widen_as_other_families_tell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,11 +100,6 @@ def test_bands_widen_as_other_families_tell(
     assert asked == [("mpl", family)]
     assert found.priors["extrapolation_pt"].every == learnt_share([end])
     assert found.residuals == spec.residuals
-
-
-def test_a_study_is_left_out_alone_but_where_others_have_its_runs() -> None:
-    names = ("size-8x6", "web-10x8", "mpl-25m", "lr-124m-one-peak", "horizon-124m")
-    assert [families.itself(name) for name in names] == [*names[:3], "124m", "124m"]
 
 
 def test_sweeps_tell_of_peaks_everywhere_and_are_never_left_out(

@@ -129,8 +129,3 @@ def test_the_best_choice_that_keeps_a_constraint(world: World) -> None:
         # Whatever is clearly better in the mean breaks the constraint.
         assert np.all(above[mean < mean[place]] > row["allowed"] - 0.01)
         assert row["violated"] == (own @ world.measured_end(place) > highest)
-
-
-def test_where_nothing_keeps_a_constraint_nothing_is_chosen(world: World) -> None:
-    rows = constraint_rows(world, forecast(world.losses[:, None] + 1.0), world.losses + 1.0)
-    assert all(set(row) == {"loss", "allowed", "method"} for row in rows)

@@ -135,15 +135,6 @@ def covered_runs(shares: dict[str, list[float]]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def test_studies_of_equally_many_runs_are_one_observation_each() -> None:
-    shares = {"a": [0.9, 0.7], "b": [0.2, 0.4], "c": [0.5, 0.6]}
-    errors = clustered_errors(covered_runs(shares))
-    wanted = pd.Series([np.mean(of_runs) for of_runs in shares.values()]).sem()
-    assert errors["coverage_50_error"] == pytest.approx(wanted)
-    assert errors["coverage_90_error"] == 0.0
-    assert clustered_errors(covered_runs({"a": [0.9, 0.7]})) == {}
-
-
 def test_errors_of_all_runs_spread_as_much_as_their_share_does() -> None:
     """Over suites drawn anew, of studies with one share each and very different numbers of runs."""
     generator = np.random.default_rng(5)

@@ -57,11 +57,6 @@ def test_a_cool_down_has_its_points_from_the_decay_on(tmp_path: Path) -> None:
     assert run.model_size == pytest.approx(14.2)
 
 
-def test_a_whole_run_keeps_all_its_points(tmp_path: Path) -> None:
-    file = cool_down(tmp_path / "whole.json", resume_from="none")
-    assert lr_scheduling.convert([file], "lr").curve("whole", "validation")[0].size == 5
-
-
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
@@ -75,14 +70,6 @@ def test_schedules_that_the_log_contradicts_are_refused(
 ) -> None:
     with pytest.raises(StudyError, match=said):
         lr_scheduling.convert([cool_down(tmp_path / "a.json", **changed)], "lr")
-
-
-def test_a_cosine_ends_at_a_tenth(tmp_path: Path) -> None:
-    config = {"scheduler": "cos", "lr": PEAK, "warmup_steps": WARMUP, "iterations": STEPS}
-    schedule, _ = lr_scheduling.schedule_of(tmp_path, config)
-    rates = schedule.learning_rates()
-    assert rates[-1] == pytest.approx(0.1 * PEAK)
-    assert rates[(STEPS + WARMUP) // 2 - 1] == pytest.approx(0.55 * PEAK)
 
 
 def test_a_rung_of_the_ladder(tmp_path: Path) -> None:

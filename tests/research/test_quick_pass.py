@@ -12,7 +12,7 @@ import pytest
 from benchmarks import __main__ as benchmarks
 from benchmarks import earlier
 from synthetic import lab
-from testbench import choosers, decisions, few_runs, held_out, independent_errors, one_decision
+from testbench import choosers, decisions, few_runs, held_out, one_decision
 
 from bayes_cpt.inference import sampling
 from bayes_cpt.inference.sampling import Effort
@@ -69,7 +69,6 @@ def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "EFFORTS", SHORT)
     monkeypatch.setattr(one_decision, "EFFORTS", SHORT)
     monkeypatch.setattr(baselines, "STARTS", 4)
-    monkeypatch.setattr(independent_errors, "STARTS", 2)
     if find_spec("sklearn") is None:
         monkeypatch.delitem(choosers.PREDICTORS, "Gaussian process")
 
@@ -83,7 +82,7 @@ def test_held_out_runs(tmp_path: Path) -> None:
     held_out.main(
         [
             *(str(tmp_path / "study"), "--fit-runs", "pt_trunk,r00_cos,r50_cos"),
-            *("--methods", "independent,bayes_cpt", "--out", str(out)),
+            *("--methods", "paper,bayes_cpt", "--out", str(out)),
         ]
     )
     points = pd.read_csv(out / "points.csv")

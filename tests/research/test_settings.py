@@ -18,11 +18,9 @@ from testbench.settings import (
     best_settings,
     candidates,
     later_points,
-    ratios,
     report,
     scored,
     settings_of,
-    with_settings,
 )
 
 from bayes_cpt.model.spec import read_spec
@@ -64,21 +62,6 @@ def test_a_model_of_cpt_has_settings_and_studies_of_its_own(
     folds = settings.suite_folds(tmp_path, spec)
     assert set(folds) == set(named) - {"mpl-1m"}
     assert [public.family(name) for name in named] == ["lab", "lab", "strong", "pythia", "mpl"]
-
-
-def test_a_setting_that_is_not_among_the_values_is_tried_too() -> None:
-    odd = with_settings(VAGUE_SPEC, {"misfit_memory_pt": 0.37, "memory_clock": 0.11})
-    assert {"misfit_memory_pt = 0.37", "memory_clock = 0.11"} <= set(candidates(odd))
-
-
-def test_ratios_are_geometric_means_over_the_studies_of_other_families() -> None:
-    crps = made_by_hand()
-    every = ratios(crps, VAGUE_SPEC)
-    assert every["misfit_memory_pt = 0.5"] == pytest.approx((1.25 * 1.25 * 0.25 * 1.0) ** 0.25)
-    without = ratios(crps, VAGUE_SPEC, "sizes")
-    assert without["misfit_memory_pt = 0.5"] == pytest.approx(0.25**0.5)
-    for name, value in settings_of(VAGUE_SPEC).items():
-        assert every[f"{name}{EQUALS}{value:g}"] == 1.0
 
 
 def test_a_family_has_no_say_in_its_own_settings() -> None:

@@ -4,7 +4,6 @@ from testbench.one_decision import Task, World
 from testbench.short_studies import (
     BASES,
     CORRELATION,
-    DOMAINS,
     ERROR,
     LENGTH,
     LONG,
@@ -13,7 +12,6 @@ from testbench.short_studies import (
     RUNS,
     blank,
     design,
-    measured_end,
     simulated_study,
     smooth_noise,
 )
@@ -85,20 +83,3 @@ def test_smooth_noise_has_the_moments_it_states() -> None:
         assert np.mean(later[:, 0] * later[:, 1]) == pytest.approx(together, rel=0.2)
     last = residual[:, :, 2] / residual[:, :, 2].std(axis=0)
     assert abs(np.mean(last[:, 0] * last[:, 1])) < 0.09
-
-
-@pytest.mark.parametrize("noise", NOISES)
-def test_measured_ends_scatter_about_the_expected_curve(noise: str) -> None:
-    world = World.of(Task("0", "moderate", noise, 7))
-    run, generator = world.choices.run(50, "long"), np.random.default_rng(8)
-    ends = np.array(
-        [
-            measured_end(world.frame, world.truth, NOISES[noise], world.study, run, generator)
-            for _ in range(100)
-        ]
-    )
-    assert ends.shape == (100, len(DOMAINS))
-    spread = ends.std(axis=0)
-    assert np.all(np.abs(ends.mean(axis=0) - world.losses[:, 50]) < 4.0 * spread / 10.0)
-    assert np.all((spread > 0.003) & (spread < 0.04))
-    np.testing.assert_array_equal(world.measured_end(50), world.measured_end(50))

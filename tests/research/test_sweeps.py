@@ -12,7 +12,7 @@ from testbench.sweeps import corpus, peaks, score, splits
 
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Run
-from bayes_cpt.study.schedules import linear, warmup_stable_decay
+from bayes_cpt.study.schedules import warmup_stable_decay
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.tasks import Pool, Records
 
@@ -40,23 +40,6 @@ def test_one_two_and_three_peaks_are_fitted_and_all_others_forecast() -> None:
     }
     for fitted, predicted in found.values():
         assert sorted(peaks(fitted) + peaks(predicted)) == list(PEAKS)
-
-
-def test_a_peak_is_one_whatever_is_rounded_off() -> None:
-    study = sweep("sweep-web-1m")
-    again = Run("again", "pt", linear(100, 0.0, 1e-3 * (1.0 + 1e-12)))
-    assert peaks(study.with_runs([again], [("again", 100, "general", 3.0)])) == list(PEAKS)
-
-
-@pytest.mark.parametrize(
-    ("losses", "asked"), [(1, ["three peaks"]), (2, ["two peaks", "three peaks"])]
-)
-def test_too_few_losses_are_not_fitted(losses: int, asked: list[str]) -> None:
-    assert list(splits(sweep("sweep-web-1m", losses=losses))) == asked
-
-
-def test_what_has_no_other_peak_is_not_asked() -> None:
-    assert list(splits(sweep("sweep-web-1m", PEAKS[:3]))) == ["one peak", "two peaks"]
 
 
 def test_a_sweep_is_forecast_under_the_priors_without_its_corpus(
