@@ -31,8 +31,7 @@ from bayes_cpt.cli.report import report
 from bayes_cpt.cli.running import UsageError, usage_words
 from bayes_cpt.cli.summary import summary
 from bayes_cpt.cli.validate import HELP as VALIDATE_HELP
-from bayes_cpt.cli.validate_forecast import forecast
-from bayes_cpt.cli.validate_sbc import sbc
+from bayes_cpt.cli.validate import forecast, sbc
 from bayes_cpt.cli.watch import watch
 from bayes_cpt.errors import BayesCPTError
 

@@ -17,8 +17,7 @@ from bayes_cpt.cli.options import (
     output_option,
 )
 from bayes_cpt.cli.output import Cells, Output, Results, Row, make_folder, share, writing
-from bayes_cpt.cli.validate import Dask, Jobs
-from bayes_cpt.cli.validate_forecast import read_shares
+from bayes_cpt.cli.validate import Dask, Jobs, read_shares
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,7 +96,7 @@ def compare(
     \b
     Exit codes:
     0  done
-    1  done, but a fit falls short of its diagnostics, or --quick cannot tell
+    1  done, but a fit fails its diagnostics, or --quick cannot tell
     2  bad input: what is wrong, where, and the fix are on stderr
     """
     from bayes_cpt.study.folder import read_study

@@ -90,7 +90,7 @@ def test_without_log_likelihoods_there_is_no_quick_answer(call: Call) -> None:
         (("--runs", "r25_cos,r50_cos"), "2 runs can be left out in turn"),
         (("--baselines", "d_cpt"), "did you mean 'd-cpt'"),
         (("--baselines", "d-cpt", "--quick"), "leave --quick out"),
-        (("--tails", "25"), "'25' is no list of shares"),
+        (("--tails", "25"), "'25' is not a list of shares"),
         (("-o", "nowhere/out"), "nowhere: there is no such folder"),
     ],
 )

@@ -250,8 +250,8 @@ def test_a_rerun_of_a_forecast_goes_on(
     ("options", "words"),
     [
         (("--runs", "r26_cos"), "there is no run 'r26_cos'"),
-        (("--tails", "25,50"), "'25,50' is no list of shares"),
-        (("--tails", "half"), "'half' is no list of shares"),
+        (("--tails", "25,50"), "'25,50' is not a list of shares"),
+        (("--tails", "half"), "'half' is not a list of shares"),
         (("--tails", "none", "--no-whole"), "there is nothing to predict"),
         (("--model", "pretrain", "--runs", "r25_cos"), "predicts no runs of phase cpt"),
         (("--held-out", "nowhere"), "nowhere: there is no such folder"),
