@@ -293,13 +293,7 @@ def ranges_of(inputs: Inputs, losses: Floats) -> tuple[Floats, Floats]:
 def fit_huber(
     law: PrintedLaw, inputs: Inputs, log_losses: Floats, starts: Floats, bounds: Floats
 ) -> Floats:
-    """Return the best parameters of the fits from each start, shape (parameters,).
-
-    Raises
-    ------
-    BaselineError
-        If no start leads to a finite fit.
-    """
+    """Return the best parameters of the fits from each start, shape (parameters,)."""
     from scipy.optimize import minimize
 
     def objective(parameters: Floats) -> tuple[float, Floats]:
@@ -393,27 +387,14 @@ def _resample(
 def paper_predict(
     fit_study: Study, plan: Study, points: "pd.DataFrame", *, seed: int = 0, refits: int = REFITS
 ) -> Floats:
-    """Fit the first study by the paper's method and return draws of the plan's losses.
+    """Fit the first study by the paper's method and return draws of the plan's losses at points.
 
-    Parameters
-    ----------
-    fit_study, plan : Study
-        The plan's losses are not read.
-    points : DataFrame
-        Columns run, domain, step: what to predict, runs being those of the plan.
-    seed : int
-    refits : int
-        Bootstrap refits per validation set.
+    Points have columns run, domain and step; the plan's losses are not read.
 
     Returns
     -------
     ndarray, shape (draws, points)
         nats/token.
-
-    Raises
-    ------
-    BaselineError
-        If no fit is found, or the study has several targets.
     """
     if len(fit_study.targets) > 1:
         raise BaselineError(
@@ -495,11 +476,6 @@ def final_loss_predict(
     """Fit a law to the CPT runs of a study and return draws of a plan's losses.
 
     Parameters and result are those of `paper_predict`; the plan's runs are CPT runs.
-
-    Raises
-    ------
-    BaselineError
-        If a run is not of CPT, or the study has too few losses for the law's parameters.
     """
     generator = np.random.default_rng(seed)
     typical = float(np.median([run.schedule.steps for run in study.continual_runs] or [1]))

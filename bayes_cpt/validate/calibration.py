@@ -77,23 +77,10 @@ def read_design(path: str | Path) -> Study:
 
 
 def design_study(study: Study, spec: ModelSpec, points: int = POINTS) -> Study:
-    """Return a study's runs as a design: placeholders in place of losses, at fewer points.
+    """Return a study's runs as a design: placeholders in place of losses, at fewer points a curve.
 
-    Parameters
-    ----------
-    study : Study
-        A study, or a plan, whose runs are then measured at points spread evenly (PT) or evenly in the
-        logarithm (CPT).
-    spec : ModelSpec
-        What will be fitted: only its runs are kept. Where the law knows no replay those are the CPT runs
-        of the most frequent replay ratio.
-    points : int
-        Of each curve at most; points at a base's step are added.
-
-    Raises
-    ------
-    StudyError
-        If nothing is left to simulate.
+    Runs of a plan are measured at points spread evenly (PT) or evenly in the logarithm (CPT). Where the law
+    knows no replay, only CPT runs of the most frequent replay ratio are kept.
     """
     import pandas as pd
 
@@ -404,16 +391,6 @@ def simulated_ranks(
 ) -> "pd.DataFrame":
     """Return the ranks of true values among posterior draws, over simulations.
 
-    Parameters
-    ----------
-    replicate : callable
-        Of a seed; `ModelReplicates`.
-    simulations : int
-    seed : int
-        Each simulation draws its own from it and its number.
-    pool, records, progress
-        As `bayes_cpt.validate.tasks.run_tasks` takes them, with the table "ranks".
-
     Returns
     -------
     DataFrame
@@ -509,15 +486,7 @@ def ecdf(values: ArrayLike) -> Floats:
 
 
 def transforms(ranks: "pd.DataFrame", draws: int) -> "pd.DataFrame":
-    """Return ranks as values that are uniform on 0...1 just where ranks are uniform on 0...draws.
-
-    Parameters
-    ----------
-    ranks : DataFrame
-        Of a truth among posterior draws; a row per simulation, a column per quantity.
-    draws : int
-        How many there are to rank it among.
-    """
+    """Return ranks (a row per simulation) as values uniform on 0...1 just where ranks are on 0...draws."""
     fractions = np.random.default_rng(SEED).uniform(size=ranks.shape)
     return (ranks + fractions) / (draws + 1)
 
@@ -528,11 +497,6 @@ def judge(ranks: "pd.DataFrame", draws: int) -> "pd.DataFrame":
     A quantity fails where its ECDF leaves the band that those of all quantities together leave with
     probability `FALSE_ALARM` at most (Bonferroni: right however they depend on each other). One that
     leaves only its own band is at the edge: of a hundred that are calibrated about five do.
-
-    Parameters
-    ----------
-    ranks, draws
-        As for `transforms`.
 
     Returns
     -------

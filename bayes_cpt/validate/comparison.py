@@ -151,13 +151,7 @@ def _values(array: Any) -> Floats:
 
 
 def read_baselines(names: Iterable[str], specs: Mapping[str, ModelSpec]) -> tuple[str, ...]:
-    """Return the names of laws of final losses that can stand beside models.
-
-    Raises
-    ------
-    SpecError
-        If there is no such law, one comes twice, or the models are about PT runs.
-    """
+    """Return the names of laws of final losses that can stand beside models."""
     chosen, problems = tuple(names), []
     for name in dict.fromkeys(chosen):
         if name not in FINAL_LOSS_LAWS:
@@ -176,13 +170,7 @@ def read_baselines(names: Iterable[str], specs: Mapping[str, ModelSpec]) -> tupl
 
 
 def last_losses_of(folds: Sequence[Fold], baselines: Sequence[str]) -> list[Fold]:
-    """Return folds that ask for the last loss of each run that is left out as a whole.
-
-    Raises
-    ------
-    SpecError
-        If too few runs were measured at their last step, or a baseline cannot be fitted without some run.
-    """
+    """Return folds that ask for the last loss of each run that is left out as a whole."""
     of_last = []
     for fold in folds:
         measured = fold.measured[fold.measured["share"] == 1.0]
@@ -259,13 +247,7 @@ class Comparison:
         return tuple(problems)
 
     def table(self) -> "pd.DataFrame":
-        """Return one row per law and stack, and per share of the runs that was seen (`LawScores.table`).
-
-        Raises
-        ------
-        ValueError
-            If only the first answer was asked for.
-        """
+        """Return one row per law and stack, and per share of the runs that was seen (`LawScores.table`)."""
         if self.scores is None:
             raise ValueError("no run was left out: compare without quick")
         return self.scores.table()
@@ -383,13 +365,7 @@ def compare(
 
 
 def read_models(models: Sequence[str | Path | ModelSpec]) -> dict[str, ModelSpec]:
-    """Return the specifications of models that can be compared, by name.
-
-    Raises
-    ------
-    SpecError
-        If there are fewer than two, one comes twice, or they are of different phases.
-    """
+    """Return the specifications of models that can be compared, by name."""
     read = [model if isinstance(model, ModelSpec) else read_spec(model) for model in models]
     problems = []
     if len(read) < 2:
@@ -436,13 +412,7 @@ def comparison_folds(
     runs: Iterable[str] | None = None,
     tails: Sequence[float] = TAILS,
 ) -> list[Fold]:
-    """Return whole runs and tails to predict, at the points that all laws count.
-
-    Raises
-    ------
-    StudyError
-        If a law cannot be fitted to the study, or too few runs can be left out.
-    """
+    """Return whole runs and tails to predict, at the points that all laws count."""
     names = None if runs is None else list(runs)
     by_law = []
     for spec in specs.values():

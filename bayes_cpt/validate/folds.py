@@ -63,21 +63,7 @@ class Fold:
 
 
 def leave_run_out(study: Study, spec: ModelSpec, runs: Iterable[str] | None = None) -> list[Fold]:
-    """Return a fold per run: predict it from all others.
-
-    Parameters
-    ----------
-    study : Study
-    spec : ModelSpec
-        What will be fitted: its CPT runs are left out, or its PT runs where the law knows no CPT.
-    runs : iterable of str, optional
-        Which; all unless given.
-
-    Raises
-    ------
-    StudyError
-        If a run cannot be left out.
-    """
+    """Return a fold per CPT run, or PT run where the law knows no CPT: predict it from all others."""
     whole = _fitted_part(study, spec)
     chosen = _chosen(study, whole, runs)
     if len(_tested(whole)) < 2:

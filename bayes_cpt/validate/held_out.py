@@ -148,14 +148,7 @@ FINAL_LOSS_ANSWERS: dict[str, Method] = {
 def log_score(posterior: "Posterior", question: Question, measured: "pd.DataFrame") -> LogScore:
     """Return the log score of all that a fold held out, taken as one observation.
 
-    Parameters
-    ----------
-    posterior : Posterior
-        Of the question's study.
-    question : Question
-    measured : DataFrame
-        Columns run, domain, step, loss: the answer. Long logs count with some of their points, as in a fit
-        (`bayes_cpt.model.fitted_points.thinned`).
+    Long logs count with some of their points, as in a fit (`bayes_cpt.model.fitted_points.thinned`).
     """
     known = posterior.with_new_groups(question.plan, question.plan.runs)
     densities = np.concatenate(
@@ -246,17 +239,7 @@ def score_folds(
     records: Records | None = None,
     progress: Progress | None = None,
 ) -> "tuple[pd.DataFrame, ...]":
-    """Let methods answer the questions of folds, and score the answers.
-
-    Parameters
-    ----------
-    folds : sequence of Fold
-    methods : mapping
-        By name.
-    seed : int
-        Each fold draws its own from it and its label.
-    pool, records, progress
-        As `bayes_cpt.validate.tasks.run_tasks` takes them, with `TABLES` or `MIXTURE_TABLES`.
+    """Let methods answer the questions of folds, each with a seed of its label, and score the answers.
 
     Returns
     -------

@@ -78,11 +78,6 @@ def stacking_weights(log_densities: Floats) -> Floats:
     log_densities : ndarray, shape (observations, models)
         Of observations that the models were not fitted to; -inf where one holds it for impossible.
 
-    Raises
-    ------
-    ValueError
-        If there is no observation, or one that no model has a density of.
-
     Examples
     --------
     >>> stacking_weights(np.array([[0.0, -3.0], [0.0, -2.0]])).round(6).tolist()
@@ -207,13 +202,7 @@ class LawScores:
         refits: "pd.DataFrame",
         laws: tuple[str, ...],
     ) -> Self:
-        """Return the scores of laws from what `score_folds` left with its `MIXTURE_TABLES`.
-
-        Raises
-        ------
-        ComparisonError
-            If fewer than two whole runs have a forecast by every law.
-        """
+        """Return the scores of laws from what `score_folds` left with its `MIXTURE_TABLES`."""
         import pandas as pd
 
         labels = [fold.label for fold in folds]
@@ -265,16 +254,7 @@ class LawScores:
         )
 
     def of_runs(self, score: str, seen: float = 0.0) -> "pd.DataFrame":
-        """Return a score of every method, one row per run.
-
-        Parameters
-        ----------
-        score : str
-            ``log_score``, or a column of `points`, such as ``crps`` and ``covered_90``: its mean over the
-            run's points.
-        seen : float
-            Share of the run's steps that the fit saw.
-        """
+        """Return ``log_score``, or a mean column of `points` such as ``crps``, of every method, by run."""
         if score == LOG_SCORE:
             rows = self.log_scores[self.log_scores["seen"] == seen]
             return rows.set_index("run")[list(self.methods)]

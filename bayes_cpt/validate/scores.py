@@ -97,13 +97,6 @@ def score_points(points: "pd.DataFrame", draws: ArrayLike) -> "pd.DataFrame":
         The columns of `points` with median, lower_M, upper_M, covered_M (0 or 1) and width_M of the
         central bands of M % mass, absolute_error and error of the median (positive: predicted too
         high), crps and pit.
-
-    Raises
-    ------
-    DrawsError
-        If a draw is not finite.
-    ValueError
-        If there are fewer than two draws, or shapes do not match.
     """
     values, truth = _matched(draws, points["loss"])
     if not np.isfinite(values).all():
@@ -126,11 +119,6 @@ def score_points(points: "pd.DataFrame", draws: ArrayLike) -> "pd.DataFrame":
 
 def summarize(scored: "pd.DataFrame") -> "pd.DataFrame":
     """Return mean scores per run and validation set, and pooled.
-
-    Parameters
-    ----------
-    scored : DataFrame
-        From `score_points`.
 
     Returns
     -------
@@ -190,15 +178,6 @@ def horizon_bins(values: ArrayLike, axis: str) -> NDArray[np.intp]:
 
 def by_horizon(scored: "pd.DataFrame", axis: str, keys: Sequence[str] = ()) -> "pd.DataFrame":
     """Return mean scores by how far a point lies along its run, or beyond what was fitted.
-
-    Parameters
-    ----------
-    scored : DataFrame
-        From `score_points`, with a column named as the axis.
-    axis : {"share", "ratio"}
-        Share of the run's steps; step over the last one fitted.
-    keys : sequence of str
-        Columns to keep apart.
 
     Returns
     -------

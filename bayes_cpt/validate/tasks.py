@@ -170,20 +170,9 @@ class Records:
 
     @classmethod
     def open(cls, folder: Path | None, settings: Mapping[str, Any], names: Sequence[str]) -> Self:
-        """Return what a folder holds so far; it is made where it is missing.
+        """Return what a folder holds so far, refusing results with other settings; made where missing.
 
-        Parameters
-        ----------
-        folder : Path or None
-        settings : mapping
-            All that the results depend on, as JSON holds it.
-        names : sequence of str
-            Of the tables, the log of the tasks last.
-
-        Raises
-        ------
-        RecordsError
-            If the folder holds results with other settings.
+        Of the names of tables the log of the tasks comes last.
         """
         import pandas as pd
 
@@ -238,19 +227,9 @@ def run_tasks[T](
     records: Records,
     progress: Progress | None = None,
 ) -> None:
-    """Run the tasks that are not done yet, and add the tables that they return to the records.
+    """Run the tasks (by label) that are not done yet, and add the tables they return to the records.
 
-    Parameters
-    ----------
-    function : callable
-        Of one task.
-    tasks : mapping of str to task
-        By label.
-    pool : Pool or None
-        On all cores of this machine unless given.
-    records : Records
-    progress : callable, optional
-        Called with a stage and the share of it that is done.
+    `progress` is called with a stage and the share of it that is done.
     """
     report = progress or (lambda stage, share: None)
     stage = f"refitting, {len(tasks)} times"

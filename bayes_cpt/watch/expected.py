@@ -137,17 +137,7 @@ class Expected:
     ) -> Self:
         """Draw the curves of a planned run at some steps.
 
-        Parameters
-        ----------
-        posterior : Posterior
-        run : Run
-            Of the plan.
-        plan : Study
-        steps : sequence of int
-            From 1.
-        apart : bool
-            Whether the validation sets err each by itself, and not together as the fit says.
-        seed : int
+        The validation sets err together as the fit says, or each by itself where they are `apart`.
         """
         rows = rows_at(posterior.frame.domains, steps)
         losses, laws = drawn_curves(posterior, plan, run, rows, CURVES + HEALTHY_CURVES, seed)
