@@ -14,7 +14,6 @@ from testbench.simulation import NEW_RUNS, NOISE, RUNS, TRUTH, simulated
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.numerics.ranges import MomentumRange
 from bayes_cpt.laws.phase_areas import continual_areas
-from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
 from bayes_cpt.study.study import Study
@@ -36,8 +35,6 @@ from bayes_cpt.validate.baselines import (
     mixing_losses,
     observations,
 )
-from bayes_cpt.validate.folds import leave_run_out
-from bayes_cpt.validate.held_out import FINAL_LOSS_ANSWERS, Method
 
 # Fig. 3 of the paper, D_pt and D_cpt: L0, A, alpha, C1, C2, B, E, beta.
 KNOWLEDGE_PILE = {
@@ -188,23 +185,6 @@ def test_gradients_are_those_of_finite_differences(is_target: bool, bend: float)
     )
     assert gradients.shape == (len(PARAMETERS), 9)
     np.testing.assert_allclose(gradients, numeric.T, rtol=1e-4, atol=1e-6)
-
-
-def test_the_forward_area_of_an_unknown_base_is_one_more_parameter() -> None:
-    run = Run("cpt", "cpt", linear(100, 0.0, 1e-3), base="open", replay=0.25)
-    open_base = Study(
-        "o", "general", "target", (Base("open", known=False),), (run,), NO_LOSSES, is_plan=True
-    )
-    pretraining = constant(800, 1e-3) + linear(200, 1e-3, 0.0)
-    known = study_of(pretraining, run.schedule, 0.25)
-    steps, law = [1, 50, 100], PrintedLaw(is_target=True)
-    inputs = inputs_of(open_base, run, steps)
-    parameters = paper_parameters(is_target=True)
-    # Its own annealing counts as nothing, for L0 takes it in.
-    parameters[3] = 0.0
-    expected = law.losses(parameters, inputs_of(known, known.run("cpt"), steps))
-    area = np.log(pretraining.learning_rates().sum())
-    np.testing.assert_allclose(law.losses([*parameters, area], inputs), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("is_target", [False, True])
@@ -363,17 +343,3 @@ def test_too_few_losses_and_pretraining_runs_are_refused() -> None:
         final_loss_predict(DATA_MIXING, few, study.without_losses(), points)
     with pytest.raises(BaselineError, match="about CPT runs"):
         final_loss_predict(D_CPT, study, study.without_losses(), points.assign(run="pt_trunk"))
-
-
-@pytest.mark.parametrize("name", FINAL_LOSS_LAWS)
-def test_they_answer_the_questions_of_held_out_runs(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(baselines, "FINAL_STARTS", 2)
-    monkeypatch.setattr(baselines, "FINAL_REFITS", 3)
-    fold = leave_run_out(lab(), read_spec("cpt-replay"), ["r25_cos"])[0]
-    method: Method = FINAL_LOSS_ANSWERS[name]
-    answer = method(fold.question, 1)
-    assert answer.draws.shape[1] == len(fold.measured)
-    assert np.isfinite(answer.draws).all()
-    assert answer.log_score is None

@@ -120,12 +120,6 @@ def test_runs_that_cannot_be_left_out_are_named() -> None:
         leave_tail_out(lab(), SPEC, 1.5)
 
 
-def test_a_run_without_points_before_or_after_the_cut_has_no_fold() -> None:
-    assert leave_tail_out(lab(), SPEC, 0.001) == []
-    stopped = lab().truncated({"r25_cos": 1000})
-    assert leave_tail_out(stopped, SPEC, 0.5, ["r25_cos"]) == []
-
-
 def around(level: float, spread: float, problems: tuple[str, ...] = ()) -> Method:
     """Return a method that draws around one level."""
 
@@ -169,20 +163,6 @@ def test_tables_are_summaries_with_methods_side_by_side() -> None:
     assert set(ratio["horizon"]) == {"1 to 1.5x", "1.5 to 2x"}
     only_tails = horizon_table(points[points["seen"] > 0])
     pd.testing.assert_frame_equal(only_tails, ratio.reset_index(drop=True))
-
-
-def test_the_same_seed_gives_the_same_scores_whichever_folds_are_asked() -> None:
-    folds = leave_run_out(lab(), SPEC)[:3]
-    methods = {"ours": around(2.8, 0.2)}
-    all_three, _ = score_folds(folds, methods, seed=3, pool=HERE)
-    last, _ = score_folds(folds[2:], methods, seed=3, pool=HERE)
-    again = all_three[all_three["fold"] == folds[2].label].reset_index(drop=True)
-    pd.testing.assert_frame_equal(last, again)
-    other, _ = score_folds(folds[2:], methods, seed=4, pool=HERE)
-    assert (other["crps"] != last["crps"]).all()
-    # Folds do not share their random numbers.
-    medians = [rows["median"].iloc[0] for _, rows in all_three.groupby("fold")]
-    assert len(set(medians)) == 3
 
 
 def test_a_stopped_loop_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -331,15 +311,3 @@ def test_a_stack_has_the_mixture_of_the_densities() -> None:
     assert of_fold(mixture, whole()).value == pytest.approx(
         special.logsumexp(scores) - np.log(2.0), abs=1e-9
     )
-
-
-def test_draws_count_by_their_densities() -> None:
-    alike = prior_as_posterior(lab(), SPEC, draws=3, spread=0.0)
-    assert of_fold(alike, whole()).effective_draws == pytest.approx(12.0)
-    assert 1.0 <= of_fold(lab_posterior(), whole()).effective_draws < 50.0
-
-
-def test_a_law_that_is_off_scores_lower() -> None:
-    off = whole().measured.assign(loss=whole().measured["loss"] + 0.3)
-    right = of_fold(lab_posterior(), whole()).value
-    assert log_score(lab_posterior(), whole().question, off).value < right

@@ -12,7 +12,6 @@ from synthetic import lab, lab_for
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.errors import StudyError
 from bayes_cpt.inference.diagnostics import Diagnostics
-from bayes_cpt.inference.geometry.whitening import SamplingError
 from bayes_cpt.inference.sampling import CHAINS, Sample
 from bayes_cpt.model.fitted_points import observed_steps
 from bayes_cpt.model.priors.draws import draw_priors
@@ -24,7 +23,6 @@ from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant, cosine
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.calibration import (
-    EDGE,
     FAILS,
     HELD_OUT,
     POINTS,
@@ -95,13 +93,6 @@ def test_a_law_without_replay_keeps_the_runs_of_one_ratio() -> None:
     build_setup(read_spec("cpt"), design)
 
 
-def test_a_law_of_pretraining_keeps_pretraining_runs() -> None:
-    design = design_study(lab(), read_spec("pretrain"))
-    assert not design.continual_runs
-    assert design.target is None
-    assert held_out_run(design).phase == "pt"
-
-
 def plan_of(*runs: Run) -> Study:
     trunk = constant(1000, 1e-3)
     bases = (
@@ -129,12 +120,6 @@ def test_a_plan_is_measured_at_points_of_its_own() -> None:
     assert known == {"trunk": False, "cpt": True, "early": False}
 
 
-def test_a_design_without_runs_of_the_phase_is_refused() -> None:
-    continual = lab().subset(run.name for run in lab().continual_runs)
-    with pytest.raises(StudyError, match="the design has no run that the model describes"):
-        design_study(continual, read_spec("pretrain"))
-
-
 def test_the_held_out_run_is_longer_and_its_name_its_own() -> None:
     design = design_study(lab(), SPEC)
     run = held_out_run(design)
@@ -143,20 +128,6 @@ def test_the_held_out_run_is_longer_and_its_name_its_own() -> None:
     again = with_runs(with_runs(design, [run]), [run])
     assert [own.name for own in again.runs[-2:]] == [HELD_OUT, f"{HELD_OUT}+"]
     assert len(again.losses) == len(design.losses)
-
-
-def test_runs_from_bases_that_the_design_has_not_start_at_an_unknown_loss() -> None:
-    design = design_study(lab(), SPEC, points=4)
-    base = Base("other", 500, constant(500, 1e-3), run="nobody")
-    runs = [
-        Run("new", "cpt", cosine(400, 1e-3), base="other", replay=0.2),
-        Run("own", "cpt", cosine(400, 1e-3), base="stable_12k", replay=0.2),
-    ]
-    whole = with_runs(design, runs, [base, *design.bases])
-    assert [own.name for own in whole.bases] == [*(own.name for own in design.bases), "other"]
-    frame = build_setup(SPEC, design).frame
-    curves = frame.curves(whole, lambda run, _: [run.schedule.steps], whole.runs[-2:])
-    assert [curve.base_known for curve in curves.curves] == [False, False, True, True]
 
 
 def test_a_design_is_read_from_a_study_or_from_a_plan(tmp_path: Path) -> None:
@@ -190,20 +161,6 @@ def test_simulated_curves_are_the_law_s_where_nothing_is_random(
     assert np.isfinite(found.curves.points.loss).all()
     np.testing.assert_array_equal(found.curves.points.steps, blank.curves.points.steps)
     assert (blank.curves.points.loss == 3.0).all()
-
-
-def test_bases_have_the_losses_of_the_simulated_curves(
-    simulated: tuple[Setup, Setup, Study, dict[str, np.ndarray]],
-) -> None:
-    _, found, design, _ = simulated
-    points, curves = found.curves.points, found.curves
-    names = [(curve.run, curve.domain) for curve in curves.curves]
-    for i, curve in enumerate(curves.curves):
-        if curve.continual:
-            base = design.base(str(design.run(curve.run).base))
-            source = names.index((str(base.run), curve.domain))
-            here = (points.curve_index == source) & (points.steps == base.steps)
-            assert curves.bases.loss[i] == points.loss[here][0]
 
 
 def test_runs_from_a_base_start_at_its_simulated_loss(
@@ -262,13 +219,6 @@ def test_ranks_are_counts_of_draws_below_the_truth() -> None:
     table = simulated_ranks(NormalMean(), 400, seed=2, pool=HERE)
     values = (table["mean"] + 0.5) / (RANKED + 1)
     assert kstest(values, "uniform").pvalue > 1e-3
-
-
-def test_refits_that_miss_their_diagnostics_are_counted_and_their_ranks_kept() -> None:
-    found = verdict(simulated_ranks(NormalMean(problems=("R-hat",)), 40, pool=HERE))
-    assert (found.simulations, found.failed, found.untrusted) == (40, 0, 40)
-    assert found.problems[0] == "40 of 40 refits fail their diagnostics"
-    assert len(found.quantities) == 2
 
 
 def test_refits_without_draws_are_counted() -> None:
@@ -366,22 +316,6 @@ def test_the_prior_in_place_of_the_posterior_has_uniform_ranks(
     assert found.passed
 
 
-def test_a_fit_that_cannot_be_sampled_is_a_failed_replicate(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def fails(*_: object, **__: object) -> None:
-        raise SamplingError("The density is not finite.")
-
-    own = replicates("pretrain")
-    monkeypatch.setattr("bayes_cpt.inference.sampling.sample", fails)
-    monkeypatch.setattr("bayes_cpt.inference.density.density_of", lambda setup: setup)
-    monkeypatch.setattr("bayes_cpt.model.build.model_of", lambda setup: setup)
-    found = own(1)
-    assert found.draws == {}
-    assert found.problems == ("The density is not finite.",)
-    assert set(found.ranks().values()) == {None}
-
-
 def test_studies_with_losses_below_0_are_drawn_again_and_counted() -> None:
     spec = read_spec("pretrain")
     level = spec.priors["reference_loss"]
@@ -431,14 +365,6 @@ def test_bands_hold_the_ecdf_of_uniform_values_as_often_as_they_say() -> None:
         assert (
             binom.ppf(1e-4, 2000, mass - 0.02) <= inside <= binom.ppf(1 - 1e-4, 2000, mass + 0.02)
         )
-
-
-def test_uniform_ranks_hold_and_few_are_at_the_edge() -> None:
-    judged = judge(ranks(np.random.default_rng(3), 100, 100), DRAWS)
-    assert not (judged["verdict"] == FAILS).any()
-    assert 1 <= (judged["verdict"] == EDGE).sum() <= 13
-    assert judged["mean"].mean() == pytest.approx(0.5, abs=0.01)
-    assert judged["spread"].mean() == pytest.approx(1.0, abs=0.01)
 
 
 def test_all_quantities_together_seldom_raise_a_false_alarm() -> None:

@@ -30,16 +30,6 @@ def test_seeds_of_tasks_differ_with_label_and_seed(seed: int, one: str, other: s
     assert task_seed(seed, one) != task_seed((seed + 1) % 2**32, one)
 
 
-def test_one_job_stays_in_this_process_and_in_order() -> None:
-    found = list(Pool(jobs=1).run(lambda task: (task, os.getpid()), [3, 1, 2]))
-    assert found == [(task, os.getpid()) for task in (3, 1, 2)]
-
-
-def test_no_task_starts_nothing() -> None:
-    assert list(Pool(jobs=2).run(lambda task: task, [])) == []
-    assert list(Pool(dask="tcp://nowhere:1").run(lambda task: task, [])) == []
-
-
 def test_two_jobs_leave_this_process_and_lose_no_task() -> None:
     found = list(Pool(jobs=2).run(lambda task: (task, os.getpid()), list(range(8))))
     assert sorted(task for task, _ in found) == list(range(8))
@@ -154,15 +144,6 @@ def test_what_was_added_is_found_again_bit_by_bit(tmp_path: Path) -> None:
         pd.testing.assert_frame_equal(again.tables[name], records.tables[name], check_dtype=False)
     assert again.tables["points"]["loss"].tolist() == [0.1 + 0.2, (0.1 + 0.2) / 3, 1e-17, 1e-17 / 3]
     assert {path.name for path in folder.iterdir()} == {"settings.json", "points.csv", "refits.csv"}
-
-
-def test_rows_of_a_task_that_was_stopped_between_tables_are_replaced(tmp_path: Path) -> None:
-    records = Records.open(tmp_path, SETTINGS, NAMES)
-    records.add("one", {"points": rows(1.0)["points"]})
-    again = Records.open(tmp_path, SETTINGS, NAMES)
-    assert again.done == set()
-    again.add("one", rows(2.0))
-    assert again.tables["points"]["loss"].tolist() == [2.0, 2.0 / 3.0]
 
 
 @pytest.mark.parametrize(
