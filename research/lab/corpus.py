@@ -30,26 +30,10 @@ def build_corpus(
 ) -> dict[str, Any]:
     """Fetch, clean and deduplicate, and write the text and corpus.json.
 
-    Parameters
-    ----------
-    listed : PackageList
-    folder : path
-        DOMAIN.SPLIT.jsonl.gz and corpus.json are written there, and cleaned/ with each package by itself.
-    apt : Apt
-    seed : int
-        Of the hashes that near-duplicates are found with.
-    keep_going : bool
-        Whether a package that cannot be fetched is left out, and noted in corpus.json.
-
     Returns
     -------
     dict
         The content of corpus.json.
-
-    Raises
-    ------
-    LabError
-        If a package cannot be fetched, or no validation text of a domain.
     """
     archives = {}
     missing: list[Package] = []

@@ -30,13 +30,7 @@ LOSS_DIGITS = 6
 def chosen_runs(
     listed: RunList, *, only: tuple[str, ...] = ("*",), leave_out: tuple[str, ...] = ()
 ) -> list[str]:
-    """Return the runs whose names match, with the PT runs that their bases lie on.
-
-    Raises
-    ------
-    LabError
-        If no run is left.
-    """
+    """Return the runs whose names match, with the PT runs that their bases lie on."""
     named = {
         name
         for name in listed.runs
@@ -99,13 +93,7 @@ def study_parts(listed: RunList, runs: list[str]) -> dict[str, Any]:
 def measured_study(
     listed: RunList, losses: Path, runs: list[str]
 ) -> tuple[Study, dict[str, float]]:
-    """Return the study of some finished runs, and the seconds that each of them took.
-
-    Raises
-    ------
-    LabError
-        If a run is not done, or lacks a measurement that the list asks for.
-    """
+    """Return the study of some finished runs, and the seconds that each of them took."""
     rows: list[tuple[str, int, str, float]] = []
     seconds = {}
     for name in runs:

@@ -26,14 +26,7 @@ PLACEHOLDER = 3.0
 
 
 def plan_study(listed: RunList, *, leave_out: tuple[str, ...] = ()) -> Study:
-    """Return the runs of a list as a study whose losses are placeholders, measured where they will be.
-
-    Parameters
-    ----------
-    listed : RunList
-    leave_out : tuple of str
-        Patterns of runs that will not be fitted, as the long ones.
-    """
+    """Return the runs of a list as a study whose losses are placeholders, measured where they will be."""
     runs = chosen_runs(listed, leave_out=leave_out)
     rows = [
         (name, step, domain, PLACEHOLDER)
@@ -50,22 +43,7 @@ def plan_study(listed: RunList, *, leave_out: tuple[str, ...] = ()) -> Study:
 
 
 def adopt(text: str, decided: str, name: str, runs_place: str = "the list") -> str:
-    """Return a list of runs with the first run of a decision's plan at its end.
-
-    Parameters
-    ----------
-    text : str
-        The list of runs.
-    decided : str
-        What `bayes-cpt decide` wrote as plan.toml.
-    name : str
-        Of the run in the list.
-
-    Raises
-    ------
-    LabError
-        If the plan has no CPT run, or the list has that run or not its base.
-    """
+    """Return a list of runs with the first run of a decision's plan at its end."""
     listed = tomllib.loads(text)
     runs = [run for run in tomllib.loads(decided).get("runs", {}).values() if run["phase"] == "cpt"]
     if not runs:

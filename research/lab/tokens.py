@@ -37,18 +37,7 @@ PACKING = [{"id": lzma.FILTER_LZMA2, "preset": 6, "lc": 2, "lp": 1, "pb": 1}]
 
 
 def train_tokenizer(corpus: Path, domains: list[str], vocabulary: int, seed: int) -> Any:
-    """Train a byte-level BPE on the training text of some domains, and return it.
-
-    Parameters
-    ----------
-    corpus : path
-        Folder of lab.corpus.
-    domains : list of str
-    vocabulary : int
-        Tokens, at most 65,536; token 0 ends a text.
-    seed : int
-        Of the choice of documents where a domain has more than `SAMPLE_CHARACTERS`.
-    """
+    """Train a byte-level BPE on the training text of some domains, and return it."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE())
@@ -206,16 +195,7 @@ def write_shards(
 def pack(
     folder: Path, output: Path, threads: int = 1, keep: Mapping[str, int] | None = None
 ) -> None:
-    """Compress shards into a file each, beside the tokenizer and an index of just these shards.
-
-    Parameters
-    ----------
-    folder, output : path
-    threads : int
-    keep : mapping of str to int, optional
-        How many training shards of a domain are taken, the first ones: documents lie shuffled over all
-        shards, so any of them is a sample of the whole. All unless given.
-    """
+    """Compress shards into a file each, beside the tokenizer and an index of just these shards."""
     output.mkdir(parents=True, exist_ok=True)
     index = read_index(folder)
     for domain, count in (keep or {}).items():
@@ -245,13 +225,7 @@ def _pack_one(shard: Path, packed: Path) -> None:
 
 
 def unpack(carried: Path, folder: Path, threads: int = 1) -> None:
-    """Unpack what has arrived of the shards, compare each with its digest, and say what has not arrived.
-
-    Raises
-    ------
-    LabError
-        If a shard is not what index.json says.
-    """
+    """Unpack what has arrived of the shards, compare each with its digest, and say what has not arrived."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in (INDEX, "tokenizer.json"):
         if (carried / name).exists():

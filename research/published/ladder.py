@@ -24,22 +24,7 @@ FINAL_SHARE = 0.1
 
 
 def convert(files: list[Path], name: str, validation: str = "c4_en") -> Study:
-    """Return the study of some files.
-
-    Parameters
-    ----------
-    files : list of Path
-        One CSV file per run.
-    name : str
-        Of the study.
-    validation : str
-        Which validation set.
-
-    Raises
-    ------
-    StudyError
-        If a file is not of the documented layout.
-    """
+    """Return the study of some files."""
     runs: list[Run] = []
     rows: list[Row] = []
     column = COLUMN.format(validation)

@@ -24,20 +24,7 @@ SHAPES = {"linear": "linear", "sqrt": "one_minus_sqrt", "cosine": "cosine"}
 
 
 def convert(files: list[Path], name: str) -> Study:
-    """Return the study of some files.
-
-    Parameters
-    ----------
-    files : list of Path
-        One JSON file per run.
-    name : str
-        Of the study.
-
-    Raises
-    ------
-    StudyError
-        If a file is not of the documented layout, or its log contradicts its settings.
-    """
+    """Return the study of some files."""
     runs, rows = [], []
     for file in files:
         table = json.loads(file.read_text(encoding="utf-8"))
@@ -71,20 +58,7 @@ def _run(file: Path, table: dict[str, Any]) -> tuple[Run, list[Row]]:
 
 
 def schedule_of(file: Path, config: dict[str, Any]) -> tuple[Schedule, int]:
-    """Return the schedule of a run's settings, and the step after which its decay starts.
-
-    Parameters
-    ----------
-    file : Path
-        For messages.
-    config : dict
-        Of the file.
-
-    Raises
-    ------
-    StudyError
-        If the scheduler is another one.
-    """
+    """Return the schedule of a run's settings, and the step after which its decay starts."""
     peak, warmup, steps = float(config["lr"]), config["warmup_steps"], config["iterations"]
     start = linear(warmup, FIRST_SHARE * peak, peak)
     if config["scheduler"] == "cos":

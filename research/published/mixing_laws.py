@@ -24,22 +24,7 @@ WARMUP, FINAL_SHARE = 100, 0.1
 
 
 def convert(files: list[Path], name: str, peak: float = 1e-3) -> Study:
-    """Return the study of the file of continual runs.
-
-    Parameters
-    ----------
-    files : list of Path
-        ``data/ct/70M.txt`` alone.
-    name : str
-        Of the study.
-    peak : float
-        Assumed peak learning rate: warm-up of 100 steps, cosine to a tenth.
-
-    Raises
-    ------
-    StudyError
-        If a line is not of the documented layout.
-    """
+    """Return the study of the file of continual runs."""
     parts: dict[tuple[str, int, str], list[float]] = defaultdict(list)
     shares: dict[str, float] = {}
     base: dict[str, list[float]] = defaultdict(list)

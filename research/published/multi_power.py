@@ -22,22 +22,7 @@ NEEDED = ("step", "lr", "loss")
 
 
 def convert(files: list[Path], name: str, model_size: float) -> Study:
-    """Return the study of some files.
-
-    Parameters
-    ----------
-    files : list of Path
-        One CSV file per run, of one model.
-    name : str
-        Of the study.
-    model_size : float
-        Millions of parameters.
-
-    Raises
-    ------
-    StudyError
-        If a file is not of the documented layout.
-    """
+    """Return the study of some files."""
     runs: list[Run] = []
     rows: list[Row] = []
     for file in files:

@@ -34,13 +34,7 @@ def study_of(
 
 
 def check_rates(place: str, schedule: Schedule, steps: ArrayLike, logged: ArrayLike) -> None:
-    """Check a schedule against logged learning rates.
-
-    Raises
-    ------
-    StudyError
-        If one is off by more than `CLOSE` of the peak from what the schedule has within a step of it.
-    """
+    """Check a schedule against logged learning rates."""
     rates, places = schedule.learning_rates(), np.asarray(steps, dtype=np.int64)
     wanted = np.asarray(logged, dtype=np.float64)
     near = [rates[np.clip(places - 1 + shift, 0, rates.size - 1)] for shift in (-1, 0, 1)]

@@ -24,21 +24,7 @@ SHAPES: dict[str, Callable[[int, float, float], Schedule]] = {"cosine": cosine, 
 
 
 def convert(files: list[Path], name: str) -> Study:
-    """Return the study of a table.
-
-    Parameters
-    ----------
-    files : list of Path
-        CSV files of the documented layout, read as one.
-    name : str
-        Of the study.
-
-    Raises
-    ------
-    StudyError
-        If a column is missing, the rows of a run differ in what belongs to the run, its decay is not known,
-        or warm-up and decay are longer than the run.
-    """
+    """Return the study of a table."""
     runs: list[Run] = []
     rows: list[Row] = []
     for file in files:

@@ -56,15 +56,6 @@ def without_widening(spec: ModelSpec) -> ModelSpec:
 def ends(posterior: Posterior, plan: Study, measured: pd.DataFrame) -> pd.DataFrame:
     """Return how far off further runs end, those that end beyond the fitted steps.
 
-    Parameters
-    ----------
-    posterior : Posterior
-        Of a study of pre-training, by a model whose bands do not widen.
-    plan : Study
-        Runs that it did not see.
-    measured : DataFrame
-        Columns run, domain, step and loss: their measured losses.
-
     Returns
     -------
     DataFrame
@@ -103,13 +94,7 @@ def log_likelihood(own: pd.DataFrame, shares: Floats) -> Floats:
 
 
 def learnt_share(studies: Collection[pd.DataFrame]) -> LogNormal:
-    """Return what is expected of the share of a further study: its median and central 90 % interval.
-
-    Parameters
-    ----------
-    studies : collection of DataFrame
-        From `ends`, of one study each.
-    """
+    """Return what is expected of the share of a further study: its median and central 90 % interval."""
     places = np.linspace(np.log(LOWEST), np.log(HIGHEST), LOOKED_AT)
     likely = [log_likelihood(own, np.exp(places)) for own in studies]
     told = [np.exp(own - own.max()) for own in likely]
@@ -137,11 +122,6 @@ def shares(of_study: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """Return what is expected of a further study's share, from all and without each family.
 
     And the likeliest share of each study.
-
-    Parameters
-    ----------
-    of_study : dict of str to DataFrame
-        From `ends`, by the name of the study.
     """
     rows: list[tuple[str, int, float, float]] = []
     for left_out in (NOTHING, *dict.fromkeys(map(family, of_study))):
@@ -164,21 +144,7 @@ def ends_of_studies(
     left_out: str = NOTHING,
     group: Group = family,
 ) -> dict[str, pd.DataFrame]:
-    """Return `ends` of the studies of pre-training in a folder that have any, by their names.
-
-    Parameters
-    ----------
-    folder : Path
-        As `testbench.public` takes it.
-    spec : ModelSpec
-        What they are fitted with, its bands taken not to widen.
-    pool : Pool
-    seed : int
-    left_out : str
-        A group whose studies are not looked at.
-    group : callable
-        Of a study's name: the group that it is of.
-    """
+    """Return `ends` of the studies of pre-training in a folder that have any, by their names."""
     spec = without_widening(spec)
     tasks = [
         (name, fold)

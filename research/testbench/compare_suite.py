@@ -46,13 +46,7 @@ def of_each_run(fold: Fold) -> list[Fold]:
 
 
 def common_folds(by_law: Sequence[Sequence[Fold]]) -> list[Fold]:
-    """Return the folds of a study at the points that all laws count, one fold for each run.
-
-    Parameters
-    ----------
-    by_law : sequence of sequence of Fold
-        One fold of each law.
-    """
+    """Return the folds of a study at the points that all laws count, one fold for each run."""
     (first,), *others = by_law
     measured = first.measured
     for (other,) in others:
@@ -85,15 +79,7 @@ class FittedOnce:
 
 
 def scores_of(folds: list[Fold], specs: Mapping[str, ModelSpec], seed: int) -> LawScores:
-    """Return what laws fitted to one study score on further runs.
-
-    Parameters
-    ----------
-    folds : list of Fold
-        Of one run each.
-    specs : mapping of str to ModelSpec
-    seed : int
-    """
+    """Return what laws fitted to one study score on further runs."""
     methods = {name: FittedOnce(spec, seed) for name, spec in specs.items()}
     records = Records.open(None, {}, MIXTURE_TABLES)
     quantiles, log_scores, refits = score_folds(folds, methods, seed, pool=Pool(1), records=records)
@@ -101,13 +87,7 @@ def scores_of(folds: list[Fold], specs: Mapping[str, ModelSpec], seed: int) -> L
 
 
 def report(table: pd.DataFrame) -> str:
-    """Return the tables of all studies and of all laws, as Markdown.
-
-    Parameters
-    ----------
-    table : DataFrame
-        `LawScores.table` of all studies, with columns study and best.
-    """
+    """Return the tables of all studies and of all laws, as Markdown."""
     shown = []
     laws = [method for method in dict.fromkeys(table["method"]) if method != STACK]
     for study, own in table.groupby("study", sort=False):

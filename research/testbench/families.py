@@ -67,13 +67,7 @@ def itself(study: str) -> str:
 
 
 def whole_studies(folder: Path) -> dict[str, Study]:
-    """Return the studies to learn from, those that are kept in two parts as one.
-
-    Parameters
-    ----------
-    folder : Path
-        As `testbench.public` takes it.
-    """
+    """Return the studies to learn from, those that are kept in two parts as one."""
     found = {}
     for path in sorted(folder.iterdir()):
         if (path / "fit").is_dir() and path.name not in CONTAINED:
@@ -85,13 +79,7 @@ def whole_studies(folder: Path) -> dict[str, Study]:
 
 
 def sweeps_in(folder: Path | None) -> dict[str, Study]:
-    """Return sweeps by peak learning rate.
-
-    Parameters
-    ----------
-    folder : Path, optional
-        One study in each of its folders.
-    """
+    """Return sweeps by peak learning rate."""
     found = sorted(folder.glob("*/study.toml")) if folder else []
     return {path.parent.name: read_study(path.parent) for path in found}
 
@@ -125,20 +113,6 @@ def learn(
     """Return the model learnt from all studies, by the name all, and those learnt without each group.
 
     Each is written as a TOML file, too.
-
-    Parameters
-    ----------
-    studies : dict of str to Study
-    vague : ModelSpec
-    pool : Pool
-    out : Path
-    seed : int
-    group : callable
-        Of a study's name.
-    sweeps : mapping of str to Study, optional
-        Tell of what a peak does alone.
-    groups_of_sweeps : callable, optional
-        Of a sweep's name: then their groups are left out, not those of the studies.
     """
     sweeps = dict(sweeps or {})
     named, group_of = (sweeps, groups_of_sweeps) if groups_of_sweeps else (studies, group)
@@ -179,20 +153,7 @@ def learn(
 def widening(
     folder: Path, left_out: str, spec: ModelSpec, pool: Pool, seed: int, group: Group = family
 ) -> ModelSpec:
-    """Return a model whose bands widen beyond the fitted steps as the studies of other groups tell.
-
-    Parameters
-    ----------
-    folder : Path
-        As `testbench.public` takes it.
-    left_out : str
-        The group that tells nothing.
-    spec : ModelSpec
-    pool : Pool
-    seed : int
-    group : callable
-        Of a study's name: `family` or `itself`.
-    """
+    """Return a model whose bands widen beyond the fitted steps as the studies of other groups tell."""
     share = learnt_share(ends_of_studies(folder, spec, pool, seed, left_out, group).values())
     sys.stderr.write(f"without {left_out}: bands widen by a share of the slope, {share.words}\n")
     return with_share(spec, share)

@@ -22,12 +22,6 @@ NOTES = {
 def grid(table: pd.DataFrame, column: str) -> pd.DataFrame:
     """Return means and standard errors over truths, a row per number and length of runs.
 
-    Parameters
-    ----------
-    table : DataFrame
-        Columns truth, number, steps and `column`; the rows of one truth are averaged first.
-    column : str
-
     Returns
     -------
     DataFrame

@@ -50,21 +50,7 @@ def kept_tables[T: Labelled](
     folder: Path | None,
     word: str,
 ) -> Tables:
-    """Return the tables of tasks; what a folder has already is not done again.
-
-    Parameters
-    ----------
-    work : callable
-        Does a task.
-    wanted : sequence
-        The tasks.
-    names : sequence of str
-        Of the tables, the log of the tasks last: a task with a row there has its rows everywhere.
-    seed, jobs, folder
-        Of the command.
-    word : str
-        What a task is called where progress is told.
-    """
+    """Return the tables of tasks; what a folder has already is not done again."""
     records = Records.open(folder, {"seed": seed}, names)
     left = [task for task in wanted if task.label not in records.done]
     before = len(wanted) - len(left)

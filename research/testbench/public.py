@@ -95,13 +95,7 @@ def family(study: str) -> str:
 
 
 def suite(folder: Path) -> dict[str, Folds]:
-    """Return every study that is there, by its name: what gives its folds for some models.
-
-    Parameters
-    ----------
-    folder : Path
-        Its folders with `fit` and `predict` are studies; the other published sets lie beside it.
-    """
+    """Return every study that is there, by its name: what gives its folds for some models."""
     found: dict[str, Folds] = {
         path.name: partial(_other, path / "fit", path / "predict")
         for path in sorted(folder.iterdir())
@@ -119,24 +113,12 @@ def suite(folder: Path) -> dict[str, Folds]:
 
 
 def pretraining_suite(folder: Path) -> dict[str, Folds]:
-    """Return the studies of pre-training among those of `suite`.
-
-    Parameters
-    ----------
-    folder : Path
-        As `suite` takes it.
-    """
+    """Return the studies of pre-training among those of `suite`."""
     return {name: folds for name, folds in suite(folder).items() if name.split("-")[0] in FAMILIES}
 
 
 def continual_suite(folder: Path) -> dict[str, Folds]:
-    """Return the studies with CPT runs among those of `suite`.
-
-    Parameters
-    ----------
-    folder : Path
-        As `suite` takes it.
-    """
+    """Return the studies with CPT runs among those of `suite`."""
     return {name: folds for name, folds in suite(folder).items() if name in CONTINUAL_FAMILIES}
 
 
@@ -184,11 +166,6 @@ def score_suite(
 def study_table(points: pd.DataFrame, refits: pd.DataFrame) -> pd.DataFrame:
     """Return one row per study and method, and one per method for all runs of all studies.
 
-    Parameters
-    ----------
-    points, refits : DataFrame
-        From `score_suite`.
-
     Returns
     -------
     DataFrame
@@ -225,11 +202,6 @@ def clustered_errors(points: pd.DataFrame) -> dict[str, float]:
     Each run counts alike, so a study of many runs weighs as many: off together, these are one observation.
     With studies of equally many runs it is the standard error of the mean over studies. Of one study there
     are none.
-
-    Parameters
-    ----------
-    points : DataFrame
-        Of one method; runs are named by study, `APART` and run.
     """
     studies = points["run"].str.partition(APART)[0]
     found = {}
@@ -244,13 +216,7 @@ def clustered_errors(points: pd.DataFrame) -> dict[str, float]:
 
 
 def ratio_means(table: pd.DataFrame) -> dict[str, tuple[float, str, float]]:
-    """Return, by other method, the geometric mean over studies of our CRPS over its, and the worst study.
-
-    Parameters
-    ----------
-    table : DataFrame
-        From `study_table`.
-    """
+    """Return, by other method, the geometric mean over studies of our CRPS over its, and the worst study."""
     of_studies = table[table["study"] != "all runs"]
     crps = of_studies.pivot(index="study", columns="method", values="crps")
     found = {}

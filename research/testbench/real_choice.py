@@ -140,16 +140,7 @@ def _forecast(
 
 
 def measured_ends(posterior: Posterior, plan: Study, runs: tuple[Run, ...], seed: int) -> Floats:
-    """Return draws of the last losses of runs, which like runs miss alike, (domains, draws, runs).
-
-    Parameters
-    ----------
-    posterior : Posterior
-    plan : Study
-        Has the runs and the losses of their bases.
-    runs : tuple of Run
-    seed : int
-    """
+    """Return draws of the last losses of runs, which like runs miss alike, (domains, draws, runs)."""
     model, frame = FinalLosses.of(posterior, seed=seed), posterior.frame
     generator = np.random.default_rng(seed)
     found = []

@@ -34,17 +34,7 @@ def markdown_table(table: pd.DataFrame) -> str:
 
 
 def markdown_report(summary: pd.DataFrame, seconds: Mapping[str, float], ours: str) -> str:
-    """Return all scores, the CRPS of one method over that of each other, and the run times.
-
-    Parameters
-    ----------
-    summary : DataFrame
-        Rows of `bayes_cpt.validate.scores.summarize` with a column method.
-    seconds : mapping
-        Run time of each method.
-    ours : str
-        The method to compare with the others; it may be absent.
-    """
+    """Return all scores, the CRPS of one method over that of each other, and the run times."""
     rows = summary.assign(**{name: _percent(summary, name) for name in COVERAGE})
     # Methods come one after the other; here they stand together under each run.
     labels = list(zip(rows["run"], rows["domain"], strict=True))
@@ -68,13 +58,7 @@ def _percent(summary: pd.DataFrame, name: str) -> pd.Series:
 
 
 def draw_bands(scored: pd.DataFrame) -> Figure:
-    """Return bands and data of one validation set: a row per run, a column per method.
-
-    Parameters
-    ----------
-    scored : DataFrame
-        Rows of `bayes_cpt.validate.scores.score_points` with a column method.
-    """
+    """Return bands and data of one validation set: a row per run, a column per method."""
     runs, methods = scored["run"].unique(), scored["method"].unique()
     figure = Figure(figsize=(4.5 * len(methods), 2.8 * len(runs)), layout="constrained")
     grid = figure.subplots(len(runs), len(methods), sharex="row", sharey="row", squeeze=False)

@@ -66,14 +66,7 @@ def values_of(spec: ModelSpec) -> dict[str, tuple[float, ...]]:
 
 
 def with_settings(spec: ModelSpec, values: dict[str, float]) -> ModelSpec:
-    """Return a model with other values of some settings.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    values : dict of str to float
-        By the names of `values_of`.
-    """
+    """Return a model with other values of some settings."""
     residuals = {name: value for name, value in values.items() if name not in OF_LAW}
     law = {name: value for name, value in values.items() if name in OF_LAW}
     return spec.model_copy(
@@ -105,28 +98,13 @@ def candidates(spec: ModelSpec) -> dict[str, ModelSpec]:
 
 
 def suite_folds(folder: Path, spec: ModelSpec) -> dict[str, list[Fold]]:
-    """Return the folds of every study of a model's kind, by what it takes for the first steps.
-
-    Parameters
-    ----------
-    folder : Path
-        As `testbench.public` takes it.
-    spec : ModelSpec
-    """
+    """Return the folds of every study of a model's kind, by what it takes for the first steps."""
     studies = continual_suite(folder) if spec.law.continual else pretraining_suite(folder)
     return {name: folds(Models(spec, spec)) for name, folds in studies.items()}
 
 
 def later_points(points: pd.DataFrame, folds: Mapping[str, Sequence[Fold]]) -> pd.DataFrame:
-    """Return those of some scored points that are asked for in some folds, too.
-
-    Parameters
-    ----------
-    points : DataFrame
-        From `testbench.public.score_suite`.
-    folds : mapping of str to sequence of Fold
-        By study.
-    """
+    """Return those of some scored points that are asked for in some folds, too."""
     columns = ["study", "run", "domain", "step"]
     asked = [
         fold.measured[columns[1:]].assign(study=study)
@@ -140,17 +118,6 @@ def scored(
     folder: Path, spec: ModelSpec, pool: Pool, records: Records, seed: int
 ) -> dict[str, pd.DataFrame]:
     """Return the CRPS of every candidate on every study of its kind, each run counting alike.
-
-    Parameters
-    ----------
-    folder : Path
-        As `testbench.public` takes it.
-    spec : ModelSpec
-        What settings are changed of.
-    pool : Pool
-    records : Records
-        What is done already; it grows.
-    seed : int
 
     Returns
     -------
@@ -186,17 +153,7 @@ def scored(
 
 
 def ratios(crps: pd.DataFrame, spec: ModelSpec, left_out: str = NOTHING) -> pd.Series:
-    """Return the geometric mean over studies of each candidate's CRPS over that of the model itself.
-
-    Parameters
-    ----------
-    crps : DataFrame
-        From `scored`.
-    spec : ModelSpec
-        The model itself.
-    left_out : str
-        A family whose studies are not looked at.
-    """
+    """Return the geometric mean over studies of each candidate's CRPS over that of the model itself."""
     kept = crps[[family(study) != left_out for study in crps.index]]
     unchanged = {name: kept[label(name, value)] for name, value in settings_of(spec).items()}
     return pd.Series(
@@ -209,13 +166,7 @@ def ratios(crps: pd.DataFrame, spec: ModelSpec, left_out: str = NOTHING) -> pd.S
 
 
 def best_settings(crps: pd.DataFrame, spec: ModelSpec, left_out: str = NOTHING) -> dict[str, float]:
-    """Return the value of each setting that forecasts best, changed alone; the model's own among equals.
-
-    Parameters
-    ----------
-    crps, spec, left_out
-        As in `ratios`.
-    """
+    """Return the value of each setting that forecasts best, changed alone; the model's own among equals."""
     all_ratios = ratios(crps, spec, left_out)
     chosen = settings_of(spec)
     for name in values_of(spec):
@@ -226,15 +177,7 @@ def best_settings(crps: pd.DataFrame, spec: ModelSpec, left_out: str = NOTHING) 
 
 
 def report(scores: Mapping[str, pd.DataFrame], spec: ModelSpec) -> str:
-    """Return the ratios of all studies and without each family, as Markdown; what is best is bold.
-
-    Parameters
-    ----------
-    scores : mapping of str to DataFrame
-        From `scored`.
-    spec : ModelSpec
-        The model itself.
-    """
+    """Return the ratios of all studies and without each family, as Markdown; what is best is bold."""
     crps = scores[LATER]
     columns: dict[str, pd.Series] = {}
     for left_out in (NOTHING, *dict.fromkeys(map(family, crps.index))):

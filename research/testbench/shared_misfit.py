@@ -37,17 +37,7 @@ def shared_misfit(seed: int) -> SharedMisfit:
 
 
 def noise_of(name: str, misfit: SharedMisfit | None, runs: tuple[Run, ...]) -> Noise:
-    """Return what makes measured losses of runs.
-
-    Parameters
-    ----------
-    name : str
-        A key of `NOISES`, or `SHARED`.
-    misfit : SharedMisfit or None
-        Of the true law, where it is shared.
-    runs : tuple of Run
-        All whose losses are asked for.
-    """
+    """Return what makes measured losses of runs."""
     if misfit is None:
         return NOISES[name]
     bases = {base.name: base.schedule for base in BASES}

@@ -91,13 +91,7 @@ def measured_steps(run: Run, domain: str) -> tuple[int, ...]:
 
 @cache
 def design(form: str = "law") -> tuple[Frame, Candidates]:
-    """Return the frame of all such studies, which depends on schedules only, and the choices.
-
-    Parameters
-    ----------
-    form : str
-        Of the true law, a key of `FORMS`.
-    """
+    """Return the frame of all such studies, which depends on schedules only, and the choices."""
     rows = [(run.name, run.schedule.steps, domain, 3.0) for run in RUNS for domain in DOMAINS]
     losses = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
     study = Study("design", *DOMAINS, BASES, RUNS, losses)

@@ -64,15 +64,7 @@ class Family:
 
 
 def read_family(folder: Path, names: Sequence[str]) -> Family:
-    """Return the studies of a family, the last of which is the largest's.
-
-    Parameters
-    ----------
-    folder : Path
-        Of public studies.
-    names : sequence of str
-        The smallest first.
-    """
+    """Return the studies of a family, the last of which is the largest's."""
     smaller = [
         read_study(folder / name / part) for name in names[:-1] for part in ("fit", "predict")
     ]
@@ -99,19 +91,7 @@ def _named(name: str, size: float) -> str:
 
 
 def forecast(fitted: Study, model: str, asked: Study, seed: int, draws: int) -> pd.DataFrame:
-    """Return the scores of a fit's forecast at all measured points (see `measured`, `score_points`).
-
-    Parameters
-    ----------
-    fitted : Study
-    model : str
-        Of the fit.
-    asked : Study
-        Its runs are predicted, and their losses compared.
-    seed : int
-    draws : int
-        Of each chain.
-    """
+    """Return the scores of a fit's forecast at all measured points (see `measured`, `score_points`)."""
     posterior = fit(fitted, model, seed, draws=draws)
     points = measured(asked)
     found = predict(posterior, asked.without_losses(), at=points[COLUMNS[:3]], seed=seed)

@@ -37,16 +37,7 @@ SHARES = {"coverage_50": "in 50 %", "coverage_90": "in 90 %"}
 
 
 def measured_points(study: Study, fold: Fold, names: Sequence[str]) -> pd.DataFrame:
-    """Return what was measured of third sets on the runs of a fold: run, domain, step, loss, start.
-
-    Parameters
-    ----------
-    study : Study
-        With the losses of these runs.
-    fold : Fold
-    names : sequence of str
-        Of the sets.
-    """
+    """Return what was measured of third sets on the runs of a fold: run, domain, step, loss, start."""
     rows = study.losses[study.losses["domain"].isin(names) & (study.losses["step"] > 0)]
     kept = rows[rows["run"].isin([run.name for run in fold.question.plan.continual_runs])]
     starts = [
@@ -57,17 +48,7 @@ def measured_points(study: Study, fold: Fold, names: Sequence[str]) -> pd.DataFr
 
 
 def scored(posterior: Posterior, fold: Fold, points: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Return `score_points` of the forecast of a fold, with the error of the base's own loss.
-
-    Parameters
-    ----------
-    posterior : Posterior
-        Fitted without the fold's runs.
-    fold : Fold
-    points : DataFrame
-        From `measured_points`.
-    seed : int
-    """
+    """Return `score_points` of the forecast of a fold, with the error of the base's own loss."""
     names = tuple(dict.fromkeys(points["domain"]))
     forecast = posterior.predict(
         fold.question.plan, kind="new_run", at=points, seed=seed, sets=names
@@ -77,15 +58,7 @@ def scored(posterior: Posterior, fold: Fold, points: pd.DataFrame, seed: int) ->
 
 
 def set_table(points: pd.DataFrame, weights: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per set: scores with each run counting alike, and its weights.
-
-    Parameters
-    ----------
-    points : DataFrame
-        Of `scored`.
-    weights : DataFrame
-        Of `bayes_cpt.forecast.third_sets.weights.weight_table`.
-    """
+    """Return one row per set: scores with each run counting alike, and its weights."""
     rows = []
     for name, own in points.groupby("domain", sort=False):
         means = summarize(own)

@@ -66,14 +66,6 @@ def at_the_size_of_the_lab(truth: Parameters) -> Parameters:
 def draw_truth(frame: Frame, shift: str, generator: np.random.Generator) -> Parameters:
     """Return the model's parameters of one true law.
 
-    Parameters
-    ----------
-    frame : Frame
-        Of the study's design, under one of `testbench.short_studies.FORMS`.
-    shift : str
-        A key of `printed.COEFFICIENTS`.
-    generator : numpy.random.Generator
-
     Returns
     -------
     dict of str to ndarray, shape (1, ...)

@@ -212,17 +212,7 @@ def folds() -> Iterator[Fold]:
 
 
 def unseen(target: Path, level: float = 0.05, seed: int = 0) -> pd.DataFrame:
-    """Return `measured` of all lab runs, each by a fit that did not see it.
-
-    Parameters
-    ----------
-    target : Path
-        CSV, continued if it exists.
-    level : float
-        Share of healthy runs for which an alarm is given.
-    seed : int
-        Of the fits.
-    """
+    """Return `measured` of all lab runs, each by a fit that did not see it."""
     tables = [pd.read_csv(target)] if target.exists() else []
     for fold in folds():
         names = [run.name for run in fold.runs]

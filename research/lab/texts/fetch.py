@@ -83,22 +83,10 @@ def with_source_packages(sources: Path) -> str:
 def fetch(package: Package, folder: Path, apt: Apt) -> dict[str, str]:
     """Bring a package's text into a folder.
 
-    Parameters
-    ----------
-    package : Package
-    folder : path
-        Made anew; holds the unpacked files afterwards.
-    apt : Apt
-
     Returns
     -------
     dict of str to str
         SHA-256 of every archive by its file name; empty for a folder.
-
-    Raises
-    ------
-    LabError
-        If the client cannot bring it.
     """
     shutil.rmtree(folder, ignore_errors=True)
     unpacked, archives = folder / "files", folder / "archives"

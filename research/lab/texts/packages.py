@@ -51,14 +51,7 @@ class PackageList:
 
 
 def read_packages(path: Path) -> PackageList:
-    """Read packages.toml.
-
-    Raises
-    ------
-    LabError
-        If a table, kind or origin is unknown, a domain has no validation packages, or a package stands
-        twice: a package that is in two splits or domains would be learnt and then asked for.
-    """
+    """Read packages.toml."""
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError) as error:

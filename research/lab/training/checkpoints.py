@@ -73,13 +73,7 @@ class RunFiles:
         return self.bases / f"{name}.pt"
 
     def load_base(self, name: str, device: str) -> dict[str, Any]:
-        """Return a base's state.
-
-        Raises
-        ------
-        LabError
-            If it is not there.
-        """
+        """Return a base's state."""
         try:
             state: dict[str, Any] = torch.load(
                 self.base(name), map_location=device, weights_only=True

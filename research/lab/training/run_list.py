@@ -117,13 +117,7 @@ class RunList:
         return self.base_schedule(run.base) + run.schedule
 
     def base_schedule(self, base: str) -> tuple[Segment, ...]:
-        """Return the schedule behind a base.
-
-        Raises
-        ------
-        LabError
-            If the base lies inside a segment that is not constant: the study format has whole segments.
-        """
+        """Return the schedule behind a base."""
         run, step = self.bases[base]
         kept: list[Segment] = []
         for segment in self.full_schedule(self.runs[run]):
@@ -167,13 +161,7 @@ class RunList:
 
 
 def read_run_list(path: Path) -> RunList:
-    """Read a list of runs.
-
-    Raises
-    ------
-    LabError
-        Naming the first thing that is wrong, its place and the fix.
-    """
+    """Read a list of runs."""
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError) as error:

@@ -34,13 +34,7 @@ class Segment:
 
 
 def read_schedule(place: str, tables: object) -> tuple[Segment, ...]:
-    """Return the segments of a run.
-
-    Raises
-    ------
-    LabError
-        If a key is missing or unknown, a shape is not known, or a number is out of range.
-    """
+    """Return the segments of a run."""
     if not isinstance(tables, list) or not tables:
         raise LabError(
             place, "the schedule has no segments", "list at least one { shape, steps, start, end }"
@@ -74,13 +68,7 @@ def total_steps(schedule: Sequence[Segment]) -> int:
 
 
 def learning_rate(schedule: Sequence[Segment], step: int) -> float:
-    """Return the learning rate of a step, counted from 1.
-
-    Raises
-    ------
-    IndexError
-        If the schedule has no such step.
-    """
+    """Return the learning rate of a step, counted from 1."""
     before = 0
     for segment in schedule:
         if before < step <= before + segment.steps:

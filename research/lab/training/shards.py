@@ -36,13 +36,7 @@ class Domain:
     _open: dict[int, NDArray[np.uint16]] = field(default_factory=dict, repr=False)
 
     def window(self, shard: int, start: int, length: int) -> NDArray[np.uint16]:
-        """Return `length` tokens of a shard.
-
-        Raises
-        ------
-        LabError
-            If the shard is not there, or not whole.
-        """
+        """Return `length` tokens of a shard."""
         if shard not in self._open:
             path = self.folder / self.files[shard]
             waited_until = time.monotonic() + self.patience
@@ -98,13 +92,7 @@ def open_domain(
 
 
 def validation_windows(domain: Domain, sequences: int, context: int) -> NDArray[np.int64]:
-    """Return evenly spaced validation sequences, the same every time, shape (sequences, context + 1).
-
-    Raises
-    ------
-    LabError
-        If the set has too few tokens for that many sequences that do not overlap.
-    """
+    """Return evenly spaced validation sequences, the same every time, shape (sequences, context + 1)."""
     windows = (domain.shard_tokens[0] - 1) // context
     if windows < sequences:
         raise LabError(
