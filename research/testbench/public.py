@@ -216,7 +216,7 @@ def clustered_errors(points: pd.DataFrame) -> dict[str, float]:
 
 
 def ratio_means(table: pd.DataFrame) -> dict[str, tuple[float, str, float]]:
-    """Return, by other method, the geometric mean over studies of our CRPS over its, and the worst study."""
+    """Return, by other method, the geometric mean over studies of our CRPS over its, and the worst one."""
     of_studies = table[table["study"] != "all runs"]
     crps = of_studies.pivot(index="study", columns="method", values="crps")
     found = {}
