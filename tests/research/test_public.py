@@ -54,7 +54,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Stand guesses in for the methods; return the runs that ours was asked for."""
     runs: list[str] = []
-    monkeypatch.setattr(public, "METHODS", {"paper": guess(4.0), "independent": guess(2.0)})
+    monkeypatch.setattr(public, "METHODS", {"paper": guess(4.0), "d-cpt": guess(2.0)})
     monkeypatch.setattr(public, "package_method", _ours(guess(0.5, runs)))
     monkeypatch.setattr(our_areas, "answer", _given_a_law(guess(1.0)))
     return runs
@@ -89,9 +89,6 @@ def test_every_study_is_scored_run_by_run_and_a_stopped_bench_goes_on(
     ours = table[table["method"] == "bayes_cpt"].set_index("study")
     assert ours["runs"].to_dict() == RUN_COUNTS | {"all runs": 8}
     assert (ours["attempts"] == 2).all()
-    # Independent errors have no answer where the base is unknown.
-    independent = table[table["method"] == "independent"].set_index("study")
-    assert set(ours.index) - set(independent.index) == {"pythia-python"}
     _check_scores(ours, tmp_path / "out" / "records" / "points.csv")
     ratios = ours["crps"] / table[table["method"] == "paper"].set_index("study")["crps"]
     mean = np.exp(np.log(ratios.drop("all runs")).mean())
@@ -106,7 +103,7 @@ def test_a_method_that_answers_nothing_has_no_row(
     def refuse(question: Question, seed: int) -> Answer:
         raise BaselineError("no CPT runs")
 
-    monkeypatch.setattr(public, "METHODS", {"paper": guess(4.0), "independent": refuse})
+    monkeypatch.setattr(public, "METHODS", {"paper": guess(4.0), "d-cpt": refuse})
     main([str(data), "-o", str(tmp_path / "out"), "--studies", "tiny"])
     table = pd.read_csv(tmp_path / "out" / "table.csv")
     assert set(table["method"]) == {"paper", our_areas.OUR_AREAS, "bayes_cpt"}
@@ -155,7 +152,7 @@ def test_errors_of_all_runs_spread_as_much_as_their_share_does() -> None:
             ["--studies", "tiny,large"],
             "choose from tiny, pythia-python, lab-longer, lab-strong, lab-each",
         ),
-        (["--methods", "papers"], "unknown methods papers: choose from paper, independent"),
+        (["--methods", "papers"], "unknown methods papers: choose from paper, d-cpt"),
         (["--model", "cpt", "--model", "cpt-replay"], "two models are of one kind"),
     ],
 )
