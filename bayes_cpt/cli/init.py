@@ -33,7 +33,8 @@ def init(
         list[str] | None,
         typer.Argument(
             metavar="[LOG]...",
-            help="Logs, one run each: files, folders, or NAME=PATH to name the run.",
+            help="Logs, one run each: files, folders, or NAME=PATH to name the run; the same NAME again "
+            "for a log of its other validation set.",
             show_default=False,
         ),
     ] = None,
@@ -114,8 +115,9 @@ def init(
 
 
 def _answers(path: Path | None, logs: Sequence[str], kind: str) -> "Answers":
-    from bayes_cpt.study.logs.importing import Answers, run_name
+    from bayes_cpt.study.logs.importing import Answers
     from bayes_cpt.study.logs.recipes import Recipe
+    from bayes_cpt.study.logs.runs import run_name
     from bayes_cpt.toml_files import read_toml
 
     told = Answers.from_toml(read_toml(path), path) if path else Answers()
@@ -124,13 +126,14 @@ def _answers(path: Path | None, logs: Sequence[str], kind: str) -> "Answers":
         named = bool(sign) and not Path(log).exists()
         source = rest if named else log
         name = name if named else run_name(source)
-        if name in told.recipes:
+        if name in told.recipes and not named:
             raise OptionError(
                 Problem(
                     f"log {log}", f"two logs are of a run {name!r}", "name them, as in r25=PATH"
                 )
             )
-        told.recipes[name] = [Recipe(kind=kind, paths=(source,))]
+        # A run that is named twice has a log for each validation set.
+        told.recipes.setdefault(name, []).append(Recipe(kind=kind, paths=(source,)))
     return told
 
 

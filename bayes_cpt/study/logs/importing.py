@@ -17,7 +17,6 @@ from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.files import replacing
 from bayes_cpt.study.folder import logged_rates, read_study, runs_text, write_rates
 from bayes_cpt.study.logs.raw import LogError, fail
-from bayes_cpt.study.logs.readers import STATE
 from bayes_cpt.study.logs.reading import SAME_VALUE, Log
 from bayes_cpt.study.logs.recipes import (
     IMPORTS,
@@ -104,20 +103,6 @@ class Imported:
     kept: int = 0
 
 
-def run_name(path: str) -> str:
-    """Return what a run is called after its log: the folder or file that tells runs apart.
-
-    Examples
-    --------
-    >>> run_name("out/r25/checkpoint-300/trainer_state.json"), run_name("logs/r00.csv.gz")
-    ('r25', 'r00')
-    """
-    parts = [part for part in re.split(r"[/\\]", path) if part not in ("", ".", "..")]
-    while len(parts) > 1 and (parts[-1] == STATE or re.fullmatch(r"checkpoint-\d+", parts[-1])):
-        parts.pop()
-    return Path(parts[-1].removesuffix(".gz").removesuffix(".zip")).stem if parts else "run"
-
-
 # A new study.
 
 
@@ -147,12 +132,13 @@ def start_study(folder: Path, answers: Answers, ask: Ask | None = None) -> Impor
         raise fail("LOG", "no log is named", "name at least one log, or --answers FILE")
     notes: list[str] = []
     problems: list[Problem] = []
-    read = {
-        name: collected(problems, read_run_log, name, own) for name, own in answers.recipes.items()
-    }
+    logs: dict[str, Log] = {}
+    for name, own in list(answers.recipes.items()):
+        read = collected(problems, read_run_log, name, own)
+        if read is not None:
+            answers.recipes[name], logs[name] = read
     if problems:
         raise LogError(problems)
-    logs = {name: log for name, log in read.items() if log is not None}
     check = Check()
     study = {"name": folder.resolve().name, **answers.study}
     continual = any(own[0].phase != "pt" for own in answers.recipes.values())
@@ -192,9 +178,10 @@ def _name_sets(
         if key in study:
             continue
         named = [domain for domain in domains if domain not in study.values()]
-        if key in named:
-            study[key] = key
-            notes.append(f"the {key} validation set is taken to be {key!r}, by its name")
+        called = [domain for domain in named if key in re.split(r"[\W_]+", domain.lower())]
+        if len(called) == 1 or key in called:
+            study[key] = key if key in called else called[0]
+            notes.append(f"the {key} validation set is taken to be {study[key]!r}, by its name")
         elif not continual and key == TARGET:
             continue
         elif len(named) == 1 and (other in study or not continual):
@@ -209,12 +196,13 @@ def _name_sets(
         elif ask is not None and named:
             study[key] = ask(f"Which validation set is the {key} one, {meaning}?", named)
         else:
-            only = ", or --target NAME if it is the target" if len(domains) == 1 else ""
-            check.add(
-                f"key {key}",
-                f"nothing says which validation set is the {key} one",
-                f"give --{key} NAME, one of {', '.join(domains) or 'none'}{only}",
-            )
+            fix = f"give --{key} NAME, one of {', '.join(domains) or 'none'}"
+            if len(domains) == 1:
+                fix += (
+                    f" if it is, else --{other} NAME; and name the log of the other set too, as a second "
+                    "LOG of the run, RUN=PATH"
+                )
+            check.add(f"key {key}", f"nothing says which validation set is the {key} one", fix)
             if len(domains) == 1:
                 return
     trained = {study.get(GENERAL), *_several(study.get(TARGET))}

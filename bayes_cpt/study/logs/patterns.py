@@ -21,7 +21,7 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 NUMBER = r"[-+]?(?:\d+(?:,\d{3})+\b|\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|NaN|inf)"
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 PAIR = re.compile(rf"([\w./-]+)\s*[:=]\s*({NUMBER})")
-KEYS = ("program", "lines", "from_zero", "carries", "left_out", "instead", "note")
+KEYS = ("program", "lines", "from_zero", "carries", "left_out", "instead", "note", "no_rates")
 STEP, NEXT_STEP, TOTAL, MICRO = "step", "next_step", "total", "micro"
 # Words by which a line that says a validation loss, a step and a learning rate is known.
 LOSS_WORD = r"(?:val|valid|validation|eval|test|dev)\w*[ _/.-]*\w*?[ _]?(?:loss|nll|ce|ppl)\w*"
@@ -42,6 +42,7 @@ class Format:
     left_out: tuple[tuple[re.Pattern[str], str], ...] = ()
     instead: str = ""
     note: str = ""
+    no_rates: str = ""
 
     @classmethod
     def from_toml(cls, table: Mapping[str, Any], place: str) -> Self:
@@ -85,7 +86,9 @@ class Format:
 
     def counts(self, line: str) -> bool:
         """Whether a line is one of this program's with something to tell."""
-        return any(form.groups and form.search(line) for form in self.lines)
+        return any(
+            (form.groups or self.instead) and form.search(line) is not None for form in self.lines
+        )
 
 
 def _compiled(expression: str, place: str) -> re.Pattern[str]:
@@ -122,7 +125,13 @@ def read_text(path: Path, form: Format, kind: str) -> RawLog:
     lines = text_of(path).replace("\r", "\n").splitlines()
     if form.instead:
         raise fail(str(path), f"this is {form.program}", form.instead)
-    log = RawLog(str(path), counter=STEP, from_zero=form.from_zero, carries=form.carries)
+    log = RawLog(
+        str(path),
+        counter=STEP,
+        from_zero=form.from_zero,
+        carries=form.carries,
+        no_rates=form.no_rates,
+    )
     aside: dict[str, list[int]] = {}
     for number, cells in _matches(lines, form, log.stated, aside):
         log.rows.append(Row(f"{path}, line", number, cells))

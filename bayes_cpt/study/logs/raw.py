@@ -88,6 +88,10 @@ class RawLog:
         Whether the first step is called 0.
     carries : bool
         Whether its format repeats the last validation loss on each line until there is a new one.
+    trains_between : bool
+        Whether a second evaluation at a step can only be of another checkpoint, as the job logs all else.
+    no_rates : str
+        Why its format has no learning rates.
     stated : dict of str to object
         Fields of `Stated`, as far as they were found.
     notes : list of str
@@ -99,6 +103,8 @@ class RawLog:
     counter: str = ""
     from_zero: bool = False
     carries: bool = False
+    trains_between: bool = False
+    no_rates: str = ""
     stated: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -204,11 +210,11 @@ def numbers(
             read.append(as_number(cell))
             continue
         text = cell.strip()
-        if text.isdigit() and text.isascii():
-            read.append(float(text))
+        if not text:
+            read.append(None)
             continue
         value = _of_text(text)
-        if UNCLEAR.fullmatch(text):
+        if text[-4:-3] in (".", ",") and UNCLEAR.fullmatch(text):
             unclear.append(place)
         elif value is None and text.lower() not in EMPTY_CELLS:
             unreadable.append(Unreadable(place, cell, unclear=False))

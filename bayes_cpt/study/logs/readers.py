@@ -358,7 +358,7 @@ def _csv_rows(path: Path, log: RawLog) -> Iterator[Row]:
 def _huggingface(path: Path) -> RawLog:
     """Read a state, a checkpoint, or a folder of checkpoints: a resumed run has parts in several."""
     states = [(file, *_history(file)) for file in _state_files(path)]
-    log = RawLog(str(path), counter="step")
+    log = RawLog(str(path), counter="step", trains_between=True)
     # Of states of one run the latest has the log of the others, but for what a resumed job did again.
     states.sort(key=lambda state: state[2])
     newest = states[-1]
@@ -455,8 +455,9 @@ def _tensorboard(path: Path) -> RawLog:
     log = RawLog(str(path), counter="step")
     for file in files:
         # SummaryWriter.add_scalars has a folder for each line of a figure.
-        below = "" if path.is_file() else file.parent.relative_to(path).as_posix()
-        log.rows += _gathered(_events(log, file, "" if below == "." else f"{below}/"))
+        inside = path.is_dir() and file.parent != path
+        below = f"{file.parent.relative_to(path).as_posix()}/" if inside else ""
+        log.rows += _gathered(_events(log, file, below))
     if len(files) > 1:
         log.notes.append(f"{path}: {len(files)} event files were read, in the order of their names")
     return log

@@ -139,6 +139,8 @@ class Log:
     Parameters
     ----------
     source : str
+    series : mapping of str to str
+        Series of validation losses and the set that each is of.
     losses : tuple of (int, str, float)
         Step inside the run, validation set, nats/token; rising in step within a set.
     rates : tuple of (int, float)
@@ -149,14 +151,18 @@ class Log:
         Steps at which a loss, of training or validation, is not finite.
     notes : tuple of str
         All that was assumed, merged or left out.
+    no_rates : str
+        Why it has no learning rates, where its program prints none.
     """
 
     source: str
+    series: Mapping[str, str]
     losses: tuple[tuple[int, str, float], ...]
     rates: tuple[tuple[int, float], ...]
     stated: Stated
     diverged: tuple[int, ...]
     notes: tuple[str, ...]
+    no_rates: str = ""
 
     @property
     def domains(self) -> tuple[str, ...]:
@@ -194,17 +200,18 @@ def clean(raw: RawLog, reading: Reading, sets: Sequence[str] = ()) -> Log:
         series = [name for name, own in chosen.items() if own == domain]
         points = _points(check, rows, steps, series, notes)
         points = _once(points, raw.carries, f"losses of {domain}", notes)
-        points = _merged(check, points, f"losses of {domain}", reading, rows, notes)
+        points = _merged(check, points, f"losses of {domain}", reading, raw, rows, notes)
         losses += [(point.step, domain, _in_nats(point.value, unit)) for point in points]
         _check_size(check, points, series[0], unit)
     at_rates = _points(check, rows, steps, [rate] if rate else [], notes)
-    at_rates = _merged(check, at_rates, "learning rates", reading, rows, notes)
+    at_rates = _merged(check, at_rates, "learning rates", reading, raw, rows, notes)
     if check.problems:
         raise LogError(check.problems)
     rates = tuple((point.step, point.value) for point in at_rates)
     stated = _stated(raw, rows, steps, names, counter, rates, reading)
     diverged = _diverged(rows, steps, [name for name in names if is_loss(name) or name in chosen])
-    return Log(raw.source, tuple(losses), rates, stated, diverged, tuple(dict.fromkeys(notes)))
+    said = tuple(dict.fromkeys(notes))
+    return Log(raw.source, chosen, tuple(losses), rates, stated, diverged, said, raw.no_rates)
 
 
 def _empty(cell: Any) -> bool:
@@ -437,7 +444,7 @@ def _counter(
         return sum(not _empty(row.cells.get(name)) for row in own)
 
     best = max(tier, key=covered)
-    for other in tier:
+    for other in (name for name in tier if name != best):
         if (row := _differing(rows, best, other)) is not None:
             raise fail(
                 row.place,
@@ -619,14 +626,24 @@ def _points(
     """Return the numbers of series in the order of the log; cells that hold none are named."""
     points = []
     for name in series:
-        own = [(row, step) for row, step in zip(rows, steps, strict=True) if name in row.cells]
+        own = [
+            (row, step)
+            for row, step in zip(rows, steps, strict=True)
+            if not _empty(row.cells.get(name))
+        ]
         values, unreadable = numbers([row.cells[name] for row, _ in own], rows)
         if unreadable:
             clear = [cell for cell in unreadable if not cell.unclear]
             for cell in [cell for cell in unreadable if cell.unclear][:1]:
                 problem = f"the {name} is {cell.cell!r}, which can be read as two numbers"
                 check.add(own[cell.row][0].place, problem, "write it with a decimal point")
-            if clear:
+            if clear and len(clear) == len(own):
+                check.add(
+                    own[0][0].place,
+                    f"no cell of {name} holds a number; this one is {clear[0].cell!r}",
+                    "write numbers, or name another series",
+                )
+            elif clear:
                 shown = ", ".join(
                     f"{c.cell.strip()!r} ({own[c.row][0].place})" for c in clear[:SHOWN]
                 )
@@ -667,6 +684,7 @@ def _merged(
     points: Sequence[_Point],
     what: str,
     reading: Reading,
+    raw: RawLog,
     rows: Sequence[Row],
     notes: list[str],
 ) -> list[_Point]:
@@ -677,7 +695,8 @@ def _merged(
     """
     kept: dict[int, _Point] = {}
     count = dict.fromkeys(("repeat", "before", "dropped", "resumed", "chosen"), 0)
-    first = last = -1
+    first = newest = -1
+    last: float = -math.inf
     resumed, anew = "", False
     best: list[_Point] = []
     for point in points:
@@ -701,10 +720,12 @@ def _merged(
                 return []
         elif step not in kept:
             kept[step] = point
+            newest = max(newest, step)
         elif _same(value, kept[step].value):
             count["repeat"] += 1
-        elif step == max(kept) and any(
-            _same(value, other.value) for other in kept.values() if other.step < step
+        elif step == newest and (
+            (raw.trains_between and not resumed)
+            or any(_same(value, other.value) for other in kept.values() if other.step < step)
         ):
             best.append(point)
         elif resumed and not anew:
@@ -728,11 +749,11 @@ def _merged(
         notes.append(f"{resumed}: the steps of the {what} fall here: the job was resumed")
     notes += [f"{what}: {said[key].format(number)}" for key, number in count.items() if number]
     for point in best:
-        same = next(p.step for p in kept.values() if _same(p.value, point.value))
+        same = next((p.step for p in kept.values() if _same(p.value, point.value)), None)
+        which = "of another checkpoint" if same is None else f"that of step {same} again"
         notes.append(
-            f"{point.row.place}: the second evaluation of step {point.step} is that of step {same} "
-            "again: the best checkpoint was evaluated at the end (load_best_model_at_end), so the first "
-            "is the run's"
+            f"{point.row.place}: the second evaluation of step {point.step} is {which}, as when the best "
+            "one is evaluated at the end (load_best_model_at_end): the first is the run's"
         )
     return [kept[step] for step in sorted(kept)]
 
@@ -817,14 +838,11 @@ def _diverged(
     rows: Sequence[Row], steps: Sequence[int | None], names: Sequence[str]
 ) -> tuple[int, ...]:
     found = set()
-    for row, step in zip(rows, steps, strict=True):
-        for name in names:
+    for name in names:
+        for row, step in zip(rows, steps, strict=True):
             value = row.cells.get(name)
-            if (
-                value is None
-                or step is None
-                or (isinstance(value, str) and "n" not in value.lower())
-            ):
+            # Nearly all begin with a digit.
+            if value is None or step is None or (isinstance(value, str) and value[:1].isdigit()):
                 continue
             number = as_number(value)
             if number is not None and not math.isfinite(number):

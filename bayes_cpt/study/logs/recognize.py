@@ -270,7 +270,7 @@ def _pieces(logged: _Logged, first: int, before: _Piece | None) -> list[_Piece] 
         before = pieces[-1] if pieces else None
         candidates = [
             piece
-            for start in _starts(logged.steps, first, before)
+            for start in _starts(logged, first, before)
             for piece in _candidates(logged, first, start, _join(logged, first, start, before))
         ]
         if not candidates or len(pieces) == MOST_PIECES:
@@ -347,16 +347,40 @@ def _ended(piece: _Piece, end: int) -> _Piece:
     return replace(piece, end=end, end_rate=float(rate))
 
 
-def _starts(steps: Ints, first: int, before: _Piece | None) -> Iterator[int]:
+def _starts(logged: _Logged, first: int, before: _Piece | None) -> Iterator[int]:
     """Yield the steps after which a piece whose first point is `first` may begin."""
+    steps = logged.steps
     if before is None:
-        yield from range(min(int(steps[first]), MOST_BREAKS) + 1)
+        high = int(steps[first])
+        yield from range(min(high, MOST_BREAKS) + 1)
+        if high > MOST_BREAKS:
+            yield from _cosine_starts(logged, first, high)
         return
     if before.shape == "cosine":
         yield before.end
         return
     low, high = max(int(steps[first - 1]), before.start + 1), int(steps[first]) - 1
     yield from range(low, min(high, low + MOST_BREAKS) + 1)
+
+
+def _cosine_starts(logged: _Logged, first: int, high: int) -> Iterator[int]:
+    """Yield the likeliest start, after many, of a half-cosine that ends with the run."""
+    stretch = logged.rates[first:]
+
+    def misfit(start: int) -> float:
+        course = np.cos(np.pi * (logged.steps[first:] - start) / (logged.total - start))
+        design = np.stack([np.ones(course.size), course], axis=1)
+        ends, *_ = np.linalg.lstsq(design, stretch)
+        return float(np.abs(design @ ends - stretch).max())
+
+    low, high = MOST_BREAKS, min(high, logged.total - 1)
+    while high - low > 2:
+        third = (high - low) // 3
+        if misfit(low + third) <= misfit(high - third):
+            high -= third
+        else:
+            low += third
+    yield from range(low, high + 1)
 
 
 def _candidates(logged: _Logged, first: int, start: int, join: _Join | None) -> Iterator[_Piece]:

@@ -1,7 +1,9 @@
 """A cleaned log and what else is known -> a run of a study and its losses; and what a plan says of it."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ import numpy as np
 from bayes_cpt.checks import Check
 from bayes_cpt.errors import StudyError
 from bayes_cpt.study.logs.raw import Stated, fail
+from bayes_cpt.study.logs.readers import STATE
 from bayes_cpt.study.logs.reading import Log
 from bayes_cpt.study.logs.recipes import Recipe
 from bayes_cpt.study.logs.recognize import recognize
@@ -40,31 +43,53 @@ class LoggedRun:
     notes: tuple[str, ...]
 
 
-def read_run_log(name: str, recipes: Sequence[Recipe]) -> Log:
+def run_name(path: str) -> str:
+    """Return what a run is called after its log: the folder or file that tells runs apart.
+
+    Examples
+    --------
+    >>> run_name("out/r25/checkpoint-300/trainer_state.json"), run_name("logs/r00.csv.gz")
+    ('r25', 'r00')
+    """
+    parts = [part for part in re.split(r"[/\\]", path) if part not in ("", ".", "..")]
+    while len(parts) > 1 and (parts[-1] == STATE or re.fullmatch(r"checkpoint-\d+", parts[-1])):
+        parts.pop()
+    return Path(parts[-1].removesuffix(".gz").removesuffix(".zip")).stem if parts else "run"
+
+
+def read_run_log(name: str, recipes: Sequence[Recipe]) -> tuple[list[Recipe], Log]:
     """Read the logs of a run; one with several has a log for each validation set.
+
+    Where all call their only set alike, as programs do that know of one, it is called after the file.
 
     Raises
     ------
     StudyError
     """
     logs = [recipe.read() for recipe in recipes]
+    recipes = list(recipes)
+    if len(logs) > 1 and all(
+        len(log.series) == 1 and log.domains == logs[0].domains for log in logs
+    ):
+        for i, recipe in enumerate(recipes):
+            named = dict.fromkeys(logs[i].series, run_name(recipe.paths[0]))
+            recipes[i] = replace(recipe, losses=named)
+            logs[i] = recipes[i].read()
     seen: set[str] = set()
     for log in logs:
-        for domain in log.domains:
-            if domain in seen:
-                raise fail(
-                    f"run {name}, {log.source}",
-                    f"two logs have losses of the validation set {domain!r}",
-                    "say of which set each is, with losses = { SERIES = SET } in its table",
-                )
+        if twice := seen & set(log.domains):
+            raise fail(
+                f"run {name}, {log.source}",
+                f"two logs have losses of the validation set {', '.join(sorted(twice))!r}",
+                "say of which set each is, with losses = { SERIES = SET } in its table of --answers",
+            )
         seen |= set(log.domains)
-    first = logs[0]
     stated = {
         key: next((v for log in logs if (v := getattr(log.stated, key)) is not None), None)
         for key in Stated.__dataclass_fields__
     }
-    return replace(
-        first,
+    return recipes, replace(
+        logs[0],
         losses=tuple(row for log in logs for row in log.losses),
         rates=next((log.rates for log in logs if log.rates), ()),
         stated=Stated(**stated),
@@ -174,7 +199,7 @@ def _schedule(
     if not any(rate > 0 for _, rate in log.rates):
         raise fail(
             f"{place}, key schedule",
-            f"no learning rate is in {log.source}",
+            f"no learning rate is in {log.source}{f': {log.no_rates}' if log.no_rates else ''}",
             "give --rate SERIES if it is there by another name; else state it, as in --schedule "
             f"'[{{ shape = \"constant\", steps = {max(total, 1)}, start = 1e-4, end = 1e-4 }}]'",
         )
