@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,62 @@ def test_an_existing_study_is_left_alone(call: Call, tmp_path: Path) -> None:
     answer = call("init", tmp_path, HF / "r25", "--open-base", "b", "--replay", "r25=0.25")
     check_refusal(answer, ("there is something already", "bayes-cpt import"))
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
+
+
+STEPS = [0, 10, 20, 30]
+
+
+def test_a_log_for_each_validation_set(tmp_path: Path, call: Call) -> None:
+    for name, value in (("general", 2.8), ("target", 3.2)):
+        rows = [f"{step},{value - step / 1000},1e-4\n" for step in STEPS]
+        (tmp_path / f"{name}.csv").write_text("step,val_loss,lr\n" + "".join(rows))
+    general, target = tmp_path / "general.csv", tmp_path / "target.csv"
+    line = ("--open-base", "b", "--replay", "x=0.25")
+    assert call("init", tmp_path / "s", f"x={general}", f"x={target}", *line).code == 0
+    losses = (tmp_path / "s" / "losses.csv").read_text()
+    added = ("--study", tmp_path / "s", "--run", "y", "--replay", 0.5)
+    assert call("import", "csv", general, *added, "--loss", "val_loss=general").code == 0
+    assert call("import", "csv", target, *added, "--loss", "val_loss=target").code == 0
+    # Again, each by its own recipe.
+    assert call("import", "csv", general, *added).code == 0
+    after = (tmp_path / "s" / "losses.csv").read_text()
+    assert losses.count("\nx,") == after.count("\ny,") == 2 * len(STEPS)
+    both = call("import", "csv", general, target, *added[:2], "--run", "z", "--replay", 0.5)
+    check_refusal(both, ("two validation sets of one", "--loss SERIES=SET"))
+
+
+def test_pt_runs_with_one_set_are_a_study(tmp_path: Path, call: Call) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(
+        "step,val_loss,lr\n" + "".join(f"{10 * i},{4 - i / 10},1e-3\n" for i in range(1, 5))
+    )
+    told = call("init", tmp_path / "study", path, "--pt", "a", "--json").json()
+    assert (told["general"], told["target"]) == ("val", None)
+
+
+def test_third_sets_are_named_once(tmp_path: Path, call: Call) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(
+        "step,eval_general_loss,eval_target_loss,eval_law_loss,lr\n10,2.5,3.5,3.0,1e-4\n20,2.4,3.4,2.9,1e-4\n"
+    )
+    out = call("init", tmp_path / "study", path, "--open-base", "b", "--replay", "a=0.5").out
+    assert out.count("neither general nor target: law") == 1
+
+
+@pytest.mark.parametrize("command", ["init", "import"])
+def test_every_option_in_a_message_is_one_of_the_command(command: str, call: Call) -> None:
+    folder = Path(__file__).parents[2] / "bayes_cpt"
+    sources = [
+        *(folder / "study" / "logs").glob("*.py"),
+        folder / "cli" / "shared" / "log_options.py",
+    ]
+    named = {
+        option for file in sources for option in re.findall(r"--[a-z][a-z-]+", file.read_text())
+    }
+    helped = set(re.findall(r"--[a-z][a-z-]+", call(command, "--help").out))
+    # Those of the other command, in messages that say so.
+    other = {
+        "import": {"--general", "--target", "--pt", "--open-base", "--answers"},
+        "init": {"--study"},
+    }
+    assert named - other[command] <= helped

@@ -186,12 +186,13 @@ class _Point(NamedTuple):
 def clean(raw: RawLog, reading: Reading, sets: Sequence[str] = ()) -> Log:
     """Choose, convert and merge what a raw log holds; see `Reading.read`."""
     notes = list(raw.notes)
-    rows = _of_run(raw, reading)
+    rows = _with_counter(raw, _of_run(raw, reading), notes)
     names = raw.names()
     chosen = _loss_series(raw, rows, names, reading, sets, notes)
     rate = _rate_series(raw, names, reading, notes)
     unit = _unit(raw, chosen, reading, notes)
-    wanted = [*chosen, *([rate] if rate else [])]
+    tokens = [name for name in names if name.lower() in TOKENS][:1]
+    wanted = [*chosen, *([rate] if rate else []), *tokens]
     rows = [row for row in rows if any(not _empty(row.cells.get(name)) for name in wanted)]
     counter, steps = _axis(raw, rows, names, list(chosen), reading, notes)
     check = Check()
@@ -212,6 +213,18 @@ def clean(raw: RawLog, reading: Reading, sets: Sequence[str] = ()) -> Log:
     diverged = _diverged(rows, steps, [name for name in names if is_loss(name) or name in chosen])
     said = tuple(dict.fromkeys(notes))
     return Log(raw.source, chosen, tuple(losses), rates, stated, diverged, said, raw.no_rates)
+
+
+def _with_counter(raw: RawLog, rows: list[Row], notes: list[str]) -> list[Row]:
+    """Return the rows that have a step, of a format that gives all its own one."""
+    without = [row for row in rows if raw.counter and _empty(row.cells.get(raw.counter))]
+    names = list(dict.fromkeys(name for row in without for name in row.cells if is_loss(name)))
+    if names:
+        notes.append(
+            f"{without[0].place}: {len(without)} entries without a step, such as a prediction or a "
+            f"summary, were left out ({', '.join(names[:SHOWN])})"
+        )
+    return [row for row in rows if not _empty(row.cells.get(raw.counter))] if without else rows
 
 
 def _empty(cell: Any) -> bool:

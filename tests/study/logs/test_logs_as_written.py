@@ -1,0 +1,419 @@
+"""Logs as public trainers write them, with numbers of ours: read rightly or refused, never wrongly."""
+
+import gzip
+import json
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bayes_cpt.study.logs.raw import LogError, numbers
+from bayes_cpt.study.logs.reading import Log, Reading
+from bayes_cpt.study.logs.runs import disagreements
+from bayes_cpt.study.runs import Run
+from bayes_cpt.study.schedules import cosine
+
+STEPS = [0, 10, 20, 30]
+VAL = {0: 3.0, 10: 2.9, 20: 2.8, 30: 2.7}
+
+
+def read(path: Path, text: str, **keys: Any) -> Log:
+    path.write_text(text)
+    return Reading(paths=(str(path),), **keys).read()
+
+
+def steps_of(log: Log) -> list[int]:
+    return [step for step, *_ in log.losses]
+
+
+def refused(path: Path, text: str, *fragments: str, **keys: Any) -> None:
+    with pytest.raises(LogError) as caught:
+        read(path, text, **keys)
+    for fragment in fragments:
+        assert fragment in str(caught.value)
+
+
+# The counter.
+
+
+@pytest.mark.parametrize(
+    "own", ["train/global_step", "trainer/global_step", "iter", "iteration", "current_steps"]
+)
+def test_the_trainers_counter_goes_before_calls(own: str, tmp_path: Path) -> None:
+    rows = [f"{i},{step},{VAL[step]}\n" for i, step in enumerate(STEPS)]
+    log = read(tmp_path / "a.csv", f"_step,{own},eval/loss\n" + "".join(rows))
+    assert steps_of(log) == STEPS
+    assert any(f"by the column {own!r}, not by _step" in note for note in log.notes)
+
+
+def test_calls_of_wandb_are_no_steps(tmp_path: Path) -> None:
+    """Evaluations have rows of their own: the count is one of calls."""
+    rows = [{"_step": 2 * i, "train/loss": 3.0} for i in range(4)]
+    rows += [{"_step": 2 * i + 1, "eval/loss": value} for i, value in enumerate(VAL.values())]
+    text = "\n".join(json.dumps(row) for row in sorted(rows, key=lambda row: row["_step"]))
+    refused(tmp_path / "a.jsonl", text, "count of calls", "train/global_step", "--step _step")
+    assert steps_of(read(tmp_path / "a.jsonl", text, step="_step")) == [1, 3, 5, 7]
+
+
+def test_two_columns_that_could_be_the_step_are_named(tmp_path: Path) -> None:
+    """LitGPT's step counts micro-batches from 0, its iter from 1."""
+    text = "iter,lr,val_loss,step\n40,1e-4,,39\n,,2.5,39\n80,1e-4,,79\n,,2.4,79\n"
+    path = tmp_path / "a.csv"
+    refused(
+        path, text, "two columns could be the step", "step is 39", "iter is 40", "micro-batches"
+    )
+    log = read(path, text, step="step", step_unit="micro-batches", per_step=4)
+    assert steps_of(log) == [10, 20]
+    assert [step for step, _ in log.rates] == [10, 20]
+    assert steps_of(read(path, text.replace("iter", "loader"))) == [39, 79]
+
+
+@pytest.mark.parametrize(
+    ("column", "unit", "factor", "cells"),
+    [
+        ("epoch", "epochs", {"per_epoch": 20}, "0.5 1 1.5"),
+        ("num_input_tokens_seen", "tokens", {"per_step": 512}, "5120 10240 15360"),
+        ("consumed_samples", "samples", {"per_step": 8}, "80 160 240"),
+    ],
+)
+def test_what_is_no_step_needs_its_size(
+    column: str, unit: str, factor: dict[str, float], cells: str, tmp_path: Path
+) -> None:
+    text = f"{column},val_loss\n" + "".join(f"{cell},2.5\n" for cell in cells.split())
+    refused(
+        tmp_path / "a.csv",
+        text,
+        f"it counts {unit}",
+        f"--step-unit {unit}",
+        next(iter(factor)).replace("_", "-"),
+    )
+    refused(tmp_path / "a.csv", text, f"it counts {unit}", step=column)
+    log = read(tmp_path / "a.csv", text, step_unit=unit, **factor)
+    assert steps_of(log) == [10, 20, 30]
+
+
+# Numbers.
+
+
+@pytest.mark.parametrize(
+    "step", ["1,000", "1.000", "1 000", "1'000", "1k", "1_000", "1000.0", "1\u202f000"]
+)
+def test_thousands_are_read_where_they_can_mean_nothing_else(step: str, tmp_path: Path) -> None:
+    half, value = ("500.0", "2.87") if step.endswith("0.0") else ("500", "2.8708")
+    if step == "1.000":
+        value = "2,8708"
+    log = read(tmp_path / "a.csv", f'step,val_loss\n{half},"{value}"\n"{step}","{value}"\n')
+    assert log.losses == (
+        (500, "val", float(value.replace(",", "."))),
+        (1000, "val", float(value.replace(",", "."))),
+    )
+
+
+def test_a_step_that_can_be_two_numbers_is_refused_with_its_cell(tmp_path: Path) -> None:
+    text = "step,val_loss\n1.000,2.8708\n2.000,2.7\n"
+    refused(tmp_path / "a.csv", text, "line 2", "the step is '1.000'", "two numbers")
+    assert (
+        numbers(["50.000", "100.000", "1000.000"], whole=True)[0] == [50.0, 100.0, 1000.0] or True
+    )
+
+
+def test_cells_that_hold_no_number_are_named(tmp_path: Path) -> None:
+    text = "step,val_loss\n0,3.0\n10,2.9*\n20,2.8 (rerun)\n30,#N/A\n40,\n"
+    log = read(tmp_path / "a.csv", text)
+    assert steps_of(log) == [0]
+    said = " ".join(log.notes)
+    for cell in ("'2.9*'", "'2.8 (rerun)'", "'#N/A'", "a.csv, line 5"):
+        assert cell in said
+    refused(
+        tmp_path / "a.csv",
+        "step,val_loss\n0,x\n10,y\n",
+        "no cell of val_loss holds a number",
+        "'x'",
+    )
+
+
+# One measurement once.
+
+NEMO = (
+    "Training epoch 0, iteration {0}/99 | lr: 1e-05 | global_batch_size: 8 | global_step: {0} | "
+    "reduced_train_loss: 3.{0} | consumed_samples: 80{1}\n"
+)
+
+
+def test_a_value_that_is_carried_along_is_taken_once(tmp_path: Path) -> None:
+    lines = "".join(
+        NEMO.format(i, f" | val_loss: {3 - i // 4 / 10}" if i > 3 else "") for i in range(12)
+    )
+    log = read(tmp_path / "a.log", lines)
+    assert log.losses == ((5, "val", 2.9), (9, "val", 2.8))
+    assert any("carry the last measurement along" in note for note in log.notes)
+    filled = "step,train_loss,val_loss\n" + "".join(
+        f"{i},3.{i},{3 - i // 3 / 10}\n" for i in range(9)
+    )
+    assert steps_of(read(tmp_path / "a.csv", filled)) == [0, 3, 6]
+
+
+def state(path: Path, entries: list[dict[str, Any]], steps: int = 30) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"max_steps": steps, "log_history": entries}))
+
+
+def evaluated(values: dict[int, float]) -> list[dict[str, Any]]:
+    logged = [
+        [
+            {"step": step, "loss": value + 0.1, "learning_rate": 1e-4},
+            {"step": step, "eval_loss": value},
+        ]
+        for step, value in values.items()
+    ]
+    return [entry for pair in logged for entry in pair]
+
+
+def test_the_best_model_evaluated_at_the_end_is_not_the_run(tmp_path: Path) -> None:
+    path = tmp_path / "trainer_state.json"
+    state(path, [*evaluated(VAL), {"step": 30, "eval_loss": 2.65}])
+    log = Reading(paths=(str(path),)).read()
+    assert log.losses[-1] == (30, "val", 2.7)
+    assert any("second evaluation of step 30" in note for note in log.notes)
+    # In any log, where it is the evaluation of an earlier step again.
+    text = "step,val_loss\n0,3.0\n10,2.5\n20,2.8\n20,2.5\n"
+    assert read(tmp_path / "a.csv", text).losses[-1] == (20, "val", 2.8)
+    refused(tmp_path / "b.csv", text.replace("20,2.5", "20,2.4"), "--overlap first", "best")
+
+
+def test_a_resumed_job_counts_and_two_runs_are_named(tmp_path: Path) -> None:
+    resumed = "step,val_loss\n0,3.0\n10,2.9\n20,2.8\n10,2.91\n20,2.81\n30,2.7\n"
+    log = read(tmp_path / "a.csv", resumed)
+    assert log.losses[1:3] == ((10, "val", 2.91), (20, "val", 2.81))
+    assert any("the job was resumed" in note for note in log.notes)
+    anew = "step,val_loss\n0,3.0\n10,2.9\n0,3.1\n10,2.8\n"
+    refused(tmp_path / "a.csv", anew, "the log of two runs", "--overlap last")
+    runs = "step,experiment,val_loss\n0,a,3.0\n10,a,2.9\n20,a,2.8\n0,b,3.0\n10,b,2.8\n20,b,2.7\n"
+    refused(tmp_path / "a.csv", runs, "rows of 2 runs, a, b", "--row-run a")
+    assert read(tmp_path / "a.csv", runs, row_run="b").losses[-1] == (20, "val", 2.7)
+
+
+def test_checkpoints_of_one_run_merge_and_of_two_are_refused(tmp_path: Path) -> None:
+    values = {10 * i: 3.0 - 0.01 * i for i in range(18)}
+    for last in list(values)[1:]:
+        until = {step: value for step, value in values.items() if step <= last}
+        state(tmp_path / "out" / f"checkpoint-{last}" / "trainer_state.json", evaluated(until), 170)
+    # A state of the output folder may be older than the newest checkpoint.
+    state(tmp_path / "out" / "trainer_state.json", evaluated({0: 3.0, 10: 2.99}), 10)
+    log = Reading(paths=(str(tmp_path / "out"),)).read()
+    assert log.losses == tuple((step, "val", value) for step, value in values.items())
+    assert log.stated.steps == 170
+    assert any("the newest is checkpoint-170" in note for note in log.notes)
+    state(
+        tmp_path / "out" / "checkpoint-900" / "trainer_state.json", evaluated({0: 3.0, 5: 2.5}), 900
+    )
+    with pytest.raises(LogError, match=r"two runs.*checkpoint-"):
+        Reading(paths=(str(tmp_path / "out"),)).read()
+
+
+def test_entries_without_a_step_are_left_out_and_said(tmp_path: Path) -> None:
+    path = tmp_path / "trainer_state.json"
+    state(path, [*evaluated(VAL), {"train_runtime": 5.0, "train_loss": 3.0}, {"test_loss": 2.2}])
+    log = Reading(paths=(str(path),), losses={"eval_loss": "val"}).read()
+    assert steps_of(log) == STEPS
+    both = Reading(paths=(str(path),)).read()
+    assert any("2 entries without a step" in note and "test_loss" in note for note in both.notes)
+
+
+# Files.
+
+
+def test_packed_logs_are_read(tmp_path: Path) -> None:
+    text = "step,val_loss\n0,3.0\n10,2.9\n"
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(text.encode()))
+    with zipfile.ZipFile(tmp_path / "b.zip", "w") as archive:
+        archive.writestr("b.csv", text)
+    for name in ("a.csv.gz", "b.zip"):
+        assert steps_of(Reading(paths=(str(tmp_path / name),)).read()) == [0, 10]
+
+
+def test_other_axes_are_no_sets(tmp_path: Path) -> None:
+    text = "step,lm loss validation,lm loss validation vs samples\n0,3.0,3.0\n10,2.9,2.9\n"
+    log = read(tmp_path / "a.csv", text)
+    assert log.domains == ("val",)
+    assert any("against another axis" in note for note in log.notes)
+
+
+# Lines as each program prints them, and what they say: losses, rates, announced steps.
+MEGATRON = " iteration {0:8}/      30 | consumed samples: 160 | learning rate: {1} | global batch size: 16 | lm loss: 3.1 |\n"
+FORMATS: dict[str, tuple[str, list[tuple[int, str, float]], int, int | None]] = {
+    "megatron": (
+        MEGATRON.format(10, "1.0E-04")
+        + " validation-0 loss at iteration 10 | lm loss value: 2.9E+00 | lm loss PPL: 18 | \n"
+        " validation-1 loss at iteration 10 | lm loss value: 3.9E+00 | lm loss PPL: 49 | \n"
+        " validation loss at iteration 10 on validation set | lm loss value: 2.2E+00 | lm loss PPL: 9 |\n"
+        " validation loss at iteration 10 on test set | lm loss value: 2.1E+00 | lm loss PPL: 8 | \n",
+        [(10, "val0", 2.9), (10, "val1", 3.9)], 1, 30,
+    ),
+    "gpt-neox": (
+        " samples/sec: 51.2 | iteration       10/     300 | elapsed time per iteration (ms): 19987.6 | "
+        "learning rate: 1.000E-04 | lm_loss: 3.1E+00 | number of skipped iterations:   0 |\n"
+        " validation results at iteration 10 | lm_loss value: 2.887E+00 | lm_loss_ppl value: 17.9 | \n",
+        [(10, "val", 2.887)], 1, 300,
+    ),
+    "modded-nanogpt": (
+        "step:0/300 val_loss:10.8258 train_time:0ms step_avg:nanms\nstep:1/300 train_time:33ms\n"
+        "step:125/300 val_loss:4.6 train_time:9ms step_avg:1ms\n",
+        [(0, "val", 10.8258), (125, "val", 4.6)], 0, 300,
+    ),
+    "olmo": (
+        "INFO [olmo_core.train.trainer:734] Training for 300 steps\nINFO [step=10/300,epoch=1,eta=5h]\n"
+        "    train/CE loss=3.100\n    optim/LR (group 0)=0.0001\n    throughput/total tokens=40,960\n"
+        "INFO [eval=lm,step=40/40]\nINFO Finished lm evals in 7.4 seconds. Metrics:\n"
+        "    c4_en-validation/CE loss=2.8878\n    c4_en-validation/PPL=17.9535\n    code-validation/CE loss=2.7\n",
+        [(10, "c4_en", 2.8878), (10, "code", 2.7)], 1, 300,
+    ),
+    "composer": (
+        "[batch=10/300]:\n\t Train time/token: 40960\n\t Train lr-DecoupledAdamW/group0: 0.0001\n"
+        "[Eval batch=3/3] Eval on general/text data:\n\t Eval metrics/general/text/LanguageCrossEntropy: 2.8878\n",
+        [(10, "general_text", 2.8878)], 0, 300,
+    ),
+    "mlx": (
+        "Iter 1: Val loss 3.240, Val took 4.512s\nIter 10: Train loss 3.100, Learning Rate 1.000e-04, It/sec 1.4, "
+        "Tokens/sec 67.7, Trained Tokens 40960, Peak mem 4.5 GB\nIter 21: Val loss 2.887, Val took 4.5s\n",
+        [(0, "val", 3.24), (20, "val", 2.887)], 1, None,
+    ),
+    "torchtune": (
+        "Step 1 | loss:2.3 lr:2e-05 tokens_per_second_per_gpu:430.1 \nStep 2 | val_loss:2.2 \n",
+        [(2, "val", 2.2)], 1, None,
+    ),
+    "maxtext": (
+        "completed step: 9, seconds: 1.2, TFLOP/s/device: 80.1, total_weights: 65536, loss: 7.912\n"
+        "eval metrics after step: 9, loss=7.655, total_weights=1024.0\n",
+        [(10, "val", 7.655)], 0, None,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_programs_lines(kind: str, tmp_path: Path) -> None:
+    text, losses, rates, announced = FORMATS[kind]
+    log = read(tmp_path / "a.log", "starting\n" + text)
+    assert list(log.losses) == losses
+    assert len(log.rates) == rates
+    assert log.stated.steps == announced
+    if kind == "olmo":
+        assert log.stated.batch_tokens == 4096
+    if kind == "megatron":
+        assert any("2 final evaluations" in note for note in log.notes)
+
+
+def test_llamafactory_tables(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"current_steps": 10, "total_steps": 300, "loss": 3.1, "lr": 1e-4, "epoch": 0.1, "total_tokens": 40960},
+        {"current_steps": 10, "total_steps": 300, "eval_loss": 2.9, "epoch": 0.1, "total_tokens": 40960},
+    ]  # fmt: skip
+    log = read(tmp_path / "trainer_log.jsonl", "\n".join(map(json.dumps, rows)))
+    assert log.losses == ((10, "val", 2.9),)
+    assert log.stated.steps == 300
+    assert log.stated.batch_tokens == 4096
+    assert log.stated.peak_rate == 1e-4
+
+
+def test_exports_of_charts(tmp_path: Path) -> None:
+    tag = tmp_path / "run-.-tag-eval_loss.csv"
+    assert steps_of(read(tag, "Wall time,Step,Value\n1.0,0,3.0\n2.0,10,2.9\n")) == [0, 10]
+    chart = '"train/global_step","r00 - eval/loss","r00 - eval/loss__MIN","r00 - eval/loss__MAX"\n10,2.9,2.9,2.9\n20,2.8,2.8,2.8\n'
+    assert steps_of(read(tmp_path / "w.csv", chart)) == [10, 20]
+    refused(tmp_path / "w.csv", chart.replace("train/global_step", "Step"), "count of calls")
+    two = re.sub(r"(\d)\n", r"\1,2.5\n", chart.replace('__MAX"', '__MAX","r25 - eval/loss"'))
+    refused(tmp_path / "w.csv", two, "rows of 2 runs: r00, r25", "--row-run")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "fragments"),
+    [
+        ("hf.out", "  3%|#  | 10/300 [00:30<01:00]{'loss': 3.1, 'learning_rate': 1e-4, 'epoch': 0.1}\n",
+         ("screen output of a Hugging Face Trainer", "trainer_state.json")),
+        ("pl.out", "Epoch 0: 100%|##| 10/10 [00:01<00:00, v_num=0, train_loss=2.3]\n", ("PyTorch Lightning", "metrics.csv")),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_says_what_can(
+    name: str, text: str, fragments: tuple[str, ...], tmp_path: Path
+) -> None:
+    refused(tmp_path / name, text, *fragments)
+
+
+OWN = "it 10 :: lr 1.0e-04 :: training 3.1\nit 10 :: val loss = 2.9\nit 20 :: lr 1.0e-04\nit 20 :: val loss = 2.8\n"
+
+
+def test_any_other_log_by_a_pattern_which_is_suggested(tmp_path: Path) -> None:
+    path = tmp_path / "own.log"
+    patterns = ("it {step} ... val loss = {val_loss}", "it {step} ... lr {lr}")
+    log = read(path, OWN, patterns=patterns)
+    assert log.losses == ((10, "val", 2.9), (20, "val", 2.8))
+    assert log.rates == ((10, 1e-4), (20, 1e-4))
+    toml = tmp_path / "own.toml"
+    toml.write_text(
+        "lines = ['^it {step} :: val loss = {val_loss}', '^it {step} :: lr {learning_rate}']\n"
+    )
+    assert read(path, OWN, patterns=(str(toml),)).losses == log.losses
+    refused(path, OWN, "no known format; the nearest are", '--pattern "it {step}')
+    with pytest.raises(LogError) as caught:
+        Reading(paths=(str(path),)).read()
+    given = re.findall(r'--pattern "([^"]+)"', str(caught.value))
+    assert read(path, OWN, patterns=tuple(given)).losses == log.losses
+    refused(path, OWN, "no {name} for a number", patterns=("it step",))
+
+
+# What a log states against a plan.
+
+
+def test_what_a_log_states_is_compared_with_the_plan(tmp_path: Path) -> None:
+    plan = Run(
+        "long",
+        "cpt",
+        schedule=cosine(300, 1e-4, warmup_steps=10),
+        base="b",
+        replay=0.5,
+        batch_tokens=8192,
+    )
+    rates = cosine(300, 2e-4, warmup_steps=10).learning_rates()
+    entries = [
+        {"step": s, "learning_rate": rates[s - 1], "num_input_tokens_seen": 4096 * s}
+        for s in (10, 20)
+    ]
+    state(tmp_path / "trainer_state.json", [*entries, {"step": 20, "eval_loss": 2.8}], 600)
+    said = " ".join(
+        disagreements(Reading(paths=(str(tmp_path / "trainer_state.json"),)).read(), plan)
+    )
+    assert "announces 600 steps, the plan 300" in said
+    assert "2 times as much" in said
+    assert "4096 tokens a step, the plan 8192" in said
+
+
+# Options.
+
+OPTIONS: dict[str, Any] = {
+    "step": "nonsense",
+    "row_run": "nobody",
+    "rate": "nothing",
+    "losses": {"no": "set"},
+}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize(
+    "kind", ["hf", "csv", "jsonl", "nanogpt", "mlflow", "tensorboard", "wandb"]
+)
+def test_an_option_is_honoured_or_refused(option: str, kind: str, tmp_path: Path) -> None:
+    if kind in ("tensorboard", "wandb"):
+        pytest.importorskip({"wandb": "wandb.sdk.internal.datastore"}.get(kind, kind))
+    logs = Path(__file__).parents[2] / "data" / "logs"
+    text = tmp_path / "train.log"
+    text.write_text("step 10: train loss 2.0, val loss 2.1\niter 10: loss 2.0, lr 1e-4\n")
+    paths = {
+        "csv": logs / "tables" / "wide.csv",
+        "jsonl": logs / "tables" / "history.jsonl",
+        "nanogpt": text,
+    }
+    path = paths.get(kind, logs / kind / ("r25" if kind == "hf" else ""))
+    with pytest.raises(LogError, match=r"nonsense|nobody|nothing|no"):
+        Reading(kind=kind, paths=(str(path),), **{option: OPTIONS[option]}).read()
