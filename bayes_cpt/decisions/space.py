@@ -1,6 +1,5 @@
 """Which configurations may be chosen: every quantity of a CPT run fixed, listed, or in a range."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -12,7 +11,7 @@ from bayes_cpt.checks import is_number
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.strict import Strict, checked
 from bayes_cpt.study.batches import Batch
-from bayes_cpt.study.resources import Compute, UniqueTokens
+from bayes_cpt.study.resources import RESOURCES, Compute, UniqueTokens
 from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE, checked_mixture
 from bayes_cpt.toml_files import read_toml
 
@@ -41,11 +40,6 @@ LIMITS: dict[str, tuple[float, float]] = {
     "tokens": (1.0, np.inf),
 }
 POSITIVE = ("peak", "relative_peak")
-# What training takes, as a study says it.
-RESOURCES: dict[str, Callable[[object], Any]] = {
-    "unique_tokens": UniqueTokens.read,
-    "compute": Compute.read,
-}
 
 
 class Quantity(Strict):

@@ -139,11 +139,6 @@ class Hierarchy:
         Parameters of the model.
     wider : float
         How many times as wide as the model's own the priors were under which studies were fitted.
-
-    Raises
-    ------
-    PopulationError
-        If there are too few studies.
     """
 
     def __init__(self, evidence: Sequence[Evidence], labels: Sequence[Label], wider: float) -> None:

@@ -154,11 +154,6 @@ def identifiability(study: Study, spec: ModelSpec) -> "pd.DataFrame":
         expected to correlate with by more than 0.7: (quantity, domain, correlation), strongest first),
         advice (the run that would tell most about what is not identified or not tried, else empty) and
         with_advice (the contraction with that run).
-
-    Raises
-    ------
-    StudyError
-        If the study lacks what the law needs.
     """
     setup = build_setup(spec, study)
     free = FreeParameters(setup.frame)

@@ -53,11 +53,6 @@ def read_prior_plan(
         Study whose typical run sets the units of the priors, and which supplies validation sets, bases
         and their losses that a plan leaves out. The plan itself unless given; for a TOML file without a
         [study] table the bundled study.
-
-    Raises
-    ------
-    StudyError
-        If a file cannot be read, or the plan has no run that the law is about.
     """
     place = bundled_study() if plan is None else Path(plan)
     if study is None and place.is_file() and "study" not in read_toml(place):
@@ -74,13 +69,7 @@ def read_prior_plan(
 
 
 def frame_of(spec: ModelSpec, plan: Study) -> Frame:
-    """Return a specification's frame on a study or plan; it needs no losses.
-
-    Raises
-    ------
-    StudyError
-        If there is no run that the law is about.
-    """
+    """Return a specification's frame on a study or plan; it needs no losses."""
     _check_phase(spec, plan)
     domains = plan.trained_domains if spec.law.continual else (plan.general,)
     spec = for_batches(for_targets(for_base(spec, plan), plan), plan)

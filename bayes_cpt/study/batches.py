@@ -123,13 +123,7 @@ def check_same_data(study: "Study", plan: "Study") -> None:
 
 
 def check_same_steps(steps: float, resources: Resources) -> None:
-    """Check that a decision is about the target data that a law with repeated tokens was fitted to.
-
-    Raises
-    ------
-    SpecError
-        If they last for another number of steps.
-    """
+    """Check that a decision is about the target data that a law with repeated tokens was fitted to."""
     unique, per_step = resources.unique_tokens, resources.tokens_per_step
     if unique is None or unique.target is None or per_step is None:
         return

@@ -91,11 +91,6 @@ def training_arguments(run: Run) -> dict[str, Any]:
     dict
         ``learning_rate``, ``max_steps``, ``warmup_steps``, ``lr_scheduler_type`` and, where needed,
         ``lr_scheduler_kwargs``. Source: transformers, optimization.py.
-
-    Raises
-    ------
-    StudyError
-        If no scheduler of transformers follows it.
     """
     parts = _parts_of(run.schedule)
     if parts is None or (parts.warmup and parts.initial):

@@ -14,7 +14,7 @@ import numpy as np
 from bayes_cpt.checks import Check, is_number, suggestion
 from bayes_cpt.errors import Problem, StudyError
 from bayes_cpt.study.readers.tables import find_table, read_table, row_word
-from bayes_cpt.study.resources import Compute, UniqueTokens
+from bayes_cpt.study.resources import RESOURCES
 from bayes_cpt.study.runs import Base, Branch, Run
 from bayes_cpt.study.schedules import LoggedSegment, Schedule
 from bayes_cpt.study.study import Study
@@ -67,11 +67,6 @@ def branched(
     rest : Schedule or None
         The part after the branch. Of a logged one the steps count on from the trunk's; if it repeats the
         trunk it is taken as it is.
-
-    Raises
-    ------
-    StudyError
-        If there is no such run, or it has no such step.
     """
     check = Check()
     table = check.keys(branch, allowed=BRANCH_KEYS, required=BRANCH_KEYS)
@@ -114,11 +109,6 @@ STUDY_KEYS = (
     "unique_tokens",
     "compute",
 )
-# Tables inside [study], and what reads each.
-RESOURCES: dict[str, Callable[[object], Any]] = {
-    "unique_tokens": UniqueTokens.read,
-    "compute": Compute.read,
-}
 BASE_KEYS = ("steps", "schedule", "run", "model_size", "known")
 RUN_KEYS = (
     "phase",
@@ -356,7 +346,7 @@ def read_study(path: str | Path) -> Study:
     """
     folder = Path(path)
     if folder.is_file():
-        raise _path_error(folder, "this is a file", "give the folder that holds study.toml")
+        raise StudyError.at(str(folder), "this is a file", "give the folder that holds study.toml")
     return _read(folder, is_plan=False, fitted=None)
 
 
@@ -383,20 +373,10 @@ def read_plan(
 
 
 def run_keys(path: str | Path, key: str) -> dict[str, Any]:
-    """Return what the runs of a plan say under a key that `read_plan` sets aside, by run.
-
-    Raises
-    ------
-    StudyError
-        If the file is not TOML.
-    """
+    """Return what the runs of a plan say under a key that `read_plan` sets aside, by run."""
     source = Path(path)
     tables = read_toml(source if source.is_file() else source / "study.toml")
     return {name: run[key] for name, run in tables["runs"].items() if key in run}
-
-
-def _path_error(path: Path, problem: str, fix: str) -> StudyError:
-    return StudyError.at(str(path), problem, fix)
 
 
 def _read(path: Path, *, is_plan: bool, fitted: Study | None, aside: Collection[str] = ()) -> Study:
@@ -405,9 +385,11 @@ def _read(path: Path, *, is_plan: bool, fitted: Study | None, aside: Collection[
     settings_path = path if path.is_file() else path / "study.toml"
     if not path.exists():
         what = "file" if path.suffix == ".toml" else "folder"
-        raise _path_error(path, f"there is no such {what}", "check the spelling of the path")
+        raise StudyError.at(str(path), f"there is no such {what}", "check the spelling of the path")
     if not settings_path.is_file():
-        raise _path_error(settings_path, "the file is missing", "write it, as the README shows")
+        raise StudyError.at(
+            str(settings_path), "the file is missing", "write it, as the README shows"
+        )
     folder = None if path.is_file() else path
     check = Check()
     tables = check.run("", read_toml, settings_path)
@@ -583,13 +565,7 @@ def write_rates(runs: Iterable[Run], path: Path) -> None:
 
 
 def settings_text(study: Study, runs: Iterable[Run] | None = None) -> str:
-    """Return the study.toml of a study.
-
-    Raises
-    ------
-    StudyError
-        If a base has a logged schedule but lies on no run of the study.
-    """
+    """Return the study.toml of a study."""
     top = {
         "name": study.name,
         "general": study.general,

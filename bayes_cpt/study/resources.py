@@ -1,7 +1,8 @@
 """Tokens, epochs, GPU time and money of runs, and how much there is (docs/data-and-cost.md)."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -21,19 +22,6 @@ MANY_EPOCHS = 4.0
 SECONDS_PER_HOUR = 3600.0
 
 
-def _read[T](kind: type[T], table: object, required: Collection[str]) -> T:
-    """Return what a table of a study.toml describes, all its problems at once."""
-    check = Check()
-    known = [part.name for part in fields(kind)]  # type: ignore[arg-type]
-    keys = check.keys(table, allowed=known, required=required)
-    values: dict[str, Any] = {key: value for key, value in keys.items() if key in known}
-    if set(required) <= set(values) and isinstance(table, dict) and (values or not keys):
-        resource = check.run("", kind, **values)
-        if resource is not None and not check.problems:
-            return resource
-    raise StudyError(check.problems)
-
-
 @dataclass(frozen=True)
 class UniqueTokens:
     """How many different tokens there are to train on.
@@ -42,11 +30,6 @@ class UniqueTokens:
     ----------
     general, target : float, optional
         Tokens of the general and of the target data; None where nobody counted them.
-
-    Raises
-    ------
-    StudyError
-        If one is no positive number, or none is given.
 
     Examples
     --------
@@ -68,17 +51,6 @@ class UniqueTokens:
         for role in given:
             object.__setattr__(self, role, float(getattr(self, role)))
 
-    @classmethod
-    def read(cls, table: object) -> Self:
-        """Return what the key ``unique_tokens`` of a study.toml holds.
-
-        Raises
-        ------
-        StudyError
-            With every problem of the table.
-        """
-        return _read(cls, table, ())
-
     def of(self, role: str) -> float | None:
         """Return the unique tokens of a role, None where they are not known."""
         tokens = getattr(self, role)
@@ -97,11 +69,6 @@ class Compute:
         How many work at it.
     price : float, optional
         Of a GPU-hour, in the currency of your choice.
-
-    Raises
-    ------
-    StudyError
-        If one is no positive number.
 
     Examples
     --------
@@ -124,20 +91,31 @@ class Compute:
             if getattr(self, part.name) is not None:
                 object.__setattr__(self, part.name, float(getattr(self, part.name)))
 
-    @classmethod
-    def read(cls, table: object) -> Self:
-        """Return what the key ``compute`` of a study.toml holds.
-
-        Raises
-        ------
-        StudyError
-            With every problem of the table.
-        """
-        return _read(cls, table, ("seconds_per_step",))
-
     def gpu_hours(self, steps: Any) -> Any:
         """Return the GPU-hours of some numbers of steps, of their shape."""
         return steps * (self.seconds_per_step * self.gpus / SECONDS_PER_HOUR)
+
+
+def _read[T: (UniqueTokens, Compute)](
+    kind: type[T], table: object, required: Collection[str] = ()
+) -> T:
+    """Return what a table of a study.toml describes, all its problems at once."""
+    check = Check()
+    known = [part.name for part in fields(kind)]
+    keys = check.keys(table, allowed=known, required=required)
+    values: dict[str, Any] = {key: value for key, value in keys.items() if key in known}
+    if set(required) <= set(values) and isinstance(table, dict) and (values or not keys):
+        resource = check.run("", kind, **values)
+        if resource is not None and not check.problems:
+            return resource
+    raise StudyError(check.problems)
+
+
+# Tables inside [study] and a space, and what reads each.
+RESOURCES: dict[str, Callable[[object], UniqueTokens | Compute]] = {
+    "unique_tokens": partial(_read, UniqueTokens),
+    "compute": partial(_read, Compute, required=("seconds_per_step",)),
+}
 
 
 @dataclass(frozen=True)
@@ -200,9 +178,6 @@ class Resources:
         return {name: float(value) for name, value in taken.items()}
 
 
-COUNT = "add tokens_per_step = ... to [study], the tokens of one optimiser step"
-
-
 def check_counted(
     check: Check, tokens_per_step: object, unique_tokens: UniqueTokens | None, runs: Sequence[Run]
 ) -> None:
@@ -216,7 +191,7 @@ def check_counted(
             "table study, key unique_tokens",
             f"epochs cannot be counted: nothing says how many tokens a step of run {unknown[0]}{others} "
             "takes",
-            COUNT,
+            "add tokens_per_step = ... to [study], the tokens of one optimiser step",
         )
 
 

@@ -135,11 +135,6 @@ class Branch:
         Name of the trunk.
     step : int
         The last step that they share, of their phase.
-
-    Raises
-    ------
-    StudyError
-        If the step is no count or the name none.
     """
 
     run: str
@@ -297,13 +292,7 @@ def _mixture(check: Check, targets: object) -> tuple[tuple[str, float], ...]:
 
 
 def checked_mixture(targets: object) -> dict[str, float]:
-    """Return the shares of a mixture of targets by name.
-
-    Raises
-    ------
-    StudyError
-        If it is neither.
-    """
+    """Return the shares of a mixture of targets by name."""
     check = Check()
     mixture = dict(_mixture(check, targets))
     check.raise_problems()

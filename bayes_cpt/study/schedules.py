@@ -274,11 +274,6 @@ class Schedule:
     segments : tuple of Segment or LoggedSegment
         At least one. Schedules are compared and hashed by their segments.
 
-    Raises
-    ------
-    StudyError
-        If there is no segment, or more steps than any run has.
-
     Examples
     --------
     >>> warm = linear(300, 0.0, 2e-3) + cosine(2700, 2e-3, 0.0)
@@ -310,11 +305,6 @@ class Schedule:
             Strictly rising steps, counted from 1.
         learning_rates : array_like of float, shape (logged,)
             Raw learning rates. Gaps are interpolated linearly; see `interpolated_steps`.
-
-        Raises
-        ------
-        StudyError
-            If the log is empty, out of order, or holds an impossible value.
         """
         logged_steps = tuple(np.atleast_1d(np.asarray(steps, dtype=np.int64)).tolist())
         logged_rates = tuple(np.atleast_1d(np.asarray(learning_rates, dtype=np.float64)).tolist())
@@ -323,13 +313,7 @@ class Schedule:
 
     @classmethod
     def from_toml(cls, tables: Sequence[Any]) -> Self:
-        """Build a schedule from the segment tables of a study.toml (`to_toml` undone).
-
-        Raises
-        ------
-        StudyError
-            Naming the segment, counted from 1, and the key; all problems at once.
-        """
+        """Build a schedule from the segment tables of a study.toml (`to_toml` undone)."""
         if not isinstance(tables, list | tuple):
             raise StudyError.at(
                 "key schedule",
@@ -422,13 +406,7 @@ class Schedule:
         return steps
 
     def first(self, steps: int) -> "Schedule":
-        """Return the schedule of the first `steps` steps; one that is cut becomes a log.
-
-        Raises
-        ------
-        StudyError
-            If `steps` is not between 1 and the schedule's own length.
-        """
+        """Return the schedule of the first `steps` steps; one that is cut becomes a log."""
         if not is_integer(steps) or not 1 <= steps <= self.steps:
             raise StudyError.at(
                 "key steps",
@@ -456,11 +434,6 @@ class Schedule:
         """Return the schedule drawn out or shortened to `steps` steps, every segment by the same factor.
 
         Segments that shrink to nothing are left out; the last step keeps its learning rate.
-
-        Raises
-        ------
-        StudyError
-            If `steps` is not a whole number above 0.
 
         Examples
         --------
