@@ -1,0 +1,281 @@
+"""What is refused of a study, what is warned of, and that each problem names its place and the fix."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from malformed import FILES, TABLE, Malformed, write_files
+from synthetic import lab
+
+import bayes_cpt
+from bayes_cpt.errors import StudyError, StudyWarning
+from bayes_cpt.study.folder import read_plan, read_study
+from bayes_cpt.study.ranges import check_evidence
+from bayes_cpt.study.study import Study
+
+
+def test_the_unedited_study_is_fine(tmp_path: Path) -> None:
+    study = read_study(write_files(tmp_path, {**FILES}))
+    assert study.warnings == ()
+    assert len(study.losses) == 11
+
+
+def test_ids_are_unique() -> None:
+    assert len({case.id for case in TABLE}) == len(TABLE)
+
+
+@pytest.mark.parametrize("case", TABLE, ids=[case.id for case in TABLE])
+def test_error_names_place_and_mend(case: Malformed, tmp_path: Path) -> None:
+    path = case.write(tmp_path / "study")
+    with pytest.raises(StudyError) as caught:
+        read_study(path)
+    message = str(caught.value)
+    for fragment in case.fragments:
+        assert fragment.lower() in message.lower()
+    paragraphs = message.split("\n\n")
+    assert len(paragraphs) == len(caught.value.problems)
+    for paragraph, problem in zip(paragraphs, caught.value.problems, strict=True):
+        assert "\n" not in paragraph
+        assert paragraph.startswith(str(path))
+        assert problem.fix
+        assert paragraph.endswith(".")
+    assert len(set(paragraphs)) == len(paragraphs)
+    assert len(paragraphs) <= SEVERAL_PROBLEMS.get(case.id, 1), message
+
+
+# One mistake must not look like many: edits of one place give one problem, but for these.
+SEVERAL_PROBLEMS = {
+    "semicolons": 5,
+    "wrong-column": 2,
+    "column-typo": 2,
+    "column-twice": 2,
+    "log-column": 3,
+    "empty-settings": 4,
+    "runs-text": 5,
+    "base-too-long": 2,
+    "top-table": 2,
+    "segment-key": 2,
+    "study-key": 2,
+}
+
+
+def test_all_problems_come_at_once(tmp_path: Path) -> None:
+    settings = FILES["study.toml"].replace("replay = 0.25", "replay = 25")
+    losses = FILES["losses.csv"] + "mixed,30,prose,nan\nmixd,30,prose,3.5\n"
+    folder = write_files(tmp_path, {**FILES, "study.toml": settings, "losses.csv": losses})
+    with pytest.raises(StudyError) as caught:
+        read_study(folder)
+    assert [problem.place.removeprefix(str(tmp_path)) for problem in caught.value.problems] == [
+        "/study.toml, run mixed, key replay",
+        "/losses.csv, line 13, run mixed, step 30, domain prose",
+        "/losses.csv, line 14, run mixd, step 30, domain prose",
+    ]
+
+
+def test_long_lists_are_cut(tmp_path: Path) -> None:
+    rows = "".join(f"mixed,{step},prose,nan\n" for step in range(1, 25))
+    with pytest.raises(StudyError, match=r"\.\.\. and 4 more\.") as caught:
+        read_study(write_files(tmp_path, {**FILES, "losses.csv": FILES["losses.csv"] + rows}))
+    assert len(caught.value.problems) == 24
+
+
+@pytest.mark.parametrize(
+    ("settings", "fragments"),
+    [
+        ("", ("there is no run", "key general")),
+        ('[runs.a]\nphase = "cpt"\nbase = "b"\nreplay = 0\nlr_log = true', ("run a, key lr_log",)),
+    ],
+)
+def test_malformed_plan_files(settings: str, fragments: tuple[str, ...], tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_text(settings)
+    with pytest.raises(StudyError) as caught:
+        read_plan(path)
+    for fragment in fragments:
+        assert fragment in str(caught.value)
+
+
+def warned(**changes: object) -> list[str]:
+    """Return what is warned of in the bundled study with something mixed up."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", StudyWarning)
+        replace(lab(), **changes)  # type: ignore[arg-type]
+    return [str(warning.message) for warning in caught]
+
+
+def test_the_bundled_study_is_not_suspected() -> None:
+    assert warned() == []
+
+
+def test_swapped_validation_sets_are_suspected() -> None:
+    (said,) = warned(general="kernel", target="general")
+    assert "the loss of kernel falls and that of general rises" in said
+    assert "Swap general" in said
+
+
+def test_the_share_of_target_data_given_as_replay_is_suspected() -> None:
+    turned = [
+        run if run.replay is None else replace(run, replay=1.0 - run.replay) for run in lab().runs
+    ]
+    (said,) = warned(runs=turned)
+    assert "key replay: the loss of general changes by" in said
+    assert "at replay 1, " in said
+    assert "share of general data" in said
+
+
+def test_few_runs_are_not_suspected_of_their_replay() -> None:
+    names = [run.name for run in lab().continual_runs if run.replay in (0.0, 0.75)]
+    two: Study = lab().subset(["pt_trunk", *[names[0], names[-1]]])
+    turned = [
+        replace(run, replay=1.0 - run.replay) if run.replay is not None else run for run in two.runs
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", StudyWarning)
+        replace(two, runs=tuple(turned))
+
+
+@pytest.mark.parametrize("change", [0.0, 0.02])
+def test_losses_that_hardly_move_are_not_suspected(change: float) -> None:
+    starts = lab().losses.groupby(["run", "domain"])["loss"].transform("first")
+    sign = lab().losses["domain"].map({"kernel": 1.0}).fillna(-1.0)
+    losses = lab().losses.assign(
+        loss=starts + change * sign * (lab().losses["step"] > 0) - 1e-6 * lab().losses["step"]
+    )
+    said = warned(losses=losses)
+    assert not any("swap" in line.lower() or "replay" in line for line in said)
+
+
+CPT = [run.name for run in lab().continual_runs]
+
+type Where = Callable[[pd.DataFrame], pd.Series]
+
+
+def with_losses(change: Callable[[pd.DataFrame], pd.DataFrame]) -> Study:
+    """Return the bundled study with other losses."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StudyWarning)
+        return replace(lab(), losses=change(lab().losses.copy()))
+
+
+def with_loss(where: Where, value: object) -> Study:
+    """Return the bundled study with one value for some of its losses."""
+    return with_losses(lambda losses: losses.assign(loss=losses["loss"].mask(where(losses), value)))
+
+
+def of_kernel(losses: pd.DataFrame) -> pd.Series:
+    return losses["domain"] == "kernel"
+
+
+def of_kernel_in_cpt(losses: pd.DataFrame) -> pd.Series:
+    return of_kernel(losses) & losses["run"].isin(CPT)
+
+
+def repeat_the_last(losses: pd.DataFrame) -> pd.DataFrame:
+    last = losses.groupby(["run", "domain"])["loss"].transform("last")
+    return losses.assign(loss=losses["loss"].mask(losses["run"].isin(CPT), last))
+
+
+def noise() -> np.ndarray:
+    return 1e-7 * np.random.default_rng(1).standard_normal(len(lab().losses))
+
+
+COUNT = int((lab().losses["domain"] == "general").sum())
+
+
+@pytest.mark.parametrize(
+    ("study", "continual", "said"),
+    [
+        (
+            with_loss(lambda losses: losses["loss"] > 0, 3.1),
+            True,
+            [f"domain {name}: all {COUNT} losses are 3.1" for name in ("general", "kernel")],
+        ),
+        (with_loss(of_kernel, 3.1), True, ["domain kernel"]),
+        # Rounding errors are no curve.
+        (with_loss(of_kernel, 3.1 + noise()), True, ["domain kernel"]),
+        (
+            with_loss(of_kernel_in_cpt, 3.1),
+            True,
+            ["domain kernel: in each of the 10 CPT runs the loss stays what it is"],
+        ),
+        (with_losses(repeat_the_last), True, ["10 CPT runs the loss stays"] * 2),
+        (
+            with_loss(lambda own: (own["domain"] == "general") & ~own["run"].isin(CPT), 3.1),
+            False,
+            ["PT runs the loss stays what it is"],
+        ),
+        (
+            lab().truncated(dict.fromkeys(CPT, 0)),
+            True,
+            ["no CPT run has a loss after step 0, on general and kernel"],
+        ),
+    ],
+    ids=["all one", "one set", "rounding", "one set in CPT", "repeated", "in PT", "step 0"],
+)
+def test_losses_that_tell_nothing_are_refused_before_a_fit(
+    study: Study, continual: bool, said: list[str]
+) -> None:
+    with pytest.raises(StudyError) as caught:
+        check_evidence(study, continual=continual)
+    problems = [str(problem) for problem in caught.value.problems]
+    assert [part in problem for part, problem in zip(said, problems, strict=True)] == [True] * len(
+        said
+    )
+    assert all("study cpt-lab" in problem for problem in problems)
+    model = "cpt-replay" if continual else "pretrain"
+    with pytest.raises(StudyError, match=r"the loss stays|losses are|after step 0"):
+        bayes_cpt.fit(study, model=model)
+
+
+@pytest.mark.parametrize(
+    ("study", "laws"),
+    [
+        (lab(), (True, False)),
+        (lab().truncated(dict.fromkeys(CPT, 200)), (True, False)),
+        # A thousandth of a nat is a curve.
+        (with_loss(of_kernel, 3.1 - 1e-7 * lab().losses["step"]), (True,)),
+        (with_loss(of_kernel_in_cpt, 3.1), (False,)),
+        (with_loss(lambda own: (own["domain"] == "general") & ~own["run"].isin(CPT), 3.1), (True,)),
+        (lab().truncated(dict.fromkeys(CPT, 0)), (False,)),
+    ],
+    ids=["whole", "short", "slow", "flat in CPT", "flat in PT", "step 0"],
+)
+def test_losses_that_tell_something_are_taken(study: Study, laws: tuple[bool, ...]) -> None:
+    for continual in laws:
+        check_evidence(study, continual=continual)
+
+
+def test_a_validation_set_without_losses_after_step_0_is_warned_of() -> None:
+    study = with_losses(lambda losses: losses[~of_kernel_in_cpt(losses) | (losses["step"] == 0)])
+    with pytest.warns(StudyWarning, match="no CPT run has a loss of kernel after step 0"):
+        check_evidence(study, continual=True)
+
+
+def test_two_equal_losses_may_be_chance() -> None:
+    first = lab().subset(["pt_trunk", "r25_cos"])
+    steps = first.curve("r25_cos", "kernel")[0]
+    rows = first.losses[~of_kernel_in_cpt(first.losses) | first.losses["step"].isin(steps[:2])]
+    rows = rows.assign(loss=rows["loss"].mask(of_kernel_in_cpt(rows), 3.1))
+    with warnings.catch_warnings():
+        # The base's loss is not that of the PT run any more.
+        warnings.simplefilter("ignore", StudyWarning)
+        two = replace(first, losses=rows)
+    check_evidence(two, continual=True)
+
+
+def test_a_single_flat_curve_is_a_caution() -> None:
+    losses = lab().losses
+    here = of_kernel(losses) & (losses["run"] == CPT[0]) & (losses["step"] > 0)
+    told = losses.assign(
+        loss=losses["loss"].mask(of_kernel(losses) & (losses["run"] == CPT[0]), 3.1)
+    )
+    assert here.sum() >= 5
+    with pytest.warns(StudyWarning) as cautions:
+        study = replace(lab(), losses=told)
+    count = int(here.sum()) + 1
+    assert any(f"all {count} losses of this curve are 3.1" in str(c.message) for c in cautions)
+    check_evidence(study, continual=True)
