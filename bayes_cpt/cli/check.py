@@ -150,9 +150,17 @@ def _show_bases(output: Output, content: dict[str, Any]) -> None:
     cells: dict[str, Cells] = {"base": "name", "on run": "on run"}
     cells |= {head: (key, number) for head, key in zip(numbers, keys, strict=True)}
     for domain in _fitted(content):
-        cells[f"loss\n{domain}"] = ("losses", lambda losses, name=domain: number(losses[name]))
+        cells[f"loss\n{domain}"] = _loss_on(domain)
     cells["CPT\nruns"] = ("runs", lambda runs: str(len(runs)))
     output.table(rows, cells)
+
+
+def _loss_on(domain: str) -> Cells:
+    return "losses", lambda losses: number(losses[domain])
+
+
+def _points_on(domain: str) -> Cells:
+    return "points", lambda points: str(points[domain])
 
 
 def _show_runs(output: Output, content: dict[str, Any]) -> None:
@@ -168,7 +176,7 @@ def _show_runs(output: Output, content: dict[str, Any]) -> None:
         if resource in rows:
             cells[title] = (resource, lambda value: number(value, 3))
     for domain in _fitted(content):
-        cells[f"points\n{domain}"] = ("points", lambda points, name=domain: str(points[name]))
+        cells[f"points\n{domain}"] = _points_on(domain)
     if others:
         counts = rows["points"].map(lambda points: sorted(points[name] for name in others))
         rows["others"] = counts.map(lambda ordered: _span([ordered[0], ordered[-1]]))
@@ -181,9 +189,9 @@ def _show_ranges(output: Output, ranges: dict[str, Any]) -> None:
 
     rows = pd.DataFrame([{"phase": phase} | covered for phase, covered in ranges.items()])
     keys = {"replay": "replay", "peak LR": "peak_learning_rate", "steps": "steps"}
-    cells: dict[str, Cells] = {"phase": "phase"} | {
-        head: (key, _span) for head, key in keys.items()
-    }
+    cells: dict[str, Cells] = {"phase": "phase"}
+    for heading, key in keys.items():
+        cells[heading] = (key, _span)
     output.table(rows[rows["steps"].notna()], cells)
 
 

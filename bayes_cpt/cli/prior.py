@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayes_cpt.cli.options import Interval, Json, Quiet, Seed, option, output_option
-from bayes_cpt.cli.output import Output, OutputFile, check_target, number, save_figure
+from bayes_cpt.cli.output import Cells, Output, OutputFile, check_target, number, save_figure
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -153,7 +153,7 @@ def _show_ends(written: Output, plan: "Study", ends: "pd.DataFrame") -> None:
     what = "change of the loss" if changes else "loss"
     written.heading(f"What they expect of {plan.name}: the {what} at the last step, nats/token")
     form = "+.2f" if changes else ".2f"
-    cells = {"run": "run", "on": "domain", "step": ("step", "d")}
+    cells: dict[str, Cells] = {"run": "run", "on": "domain", "step": ("step", "d")}
     cells |= {name: (name, form) for name in ("lower", "median", "upper")}
     written.table(ends, cells, group="run")
     worst = ends.loc[ends["below_zero"].idxmax()]
