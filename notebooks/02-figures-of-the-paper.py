@@ -25,7 +25,7 @@ from pathlib import Path
 
 import bayes_cpt
 from bayes_cpt import landmarks, plots
-from bayes_cpt.forecast.third_sets.weights import weight_table
+from bayes_cpt.forecast.third_sets import weight_table
 from bayes_cpt.study.schedules import cosine
 
 # The fit is read from `fit.nc` where that lies here: another notebook made it. Else it is made: minutes.

@@ -120,9 +120,8 @@ def predict(
     from bayes_cpt.forecast.bands import bands
     from bayes_cpt.forecast.plans import as_plan
     from bayes_cpt.forecast.predict import table
-    from bayes_cpt.forecast.scores.fitting import fitted_scores
-    from bayes_cpt.forecast.scores.forecast import score_table
-    from bayes_cpt.forecast.third_sets.weights import weight_table
+    from bayes_cpt.forecast.scores import fitted_scores, score_table
+    from bayes_cpt.forecast.third_sets import weight_table
     from bayes_cpt.inference.posterior import load
 
     written = Output(quiet, json)
@@ -273,7 +272,7 @@ def _show_scores(written: Output, content: dict[str, Any], interval: float) -> N
 def _show_weights(
     written: Output, posterior: "Posterior", weights: "pd.DataFrame", interval: float
 ) -> None:
-    from bayes_cpt.forecast.third_sets.weights import cause_names
+    from bayes_cpt.forecast.third_sets import cause_names
 
     def estimate(name: str) -> Callable[[dict[str, Any]], str]:
         return lambda row: (

@@ -15,7 +15,7 @@ from bayes_cpt.decisions.search import Search, nondominated, traded
 from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.valuation import Combination, Valuation
 from bayes_cpt.errors import SpecError
-from bayes_cpt.forecast.scores.link import ScoreLink
+from bayes_cpt.forecast.scores import ScoreLink
 
 # Points of the front, along a slice, and along each side of a surface.
 FRONT, SLICE, SIDE = 40, 41, 25

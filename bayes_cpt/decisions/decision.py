@@ -17,7 +17,7 @@ from bayes_cpt.decisions.search import Search, SearchCriterion, search
 from bayes_cpt.decisions.search_space import SearchSpace, with_batch
 from bayes_cpt.decisions.space import Space, read_space
 from bayes_cpt.decisions.valuation import Valuation
-from bayes_cpt.forecast.scores.link import ScoreFit
+from bayes_cpt.forecast.scores import ScoreFit
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.study import Study
@@ -186,7 +186,7 @@ def decide(
         Whether quantile, CVaR, sd and worst case are of the expected loss, what the law misses included, or
         of what a single run may show, with its fluctuation.
     scores : path, DataFrame or ScoreFit, optional
-        Losses and scores of benchmarks (`bayes_cpt.forecast.scores.pairs.read_pairs`): tables then tell
+        Losses and scores of benchmarks (`bayes_cpt.forecast.scores.read_pairs`): tables then tell
         their scores, and the objective may constrain them.
     draws : int
         Posterior draws, spread evenly over the chains.
@@ -250,7 +250,7 @@ def _links(
     scores: "str | Path | pd.DataFrame | ScoreFit", posterior: Posterior, seed: int
 ) -> ScoreFit:
     # It samples: those who choose by losses alone need not wait until that is loaded.
-    from bayes_cpt.forecast.scores.fitting import fitted_scores
+    from bayes_cpt.forecast.scores import fitted_scores
 
     return fitted_scores(scores, posterior.study, seed)
 

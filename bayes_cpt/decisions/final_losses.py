@@ -16,7 +16,7 @@ from bayes_cpt.forecast.columns import Bases, Columns, shared
 from bayes_cpt.forecast.error_correlation import error_correlation
 from bayes_cpt.forecast.evaluate import paired_normals
 from bayes_cpt.forecast.skeleton import Skeleton, spread_out
-from bayes_cpt.forecast.third_sets.weights import ThirdSet, pooled, third_sets
+from bayes_cpt.forecast.third_sets import ThirdSet, pooled, third_sets
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.trials import LawSample, Trial, base_losses
 from bayes_cpt.laws.areas import SMALLEST

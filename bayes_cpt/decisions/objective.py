@@ -143,7 +143,7 @@ class Objective(Strict):
         For tables.
     mixtures : dict of str to Mixture
         Further validation sets (Eq. 6) with weights that are known; those of a set that the study was
-        measured on have a posterior (`bayes_cpt.forecast.third_sets.weights`) and need no mixture.
+        measured on have a posterior (`bayes_cpt.forecast.third_sets`) and need no mixture.
     measure : {"change", "absolute"}
         Whether losses are told as changes from the reference base or as they are. Both rank alike.
     reference : str, optional

@@ -15,10 +15,8 @@ from bayes_cpt.decisions.final_losses import Block, FinalLosses, Spread, centred
 from bayes_cpt.decisions.objective import Constraint, Objective, ScoreConstraint
 from bayes_cpt.decisions.search_space import SearchSpace, named_base
 from bayes_cpt.errors import SpecError
-from bayes_cpt.forecast.scores.link import ScoreFit, ScoreLink
-from bayes_cpt.forecast.scores.pairs import pairs_of
-from bayes_cpt.forecast.third_sets.curves import unmeasured_base
-from bayes_cpt.forecast.third_sets.weights import ThirdSet, third_names
+from bayes_cpt.forecast.scores import ScoreFit, ScoreLink, pairs_of
+from bayes_cpt.forecast.third_sets import ThirdSet, third_names, unmeasured_base
 from bayes_cpt.model.misfit.knots import unit_ramps
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import Frame

@@ -33,14 +33,16 @@ from bayes_cpt.forecast.plans import (
     observed_curves,
     prepare,
 )
-from bayes_cpt.forecast.third_sets.curves import (
+from bayes_cpt.forecast.third_sets import (
     COLUMNS,
     DrawnCurve,
+    ThirdSet,
+    check_names,
     drawn_bands,
     joined,
     third_curves,
+    third_sets,
 )
-from bayes_cpt.forecast.third_sets.weights import ThirdSet, check_names, third_sets
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.simulate import known_moments
@@ -87,7 +89,7 @@ def bands(
         Threads; as many as there are cores unless given.
     sets : sequence of str
         Third validation sets to forecast too, by name, or ``("all",)`` (see
-        `bayes_cpt.forecast.third_sets.weights`). Their bands are of draws, CPT runs alone.
+        `bayes_cpt.forecast.third_sets`). Their bands are of draws, CPT runs alone.
 
     Returns
     -------

@@ -26,15 +26,16 @@ from bayes_cpt.forecast.plans import (
     prepare,
     with_base_losses,
 )
-from bayes_cpt.forecast.third_sets.curves import (
+from bayes_cpt.forecast.third_sets import (
     COLUMNS,
     DrawnCurve,
+    check_names,
     drawn_bands,
     joined,
     law_curves,
     third_curves,
+    third_sets,
 )
-from bayes_cpt.forecast.third_sets.weights import check_names, third_sets
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.study import Study
@@ -89,7 +90,7 @@ def predict(
         Mass of the central interval of the bands between ``lower`` and ``upper``.
     sets : sequence of str
         Third validation sets to forecast too (Eq. 6), by name, or ``("all",)`` (see
-        `bayes_cpt.forecast.third_sets.weights`); CPT runs alone. Their losses go with those of the two
+        `bayes_cpt.forecast.third_sets`); CPT runs alone. Their losses go with those of the two
         others, draw by draw.
 
     Returns

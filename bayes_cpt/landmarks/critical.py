@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayes_cpt.arrays import Floats
+from bayes_cpt.forecast.evaluate import Draws
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.hidden import PRETRAINING_TERMS, at_limit, on_new_data
-from bayes_cpt.landmarks.trials import LawSample, Trial
+from bayes_cpt.landmarks.trials import Trial, law_draws, trial_curves
 from bayes_cpt.laws.law import gather
 from bayes_cpt.laws.phase_areas import transfer_state
 from bayes_cpt.laws.term import sized
 from bayes_cpt.model.groups.targets import check_one_target
+from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.ranges import outside_span
 from bayes_cpt.study.runs import Base
@@ -153,28 +155,28 @@ def critical_point(
     """
     check_one_target(posterior.study, "the critical point")
     posterior = posterior.in_batch()
-    samples = LawSample.of_laws(posterior, draws)
-    priors = [
-        LawSample.of_prior(law.frame, count or PRIOR_DRAWS)
-        for law, count in posterior.shares(PRIOR_DRAWS)
-    ]
+    laws = law_draws(posterior, draws)
+    # A coefficient on a ridge overflows in the far tail of its prior, where it is only large.
+    with np.errstate(over="ignore", invalid="ignore"):
+        priors = [
+            Draws.of(law.frame, draw_priors(law.frame, count or PRIOR_DRAWS, 0))
+            for law, count in posterior.shares(PRIOR_DRAWS)
+        ]
     runs = posterior.study.continual_runs
     ratios = sorted({run.replay or 0.0 for run in runs}) if replays is None else list(replays)
     name, frame = posterior.frame.spec.name, posterior.frame
-    points, before = (_points(own, ratios, name) for own in (samples, priors))
+    points, before = (_points(own, ratios, name) for own in (laws, priors))
     return CriticalPoint(points, before, posterior.study, frame)
 
 
-def _points(samples: Sequence[LawSample], replays: list[float], model: str) -> "xr.Dataset":
-    """Return the critical point in every draw of some samples, as `CriticalPoint.draws` holds it."""
+def _points(laws: Sequence[Draws], replays: list[float], model: str) -> "xr.Dataset":
+    """Return the critical point in every draw of some laws, as `CriticalPoint.draws` holds it."""
     import xarray as xr
 
-    parts = [_of_law(sample, replays) for sample in samples]
+    parts = [_of_law(law, replays) for law in laws]
     rise, area = (np.concatenate(own) for own in zip(*parts, strict=True))
-    dims, rate = ("draw", "replay"), samples[0].frame.reference.learning_rate
-    power = np.concatenate(
-        [sample.coefficients.get("rho", np.ones(sample.draws)) for sample in samples]
-    )
+    dims, rate = ("draw", "replay"), laws[0].frame.reference.learning_rate
+    power = np.concatenate([law.coefficients.get("rho", np.ones(law.count)) for law in laws])
     return xr.Dataset(
         {
             "rise": (dims, rise, {"units": "nats/token"}),
@@ -187,27 +189,26 @@ def _points(samples: Sequence[LawSample], replays: list[float], model: str) -> "
     )
 
 
-def _of_law(sample: LawSample, replays: list[float]) -> tuple[Floats, Floats]:
+def _of_law(draws: Draws, replays: list[float]) -> tuple[Floats, Floats]:
     """Return rise and forward area of the critical point under one law, shape (draws, replays) each."""
-    limits = [_limit(sample, replay) for replay in replays]
+    limits = [_limit(draws, replay) for replay in replays]
     rise, size = (np.stack(own, axis=1) for own in zip(*limits, strict=True))
-    alpha = sample.coefficients["alpha"][:, :1]
+    alpha = draws.coefficients["alpha"][:, :1]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         area = np.exp((np.log(size) - np.log(rise)) / alpha)
     return rise, np.where(rise > 0, area, np.inf)
 
 
-def _limit(sample: LawSample, replay: float) -> tuple[Floats, Floats]:
+def _limit(draws: Draws, replay: float) -> tuple[Floats, Floats]:
     """Return what the limit of the transfer adds to the general loss, and A, shape (draws,) each.
 
     Both at the typical model size, where the law has one.
     """
-    step = constant(1, sample.frame.reference.learning_rate)
-    trial = Trial(step, step, replay, (None,) * len(sample.frame.domains))
-    points, _ = sample.points([trial], [[1]])
-    limit = at_limit(points)
-    gathered = on_new_data(gather(limit, sample.coefficients, np))
-    terms = [term for term in sample.frame.law.terms if term.name not in PRETRAINING_TERMS]
+    step = constant(1, draws.frame.reference.learning_rate)
+    trial = Trial(step, step, replay, (None,) * len(draws.frame.domains))
+    limit = at_limit(trial_curves(draws.frame, draws.form, [trial], [[1]]).points)
+    gathered = on_new_data(gather(limit, draws.coefficients, np))
+    terms = [term for term in draws.frame.law.terms if term.name not in PRETRAINING_TERMS]
     # The general validation set comes first.
     rise = np.asarray(sum(term.loss(limit, gathered, np) for term in terms))
     return rise[:, 0], sized(gathered, "A")[:, 0]

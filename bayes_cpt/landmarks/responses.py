@@ -13,10 +13,11 @@ from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.reshape import annealed_base, rewarmed, started_at
 from bayes_cpt.landmarks.trials import (
     UNKNOWN,
-    LawSample,
     Trial,
     base_losses,
+    law_draws,
     read_target,
+    trial_losses,
 )
 from bayes_cpt.model.bases.unknown_base import GIVE_SCHEDULE
 from bayes_cpt.model.groups.batches import run_batch
@@ -324,8 +325,8 @@ def _response[Value: (float, str)](
     steps = [[0, trial.schedule.steps] for trial in trials]
     known = posterior.with_new_sizes(trial.model_size for trial in trials)
     # The trials are one run, varied.
-    samples = LawSample.of_laws(known.in_batch(trials[0].batch), draws)
-    losses = np.concatenate([sample.losses(trials, steps) for sample in samples])
+    laws = law_draws(known.in_batch(trials[0].batch), draws)
+    losses = np.concatenate([trial_losses(law, trials, steps) for law in laws])
     dims = ("draw", "value", "domain")
     ends = xr.Dataset(
         {

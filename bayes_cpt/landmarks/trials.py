@@ -1,6 +1,7 @@
 """Runs that nobody trained, and the law's losses along them in every posterior draw."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -10,21 +11,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.errors import StudyError
+from bayes_cpt.errors import StudyError, StudyWarning
+from bayes_cpt.forecast.evaluate import Draws, losses
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.laws.areas import AreaForm
-from bayes_cpt.laws.phase_areas import NUMBERS, SERIES, PhaseAreas, continual_areas
+from bayes_cpt.laws.areas import SMALLEST, AreaForm
 from bayes_cpt.model.bases.unknown_base import GIVE_SCHEDULE, check_base
 from bayes_cpt.model.groups.batches import run_batch
-from bayes_cpt.model.groups.grouping import place
-from bayes_cpt.model.groups.sizes import log_sizes
-from bayes_cpt.model.groups.targets import mixture_columns
-from bayes_cpt.model.points import Points
-from bayes_cpt.model.priors.draws import draw_priors
+from bayes_cpt.model.points import Curves, Points
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.runs import Base, Run
-from bayes_cpt.study.schedules import Schedule
+from bayes_cpt.study.schedules import Schedule, constant
 from bayes_cpt.study.study import Study
 
 UNKNOWN = "the schedule of the base is not known"
@@ -208,85 +205,112 @@ def fitted_base(posterior: Posterior, plan: Study, run: Run) -> Base:
     return base
 
 
-@dataclass(frozen=True, eq=False)
-class LawSample:
-    """The law's coefficients in some posterior draws.
+def law_draws(posterior: Posterior, draws: int) -> list[Draws]:
+    """Return about as many draws, spread evenly over the chains, of each law (see `Posterior.shares`).
+
+    Parameters
+    ----------
+    posterior : Posterior
+    draws : int
+        In all.
+
+    Raises
+    ------
+    StudyError
+        If the law knows no CPT phase.
+    """
+    check_continual(posterior.frame)
+    return [
+        Draws.of(law.frame, law.parameters(count or draws))
+        for law, count in posterior.shares(draws)
+    ]
+
+
+def check_continual(frame: Frame) -> None:
+    """Raise StudyError if the law knows no CPT phase."""
+    if not frame.spec.law.continual:
+        raise StudyError.at(
+            f"model {frame.spec.name}",
+            "the law knows no CPT phase, and landmarks are those of CPT",
+            "fit with --model cpt or cpt-replay",
+        )
+
+
+def trial_losses(draws: Draws, trials: Sequence[Trial], steps: Sequence[ArrayLike]) -> Floats:
+    """Return the law's losses, moved by what is kept of each measured base's offset.
+
+    Parameters
+    ----------
+    draws : Draws
+    trials : sequence of Trial
+    steps : sequence of array_like of int, shape (points,)
+        Where the losses of each trial are wanted, as many of each, rising; 0 is the base.
+
+    Returns
+    -------
+    ndarray, shape (draws, trials, domains, points)
+        nats/token.
+    """
+    curves = trial_curves(draws.frame, draws.form, trials, steps)
+    return by_trial(losses(curves, draws), draws, len(trials))
+
+
+def by_trial(found: Floats, draws: Draws, trials: int) -> Floats:
+    """Return losses of `trial_curves`, shape (points, draws), as `trial_losses` has them."""
+    return found.T.reshape(draws.count, trials, len(draws.frame.domains), -1)
+
+
+def trial_curves(
+    frame: Frame, form: AreaForm, trials: Sequence[Trial], steps: Sequence[ArrayLike]
+) -> Curves:
+    """Return the curves of trials, trial by trial and validation set by validation set.
 
     Parameters
     ----------
     frame : Frame
-        Of the fit.
-    coefficients : dict of str to ndarray, shape (draws, domains) or (draws,)
-        As from `Law.coefficients`.
+        Of a fit that does not compare batches (`Posterior.in_batch`).
+    form : AreaForm
+    trials : sequence of Trial
+    steps : sequence of array_like
+        Steps of each trial.
     """
+    import pandas as pd
+
+    bases, runs, rows = [], [], []
+    for place, trial in enumerate(trials):
+        name, before = f"trial {place}", trial.pretraining
+        size = (trial.model_size or frame.typical_size) if frame.sizes else None
+        bases.append(Base(name, before and before.steps, before, known=before is not None))
+        # One step of a schedule that falls to 0 is at 0, which no run of a study is throughout.
+        still = not trial.schedule.learning_rates().any()
+        schedule = constant(trial.schedule.steps, SMALLEST) if still else trial.schedule
+        shares = dict(trial.mixture) if len(trial.mixture) > 1 else None
+        runs.append(Run(name, "cpt", schedule, name, trial.replay, model_size=size, targets=shares))
+        measured = zip(frame.domains, trial.base_losses, strict=True)
+        rows += [(name, 0, domain, loss) for domain, loss in measured if loss is not None]
+    table = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
+    with warnings.catch_warnings():
+        # What is suspicious in a run is said of the run that these are made from.
+        warnings.simplefilter("ignore", StudyWarning)
+        plan = Study(
+            "trials", frame.domains[0], frame.domains[1:], bases, runs, table, is_plan=True
+        )
+    wanted = {run.name: np.atleast_1d(own) for run, own in zip(plan.runs, steps, strict=True)}
+    return frame.curves(plan, lambda run, _: wanted[run.name], form=form)
+
+
+@dataclass(frozen=True, eq=False)
+class LawSample:
+    """The law's coefficients in some posterior draws."""
 
     frame: Frame
     coefficients: dict[str, Floats]
 
     @classmethod
     def of(cls, posterior: Posterior, draws: int) -> Self:
-        """Return the coefficients in about as many draws, spread evenly over the chains.
-
-        Parameters
-        ----------
-        posterior : Posterior
-        draws : int
-            About how many.
-
-        Raises
-        ------
-        StudyError
-            If the law knows no CPT phase.
-        """
+        """Return the coefficients in about as many draws, spread evenly over the chains."""
         frame = posterior.frame
-        cls._check(frame)
         return cls(frame, frame.law.coefficients(posterior.parameters(draws), np))
-
-    @classmethod
-    def of_laws(cls, posterior: Posterior, draws: int) -> list[Self]:
-        """Return the coefficients of each law behind the draws (see `Posterior.shares`).
-
-        Parameters
-        ----------
-        posterior : Posterior
-        draws : int
-            In all.
-
-        Raises
-        ------
-        StudyError
-            As `of`.
-        """
-        return [cls.of(law, count or draws) for law, count in posterior.shares(draws)]
-
-    @classmethod
-    def of_prior(cls, frame: Frame, draws: int, seed: int = 0) -> Self:
-        """Return the coefficients in draws of the prior, to see what the data add.
-
-        Raises
-        ------
-        StudyError
-            As `of`.
-
-        Parameters
-        ----------
-        frame : Frame
-        draws : int
-        seed : int
-        """
-        cls._check(frame)
-        # A coefficient on a ridge overflows in the far tail of its prior, where it is only large.
-        with np.errstate(over="ignore", invalid="ignore"):
-            return cls(frame, frame.law.coefficients(draw_priors(frame, draws, seed), np))
-
-    @staticmethod
-    def _check(frame: Frame) -> None:
-        if not frame.spec.law.continual:
-            raise StudyError.at(
-                f"model {frame.spec.name}",
-                "the law knows no CPT phase, and landmarks are those of CPT",
-                "fit with --model cpt or cpt-replay",
-            )
 
     @property
     def draws(self) -> int:
@@ -295,93 +319,11 @@ class LawSample:
 
     @cached_property
     def form(self) -> AreaForm:
-        """How areas are reckoned, around these draws: fewer nodes than for all that the prior allows."""
+        """How areas are reckoned, around these draws."""
         return self.frame.area_form.around(self.coefficients)
 
-    def losses(self, trials: Sequence[Trial], steps: Sequence[ArrayLike]) -> Floats:
-        """Return the law's losses, moved by what is kept of each measured base's offset.
-
-        Parameters
-        ----------
-        trials : sequence of Trial
-        steps : sequence of array_like of int, shape (points,)
-            Where the losses of each trial are wanted, as many of each; 0 is the base.
-
-        Returns
-        -------
-        ndarray, shape (draws, trials, domains, points)
-            nats/token.
-        """
-        return self.losses_at(*self.points(trials, steps))
-
-    def losses_at(self, points: Points, bases: Points) -> Floats:
-        """Return the losses at points laid out as by `points` (see `losses`).
-
-        Parameters
-        ----------
-        points : Points
-            Where losses are wanted.
-        bases : Points
-            The base of each curve, at its last step.
-        """
-        loss = self.frame.law.curve_loss(points, bases, self.coefficients, np)
-        trials = int(points.curve_index.max() + 1) // len(self.frame.domains)
-        return np.asarray(loss).reshape(self.draws, trials, len(self.frame.domains), -1)
-
-    def points(self, trials: Sequence[Trial], steps: Sequence[ArrayLike]) -> tuple[Points, Points]:
-        """Return the points of `losses`, trial by trial and domain by domain, and a base per curve.
-
-        Parameters
-        ----------
-        trials : sequence of Trial
-        steps : sequence of array_like
-            Steps of each trial.
-        """
-        columns: list[dict[str, Any]] = []
-        bases: list[dict[str, Any]] = []
-        for trial, wanted in zip(trials, steps, strict=True):
-            areas = continual_areas(
-                trial.pretraining, trial.schedule, np.append(0, wanted), self.form
-            )
-            for rows in self._rows(trial, areas, len(bases)):
-                bases.append({name: values[:1] for name, values in rows.items()})
-                columns.append({name: values[1:] for name, values in rows.items()})
-        return self._joined(columns), self._joined(bases)
-
-    def _rows(self, trial: Trial, areas: PhaseAreas, curves: int) -> Iterator[dict[str, Any]]:
-        reference, sizes = self.frame.reference, self.frame.sizes
-        size = (
-            (self.frame.typical_size if trial.model_size is None else trial.model_size)
-            if sizes
-            else None
-        )
-        ones = np.ones(areas.steps.size)
-        steps = areas.steps.astype(np.float64)
-        for index, loss in enumerate(trial.base_losses):
-            other_share, mixture = mixture_columns(
-                trial.mixture, self.frame.domains, index, trial.replay
-            )
-            yield {
-                "curve_index": np.full(ones.size, curves + index),
-                "domain_index": np.full(ones.size, index),
-                "steps": steps,
-                "cpt_steps": steps,
-                "learning_rate": areas.learning_rates / reference.learning_rate,
-                **{name: getattr(areas, name) for name in (*NUMBERS, *SERIES)},
-                "target_share": (1.0 - trial.replay) * ones,
-                "other_share": other_share * ones,
-                "mixture": np.tile(mixture, (ones.size, 1)),
-                "log_size": log_sizes(size, reference.model_size, ones.size),
-                "size_member": np.full(ones.size, place(sizes, size, index)),
-                # Trials are of one batch (`Posterior.in_batch`).
-                "batch_member": np.zeros(ones.size, dtype=np.int64),
-                "loss": (0.0 if loss is None else loss) * ones,
-                "base_known": float(loss is not None) * ones,
-                "branched": 0.0 * ones,
-            }
-
-    def _joined(self, columns: list[dict[str, Any]]) -> Points:
-        arrays: dict[str, Any] = {
-            name: np.concatenate([column[name] for column in columns]) for name in columns[0]
-        }
-        return Points(**arrays, form=self.form)
+    def points(self, trials: Sequence[Trial], steps: Sequence[Any]) -> tuple[Points, Points]:
+        """Return points of trials, and a base per curve."""
+        wanted = [own if len(own) else [1] for own in steps]
+        curves = trial_curves(self.frame, self.form, trials, wanted)
+        return curves.points, curves.bases

@@ -1,16 +1,24 @@
 """The turning length: how many CPT steps until a loss that rose is back at its starting value."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from bayes_cpt.arrays import Floats
+from bayes_cpt.forecast.evaluate import Draws, losses
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.reshape import held
-from bayes_cpt.landmarks.trials import LawSample, Trial, read_target
+from bayes_cpt.landmarks.trials import (
+    Trial,
+    by_trial,
+    law_draws,
+    read_target,
+    trial_curves,
+    trial_losses,
+)
 from bayes_cpt.model.groups.targets import check_one_target
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.study import Study
@@ -172,10 +180,10 @@ def turning_length(
     trials = [Trial.of(posterior, target, run) for run in chosen]
     by_trial: dict[tuple[str, int], Floats] = {}
     for batch in dict.fromkeys(trial.batch for trial in trials):
-        samples = LawSample.of_laws(known.in_batch(batch), draws)
+        laws = law_draws(known.in_batch(batch), draws)
         places = [place for place, trial in enumerate(trials) if trial.batch == batch]
         some = [trials[place] for place in places]
-        parts = [_of_law(sample, some, courses, last, weights) for sample in samples]
+        parts = [_of_law(law, some, courses, last, weights) for law in laws]
         both = (np.concatenate(part) for part in zip(*parts, strict=True))
         for name, values in zip(("lengths", "change"), both, strict=True):
             by_trial |= {(name, place): values[:, k] for k, place in enumerate(places)}
@@ -203,20 +211,20 @@ def turning_length(
 
 
 def _of_law(
-    sample: LawSample,
+    draws: Draws,
     trials: Sequence[Trial],
     courses: Sequence[Course],
     horizon: int,
     weights: Floats,
 ) -> tuple[Floats, Floats]:
     """Return turning lengths, (draws, runs, courses, balances), and changes, (draws, runs, balances)."""
-    lengths = np.empty((sample.draws, len(trials), len(courses), len(weights)))
-    change = np.empty((sample.draws, len(trials), len(weights)))
+    lengths = np.empty((draws.count, len(trials), len(courses), len(weights)))
+    change = np.empty((draws.count, len(trials), len(weights)))
     for i, trial in enumerate(trials):
-        ends = sample.losses([trial], [[0, trial.schedule.steps]])[:, 0]
+        ends = trial_losses(draws, [trial], [[0, trial.schedule.steps]])[:, 0]
         change[:, i] = (ends[..., 1] - ends[..., 0]) @ weights.T
         for j, course in enumerate(courses):
-            steps, changes = _changes(sample, trial, course, horizon)
+            steps, changes = _changes(draws, trial, course, horizon)
             for k, pair in enumerate(weights):
                 lengths[:, i, j, k] = first_return(steps, np.tensordot(changes, pair, (1, 0)))
     return lengths, change
@@ -258,32 +266,29 @@ def first_return(steps: Floats, changes: Floats) -> Floats:
     return np.where(back.any(axis=1), lengths, np.where(above.any(axis=1), np.inf, 0.0))
 
 
-def _changes(
-    sample: LawSample, trial: Trial, course: Course, horizon: int
-) -> tuple[Floats, Floats]:
+def _changes(draws: Draws, trial: Trial, course: Course, horizon: int) -> tuple[Floats, Floats]:
     """Return numbers of steps and the change of the loss at each, shape (draws, domains, lengths)."""
     near = np.unique(np.geomspace(1, horizon, NEAR).round().astype(np.int64))
-    start = sample.losses([trial], [[0]])[:, 0]
+    start = trial_losses(draws, [trial], [[0]])[:, 0]
     if course == "held":
         last = trial.with_schedule(held(trial.schedule, horizon))
-        losses = sample.losses([last], [near])[:, 0]
+        ends = trial_losses(draws, [last], [near])[:, 0]
         rates = last.schedule.learning_rates()[-1:]
     else:
         trials = [trial.with_schedule(trial.schedule.stretched(int(n))) for n in near]
-        losses = sample.losses(trials, [[n] for n in near])[..., 0].swapaxes(1, 2)
+        ends = trial_losses(draws, trials, [[n] for n in near])[..., 0].swapaxes(1, 2)
         last = trials[-1]
         rates = last.schedule.learning_rates()
     far = horizon * np.geomspace(1.0, FARTHEST, FAR)[1:]
-    beyond = _beyond(sample, last, horizon, rates, far)
+    beyond = _beyond(draws, last, horizon, rates, far)
     steps = np.append(near.astype(np.float64), far)
-    return steps, np.concatenate([losses, beyond], axis=2) - start
+    return steps, np.concatenate([ends, beyond], axis=2) - start
 
 
-def _beyond(sample: LawSample, trial: Trial, horizon: int, rates: Floats, steps: Floats) -> Floats:
+def _beyond(draws: Draws, trial: Trial, horizon: int, rates: Floats, steps: Floats) -> Floats:
     """Return losses at numbers of steps in which only areas grow, as at some learning rates."""
-    points, bases = sample.points([trial], [[horizon]])
-
-    form, powers = points.form, points.form.powers.interval
+    curves = trial_curves(draws.frame, draws.form, [trial], [[horizon]])
+    form, powers = draws.form, draws.form.powers.interval
     shift = float(form.shift_area(rates)[-1]) / rates.size
     paced, forward = form.paces(rates).mean(), (rates[:, None] ** powers.at_nodes()).mean(axis=0)
     per_step = {"steps": 1.0, "cpt_steps": 1.0, "paced_steps": paced, "forward_cpt": shift}
@@ -296,4 +301,5 @@ def _beyond(sample: LawSample, trial: Trial, horizon: int, rates: Floats, steps:
             return powers.series(np.log(area))
         return grown + per_step[name] * further if name in per_step else grown
 
-    return sample.losses_at(points.map(prolonged), bases)[:, 0]
+    beyond = replace(curves, points=curves.points.map(prolonged))
+    return by_trial(losses(beyond, draws), draws, 1)[:, 0]

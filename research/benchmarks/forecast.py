@@ -14,7 +14,7 @@ from bayes_cpt.study.study import Study
 from benchmarks.report import Row, core_seconds, peak_memory
 
 PLANS, DRAWS, FEW = 1000, 4000, 4
-LONGEST, HIGHEST = 10.0, 1024.0
+LONGEST, HIGHEST = 40.0, 1024.0
 
 
 def plan_of(count: int) -> Study:

@@ -9,7 +9,7 @@ import numpy as np
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.final_losses import FinalLosses
-from bayes_cpt.forecast.third_sets.weights import ThirdSet
+from bayes_cpt.forecast.third_sets import ThirdSet
 from bayes_cpt.landmarks.trials import LawSample
 from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation, SharedMisfit
 from bayes_cpt.model.spec import read_spec

@@ -13,7 +13,7 @@ from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.decisions.objective import PRESETS, Constraint, Objective, read_objective
-from bayes_cpt.forecast.third_sets.weights import ThirdSet
+from bayes_cpt.forecast.third_sets import ThirdSet
 from bayes_cpt.inference.density import density_of
 from bayes_cpt.inference.diagnostics import Diagnostics
 from bayes_cpt.inference.posterior import Posterior

@@ -21,7 +21,7 @@ import pandas as pd
 
 from bayes_cpt.errors import StudyWarning
 from bayes_cpt.forecast.predict import draws_at
-from bayes_cpt.forecast.third_sets.weights import third_names, weight_table
+from bayes_cpt.forecast.third_sets import third_names, weight_table
 from bayes_cpt.inference.fitting import fit
 from bayes_cpt.inference.posterior import Posterior, load
 from bayes_cpt.model.spec import read_spec

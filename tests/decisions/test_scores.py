@@ -10,9 +10,7 @@ from synthetic import lab_posterior
 from bayes_cpt.decisions.decision import Decision, decide
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.forecast.predict import predict
-from bayes_cpt.forecast.scores.forecast import score_table
-from bayes_cpt.forecast.scores.link import ScoreFit, ScoreLink
-from bayes_cpt.forecast.scores.pairs import ScorePairs
+from bayes_cpt.forecast.scores import ScoreFit, ScoreLink, ScorePairs, score_table
 
 SPACE: dict[str, Any] = {
     "bases": ["annealed_0pct"],

@@ -10,7 +10,7 @@ from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.decisions.decision import Decision, decide
 from bayes_cpt.errors import SpecError
-from bayes_cpt.forecast.third_sets.weights import pooled
+from bayes_cpt.forecast.third_sets import pooled
 from bayes_cpt.inference.posterior import Posterior
 
 # Weights of a set that is made of the two losses, and how far its level lies off.

@@ -17,7 +17,7 @@ from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.forecast.bands import bands
 from bayes_cpt.forecast.plans import PlanError
 from bayes_cpt.forecast.predict import table
-from bayes_cpt.forecast.third_sets.regression import (
+from bayes_cpt.forecast.third_sets import (
     WEIGHT_MEAN,
     WEIGHT_SD,
     Changes,
@@ -26,9 +26,11 @@ from bayes_cpt.forecast.third_sets.regression import (
     drawn_residual,
     pattern_probability,
     set_residual,
+    third_names,
+    third_sets,
     weight_means,
+    weight_table,
 )
-from bayes_cpt.forecast.third_sets.weights import third_names, third_sets, weight_table
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.misfit.curve_residuals import precision_products
 from bayes_cpt.model.misfit.knots import unit_ramps

@@ -4,7 +4,7 @@ from printed import COEFFICIENTS, PEAK, pretraining, printed_posterior, stepwise
 from synthetic import lab, lab_posterior, practice
 
 from bayes_cpt.errors import StudyError
-from bayes_cpt.landmarks.trials import LawSample, Trial, base_losses, read_target
+from bayes_cpt.landmarks.trials import Trial, base_losses, law_draws, read_target, trial_losses
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
 from bayes_cpt.study.study import Study
@@ -29,9 +29,9 @@ def plan_of(*runs: Run, bases: tuple[Base, ...]) -> Study:
 def test_losses_are_those_of_the_law_summed_step_by_step(
     shift: str, base: Schedule, schedule: Schedule
 ) -> None:
-    sample = LawSample.of(printed_posterior(shift), 1)
+    (draws,) = law_draws(printed_posterior(shift), 1)
     steps = [0, 1, 50, 777, schedule.steps]
-    losses = sample.losses([Trial(base, schedule, 0.0, NOWHERE)], [steps])
+    losses = trial_losses(draws, [Trial(base, schedule, 0.0, NOWHERE)], [steps])
     for domain, coefficients in enumerate(COEFFICIENTS[shift]):
         expected = stepwise_losses(coefficients, base, schedule)[steps]
         np.testing.assert_allclose(losses[0, 0, domain], expected, rtol=0, atol=1e-9)
@@ -39,10 +39,10 @@ def test_losses_are_those_of_the_law_summed_step_by_step(
 
 def test_losses_are_those_of_the_forecast_in_every_draw() -> None:
     posterior, plan = lab_posterior(), practice()
-    sample = LawSample.of(posterior, 40)
+    (draws,) = law_draws(posterior, 40)
     trials = [Trial.of(posterior, plan, run) for run in plan.runs]
     last = [run.schedule.steps for run in plan.runs]
-    losses = sample.losses(trials, [[10, steps] for steps in last])
+    losses = trial_losses(draws, trials, [[10, steps] for steps in last])
     bands = posterior.predict(plan, kind="expected", draws=40)["loss"]
     forecast = bands.stack(sample=("chain", "draw")).transpose("sample", ...)
     for i, (run, steps) in enumerate(zip(plan.runs, last, strict=True)):
@@ -54,7 +54,7 @@ def test_a_run_starts_at_the_measured_loss_of_its_base() -> None:
     posterior, plan = lab_posterior(), lab()
     run = plan.run("r25_a0_rewarm")
     trial = Trial.of(posterior, plan, run)
-    losses = LawSample.of(posterior, 40).losses([trial], [[0]])
+    losses = trial_losses(law_draws(posterior, 40)[0], [trial], [[0]])
     assert trial.base_losses == tuple(plan.base_loss("annealed_0pct", d) for d in DOMAINS)
     np.testing.assert_allclose(losses[:, 0, :, 0] - np.array(trial.base_losses), 0.0, atol=1e-8)
 
@@ -91,7 +91,7 @@ def test_pt_runs_and_laws_without_a_cpt_phase_have_no_landmarks() -> None:
     with pytest.raises(StudyError, match="run pt_trunk: this is a PT run"):
         read_target(lab_posterior(), None, ["pt_trunk"])
     with pytest.raises(StudyError, match="model pretrain: the law knows no CPT phase"):
-        LawSample.of(lab_posterior("pretrain"), 10)
+        law_draws(lab_posterior("pretrain"), 10)
 
 
 def test_the_bundled_study_of_printed_coefficients_is_what_it_says() -> None:

@@ -10,7 +10,7 @@ from synthetic import lab_posterior, practice
 from bayes_cpt.errors import StudyError
 from bayes_cpt.landmarks import turning_length
 from bayes_cpt.landmarks.reshape import held
-from bayes_cpt.landmarks.trials import LawSample, Trial
+from bayes_cpt.landmarks.trials import Trial, law_draws, trial_losses
 from bayes_cpt.landmarks.turning import _changes, first_return
 from bayes_cpt.study.schedules import Schedule, constant, cosine
 
@@ -166,17 +166,17 @@ def test_between_distant_steps_the_return_is_interpolated_in_the_logarithm() -> 
 def test_far_ahead_the_losses_are_those_of_the_law_at_such_a_length(course: Any) -> None:
     """Also with powers of the learning rate: its areas grow as their own means, not as that of the rate."""
     posterior = lab_posterior()
-    sample = LawSample.of(posterior, 20)
-    assert "rho" in sample.coefficients
+    (draws,) = law_draws(posterior, 20)
+    assert "rho" in draws.coefficients
     # Its level has settled at the end, so that areas alone go on.
     schedule = cosine(6000, 2e-3, 5e-4) + constant(6000, 5e-4)
     trial = Trial.of(posterior, practice(), practice().run("r25_cos_12k"))
     trial = trial.with_schedule(schedule)
     horizon = 24_000
-    steps, changes = _changes(sample, trial, course, horizon)
+    steps, changes = _changes(draws, trial, course, horizon)
     place = int(np.searchsorted(steps, 2.5 * horizon))
     length = round(steps[place])
     assert length > 2 * horizon
     longer = held(schedule, length) if course == "held" else schedule.stretched(length)
-    ends = sample.losses([trial.with_schedule(longer)], [[0, length]])[:, 0]
+    ends = trial_losses(draws, [trial.with_schedule(longer)], [[0, length]])[:, 0]
     np.testing.assert_allclose(changes[..., place], ends[..., 1] - ends[..., 0], rtol=0, atol=1e-5)

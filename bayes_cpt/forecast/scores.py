@@ -1,0 +1,491 @@
+"""Scores of benchmarks, forecast from validation losses (docs/scores.md).
+
+A monotone link goes from a validation loss to a score: the four-parameter logistic of model ladders (Bhagia
+et al. 2024, arXiv 2412.04403, Eq. 2), its lower end at the chance level:
+
+    score = c + (1 - c)·T / (1 + exp(slope·(loss - loss*) - level))
+
+with c the score of a guess, T the share of the rest that the best of losses gives, and the scatter of
+checkpoints about it normal. loss* is the mean loss of the pairs: there level and slope are well determined.
+"""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.arrays import Floats
+from bayes_cpt.checks import Check, is_number, suggestion
+from bayes_cpt.errors import Problem, StudyError, StudyWarning
+from bayes_cpt.forecast.plans import PlanError
+from bayes_cpt.inference.diagnostics import diagnose
+from bayes_cpt.study.readers.tables import read_table, row_word
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pymc as pm
+    import xarray as xr
+
+    from bayes_cpt.study.study import Study
+
+COLUMNS = ("benchmark", "domain", "loss", "score")
+CHANCE = "chance"
+# A level, a slope, an upper end and a scatter are determined by no fewer pairs.
+FEWEST = 5
+# Of the link.
+NAMES = ("level", "slope", "top", "scatter")
+# Priors: the level and the log odds of T are normal, slope (per nat) and scatter log-normal. Published
+# ladders have slopes of 1 to 10 per nat and scatters of half a point to three points.
+LEVEL_SD = 1.5
+SLOPE_MEDIAN, SLOPE_SIGMA = 2.5, 0.8
+TOP_MEDIAN, TOP_SIGMA = 0.8, 1.2
+SCATTER_MEDIAN, SCATTER_SIGMA = 0.01, 0.8
+# Level and T lie on a hyperbola where no pair comes near the top: small steps, and many draws.
+CHAINS, TUNE, DRAWS, TARGET_ACCEPT = 4, 1000, 4000, 0.98
+
+
+@dataclass(frozen=True, eq=False)
+class ScorePairs:
+    """What checkpoints showed on one benchmark.
+
+    Parameters
+    ----------
+    benchmark : str
+    domain : str
+        Validation set whose loss the score goes with.
+    losses : ndarray, shape (checkpoints,)
+        nats/token.
+    scores : ndarray, shape (checkpoints,)
+        Shares of what can be got, 0...1.
+    chance : float
+        Score of who guesses.
+    """
+
+    benchmark: str
+    domain: str
+    losses: Floats
+    scores: Floats
+    chance: float = 0.0
+
+
+def read_pairs(
+    source: "str | Path | pd.DataFrame", domains: Sequence[str] = ()
+) -> tuple[ScorePairs, ...]:
+    """Return the pairs of every benchmark of a table.
+
+    Parameters
+    ----------
+    source : path or DataFrame
+        Columns benchmark, domain, loss (nats/token), score (0...1), and optionally chance; one row per
+        checkpoint and benchmark.
+    domains : sequence of str
+        Names that a domain may have; any unless given.
+
+    Raises
+    ------
+    StudyError
+        With every problem, naming file, row and fix.
+    """
+    import pandas as pd
+
+    table = source if isinstance(source, pd.DataFrame) else read_table(Path(source))
+    place = "scores" if isinstance(source, pd.DataFrame) else str(source)
+    word = "row" if isinstance(source, pd.DataFrame) else row_word(Path(source))
+    check = Check()
+    for name in COLUMNS:
+        if name not in table.columns:
+            check.add(place, f"there is no column {name}", f"give the columns {', '.join(COLUMNS)}")
+    check.raise_problems()
+    if table.empty:
+        check.add(place, "there is no pair", "give one row per checkpoint and benchmark")
+    if CHANCE not in table.columns:
+        table = table.assign(chance=0.0)
+    for name in ("loss", "score", CHANCE):
+        numbers = pd.to_numeric(table[name], errors="coerce")
+        # What is not a number is shown as it stands there.
+        table = table.assign(**{name: numbers.where(numbers.notna(), table[name])})
+    for label, row in zip(table.index, table.to_dict("records"), strict=True):
+        _check_row(check, f"{place}, {word} {label}", row, domains)
+    check.raise_problems()
+    pairs = []
+    for name, rows in table.groupby("benchmark", sort=False):
+        where = f"{place}, benchmark {name}"
+        for key in ("domain", CHANCE):
+            if rows[key].nunique() > 1:
+                several = ", ".join(map(str, rows[key].unique()))
+                check.add(
+                    where,
+                    f"it has several values of {key}: {several}",
+                    "give it the same in all rows",
+                )
+        if len(rows) < FEWEST:
+            check.add(
+                where,
+                f"there are {len(rows)} pairs, and its link has four parameters",
+                f"give {FEWEST} checkpoints or more",
+            )
+        elif np.ptp(rows["loss"].to_numpy(float)) == 0:
+            check.add(where, "all losses are the same", "give checkpoints of different losses")
+        losses, scores = (rows[key].to_numpy(np.float64) for key in ("loss", "score"))
+        first = rows.iloc[0]
+        pairs.append(
+            ScorePairs(str(name), str(first["domain"]), losses, scores, float(first[CHANCE]))
+        )
+    check.raise_problems()
+    return tuple(pairs)
+
+
+def _check_row(check: Check, place: str, row: dict[str, object], domains: Sequence[str]) -> None:
+    for key in ("benchmark", "domain"):
+        if not isinstance(row[key], str) or not str(row[key]).strip():
+            check.add(f"{place}, column {key}", f"{key} is {row[key]!r}", "give a name")
+    if domains and isinstance(row["domain"], str) and row["domain"] not in domains:
+        check.add(
+            f"{place}, column domain",
+            f"the study has no validation set {row['domain']!r}",
+            f"name one of {', '.join(domains)}",
+        )
+    loss, score, chance = row["loss"], row["score"], row[CHANCE]
+    if not is_number(loss) or float(loss) <= 0:  # type: ignore[arg-type]
+        check.add(f"{place}, column loss", f"the loss is {loss!r}", "give nats/token, above 0")
+    for key, value, most in (("score", score, 1.0), (CHANCE, chance, 0.99)):
+        if not is_number(value):
+            check.add(f"{place}, column {key}", f"{key} is {value!r}", "give a share, 0 to 1")
+        elif not 0 <= float(value) <= most:  # type: ignore[arg-type]
+            percent = 1 < float(value) <= 100  # type: ignore[arg-type]
+            fix = f"write {float(value) / 100:g} for {float(value):g} %"  # type: ignore[arg-type]
+            check.add(
+                f"{place}, column {key}",
+                f"{key} is {value:g}, outside 0 to {most:g}",
+                fix if percent else "give a share, 0 to 1",
+            )
+
+
+def pairs_of(pairs: Sequence[ScorePairs], name: str) -> ScorePairs:
+    """Return the pairs of a benchmark.
+
+    Parameters
+    ----------
+    pairs : sequence of ScorePairs
+    name : str
+
+    Raises
+    ------
+    StudyError
+        If there is none of that name.
+    """
+    known = {paired.benchmark: paired for paired in pairs}
+    if name in known:
+        return known[name]
+    problem = f"there are no scores of a benchmark {name!r}{suggestion(name, known)}"
+    names = ", ".join(known)
+    fix = (
+        f"name one of {names}, or give pairs of loss and score"
+        if known
+        else ("give a table of losses and scores: scores=... or --scores FILE")
+    )
+    raise StudyError.at(f"benchmark {name}", problem, fix)
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreLink:
+    """The link of one benchmark in posterior draws.
+
+    Parameters
+    ----------
+    pairs : ScorePairs
+        What it was fitted to.
+    level, slope, top, scatter : ndarray, shape (draws,)
+        As in the module; slope per nat.
+    """
+
+    pairs: ScorePairs
+    level: Floats
+    slope: Floats
+    top: Floats
+    scatter: Floats
+
+    @cached_property
+    def middle(self) -> float:
+        """The loss that level belongs to, nats/token."""
+        return float(self.pairs.losses.mean())
+
+    def scores(self, losses: NDArray[np.floating]) -> Floats:
+        """Return the expected score at losses, of their shape.
+
+        Parameters
+        ----------
+        losses : ndarray, shape (..., draws)
+            nats/token.
+        """
+        from scipy.special import expit
+
+        chance = self.pairs.chance
+        reached = expit(self.level - self.slope * (losses - self.middle))
+        return np.asarray(chance + (1.0 - chance) * self.top * reached)
+
+    def losses(self, scores: Floats) -> Floats:
+        """Return the loss at which a score is expected, of the shape of `scores`.
+
+        Infinite where the score is the chance level or lower, which no loss falls below; minus infinity
+        where no loss reaches it.
+
+        Parameters
+        ----------
+        scores : ndarray, shape (..., draws)
+        """
+        from scipy.special import logit
+
+        chance = self.pairs.chance
+        share = np.clip((scores - chance) / ((1.0 - chance) * self.top), 0.0, 1.0)
+        return np.asarray(self.middle + (self.level - logit(share)) / self.slope)
+
+    def drawn(self, losses: Floats, generator: np.random.Generator) -> Floats:
+        """Return scores that single evaluations may show, scatter included, of the shape of `losses`.
+
+        Parameters
+        ----------
+        losses : ndarray, shape (..., draws)
+        generator : numpy.random.Generator
+        """
+        noise = self.scatter * generator.standard_normal(losses.shape)
+        return np.asarray(np.clip(self.scores(losses) + noise, 0.0, 1.0))
+
+    def resampled(self, draws: int, seed: int) -> "ScoreLink":
+        """Return the link in as many draws as a law has.
+
+        Parameters
+        ----------
+        draws, seed : int
+        """
+        generator = np.random.default_rng(seed)
+        rows = generator.choice(self.level.size, draws, replace=draws > self.level.size)
+        return ScoreLink(self.pairs, *(getattr(self, name)[rows] for name in NAMES))
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreFit:
+    """Links of benchmarks, fitted.
+
+    Parameters
+    ----------
+    links : dict of str to ScoreLink
+        By benchmark.
+    problems : tuple of str
+        What falls short of the contract (docs/contract.md, "Diagnostics"), the benchmark named first; empty
+        where the links can be trusted.
+    """
+
+    links: dict[str, ScoreLink]
+    problems: tuple[str, ...]
+
+
+def build_link(pairs: ScorePairs) -> "pm.Model":
+    """Return the model of the link of one benchmark."""
+    import pymc as pm
+
+    with pm.Model() as model:
+        distance = pm.Data("distance", pairs.losses - pairs.losses.mean())
+        measured = pm.Data("measured", pairs.scores)
+        chance = pm.Data("chance", pairs.chance)
+        level = pm.Normal("level", 0.0, LEVEL_SD)
+        slope = pm.LogNormal("slope", np.log(SLOPE_MEDIAN), SLOPE_SIGMA)
+        odds = pm.Normal("odds", np.log(TOP_MEDIAN / (1.0 - TOP_MEDIAN)), TOP_SIGMA)
+        top = pm.Deterministic("top", pm.math.invlogit(odds))
+        scatter = pm.LogNormal("scatter", np.log(SCATTER_MEDIAN), SCATTER_SIGMA)
+        reached = pm.math.invlogit(level - slope * distance)
+        pm.Normal("score", chance + (1.0 - chance) * top * reached, scatter, observed=measured)
+    return model
+
+
+@lru_cache(maxsize=1)
+def _compiled() -> Any:
+    """Return the compiled model, which every benchmark gives its own data."""
+    import nutpie
+
+    anything = ScorePairs("", "", np.linspace(2.0, 3.0, FEWEST), np.linspace(0.5, 0.4, FEWEST))
+    return nutpie.compile_pymc_model(build_link(anything))
+
+
+def fit_scores(
+    pairs: Sequence[ScorePairs],
+    seed: int = 0,
+    cores: int | None = None,
+    draws: int = DRAWS,
+) -> ScoreFit:
+    """Fit the link of every benchmark by NUTS.
+
+    Parameters
+    ----------
+    pairs : sequence of ScorePairs
+        From `read_pairs`.
+    seed : int
+    cores : int, optional
+        Chains sampled at once; all four unless given.
+    draws : int
+        Kept in each chain.
+    """
+    import nutpie
+
+    links, problems = {}, []
+    for own in pairs:
+        model = _compiled().with_data(
+            distance=own.losses - own.losses.mean(), measured=own.scores, chance=own.chance
+        )
+        tree = nutpie.sample(
+            model,
+            draws=draws,
+            tune=TUNE,
+            chains=CHAINS,
+            cores=cores,
+            seed=seed,
+            target_accept=TARGET_ACCEPT,
+            progress_bar=False,
+        )
+        values = {name: tree["posterior"][name].to_numpy() for name in NAMES}
+        statistics = {
+            "diverging": tree["sample_stats"]["diverging"].to_numpy(),
+            "reached_max_treedepth": tree["sample_stats"]["maxdepth_reached"].to_numpy(),
+        }
+        links[own.benchmark] = ScoreLink(own, *(values[name].ravel() for name in NAMES))
+        said = diagnose(values, statistics).problems
+        problems += [f"{own.benchmark}: {problem}" for problem in said]
+    return ScoreFit(links, tuple(problems))
+
+
+def fitted_scores(
+    source: "str | Path | pd.DataFrame | ScoreFit",
+    study: "Study",
+    seed: int = 0,
+    cores: int | None = None,
+) -> ScoreFit:
+    """Return the links of the benchmarks of a table, fitted unless they are already.
+
+    Parameters
+    ----------
+    source : path, DataFrame or ScoreFit
+        As `read_pairs` takes it.
+    study : Study
+        The fitted one, whose validation sets the scores go with.
+    seed : int
+    cores : int, optional
+
+    Raises
+    ------
+    StudyError
+        As `read_pairs`.
+
+    Warns
+    -----
+    StudyWarning
+        If a link falls short of the diagnostics.
+    """
+    if isinstance(source, ScoreFit):
+        return source
+    fitted = fit_scores(read_pairs(source, study.domains), seed, cores)
+    for problem in fitted.problems:
+        warnings.warn(f"scores: {problem}", StudyWarning, stacklevel=3)
+    return fitted
+
+
+def score_table(
+    dataset: "xr.Dataset", fit: ScoreFit, interval: float = 0.9, seed: int = 0
+) -> "pd.DataFrame":
+    """Return bands of the scores of a forecast.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        From `bayes_cpt.forecast.predict.predict`.
+    fit : ScoreFit
+    interval : float
+        Mass of the central interval between lower and upper.
+    seed : int
+        Of which draws of link and law go together, and of the scatter.
+
+    Returns
+    -------
+    DataFrame
+        Columns run, step, benchmark, domain, mean, median, sd, lower, upper (shares, 0...1), kind and
+        outside, in words where the losses leave those of the pairs or the run what was fitted. Of the kind
+        ``expected`` the scatter of single evaluations is left out.
+
+    Raises
+    ------
+    PlanError
+        If a benchmark goes with a validation set that was not forecast.
+    """
+    import pandas as pd
+
+    kind = str(dataset.attrs["kind"])
+    known = dataset["domain"].to_numpy().tolist()
+    unknown = [link.pairs for link in fit.links.values() if link.pairs.domain not in known]
+    if unknown:
+        raise PlanError(
+            Problem(
+                f"benchmark {pairs.benchmark}",
+                f"its scores go with {pairs.domain}, which is not forecast",
+                f"ask for it too: --sets {pairs.domain}",
+            )
+            for pairs in unknown
+        )
+    variable = "expected" if kind == "expected" else "loss"
+    marks = [0.5, 0.5 - interval / 2, 0.5 + interval / 2]
+    draws = dataset.sizes["chain"] * dataset.sizes["draw"]
+    parts = []
+    for place, (name, link) in enumerate(fit.links.items()):
+        resampled = link.resampled(draws, seed + place)
+        generator = np.random.default_rng([seed, place])
+        for run in dataset["run"].to_numpy():
+            curve = dataset.sel(run=run, domain=link.pairs.domain)
+            losses = curve[variable].stack(sample=("chain", "draw")).transpose("step", "sample")
+            values = losses.to_numpy()
+            kept = np.isfinite(values[:, 0])
+            if not kept.any():
+                continue
+            values = values[kept]
+            scores = (
+                resampled.scores(values)
+                if kind == "expected"
+                else resampled.drawn(values, generator)
+            )
+            median, lower, upper = np.quantile(scores, marks, axis=1)
+            parts.append(
+                pd.DataFrame(
+                    {
+                        "run": run,
+                        "step": dataset["step"].to_numpy()[kept],
+                        "benchmark": name,
+                        "domain": link.pairs.domain,
+                        "mean": scores.mean(axis=1),
+                        "median": median,
+                        "sd": scores.std(axis=1, ddof=1),
+                        "lower": lower,
+                        "upper": upper,
+                        "kind": kind,
+                        "outside": _outside(
+                            np.median(values, axis=1),
+                            link.pairs.losses,
+                            str(curve["outside"].item()),
+                        ),
+                    }
+                )
+            )
+    table = pd.concat(parts, ignore_index=True)
+    table.attrs["interval"] = interval
+    return table
+
+
+def _outside(losses: Floats, paired: Floats, run: str) -> list[str]:
+    """Return for each loss in words whether it lies outside what scores were measured at."""
+    low, high = float(paired.min()), float(paired.max())
+    beyond = [
+        "" if low <= loss <= high else f"loss {loss:.3g}, scores from {low:.3g} to {high:.3g}"
+        for loss in losses
+    ]
+    return ["; ".join(part for part in (run, own) if part) for own in beyond]

@@ -1,1 +1,0 @@
-"""Scores of benchmarks, forecast from validation losses (docs/scores.md)."""

@@ -1,0 +1,934 @@
+"""Third validation sets: their losses from those of the general and the target one (Eq. 6).
+
+``L_ood = w1·L_pt + w2·L_cpt`` is taken of changes: bases differ in a third set by more than the two losses
+explain, and one evaluation of a base removes that. So along a CPT run, t steps after its base,
+
+    L_k(t) - L_k(0) = w1·(L_pt(t) - L_pt(0)) + w2·(L_cpt(t) - L_cpt(0)) + misfit + fluctuation,
+
+with misfit and fluctuation of the set's own, of the same form as those of the law
+(`bayes_cpt.model.residuals`); of several targets each has its weight. The losses on the right are, in each
+posterior draw of the law, what the draw and the measured losses say of the curves without their
+fluctuation: fluctuations of two validation sets are less alike than their courses, and would draw the
+weights to 0. Nothing of a third set moves the law, so that its posterior is had from any fit of the study,
+whenever it was made.
+
+Sizes of the residual have a normal posterior in their logs about its mode, the weights integrated out;
+given sizes and a draw of the law the weights are normal. Everything is vectorised over draws.
+"""
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.arrays import Floats
+from bayes_cpt.checks import suggestion
+from bayes_cpt.errors import Problem, StudyError, StudyWarning
+from bayes_cpt.forecast.evaluate import Draws, losses
+from bayes_cpt.forecast.plans import DRAWS, PlanError, Prepared, observed_curves
+from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.misfit.curve_residuals import (
+    CurveResidual,
+    bridge,
+    known_residual,
+    precision_products,
+    slow_mean,
+)
+from bayes_cpt.model.points import Curves
+from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.simulate import CurveDraws, scales_of
+from bayes_cpt.study.runs import Run
+from bayes_cpt.study.study import Study
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Prior mean and sd of both weights; several targets have that mean together, and the sd each. The paper's
+# eight pairs lie between -0.6 and 1.9, and the mean of each pair between 0.45 and 0.67 (docs/law.md).
+WEIGHT_MEAN, WEIGHT_SD = 0.5, 1.0
+# Medians and sds of the logs of misfit and fluctuation, nats/token, and of the correlation time as a share
+# of the reference steps: those of the law's own losses, twice as wide.
+SIZE_MEDIANS, SIZE_SDS = np.array([0.02, 0.01, 0.02]), np.array([1.6, 1.6, 1.0])
+# Step of the differences that the curvature at the mode is taken from, in logs.
+DIFFERENCE = 0.05
+# Residuals of a run are averaged over its steps from this share on; fewer runs show no pattern.
+LATE, FEWEST_RUNS = 0.75, 4
+# The linear form is in doubt where what it leaves goes with how runs were trained so rarely by chance, or
+# where it explains less of the change.
+RARE, LEAST_EXPLAINED = 0.05, 0.8
+# Of bands, those that hold losses.
+COLUMNS = ("mean", "median", "sd", "lower", "upper")
+
+
+@dataclass(frozen=True, eq=False)
+class Changes:
+    """Changes along a CPT run since its base: of the third set, and of the law's losses.
+
+    Parameters
+    ----------
+    steps : ndarray, shape (points,)
+    change : ndarray, shape (points,)
+        Of the third set, nats/token.
+    causes : ndarray, shape (draws, points, sets)
+        Of general and target losses without their fluctuation, nats/token.
+    floor : ndarray, shape (draws,)
+    learning_rate : ndarray, shape (points,)
+    ramps : ndarray, shape (points, knots)
+        As in `set_residual`.
+    """
+
+    steps: Floats
+    change: Floats
+    causes: Floats
+    floor: Floats
+    learning_rate: Floats
+    ramps: Floats
+
+    def averaged(self) -> Self:
+        """Return the same at its mean over draws, which serves any number of sizes."""
+        causes, floor = (values.mean(axis=0, keepdims=True) for values in (self.causes, self.floor))
+        return replace(self, causes=causes, floor=floor)
+
+    def residual(self, sizes: Sequence[Floats]) -> CurveResidual:
+        """Return the run's residual at some sizes (see `set_residual`).
+
+        Parameters
+        ----------
+        sizes : sequence of ndarray, shape (draws,)
+        """
+        return set_residual(sizes, self.floor, self.learning_rate, self.ramps)
+
+    def products(self, sizes: Sequence[Floats]) -> tuple[Floats, Floats]:
+        """Return `precision_products` of the change and its causes.
+
+        Parameters
+        ----------
+        sizes : sequence of ndarray, shape (draws,)
+        """
+        draws = sizes[0].size
+        columns = np.concatenate(
+            [
+                np.broadcast_to(self.change[:, None], (draws, self.steps.size, 1)),
+                np.broadcast_to(self.causes, (draws, *self.causes.shape[1:])),
+            ],
+            axis=2,
+        )
+        return precision_products(self.residual(sizes), self.steps, columns)
+
+    def left(self, weights: Floats) -> Floats:
+        """Return what the linear form leaves, shape (draws, points).
+
+        Parameters
+        ----------
+        weights : ndarray, shape (draws, sets)
+        """
+        return np.asarray(self.change - np.einsum("dpi,di->dp", self.causes, weights))
+
+    def late(self, values: Floats) -> Floats:
+        """Return means over the late part of the run, (..., points) -> (...).
+
+        Parameters
+        ----------
+        values : ndarray, shape (..., points)
+        """
+        return np.asarray(values[..., self.steps >= LATE * self.steps[-1]].mean(axis=-1))
+
+
+def set_residual(
+    sizes: Sequence[Floats], floor: Floats, learning_rate: Floats, ramps: Floats
+) -> CurveResidual:
+    """Return the residual of a curve of a third set about the linear form.
+
+    Parameters
+    ----------
+    sizes : sequence of ndarray, shape (draws,)
+        Misfit, fluctuation and its correlation time.
+    floor : ndarray, shape (draws,)
+        Share of the fluctuation that is left at learning rate 0.
+    learning_rate : ndarray, shape (points,)
+        As a share of the reference learning rate.
+    ramps : ndarray, shape (points, knots)
+        Of the misfit (see `bayes_cpt.model.residuals.ResidualDesign`).
+    """
+    misfit, fluctuation, memory = (size[:, None] for size in sizes)
+    share = floor[:, None]
+    heat = np.broadcast_to(
+        share + (1.0 - share) * learning_rate, (sizes[0].size, learning_rate.size)
+    )
+    return CurveResidual(
+        anchored=True,
+        columns=misfit[..., None] * ramps,
+        fluctuation=fluctuation * heat,
+        memory=np.broadcast_to(memory, heat.shape),
+    )
+
+
+def weight_means(sets: int) -> Floats:
+    """Return the prior means of the weights of the general loss and of the targets', shape (sets,).
+
+    Parameters
+    ----------
+    sets : int
+        Of the law, the general one first.
+
+    Examples
+    --------
+    >>> weight_means(3).tolist()
+    [0.5, 0.25, 0.25]
+    """
+    return np.array([WEIGHT_MEAN, *[WEIGHT_MEAN / (sets - 1)] * (sets - 1)])
+
+
+def _posterior_of_weights(products: Floats) -> tuple[Floats, Floats]:
+    """Return precision and precision times mean of the weights, from products of all runs."""
+    sets = products.shape[-1] - 1
+    prior = np.eye(sets) / WEIGHT_SD**2
+    precision = prior + products[:, 1:, 1:]
+    return precision, products[:, 1:, 0] + prior @ weight_means(sets)
+
+
+def _log_density(logs: Floats, data: Sequence[Changes], steps: float) -> Floats:
+    """Return the log posterior density of log sizes, the weights integrated out, shape (places,).
+
+    Parameters
+    ----------
+    logs : ndarray, shape (places, 3)
+    data : sequence of Changes
+        At their means over draws.
+    steps : float
+        Reference steps.
+    """
+    sizes = _sizes(logs, steps)
+    parts = [changes.products(sizes) for changes in data]
+    products = np.sum([product for product, _ in parts], axis=0)
+    determinant = np.sum([log_determinant for _, log_determinant in parts], axis=0)
+    precision, projection = _posterior_of_weights(products)
+    solved = np.linalg.solve(precision, projection[..., None])[..., 0]
+    explained = (projection * solved).sum(axis=1)
+    likelihood = explained - products[:, 0, 0] - determinant - np.linalg.slogdet(precision)[1]
+    prior = ((logs / SIZE_SDS) ** 2).sum(axis=1)
+    return np.asarray(0.5 * (likelihood - prior))
+
+
+def _sizes(logs: Floats, steps: float) -> list[Floats]:
+    """Return misfit, fluctuation and memory from their logs over the prior medians."""
+    values = SIZE_MEDIANS * np.exp(logs)
+    return [values[:, 0], values[:, 1], values[:, 2] * steps]
+
+
+def draw_sizes(
+    data: Sequence[Changes], steps: float, draws: int, generator: np.random.Generator
+) -> list[Floats]:
+    """Return draws of misfit, fluctuation and memory: normal in their logs about the mode.
+
+    Parameters
+    ----------
+    data : sequence of Changes
+        Of all runs.
+    steps : float
+        Reference steps.
+    draws : int
+    generator : numpy.random.Generator
+    """
+    from scipy.optimize import minimize
+
+    means = [changes.averaged() for changes in data]
+    mode = minimize(lambda logs: -_log_density(logs[None], means, steps)[0], np.zeros(3)).x
+    spread = _root(_curvature(mode, means, steps))
+    return _sizes(mode + generator.standard_normal((draws, 3)) @ spread.T, steps)
+
+
+def _curvature(place: Floats, data: Sequence[Changes], steps: float) -> Floats:
+    """Return the negative curvature of the log density of log sizes, by central differences."""
+    apart, signs = DIFFERENCE * np.eye(3), (1.0, -1.0)
+    pairs = [
+        place + one * apart[i] + other * apart[j]
+        for i in range(3)
+        for j in range(3)
+        for one in signs
+        for other in signs
+    ]
+    values = _log_density(np.array(pairs), data, steps).reshape(3, 3, 2, 2)
+    mixed = values[..., 0, 0] - values[..., 0, 1] - values[..., 1, 0] + values[..., 1, 1]
+    return np.asarray(-mixed / (2.0 * DIFFERENCE) ** 2)
+
+
+def _root(curvature: Floats) -> Floats:
+    """Return a root of the covariance that belongs to a curvature; no direction is wider than the prior."""
+    sizes, directions = np.linalg.eigh(0.5 * (curvature + curvature.T))
+    return np.asarray(directions / np.sqrt(np.maximum(sizes, 1.0 / SIZE_SDS.max() ** 2)))
+
+
+def draw_weights(
+    data: Sequence[Changes], sizes: Sequence[Floats], generator: np.random.Generator
+) -> Floats:
+    """Return a draw of the weights in each draw of the law and the sizes, shape (draws, sets).
+
+    Parameters
+    ----------
+    data : sequence of Changes
+        Of all runs.
+    sizes : sequence of ndarray, shape (draws,)
+    generator : numpy.random.Generator
+    """
+    products = np.sum([changes.products(sizes)[0] for changes in data], axis=0)
+    precision, projection = _posterior_of_weights(products)
+    root = np.linalg.cholesky(precision)
+    noise = generator.standard_normal(projection.shape)
+    shifted = projection[..., None] + root @ noise[..., None]
+    return np.asarray(np.linalg.solve(precision, shifted)[..., 0])
+
+
+def explained_share(data: Sequence[Changes], residuals: Sequence[Floats]) -> float:
+    """Return what share of the mean square late change the linear form explains, the median over draws.
+
+    Parameters
+    ----------
+    data : sequence of Changes
+    residuals : sequence of ndarray, shape (draws, points)
+        What the form leaves of each run.
+    """
+    left = np.sum(
+        [changes.late(values) ** 2 for changes, values in zip(data, residuals, strict=True)], axis=0
+    )
+    whole = np.sum([changes.late(changes.change) ** 2 for changes in data])
+    return float(np.median(1.0 - left / whole)) if whole else 0.0
+
+
+def pattern_probability(
+    data: Sequence[Changes],
+    residuals: Sequence[Floats],
+    sizes: Sequence[Floats],
+    runs: Sequence[Run],
+    generator: np.random.Generator,
+) -> float:
+    """Return how often the model's own residuals go as closely with a quantity of the runs as these do.
+
+    A posterior predictive p-value of the largest absolute correlation over runs of the late residual with
+    replay ratio, peak learning rate, mixture of targets or the late change of a loss of the law; NaN of too
+    few runs.
+
+    Parameters
+    ----------
+    data, residuals
+        As in `explained_share`.
+    sizes : sequence of ndarray, shape (draws,)
+    runs : sequence of Run
+    generator : numpy.random.Generator
+    """
+    if len(data) < FEWEST_RUNS:
+        return float("nan")
+    # Two replay ratios or peaks that differ by a rounding error are one.
+    columns = [
+        np.array([run.replay or 0.0 for run in runs]),
+        np.log([run.schedule.peak for run in runs]),
+        *(
+            np.array([changes.late(changes.causes[..., i].mean(axis=0)) for changes in data])
+            for i in range(data[0].causes.shape[-1])
+        ),
+    ]
+    targets = sorted({name for run in runs for name in run.mixture})
+    if len(targets) > 1:
+        columns += [np.array([run.mixture.get(name, 0.0) for run in runs]) for name in targets]
+    features = np.array([column for column in columns if np.ptp(column) > 1e-9])
+    measured = np.stack([changes.late(left) for changes, left in zip(data, residuals, strict=True)])
+    drawn = np.stack(
+        [
+            changes.late(drawn_residual(changes.residual(sizes), changes.steps, generator))
+            for changes in data
+        ]
+    )
+    return float(np.mean(_closest(drawn, features) >= _closest(measured, features)))
+
+
+def drawn_residual(part: CurveResidual, steps: Floats, generator: np.random.Generator) -> Floats:
+    """Return residuals of a curve that was not measured, shape (draws, points), nats/token.
+
+    Parameters
+    ----------
+    part : CurveResidual
+    steps : ndarray, shape (points,)
+    generator : numpy.random.Generator
+    """
+    draws, points, columns = part.columns.shape
+    slow = np.einsum("dpk,dk->dp", part.columns, generator.standard_normal((draws, columns)))
+    normals = generator.standard_normal((points, draws))
+    fast = bridge(steps, part, np.empty(0), np.empty((draws, 0)), normals)
+    return np.asarray(slow + part.fluctuation * fast)
+
+
+def _closest(values: Floats, features: Floats) -> Floats:
+    """Return the largest absolute correlation over runs with any feature, (runs, draws) -> (draws,)."""
+    if not len(features):
+        return np.zeros(values.shape[1])
+    values, features = (
+        array - array.mean(axis=axis, keepdims=True) for array, axis in ((values, 0), (features, 1))
+    )
+    norms = np.sqrt((values**2).sum(axis=0)) * np.sqrt((features**2).sum(axis=1))[:, None]
+    return np.asarray(np.abs(features @ values / np.maximum(norms, 1e-300)).max(axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class ThirdSet:
+    """A third validation set in some draws of the law.
+
+    Parameters
+    ----------
+    name : str
+    weights : ndarray, shape (draws, sets)
+        Of the changes of general and target losses.
+    misfit, fluctuation, memory : ndarray, shape (draws,)
+        What the linear form misses and the fluctuation, as standard deviations in nats/token, and the
+        correlation time of the fluctuation in steps (see `bayes_cpt.model.residuals.Scales`).
+    floor : ndarray, shape (draws,)
+        Share of the fluctuation that is left at learning rate 0: the mean of the law's losses'.
+    runs : tuple of str
+        CPT runs that it was learnt from.
+    explained : float
+        Share of the mean square change over the late part of the runs that the linear form explains; the
+        median over draws.
+    pattern : float
+        How often residuals of the model itself go as closely with replay ratio, peak learning rate, mixture
+        of targets or one of the law's losses as those of the runs do; NaN of fewer than four runs.
+    """
+
+    name: str
+    weights: Floats
+    misfit: Floats
+    fluctuation: Floats
+    memory: Floats
+    floor: Floats
+    runs: tuple[str, ...]
+    explained: float
+    pattern: float
+
+    @property
+    def misses(self) -> bool:
+        """Whether the linear form is in doubt."""
+        return self.pattern < RARE or self.explained < LEAST_EXPLAINED
+
+    @property
+    def caution(self) -> str:
+        """What to say where the linear form is in doubt; empty otherwise."""
+        reasons = []
+        if self.explained < LEAST_EXPLAINED:
+            share = 100 * max(self.explained, 0.0)
+            reasons.append(f"{self._causes} explain {share:.0f} % of its change")
+        if self.pattern < RARE:
+            reasons.append("what they leave goes with how the runs were trained")
+        if not reasons:
+            return ""
+        return f"Eq. 6 misses {self.name}: {', and '.join(reasons)}. Its bands are wide for that."
+
+    @property
+    def _causes(self) -> str:
+        return "general and target loss" + ("es" if self.weights.shape[1] > 2 else "")
+
+    def residual(self, learning_rate: Floats, ramps: Floats) -> CurveResidual:
+        """Return the residual of a curve of the set about the linear form.
+
+        Parameters
+        ----------
+        learning_rate : ndarray, shape (points,)
+            As a share of the reference learning rate.
+        ramps : ndarray, shape (points, knots)
+            Of the misfit (see `bayes_cpt.model.residuals.ResidualDesign`).
+        """
+        sizes = (self.misfit, self.fluctuation, self.memory)
+        return set_residual(sizes, self.floor, learning_rate, ramps)
+
+    def table_row(self, causes: Sequence[str], interval: float) -> dict[str, Any]:
+        """Return weights with their intervals, and how well the linear form does.
+
+        Parameters
+        ----------
+        causes : sequence of str
+            From `cause_names`.
+        interval : float
+            Mass of the central credible intervals.
+        """
+        marks = [0.5, 0.5 - interval / 2, 0.5 + interval / 2]
+        row: dict[str, Any] = {"domain": self.name, "runs": len(self.runs)}
+        for index, cause in enumerate(causes):
+            median, lower, upper = np.quantile(self.weights[:, index], marks)
+            row |= {cause: median, f"{cause}_lower": lower, f"{cause}_upper": upper}
+        return row | {
+            "misfit": float(np.median(self.misfit)),
+            "explained": self.explained,
+            "pattern": self.pattern,
+            "caution": self.caution,
+        }
+
+
+def third_names(study: Study) -> tuple[str, ...]:
+    """Return the validation sets of a study that are neither general nor target.
+
+    Parameters
+    ----------
+    study : Study
+    """
+    return tuple(name for name in study.domains if name not in study.trained_domains)
+
+
+def check_names(posterior: Posterior, names: Sequence[str]) -> tuple[str, ...]:
+    """Return names of third validation sets, each once; ``all`` stands for all there are.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    names : sequence of str
+
+    Raises
+    ------
+    StudyError
+        If the fit's law knows no CPT phase, or there is no such set.
+    """
+    study = posterior.study
+    if names and not posterior.frame.spec.law.continual:
+        problem = "the law knows no CPT phase, and third validation sets follow from its losses"
+        fix = "fit with --model cpt or cpt-replay"
+        raise StudyError.at(f"model {posterior.frame.spec.name}", problem, fix)
+    known = third_names(study)
+    wanted = known if tuple(names) == ("all",) else tuple(dict.fromkeys(names))
+    problems = [
+        Problem(
+            f"study {study.name}",
+            f"there is no third validation set {name!r}{suggestion(name, known)}",
+            f"name one of {', '.join(known)}"
+            if known
+            else f"add its losses to {study.origin.losses}",
+        )
+        for name in wanted
+        if name not in known
+    ]
+    if problems:
+        raise StudyError(problems)
+    return wanted
+
+
+def third_sets(
+    posterior: Posterior, names: Sequence[str], parameters: dict[str, Floats], seed: int = 0
+) -> tuple[ThirdSet, ...]:
+    """Return third validation sets in some draws of one law.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Of one law (see `Posterior.shares`).
+    names : sequence of str
+        As from `check_names`.
+    parameters : dict of str to ndarray, shape (draws, ...)
+        The draws.
+    seed : int
+
+    Raises
+    ------
+    StudyError
+        If no CPT run of the study tells of a set: measured on it and on those of the law, from a base that
+        was measured too.
+    """
+    known = _Known(posterior, parameters, {})
+    sets = tuple(
+        # A set's own seed: it does not hang on which others are asked for.
+        _third_set(known, name, np.random.default_rng([seed, crc32(name.encode())]))
+        for name in names
+    )
+    for third in sets:
+        if third.misses:
+            warnings.warn(third.caution, StudyWarning, stacklevel=2)
+    return sets
+
+
+def weight_table(
+    posterior: Posterior,
+    names: Sequence[str] = ("all",),
+    draws: int = DRAWS,
+    seed: int = 0,
+    interval: float = 0.9,
+) -> "pd.DataFrame":
+    """Return the weights of third validation sets of a fit's study, one row each.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Of one law or a stack.
+    names : sequence of str
+        ``("all",)`` stands for all there are.
+    draws : int
+    seed : int
+    interval : float
+        Mass of the central credible intervals.
+
+    Returns
+    -------
+    DataFrame
+        Columns domain, runs, those of `cause_names` (medians of the weights) with ``_lower`` and
+        ``_upper``, misfit (nats/token per e-fold of steps), explained, pattern and caution (see
+        `ThirdSet`).
+
+    Raises
+    ------
+    StudyError
+        As `check_names` and `third_sets`.
+    """
+    import pandas as pd
+
+    wanted = check_names(posterior, names)
+    laws = [
+        third_sets(law, wanted, law.parameters(count), seed)
+        for law, count in posterior.shares(draws)
+    ]
+    causes = cause_names(posterior.study)
+    rows = [pooled(same).table_row(causes, interval) for same in zip(*laws, strict=True)]
+    return pd.DataFrame(rows)
+
+
+def cause_names(study: Study) -> tuple[str, ...]:
+    """Return what the losses that weights are of are called in tables: several targets by their names.
+
+    Parameters
+    ----------
+    study : Study
+    """
+    return ("general", *(study.targets if len(study.targets) > 1 else ("target",)))
+
+
+def pooled(laws: Sequence[ThirdSet]) -> ThirdSet:
+    """Return a third set in the draws of several laws, which stand side by side.
+
+    Parameters
+    ----------
+    laws : sequence of ThirdSet
+        The same set under each law; how well the linear form does is the worst of them.
+    """
+    return replace(
+        laws[0],
+        weights=np.concatenate([law.weights for law in laws]),
+        misfit=np.concatenate([law.misfit for law in laws]),
+        fluctuation=np.concatenate([law.fluctuation for law in laws]),
+        memory=np.concatenate([law.memory for law in laws]),
+        floor=np.concatenate([law.floor for law in laws]),
+        explained=min(law.explained for law in laws),
+        pattern=min(law.pattern for law in laws),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """The law's losses of the study's runs in some draws; sets measured at the same steps share them."""
+
+    posterior: Posterior
+    parameters: dict[str, Floats]
+    kept: dict[tuple[str, tuple[int, ...]], Changes]
+
+    @property
+    def floor(self) -> Floats:
+        """Share of the fluctuation that is left at learning rate 0, shape (draws,)."""
+        floors = self.parameters.get("fluctuation_floor", np.ones((1, 1)))
+        draws = len(self.parameters["memory"])
+        return np.broadcast_to(floors.reshape(len(floors), -1).mean(axis=1), draws)
+
+    def changes(self, run: Run, name: str) -> Changes:
+        """Return the changes along a run, those of a third set too."""
+        study, frame = self.posterior.study, self.posterior.frame
+        wanted = tuple(frame.fitted_steps(study, run, name))
+        if (run.name, wanted) not in self.kept:
+            self.kept[run.name, wanted] = self._causes(run, wanted)
+        steps, losses = study.curve(run.name, name)
+        change = losses[np.isin(steps, wanted)] - float(study.base_loss(str(run.base), name) or 0.0)
+        return replace(self.kept[run.name, wanted], change=change)
+
+    def _causes(self, run: Run, steps: Sequence[int]) -> Changes:
+        """Return the changes of the law's losses at some steps of a run."""
+        frame = self.posterior.frame
+        draws = Draws.of(frame, self.parameters)
+        curves = frame.curves(self.posterior.study, lambda *_: steps, [run], draws.form)
+        slow = self._slow(curves, draws) - curves.bases.loss[curves.points.curve_index]
+        points, count = curves.points, len(steps)
+        return Changes(
+            steps=points.steps[:count],
+            change=np.full(count, np.nan),
+            causes=np.stack(np.split(slow, len(frame.domains), axis=1), axis=2),
+            floor=self.floor,
+            learning_rate=points.learning_rate[:count],
+            ramps=frame.residual_design(curves).ramps[:count],
+        )
+
+    def _slow(self, curves: Curves, draws: Draws) -> Floats:
+        """Return curves without their fluctuation, their mean in each draw, shape (draws, points)."""
+        frame, observed = self.posterior.frame, observed_curves(self.posterior, curves)
+        last = float(max(curves.points.steps.max(), observed.points.steps.max()))
+        both = (curves, observed)
+        designs = [frame.residual_design(curve_set, last) for curve_set in both]
+        scales = [
+            scales_of(frame, self.parameters, curve_set, design)
+            for curve_set, design in zip(both, designs, strict=True)
+        ]
+        slow = losses(curves, draws).T
+        whole = Draws.of(frame, self.parameters, frame.area_form)
+        residual = observed.points.loss - losses(observed, whole).T
+        for index in range(len(curves.curves)):
+            rows, seen = (
+                slice(int(design.first[index]), int(design.last[index])) for design in designs
+            )
+            part, of_seen = (
+                CurveResidual.of(design, scale, at)
+                for design, scale, at in zip(designs, scales, (rows, seen), strict=True)
+            )
+            slow[:, rows] += slow_mean(
+                part, of_seen, residual[:, seen], observed.points.steps[seen]
+            )
+        return np.asarray(slow)
+
+
+def _third_set(known: _Known, name: str, generator: np.random.Generator) -> ThirdSet:
+    study, frame = known.posterior.study, known.posterior.frame
+    runs = [run for run in study.continual_runs if _tells(study, frame, run, name)]
+    if not runs:
+        problem = f"no CPT run tells how it goes with {' and '.join(frame.domains)}"
+        fix = (
+            "measure it, beside those, along at least one CPT run and at its base (step 0), or leave "
+            "the set out"
+        )
+        raise StudyError.at(f"study {study.name}, domain {name}", problem, fix)
+    data = [known.changes(run, name) for run in runs]
+    sizes = draw_sizes(data, frame.reference.steps, known.floor.size, generator)
+    misfit, fluctuation, memory = sizes
+    weights = draw_weights(data, sizes, generator)
+    residuals = [changes.left(weights) for changes in data]
+    return ThirdSet(
+        name,
+        weights,
+        misfit,
+        fluctuation,
+        memory,
+        floor=known.floor,
+        runs=tuple(run.name for run in runs),
+        explained=explained_share(data, residuals),
+        pattern=pattern_probability(data, residuals, sizes, runs, generator),
+    )
+
+
+def _tells(study: Study, frame: Frame, run: Run, name: str) -> bool:
+    """Return whether a run was measured on a set and those of the law, and its base too."""
+    domains = (*frame.domains, name)
+    measured = all(study.curve(run.name, domain)[0][-1:].any() for domain in domains)
+    return measured and all(
+        study.base_loss(str(run.base), domain) is not None for domain in domains
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnCurve:
+    """Draws of one curve at some of its steps.
+
+    Parameters
+    ----------
+    run, domain : str
+    steps : ndarray of int, shape (points,)
+    expected, loss : ndarray, shape (draws, points)
+        As in `bayes_cpt.model.simulate.CurveDraws`.
+    """
+
+    run: str
+    domain: str
+    steps: NDArray[np.int64]
+    expected: Floats
+    loss: Floats
+
+
+def law_curves(curves: Curves, drawn: CurveDraws) -> list[DrawnCurve]:
+    """Return draws of the law's losses curve by curve.
+
+    Parameters
+    ----------
+    curves : Curves
+    drawn : CurveDraws
+        At their points.
+    """
+    by_curve = []
+    for index, curve in enumerate(curves.curves):
+        rows = np.flatnonzero(curves.points.curve_index == index)
+        steps = curves.points.steps[rows].astype(np.int64)
+        by_curve.append(
+            DrawnCurve(curve.run, curve.domain, steps, drawn.expected[:, rows], drawn.loss[:, rows])
+        )
+    return by_curve
+
+
+def third_curves(
+    sets: Sequence[ThirdSet],
+    prepared: Prepared,
+    frame: Frame,
+    curves: Curves,
+    drawn: CurveDraws,
+    kind: str,
+    generator: np.random.Generator,
+) -> list[DrawnCurve]:
+    """Return draws of third validation sets at their wanted steps.
+
+    Parameters
+    ----------
+    sets : sequence of ThirdSet
+        In the draws that the law's losses were drawn in.
+    prepared : Prepared
+        What is wanted.
+    frame : Frame
+        Of the fit.
+    curves : Curves
+        The law's losses, at the wanted steps of the sets and of themselves.
+    drawn : CurveDraws
+        Of the law's losses.
+    kind : {"expected", "new_run", "known_run"}
+    generator : numpy.random.Generator
+
+    Raises
+    ------
+    PlanError
+        Naming bases that nobody measured on a set.
+    """
+    if not sets:
+        return []
+    design = frame.residual_design(curves)
+    by_run: dict[str, list[int]] = {}
+    for index, curve in enumerate(curves.curves):
+        if curve.continual:
+            by_run.setdefault(curve.run, []).append(index)
+    starts = _base_losses(sets, prepared, frame, by_run)
+    thirds = []
+    for run, own in by_run.items():
+        rows = [slice(int(design.first[index]), int(design.last[index])) for index in own]
+        expected, slow = (
+            np.stack([values[:, points] for points in rows], axis=2) - curves.bases.loss[own]
+            for values in (drawn.expected, drawn.slow)
+        )
+        steps, rate = curves.points.steps[rows[0]], curves.points.learning_rate[rows[0]]
+        for third in sets:
+            wanted = np.isin(steps, list(prepared.asked[run, third.name]))
+            start = starts[run, third.name]
+            law, middle = (
+                start + np.einsum("dpi,di->dp", changes, third.weights)
+                for changes in (expected, slow)
+            )
+            part = third.residual(rate, design.ramps[rows[0]])
+            if kind == "known_run":
+                measured = prepared.study.curve(run, third.name)
+                loss = middle + _known(part, steps, middle, measured, generator)
+            elif kind == "new_run":
+                loss = middle + drawn_residual(part, steps, generator)
+            else:
+                loss = law
+            if not wanted.any():
+                continue
+            kept = steps[wanted].astype(np.int64)
+            thirds.append(DrawnCurve(run, third.name, kept, law[:, wanted], loss[:, wanted]))
+    return thirds
+
+
+def _known(
+    part: CurveResidual,
+    steps: Floats,
+    middle: Floats,
+    curve: tuple[NDArray[np.int64], Floats],
+    generator: np.random.Generator,
+) -> Floats:
+    """Return residuals about the linear form given the losses measured at some of the steps."""
+    seen = np.isin(steps, curve[0])
+    measured = curve[1][np.isin(curve[0], steps)]
+    at_seen = replace(
+        part,
+        columns=part.columns[:, seen],
+        fluctuation=part.fluctuation[:, seen],
+        memory=part.memory[:, seen],
+    )
+    residual = measured - middle[:, seen]
+    return known_residual(part, steps, at_seen, residual, steps[seen], generator)[0]
+
+
+def _base_losses(
+    sets: Sequence[ThirdSet], prepared: Prepared, frame: Frame, runs: Iterable[str]
+) -> dict[tuple[str, str], float]:
+    """Return what each run's base was measured at on each third set."""
+    study, problems = prepared.study, []
+    losses: dict[tuple[str, str], float] = {}
+    for run in runs:
+        base = str(study.run(run).base)
+        for domain in (*frame.domains, *(third.name for third in sets)):
+            loss = study.base_loss(base, domain)
+            if loss is None:
+                problems.append(unmeasured_base(f"run {run}", base, domain))
+            else:
+                losses[run, domain] = loss
+    if problems:
+        raise PlanError(problems)
+    return losses
+
+
+def unmeasured_base(place: str, base: str, domain: str) -> Problem:
+    """Return the problem that a base was not measured on a validation set that Eq. 6 needs.
+
+    Parameters
+    ----------
+    place : str
+        What asks for it.
+    base, domain : str
+        Names.
+    """
+    return Problem(
+        f"{place}, domain {domain}",
+        f"nobody measured the base {base} on it, and third validation sets count from there",
+        f"evaluate the base once and add a row at step 0 with domain {domain}",
+    )
+
+
+def drawn_bands(curves: Sequence[DrawnCurve], interval: float) -> "pd.DataFrame":
+    """Return bands of draws, with the columns run, step, domain and those that hold losses.
+
+    Parameters
+    ----------
+    curves : sequence of DrawnCurve
+    interval : float
+        Mass of the central interval between lower and upper.
+    """
+    import pandas as pd
+
+    marks = [0.5, 0.5 - interval / 2, 0.5 + interval / 2]
+    parts = [pd.DataFrame(columns=["run", "step", "domain", *COLUMNS])] if not curves else []
+    for curve in curves:
+        median, lower, upper = np.quantile(curve.loss, marks, axis=0)
+        parts.append(
+            pd.DataFrame(
+                {
+                    "run": curve.run,
+                    "step": curve.steps,
+                    "domain": curve.domain,
+                    "mean": curve.loss.mean(axis=0),
+                    "median": median,
+                    "sd": curve.loss.std(axis=0, ddof=1),
+                    "lower": lower,
+                    "upper": upper,
+                }
+            )
+        )
+    return pd.concat(parts, ignore_index=True)
+
+
+def joined(parts: Sequence[Sequence[DrawnCurve]]) -> list[DrawnCurve]:
+    """Return curves with the draws of all laws, from those of each law in the same order.
+
+    Parameters
+    ----------
+    parts : sequence of sequence of DrawnCurve
+    """
+    return [
+        replace(
+            same[0],
+            expected=np.concatenate([curve.expected for curve in same]),
+            loss=np.concatenate([curve.loss for curve in same]),
+        )
+        for same in zip(*parts, strict=True)
+    ]
