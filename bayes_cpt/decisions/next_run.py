@@ -41,9 +41,8 @@ from bayes_cpt.decisions.search_space import SearchSpace, with_batch
 from bayes_cpt.decisions.space import Space, read_space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import Problem, SpecError
-from bayes_cpt.forecast.derived import Typical, derived_quantities
+from bayes_cpt.forecast.derived import Typical, approach, derived_quantities
 from bayes_cpt.forecast.plans import with_base_losses
-from bayes_cpt.forecast.typical_runs import approach
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.law import ALONG
 from bayes_cpt.model.bases.unknown_base import fitted_bases

@@ -15,7 +15,7 @@ from zlib import crc32
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.forecast.draws import draw_curves
+from bayes_cpt.forecast.error_correlation import error_correlation
 from bayes_cpt.forecast.evaluate import (
     Draws,
     in_threads,
@@ -45,7 +45,7 @@ from bayes_cpt.forecast.third_sets import (
 )
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.simulate import known_moments
+from bayes_cpt.model.simulate import CurveDraws, expected_loss, known_moments, simulate
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
@@ -119,16 +119,7 @@ def prepared_bands(
     cores: int | None = None,
     sets: Sequence[str] = (),
 ) -> "pd.DataFrame":
-    """Return the bands of a plan that was prepared: parameters and result are those of `bands`.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    prepared : Prepared
-        What is wanted.
-    kind, draws, seed, interval, cores, sets
-        As there; the sets as from `check_names`.
-    """
+    """Return the bands of a plan that was prepared: parameters and result are those of `bands`."""
     import pandas as pd
 
     known = posterior.with_new_groups(prepared.study, prepared.runs)
@@ -206,16 +197,18 @@ def _squares(values: Floats) -> Floats:
 
 def _summaries(laws: Sequence[_Law], curves: Sequence[Curves]) -> Floats:
     """Return `SUMMARY` at every point of some curves over the draws of all laws, shape (points, 5)."""
-    points = curves[0].points.steps.size
-    size = max(LOSSES_AT_ONCE // sum(law.draws.count for law in laws), 1)
-    if laws[0].kind == "known_run":
-        # What was measured tells of whole curves.
-        size = points
-    starts = range(0, points, size)
+    count = len(curves[0].points.steps)
+    parts = [np.arange(count)]
+    # What was measured tells of whole curves, and of all that are asked for.
+    if laws[0].kind != "known_run":
+        most = max(LOSSES_AT_ONCE // sum(law.draws.count for law in laws), 1)
+        ends = np.flatnonzero(np.diff(curves[0].points.curve_index)) + 1
+        by_curve = np.split(parts[0], ends)
+        parts = [rows for own in by_curve for rows in np.array_split(own, -(-own.size // most))]
     return np.concatenate(
         [
-            _summary(laws, [some_of(own, slice(start, start + size)) for own in curves])
-            for start in starts
+            _summary(laws, [some_of(own, slice(rows[0], rows[-1] + 1)) for own in curves])
+            for rows in parts
         ]
     )
 
@@ -249,6 +242,28 @@ def _quantiles(pooled: Floats, fractions: Floats) -> Floats:
     above = np.minimum(below + 1, pooled.shape[1] - 1)
     low, high = (pooled[:, rank].astype(np.float64) for rank in (below, above))
     return np.asarray((low + (place - below) * (high - low)).T)
+
+
+def draw_curves(
+    law: Posterior,
+    parameters: dict[str, Floats],
+    curves: Curves,
+    kind: str,
+    generator: np.random.Generator,
+) -> CurveDraws:
+    """Return curves in draws of one law.
+
+    Raises
+    ------
+    PlanError
+        If a known run was not measured.
+    """
+    if kind == "expected":
+        expected = expected_loss(law.frame, parameters, curves)
+        return CurveDraws(expected, expected, expected)
+    observed = observed_curves(law, curves) if kind == "known_run" else None
+    alike = error_correlation(law) if observed is None else None
+    return simulate(law.frame, parameters, curves, observed, generator, alike)
 
 
 def _with_third(

@@ -41,18 +41,12 @@ class Bases:
         ----------
         form : AreaForm
             That the series are of.
-        coefficients : dict of str to ndarray
         """
         level, forward = form.level_basis(coefficients), form.forward_basis(coefficients)
         return cls(np.ascontiguousarray(level.T), np.ascontiguousarray(forward.T))
 
     def take(self, draws: Any) -> Self:
-        """Return those of some draws.
-
-        Parameters
-        ----------
-        draws : index
-        """
+        """Return those of some draws."""
         level, forward = self.level[:, draws], self.forward[:, draws]
         return type(self)(np.ascontiguousarray(level), np.ascontiguousarray(forward))
 
@@ -121,7 +115,6 @@ class Columns:
 
         Parameters
         ----------
-        fixed : FixedColumns
         bases : Bases
             For the form of the points.
         """
@@ -160,17 +153,11 @@ class Columns:
         ----------
         dims : str
             One of `bayes_cpt.model.groups.grouping.GROUPED`.
-        values : ndarray
         """
         return np.asarray(values.T[self.size_member if dims == SIZES else self.batch_member])
 
     def of_mixture(self, values: Any) -> Floats:
-        """Return the mean of values, (draws, domains), by the shares of `mixture`, (points, draws).
-
-        Parameters
-        ----------
-        values : ndarray
-        """
+        """Return the mean of values, (draws, domains), by the shares of `mixture`, (points, draws)."""
         return np.asarray(self.mixture @ values.T)
 
     def losses(self, law: Law, coefficients: dict[str, Any], offset: Any) -> Floats:
@@ -212,7 +199,6 @@ class FixedColumns(NamedTuple):
 
         Parameters
         ----------
-        points : Points
         rows : index
             Of the points.
         """

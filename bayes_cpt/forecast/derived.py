@@ -5,32 +5,29 @@ and how its last loss differs when one thing about the run is another. All are o
 nats/token, and need no measured loss.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.forecast.typical_runs import (
-    ANNEALED,
-    STABLE,
-    annealed,
-    approach,
-    base_schedule,
-    plan_of,
-    start_rate,
-)
+from bayes_cpt.laws import Reference
 from bayes_cpt.laws.law import gather
 from bayes_cpt.model.bases.unknown_base import unknown_base
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import expected_loss
+from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.ranges import peak_level
-from bayes_cpt.study.runs import Run
-from bayes_cpt.study.schedules import Schedule, constant
+from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
 from bayes_cpt.study.study import Study
 
+STABLE, ANNEALED = "stable", "annealed"
+# Shares of a run's steps: its way from the base's learning rate to its own, and a base's anneal.
+APPROACH, ANNEAL = 0.05, 0.2
+ANY_LOSS = 3.0
 # Runs that a study could be given, in words.
 AT_REPLAY = "a CPT run at replay {:g}"
 DECAYING = "a CPT run that decays to learning rate 0"
@@ -79,13 +76,7 @@ class Typical:
 
     @classmethod
     def of(cls, study: Study) -> "Typical":
-        """Return the medians over the runs of a study.
-
-        Parameters
-        ----------
-        study : Study
-            With CPT runs, or PT runs alone.
-        """
+        """Return the medians over the runs of a study."""
         runs = study.continual_runs or study.pretraining_runs
         return cls(
             steps=int(np.median([run.schedule.steps for run in runs])),
@@ -176,13 +167,7 @@ MEANINGS = {effect.name: effect.meaning for effect in CONTINUAL_EFFECTS + PRETRA
 
 
 def effects_of(frame: Frame) -> tuple[Effect, ...]:
-    """Return the effects that a law knows.
-
-    Parameters
-    ----------
-    frame : Frame
-        Of a fit.
-    """
+    """Return the effects that a law knows."""
     if not frame.spec.law.continual:
         return PRETRAINING_EFFECTS
     law = frame.spec.law
@@ -194,13 +179,6 @@ def tried(frame: Frame, study: Study) -> dict[str, bool]:
     """Return for each effect whether a study's runs differ in what it is about.
 
     Where they do not, the law's form alone says what the effect is, however sure it sounds.
-
-    Parameters
-    ----------
-    frame : Frame
-        Of a fit.
-    study : Study
-        What was fitted.
     """
     if not frame.spec.law.continual:
         runs = study.pretraining_runs
@@ -275,17 +253,7 @@ def _effect_curves(frame: Frame, typical: Typical) -> Curves:
 
 
 def last_points(frame: Frame, plan: Study, runs: Iterable[Run] | None = None) -> Curves:
-    """Return the curves of a plan's runs at their last steps alone, a point per validation set each.
-
-    Parameters
-    ----------
-    frame : Frame
-        Of a fit.
-    plan : Study
-        The runs and their bases.
-    runs : iterable of Run, optional
-        Some of the plan's runs; all unless given.
-    """
+    """Return the curves of a plan's runs at their last steps alone, a point per validation set each."""
     return frame.curves(plan, lambda run, _: [run.schedule.steps], runs)
 
 
@@ -293,15 +261,6 @@ def start_loss(frame: Frame, parameters: dict[str, Floats], curves: Curves) -> F
     """Return the loss that each curve starts from, shape (draws, curves), nats/token.
 
     The base's measured loss where the law starts from it, else the law's.
-
-    Parameters
-    ----------
-    frame : Frame
-        Of a fit.
-    parameters : dict of str to ndarray, shape (draws, ...)
-        All parameters.
-    curves : Curves
-        Of CPT runs.
     """
     bases = curves.bases
     coefficients = frame.law.coefficients(parameters, np)
@@ -312,15 +271,7 @@ def start_loss(frame: Frame, parameters: dict[str, Floats], curves: Curves) -> F
 
 
 def effect_runs(frame: Frame, typical: Typical) -> Study:
-    """Return the runs that the effects compare.
-
-    Parameters
-    ----------
-    frame : Frame
-        Of a fit.
-    typical : Typical
-        What the runs have in common.
-    """
+    """Return the runs that the effects compare."""
     base = base_schedule(frame.reference)
     if not frame.spec.law.continual:
         runs = {
@@ -343,4 +294,88 @@ def effect_runs(frame: Frame, typical: Typical) -> Study:
             "rewarmed": (approach(n, 0.0, peak, decays=True), ANNEALED, replay),
             "long": (approach(LONGER * n, rate, peak, decays=True), STABLE, replay),
         },
+    )
+
+
+def start_rate(frame: Frame) -> float:
+    """Return the learning rate that typical CPT runs start from: 0 where that of the base is unknown."""
+    return 0.0 if frame.spec.law.unknown_base else frame.reference.learning_rate
+
+
+def base_schedule(reference: Reference) -> Schedule:
+    """Return a PT schedule of the reference forward area at the reference learning rate."""
+    steps = max(1, round(reference.forward_pt / reference.learning_rate))
+    return constant(steps, reference.learning_rate)
+
+
+def annealed(base: Schedule) -> Schedule:
+    """Return a constant schedule whose last fifth falls to 0."""
+    fall = max(1, round(ANNEAL * base.steps))
+    tail = linear(fall, base.peak, 0.0)
+    return constant(base.steps - fall, base.peak) + tail if fall < base.steps else tail
+
+
+def approach(steps: int, start: float, peak: float, *, decays: bool) -> Schedule:
+    """Return a CPT schedule that goes from the base's rate to its own peak, then stays or decays."""
+    first = 0 if start == peak or steps < 2 else max(1, round(APPROACH * steps))
+    rest = cosine(steps - first, peak) if decays else constant(steps - first, peak)
+    return linear(first, start, peak) + rest if first else rest
+
+
+def plan_of(
+    frame: Frame,
+    runs: Mapping[str, tuple[Schedule, str | None, float]],
+    *,
+    measured: bool = False,
+    sizes: Mapping[str, float] | None = None,
+) -> Study:
+    """Return a plan of runs given as schedule, base (None for a PT run) and replay, by name.
+
+    Of several targets they train on equal shares, and where batches differ they have that of most runs.
+
+    Parameters
+    ----------
+    measured : bool
+        Whether the bases count as measured: with a loss that stands for any.
+    sizes : mapping of str to float, optional
+        Model sizes of some of the runs, millions of parameters; the others have the typical one where the
+        law has a size.
+    """
+    import pandas as pd
+
+    usual = frame.typical_size if frame.sizes else None
+    own_sizes = dict.fromkeys(runs, usual) | dict(sizes or {})
+    if frame.spec.law.unknown_base:
+        bases = (Base(STABLE, known=False), Base(ANNEALED, known=False))
+    else:
+        base = base_schedule(frame.reference)
+        bases = (Base(STABLE, base.steps, base), Base(ANNEALED, base.steps, annealed(base)))
+    targets = frame.domains[1:]
+    shares = {target: 1.0 / len(targets) for target in targets} if len(targets) > 1 else None
+    batch = frame.batches[0] if frame.batches else Batch()
+    built = tuple(
+        Run(name, "pt", schedule, model_size=own_sizes[name])
+        if base_name is None
+        else Run(
+            name,
+            "cpt",
+            schedule,
+            base_name,
+            replay,
+            model_size=own_sizes[name],
+            batch_tokens=batch.tokens,
+            sequence_length=batch.sequence_length,
+            targets=shares,
+        )
+        for name, (schedule, base_name, replay) in runs.items()
+    )
+    rows = [
+        (run.name, 0, domain, ANY_LOSS)
+        for run in built
+        for domain in frame.domains
+        if measured and run.phase == "cpt"
+    ]
+    losses = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
+    return Study(
+        "typical runs", frame.domains[0], targets or None, bases, built, losses, is_plan=True
     )

@@ -55,10 +55,6 @@ def error_correlation(posterior: Posterior) -> ErrorCorrelation:
     of the fluctuation: that of the changes of the residual from one late step to the next. Both are
     averaged with those of other studies on Fisher's scale, weighted by the number of runs and of changes.
 
-    Parameters
-    ----------
-    posterior : Posterior
-
     Returns
     -------
     ErrorCorrelation

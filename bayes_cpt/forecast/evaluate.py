@@ -50,7 +50,7 @@ from bayes_cpt.model.setup import Frame
 from bayes_cpt.threads import one_thread
 
 # Rows and draws of a tile: its few intermediate arrays stay in the cache of a core.
-ROWS, COLUMNS = 64, 1000
+ROWS, COLUMNS = 64, 2000
 # Of so many rows a curve it is worth while to take curves one by one.
 LONG = 8
 
@@ -85,7 +85,6 @@ class Draws:
 
         Parameters
         ----------
-        frame : Frame
         parameters : dict of str to ndarray, shape (draws, ...)
         form : AreaForm, optional
             Of points that are there already, such as ``frame.area_form``; around the draws unless given.
@@ -287,8 +286,7 @@ def _tiles(points: Points) -> "Iterator[slice | Ints]":
     key = points.curve_index if points.steps.size >= LONG * curves else points.domain_index
     order = np.lexsort((points.curve_index, points.domain_index))
     for group in np.split(order, np.flatnonzero(np.diff(key[order])) + 1):
-        for start in range(0, group.size, ROWS):
-            rows = group[start : start + ROWS]
+        for rows in np.array_split(group, -(-group.size // ROWS)):
             together = rows[-1] - rows[0] == rows.size - 1
             yield slice(int(rows[0]), int(rows[-1]) + 1) if together else rows
 

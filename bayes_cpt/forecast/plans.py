@@ -37,25 +37,13 @@ class PlanError(StudyError):
 
 
 def check_kind(kind: str) -> None:
-    """Raise ValueError unless a kind of forecast is known.
-
-    Parameters
-    ----------
-    kind : str
-        As a user gave it.
-    """
+    """Raise ValueError unless a kind of forecast is known."""
     if kind not in KINDS:
         raise ValueError(f"kind is {kind!r}: give one of {', '.join(KINDS)}")
 
 
 def check_interval(interval: float) -> None:
-    """Raise ValueError unless the mass of an interval lies between 0 and 1.
-
-    Parameters
-    ----------
-    interval : float
-        Mass, as a user gave it.
-    """
+    """Raise ValueError unless the mass of an interval lies between 0 and 1."""
     if not 0 < interval < 1:
         raise ValueError(f"interval is {interval}: give a mass between 0 and 1, as in 0.9")
 
@@ -107,17 +95,7 @@ class Prepared:
     asked: Mapping[tuple[str, str], Collection[int]]
 
     def curves(self, frame: Frame, runs: Iterable[Run], form: AreaForm | None = None) -> Curves:
-        """Return the curves of some of the runs (see `bayes_cpt.model.points.build_curves`).
-
-        Parameters
-        ----------
-        frame : Frame
-            Of a fit.
-        runs : iterable of Run
-            Of the plan.
-        form : AreaForm, optional
-            What the areas of the points must serve; that of the frame unless given.
-        """
+        """Return the curves of some of the runs (see `bayes_cpt.model.points.build_curves`)."""
 
         def steps_of(run: Run, domain: str) -> Collection[int]:
             return self.steps[run.name, domain]
@@ -137,20 +115,6 @@ def prepare(
     """Return a plan with its base losses filled in, and where losses are wanted.
 
     Parameters, errors: see `planned_curves`.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    plan : Study, str or Path, optional
-        The runs; those of the fitted study unless given.
-    at : DataFrame, str or Path, optional
-        Where losses are wanted.
-    known : bool
-        Whether the runs must be of the fitted study.
-    runs : collection of str, optional
-        Names of some of the plan's runs; all unless given.
-    sets : sequence of str
-        Third validation sets that are wanted too.
     """
     fitted = plan is None or known
     target = posterior.study if plan is None else as_plan(posterior, plan)
@@ -180,16 +144,6 @@ def planned_curves(
 ) -> tuple[Study, Curves]:
     """Return a plan with its base losses filled in, and its curves where losses are wanted.
 
-    Parameters
-    ----------
-    posterior : Posterior
-    plan, at
-        As in `predict`.
-    known : bool
-        Whether the plan's runs are runs of the fitted study, which then gives schedules and losses.
-    runs : collection of str, optional
-        Names of the runs wanted; all unless given.
-
     Raises
     ------
     PlanError
@@ -203,12 +157,6 @@ def planned_curves(
 
 def observed_curves(posterior: Posterior, curves: Curves) -> Curves:
     """Return the fitted points of the same curves, in their order.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    curves : Curves
-        Of runs that were fitted.
 
     Raises
     ------
@@ -237,14 +185,7 @@ def observed_curves(posterior: Posterior, curves: Curves) -> Curves:
 
 
 def as_plan(posterior: Posterior, plan: "Study | str | Path") -> Study:
-    """Return a plan, read if it is a path.
-
-    Parameters
-    ----------
-    posterior : Posterior
-        Of the study whose bases the plan may name.
-    plan : Study, str or Path
-    """
+    """Return a plan, read if it is a path."""
     if isinstance(plan, Study):
         return plan
     from bayes_cpt.study.folder import read_plan
@@ -273,16 +214,7 @@ def _own_runs(posterior: Posterior, target: Study) -> Study:
 
 
 def with_base_losses(study: Study, domains: Iterable[str], plan: Study) -> Study:
-    """Return the plan with losses of its bases at step 0 from the fitted study, where it has none.
-
-    Parameters
-    ----------
-    study : Study
-        What was fitted.
-    domains : iterable of str
-        Validation sets whose losses are needed.
-    plan : Study
-    """
+    """Return the plan with losses of its bases at step 0 from the fitted study, where it has none."""
     import pandas as pd
 
     fitted = {base.name: base for base in study.bases}

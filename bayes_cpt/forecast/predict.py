@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.forecast.bands import prepared_bands
-from bayes_cpt.forecast.draws import draw_curves
+from bayes_cpt.forecast.bands import draw_curves, prepared_bands
 from bayes_cpt.forecast.plans import (
     DRAWS,
     Kind,
@@ -133,15 +132,7 @@ def predict(
 
 
 def draws_at(curves: "xr.DataArray", points: "pd.DataFrame") -> Floats:
-    """Return draws at some points of the grid of `predict`, shape (draws, points).
-
-    Parameters
-    ----------
-    curves : xarray.DataArray
-        ``loss`` or ``expected`` of `predict`.
-    points : DataFrame
-        Columns run, domain, step.
-    """
+    """Return draws at some points of the grid of `predict`, shape (draws, points)."""
     import xarray as xr
 
     labels = {

@@ -169,11 +169,6 @@ def _check_row(check: Check, place: str, row: dict[str, object], domains: Sequen
 def pairs_of(pairs: Sequence[ScorePairs], name: str) -> ScorePairs:
     """Return the pairs of a benchmark.
 
-    Parameters
-    ----------
-    pairs : sequence of ScorePairs
-    name : str
-
     Raises
     ------
     StudyError
@@ -216,13 +211,7 @@ class ScoreLink:
         return float(self.pairs.losses.mean())
 
     def scores(self, losses: NDArray[np.floating]) -> Floats:
-        """Return the expected score at losses, of their shape.
-
-        Parameters
-        ----------
-        losses : ndarray, shape (..., draws)
-            nats/token.
-        """
+        """Return the expected score at losses, of their shape."""
         from scipy.special import expit
 
         chance = self.pairs.chance
@@ -234,10 +223,6 @@ class ScoreLink:
 
         Infinite where the score is the chance level or lower, which no loss falls below; minus infinity
         where no loss reaches it.
-
-        Parameters
-        ----------
-        scores : ndarray, shape (..., draws)
         """
         from scipy.special import logit
 
@@ -246,23 +231,12 @@ class ScoreLink:
         return np.asarray(self.middle + (self.level - logit(share)) / self.slope)
 
     def drawn(self, losses: Floats, generator: np.random.Generator) -> Floats:
-        """Return scores that single evaluations may show, scatter included, of the shape of `losses`.
-
-        Parameters
-        ----------
-        losses : ndarray, shape (..., draws)
-        generator : numpy.random.Generator
-        """
+        """Return scores that single evaluations may show, scatter included, of the shape of `losses`."""
         noise = self.scatter * generator.standard_normal(losses.shape)
         return np.asarray(np.clip(self.scores(losses) + noise, 0.0, 1.0))
 
     def resampled(self, draws: int, seed: int) -> "ScoreLink":
-        """Return the link in as many draws as a law has.
-
-        Parameters
-        ----------
-        draws, seed : int
-        """
+        """Return the link in as many draws as a law has."""
         generator = np.random.default_rng(seed)
         rows = generator.choice(self.level.size, draws, replace=draws > self.level.size)
         return ScoreLink(self.pairs, *(getattr(self, name)[rows] for name in NAMES))

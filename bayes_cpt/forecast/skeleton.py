@@ -130,7 +130,6 @@ def spread_out(count: int, wanted: int) -> Ints:
     ----------
     count : int
         Of all places.
-    wanted : int
 
     Examples
     --------

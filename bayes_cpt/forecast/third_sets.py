@@ -28,7 +28,6 @@ from numpy.typing import NDArray
 from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import suggestion
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
-from bayes_cpt.forecast.evaluate import Draws, losses
 from bayes_cpt.forecast.plans import DRAWS, PlanError, Prepared, observed_curves
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.misfit.curve_residuals import (
@@ -40,7 +39,7 @@ from bayes_cpt.model.misfit.curve_residuals import (
 )
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import Frame
-from bayes_cpt.model.simulate import CurveDraws, scales_of
+from bayes_cpt.model.simulate import CurveDraws, expected_loss, scales_of
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 
@@ -94,21 +93,11 @@ class Changes:
         return replace(self, causes=causes, floor=floor)
 
     def residual(self, sizes: Sequence[Floats]) -> CurveResidual:
-        """Return the run's residual at some sizes (see `set_residual`).
-
-        Parameters
-        ----------
-        sizes : sequence of ndarray, shape (draws,)
-        """
+        """Return the run's residual at some sizes (see `set_residual`)."""
         return set_residual(sizes, self.floor, self.learning_rate, self.ramps)
 
     def products(self, sizes: Sequence[Floats]) -> tuple[Floats, Floats]:
-        """Return `precision_products` of the change and its causes.
-
-        Parameters
-        ----------
-        sizes : sequence of ndarray, shape (draws,)
-        """
+        """Return `precision_products` of the change and its causes."""
         draws = sizes[0].size
         columns = np.concatenate(
             [
@@ -120,40 +109,18 @@ class Changes:
         return precision_products(self.residual(sizes), self.steps, columns)
 
     def left(self, weights: Floats) -> Floats:
-        """Return what the linear form leaves, shape (draws, points).
-
-        Parameters
-        ----------
-        weights : ndarray, shape (draws, sets)
-        """
+        """Return what the linear form leaves, shape (draws, points)."""
         return np.asarray(self.change - np.einsum("dpi,di->dp", self.causes, weights))
 
     def late(self, values: Floats) -> Floats:
-        """Return means over the late part of the run, (..., points) -> (...).
-
-        Parameters
-        ----------
-        values : ndarray, shape (..., points)
-        """
+        """Return means over the late part of the run, (..., points) -> (...)."""
         return np.asarray(values[..., self.steps >= LATE * self.steps[-1]].mean(axis=-1))
 
 
 def set_residual(
     sizes: Sequence[Floats], floor: Floats, learning_rate: Floats, ramps: Floats
 ) -> CurveResidual:
-    """Return the residual of a curve of a third set about the linear form.
-
-    Parameters
-    ----------
-    sizes : sequence of ndarray, shape (draws,)
-        Misfit, fluctuation and its correlation time.
-    floor : ndarray, shape (draws,)
-        Share of the fluctuation that is left at learning rate 0.
-    learning_rate : ndarray, shape (points,)
-        As a share of the reference learning rate.
-    ramps : ndarray, shape (points, knots)
-        Of the misfit (see `bayes_cpt.model.residuals.ResidualDesign`).
-    """
+    """Return the residual of a curve of a third set about the linear form."""
     misfit, fluctuation, memory = (size[:, None] for size in sizes)
     share = floor[:, None]
     heat = np.broadcast_to(
@@ -169,11 +136,6 @@ def set_residual(
 
 def weight_means(sets: int) -> Floats:
     """Return the prior means of the weights of the general loss and of the targets', shape (sets,).
-
-    Parameters
-    ----------
-    sets : int
-        Of the law, the general one first.
 
     Examples
     --------
@@ -192,16 +154,7 @@ def _posterior_of_weights(products: Floats) -> tuple[Floats, Floats]:
 
 
 def _log_density(logs: Floats, data: Sequence[Changes], steps: float) -> Floats:
-    """Return the log posterior density of log sizes, the weights integrated out, shape (places,).
-
-    Parameters
-    ----------
-    logs : ndarray, shape (places, 3)
-    data : sequence of Changes
-        At their means over draws.
-    steps : float
-        Reference steps.
-    """
+    """Return the log posterior density of log sizes, the weights integrated out, shape (places,)."""
     sizes = _sizes(logs, steps)
     parts = [changes.products(sizes) for changes in data]
     products = np.sum([product for product, _ in parts], axis=0)
@@ -223,17 +176,7 @@ def _sizes(logs: Floats, steps: float) -> list[Floats]:
 def draw_sizes(
     data: Sequence[Changes], steps: float, draws: int, generator: np.random.Generator
 ) -> list[Floats]:
-    """Return draws of misfit, fluctuation and memory: normal in their logs about the mode.
-
-    Parameters
-    ----------
-    data : sequence of Changes
-        Of all runs.
-    steps : float
-        Reference steps.
-    draws : int
-    generator : numpy.random.Generator
-    """
+    """Return draws of misfit, fluctuation and memory: normal in their logs about the mode."""
     from scipy.optimize import minimize
 
     means = [changes.averaged() for changes in data]
@@ -266,15 +209,7 @@ def _root(curvature: Floats) -> Floats:
 def draw_weights(
     data: Sequence[Changes], sizes: Sequence[Floats], generator: np.random.Generator
 ) -> Floats:
-    """Return a draw of the weights in each draw of the law and the sizes, shape (draws, sets).
-
-    Parameters
-    ----------
-    data : sequence of Changes
-        Of all runs.
-    sizes : sequence of ndarray, shape (draws,)
-    generator : numpy.random.Generator
-    """
+    """Return a draw of the weights in each draw of the law and the sizes, shape (draws, sets)."""
     products = np.sum([changes.products(sizes)[0] for changes in data], axis=0)
     precision, projection = _posterior_of_weights(products)
     root = np.linalg.cholesky(precision)
@@ -284,14 +219,7 @@ def draw_weights(
 
 
 def explained_share(data: Sequence[Changes], residuals: Sequence[Floats]) -> float:
-    """Return what share of the mean square late change the linear form explains, the median over draws.
-
-    Parameters
-    ----------
-    data : sequence of Changes
-    residuals : sequence of ndarray, shape (draws, points)
-        What the form leaves of each run.
-    """
+    """Return what share of the mean square late change the linear form explains, the median over draws."""
     left = np.sum(
         [changes.late(values) ** 2 for changes, values in zip(data, residuals, strict=True)], axis=0
     )
@@ -311,14 +239,6 @@ def pattern_probability(
     A posterior predictive p-value of the largest absolute correlation over runs of the late residual with
     replay ratio, peak learning rate, mixture of targets or the late change of a loss of the law; NaN of too
     few runs.
-
-    Parameters
-    ----------
-    data, residuals
-        As in `explained_share`.
-    sizes : sequence of ndarray, shape (draws,)
-    runs : sequence of Run
-    generator : numpy.random.Generator
     """
     if len(data) < FEWEST_RUNS:
         return float("nan")
@@ -346,14 +266,7 @@ def pattern_probability(
 
 
 def drawn_residual(part: CurveResidual, steps: Floats, generator: np.random.Generator) -> Floats:
-    """Return residuals of a curve that was not measured, shape (draws, points), nats/token.
-
-    Parameters
-    ----------
-    part : CurveResidual
-    steps : ndarray, shape (points,)
-    generator : numpy.random.Generator
-    """
+    """Return residuals of a curve that was not measured, shape (draws, points), nats/token."""
     draws, points, columns = part.columns.shape
     slow = np.einsum("dpk,dk->dp", part.columns, generator.standard_normal((draws, columns)))
     normals = generator.standard_normal((points, draws))
@@ -429,28 +342,12 @@ class ThirdSet:
         return "general and target loss" + ("es" if self.weights.shape[1] > 2 else "")
 
     def residual(self, learning_rate: Floats, ramps: Floats) -> CurveResidual:
-        """Return the residual of a curve of the set about the linear form.
-
-        Parameters
-        ----------
-        learning_rate : ndarray, shape (points,)
-            As a share of the reference learning rate.
-        ramps : ndarray, shape (points, knots)
-            Of the misfit (see `bayes_cpt.model.residuals.ResidualDesign`).
-        """
+        """Return the residual of a curve of the set about the linear form."""
         sizes = (self.misfit, self.fluctuation, self.memory)
         return set_residual(sizes, self.floor, learning_rate, ramps)
 
     def table_row(self, causes: Sequence[str], interval: float) -> dict[str, Any]:
-        """Return weights with their intervals, and how well the linear form does.
-
-        Parameters
-        ----------
-        causes : sequence of str
-            From `cause_names`.
-        interval : float
-            Mass of the central credible intervals.
-        """
+        """Return weights with their intervals, and how well the linear form does."""
         marks = [0.5, 0.5 - interval / 2, 0.5 + interval / 2]
         row: dict[str, Any] = {"domain": self.name, "runs": len(self.runs)}
         for index, cause in enumerate(causes):
@@ -465,22 +362,12 @@ class ThirdSet:
 
 
 def third_names(study: Study) -> tuple[str, ...]:
-    """Return the validation sets of a study that are neither general nor target.
-
-    Parameters
-    ----------
-    study : Study
-    """
+    """Return the validation sets of a study that are neither general nor target."""
     return tuple(name for name in study.domains if name not in study.trained_domains)
 
 
 def check_names(posterior: Posterior, names: Sequence[str]) -> tuple[str, ...]:
     """Return names of third validation sets, each once; ``all`` stands for all there are.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    names : sequence of str
 
     Raises
     ------
@@ -519,11 +406,8 @@ def third_sets(
     ----------
     posterior : Posterior
         Of one law (see `Posterior.shares`).
-    names : sequence of str
-        As from `check_names`.
     parameters : dict of str to ndarray, shape (draws, ...)
         The draws.
-    seed : int
 
     Raises
     ------
@@ -588,32 +472,21 @@ def weight_table(
 
 
 def cause_names(study: Study) -> tuple[str, ...]:
-    """Return what the losses that weights are of are called in tables: several targets by their names.
-
-    Parameters
-    ----------
-    study : Study
-    """
+    """Return what the losses that weights are of are called in tables: several targets by their names."""
     return ("general", *(study.targets if len(study.targets) > 1 else ("target",)))
 
 
 def pooled(laws: Sequence[ThirdSet]) -> ThirdSet:
-    """Return a third set in the draws of several laws, which stand side by side.
-
-    Parameters
-    ----------
-    laws : sequence of ThirdSet
-        The same set under each law; how well the linear form does is the worst of them.
-    """
+    """Return a third set in the draws of several laws, which stand side by side."""
+    names = ("weights", "misfit", "fluctuation", "memory", "floor")
+    joined: dict[str, Any] = {
+        name: np.concatenate([getattr(law, name) for law in laws]) for name in names
+    }
     return replace(
         laws[0],
-        weights=np.concatenate([law.weights for law in laws]),
-        misfit=np.concatenate([law.misfit for law in laws]),
-        fluctuation=np.concatenate([law.fluctuation for law in laws]),
-        memory=np.concatenate([law.memory for law in laws]),
-        floor=np.concatenate([law.floor for law in laws]),
         explained=min(law.explained for law in laws),
         pattern=min(law.pattern for law in laws),
+        **joined,
     )
 
 
@@ -645,9 +518,8 @@ class _Known:
     def _causes(self, run: Run, steps: Sequence[int]) -> Changes:
         """Return the changes of the law's losses at some steps of a run."""
         frame = self.posterior.frame
-        draws = Draws.of(frame, self.parameters)
-        curves = frame.curves(self.posterior.study, lambda *_: steps, [run], draws.form)
-        slow = self._slow(curves, draws) - curves.bases.loss[curves.points.curve_index]
+        curves = frame.curves(self.posterior.study, lambda *_: steps, [run])
+        slow = self._slow(curves) - curves.bases.loss[curves.points.curve_index]
         points, count = curves.points, len(steps)
         return Changes(
             steps=points.steps[:count],
@@ -658,7 +530,7 @@ class _Known:
             ramps=frame.residual_design(curves).ramps[:count],
         )
 
-    def _slow(self, curves: Curves, draws: Draws) -> Floats:
+    def _slow(self, curves: Curves) -> Floats:
         """Return curves without their fluctuation, their mean in each draw, shape (draws, points)."""
         frame, observed = self.posterior.frame, observed_curves(self.posterior, curves)
         last = float(max(curves.points.steps.max(), observed.points.steps.max()))
@@ -668,9 +540,8 @@ class _Known:
             scales_of(frame, self.parameters, curve_set, design)
             for curve_set, design in zip(both, designs, strict=True)
         ]
-        slow = losses(curves, draws).T
-        whole = Draws.of(frame, self.parameters, frame.area_form)
-        residual = observed.points.loss - losses(observed, whole).T
+        slow, seen_law = (expected_loss(frame, self.parameters, curve_set) for curve_set in both)
+        residual = observed.points.loss - seen_law
         for index in range(len(curves.curves)):
             rows, seen = (
                 slice(int(design.first[index]), int(design.last[index])) for design in designs
@@ -742,14 +613,7 @@ class DrawnCurve:
 
 
 def law_curves(curves: Curves, drawn: CurveDraws) -> list[DrawnCurve]:
-    """Return draws of the law's losses curve by curve.
-
-    Parameters
-    ----------
-    curves : Curves
-    drawn : CurveDraws
-        At their points.
-    """
+    """Return draws of the law's losses curve by curve."""
     by_curve = []
     for index, curve in enumerate(curves.curves):
         rows = np.flatnonzero(curves.points.curve_index == index)
@@ -770,21 +634,6 @@ def third_curves(
     generator: np.random.Generator,
 ) -> list[DrawnCurve]:
     """Return draws of third validation sets at their wanted steps.
-
-    Parameters
-    ----------
-    sets : sequence of ThirdSet
-        In the draws that the law's losses were drawn in.
-    prepared : Prepared
-        What is wanted.
-    frame : Frame
-        Of the fit.
-    curves : Curves
-        The law's losses, at the wanted steps of the sets and of themselves.
-    drawn : CurveDraws
-        Of the law's losses.
-    kind : {"expected", "new_run", "known_run"}
-    generator : numpy.random.Generator
 
     Raises
     ------
@@ -869,15 +718,7 @@ def _base_losses(
 
 
 def unmeasured_base(place: str, base: str, domain: str) -> Problem:
-    """Return the problem that a base was not measured on a validation set that Eq. 6 needs.
-
-    Parameters
-    ----------
-    place : str
-        What asks for it.
-    base, domain : str
-        Names.
-    """
+    """Return the problem that a base was not measured on a validation set that Eq. 6 needs."""
     return Problem(
         f"{place}, domain {domain}",
         f"nobody measured the base {base} on it, and third validation sets count from there",
@@ -886,14 +727,7 @@ def unmeasured_base(place: str, base: str, domain: str) -> Problem:
 
 
 def drawn_bands(curves: Sequence[DrawnCurve], interval: float) -> "pd.DataFrame":
-    """Return bands of draws, with the columns run, step, domain and those that hold losses.
-
-    Parameters
-    ----------
-    curves : sequence of DrawnCurve
-    interval : float
-        Mass of the central interval between lower and upper.
-    """
+    """Return bands of draws, with the columns run, step, domain and those that hold losses."""
     import pandas as pd
 
     marks = [0.5, 0.5 - interval / 2, 0.5 + interval / 2]
@@ -918,12 +752,7 @@ def drawn_bands(curves: Sequence[DrawnCurve], interval: float) -> "pd.DataFrame"
 
 
 def joined(parts: Sequence[Sequence[DrawnCurve]]) -> list[DrawnCurve]:
-    """Return curves with the draws of all laws, from those of each law in the same order.
-
-    Parameters
-    ----------
-    parts : sequence of sequence of DrawnCurve
-    """
+    """Return curves with the draws of all laws, from those of each law in the same order."""
     return [
         replace(
             same[0],

@@ -4,8 +4,7 @@ All are computed draw by draw; no point estimate is plugged in.
 """
 
 from bayes_cpt.landmarks.critical import CriticalPoint, critical_point
-from bayes_cpt.landmarks.decomposition import decompose
-from bayes_cpt.landmarks.hidden import hidden_curves
+from bayes_cpt.landmarks.decomposition import decompose, hidden_curves
 from bayes_cpt.landmarks.responses import (
     Response,
     base_response,

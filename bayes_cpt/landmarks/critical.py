@@ -9,7 +9,7 @@ import numpy as np
 from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.evaluate import Draws
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.landmarks.hidden import PRETRAINING_TERMS, at_limit, on_new_data
+from bayes_cpt.landmarks.decomposition import PRETRAINING_TERMS, at_limit, on_new_data
 from bayes_cpt.landmarks.trials import Trial, law_draws, trial_curves
 from bayes_cpt.laws.law import gather
 from bayes_cpt.laws.phase_areas import transfer_state
@@ -101,7 +101,6 @@ class CriticalPoint:
 
         Parameters
         ----------
-        base : Base
         by_prior : bool
             Whether by the prior alone, without the data.
 

@@ -1,6 +1,6 @@
-"""What a loss curve is made of: the shares of the law's terms, step by step."""
+"""What a loss curve is made of: the law's terms, and the hidden curves that it moves between."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,18 +11,25 @@ from bayes_cpt.forecast.plans import prepare
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws import Annealing
 from bayes_cpt.laws.law import Law, gather
-from bayes_cpt.model.points import Curves
+from bayes_cpt.model.points import Curves, Points
 from bayes_cpt.study.study import Study
 
 if TYPE_CHECKING:
     import xarray as xr
 
 
+DRAWS = 500
+# Steps are finite, so that a law can divide them by data without end.
+ENDLESS = {"forward_cpt": np.inf, "cpt_steps": 1e300}
+# Terms that a run on general data has too.
+PRETRAINING_TERMS = ("power", "annealing", "peak", "size")
+
+
 def decompose(
     posterior: Posterior,
     plan: "Study | str | Path | None" = None,
     runs: Collection[str] | None = None,
-    draws: int = 500,
+    draws: int = DRAWS,
 ) -> "xr.Dataset":
     """Return the parts that the law's curve of each run is the sum of.
 
@@ -62,15 +69,10 @@ def of_laws(
     draws: int,
     values_of: Callable[[Law, Curves, dict[str, Floats]], dict[str, Floats]],
 ) -> tuple[Study, Curves, dict[str, Floats]]:
-    """Return a plan, its curves, and values at their points in the draws of all laws (`Posterior.shares`).
+    """Return a plan, its curves, and values at their points in the draws of all laws.
 
-    Parameters
-    ----------
-    posterior, plan, runs, draws
-        As in `decompose`.
-    values_of : callable
-        Returns values by name, shape (draws, points) or (points,), from a law, curves and coefficients.
-        What one law has no value of is 0 in its draws.
+    `values_of` returns values by name, shape (draws, points) or (points,), from a law, curves and
+    coefficients. What one law has no value of is 0 in its draws.
     """
     prepared = prepare(posterior, plan, runs=runs)
     parts = []
@@ -106,15 +108,6 @@ def curve_dataset(
     posterior: Posterior, target: Study, curves: Curves, values: dict[str, Floats]
 ) -> "xr.Dataset":
     """Return draws at the points of curves as a dataset.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    target : Study
-        The plan that the curves are of.
-    curves : Curves
-    values : dict of str to ndarray, shape (draws, points)
-        nats/token.
 
     Returns
     -------
@@ -153,3 +146,81 @@ def curve_dataset(
             "plan": target.name,
         },
     )
+
+
+def hidden_curves(
+    posterior: Posterior,
+    plan: "Study | str | Path | None" = None,
+    runs: Collection[str] | None = None,
+    draws: int = DRAWS,
+) -> "xr.Dataset":
+    """Return the two hidden pre-training curves between which CPT moves (Fig. 1 of arXiv 2505.07796).
+
+    Parameters
+    ----------
+    posterior, plan, runs, draws
+        As in `decompose`.
+
+    Returns
+    -------
+    xarray.Dataset
+        Dims draw, run, domain, step, nats/token; NaN at steps that a run has not. ``expected``: the law's
+        curve. ``never_left``: the law without shift and transient, on general data alone all the time, at
+        the run's own learning rates. ``arrived``: the same run with shift, transient and base offset at
+        their limits for S1_cpt → infinity, as if it had always been on its own data.
+
+    Raises
+    ------
+    PlanError, StudyError
+        Naming what cannot be computed.
+    """
+    target, curves, values = of_laws(posterior, plan, runs, draws, _hidden)
+    return curve_dataset(posterior, target, curves, values)
+
+
+def _hidden(law: Law, curves: Curves, coefficients: dict[str, Floats]) -> dict[str, Floats]:
+    points = curves.points
+    general, limit = _on_general_data(points), at_limit(points)
+
+    def loss(where: Points, names: list[str]) -> Floats:
+        gathered = gather(where, coefficients, np)
+        if where is limit:
+            gathered = on_new_data(gathered)
+        terms = [term for term in law.terms if term.name in names]
+        return np.asarray(sum(term.loss(where, gathered, np) for term in terms))
+
+    transfer = [term.name for term in law.terms if term.name not in PRETRAINING_TERMS]
+    lasting = list(PRETRAINING_TERMS)
+    return {
+        "expected": law.curve_loss(points, curves.bases, coefficients, np),
+        "never_left": loss(general, lasting)
+        + law.offset_loss(points, curves.bases, coefficients, np),
+        "arrived": loss(points, lasting)
+        + loss(limit, transfer)
+        + law.offset_loss(limit, curves.bases, coefficients, np),
+    }
+
+
+def at_limit(points: Points) -> Points:
+    """Return points after endless CPT: what the transfer adds to the loss has reached its limit.
+
+    With `on_new_data`, for a law that discounts repeated tokens.
+    """
+
+    def endless(name: str, values: np.ndarray) -> np.ndarray:
+        return np.full_like(values, ENDLESS[name]) if name in ENDLESS else values
+
+    return points.map(endless)
+
+
+def on_new_data(gathered: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Return coefficients of points for target data that never repeat."""
+    endless = {
+        name: np.full_like(own, np.inf) for name, own in gathered.items() if name == "U_steps"
+    }
+    return {**gathered, **endless}
+
+
+def _on_general_data(points: Points) -> Points:
+    target = ("target_share", "other_share")
+    return points.map(lambda name, values: 0.0 * values if name in target else values)

@@ -16,25 +16,13 @@ ANNEALED_SHARE = 0.2
 
 
 def rewarmup_steps(schedule: Schedule) -> int:
-    """Return the run's own warm-up, or a fortieth of its steps where it has none.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        Of a CPT run.
-    """
+    """Return the run's own warm-up, or a fortieth of its steps where it has none."""
     given = schedule.warmup_steps
     return given if 0 < given < schedule.steps else max(round(REWARMUP_SHARE * schedule.steps), 1)
 
 
 def after_warmup(schedule: Schedule) -> Schedule:
-    """Return the schedule from the end of its warm-up; a schedule that only rises, held at its peak.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        Of a CPT run.
-    """
+    """Return the schedule from the end of its warm-up; a schedule that only rises, held at its peak."""
     if schedule.warmup_steps == schedule.steps:
         return constant(schedule.steps, schedule.peak)
     kept: list[Segment | LoggedSegment] = []
@@ -53,13 +41,6 @@ def after_warmup(schedule: Schedule) -> Schedule:
 
 def started_at(schedule: Schedule, learning_rate: float) -> Schedule:
     """Return the run's shape after its warm-up, over all its steps, starting from a learning rate.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        Of a CPT run.
-    learning_rate : float
-        Raw.
 
     Examples
     --------
@@ -89,15 +70,7 @@ def rewarmed(schedule: Schedule, start: float, peak: float) -> Schedule:
 
 
 def held(schedule: Schedule, steps: int) -> Schedule:
-    """Return the run's warm-up and then its peak, held to the last of `steps` steps.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        Of a CPT run.
-    steps : int
-        Of what is returned.
-    """
+    """Return the run's warm-up and then its peak, held to the last of `steps` steps."""
     warmup = schedule.warmup_steps
     if warmup >= steps:
         return schedule.first(steps)
@@ -111,13 +84,6 @@ def annealed_base(schedule: Schedule, loss_potential: float) -> Schedule:
 
     The warm-up and the peak are the given schedule's; the last fifth of the steps falls linearly, as in
     Fig. 5 of arXiv 2505.07796.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        Of PT.
-    loss_potential : float
-        Final learning rate as a share of the peak.
     """
     decay = max(round(ANNEALED_SHARE * schedule.steps), 1)
     return warmup_stable_decay(

@@ -126,13 +126,7 @@ class Response:
         return np.asarray(balance * values[..., 0] + (1.0 - balance) * values[..., 1])
 
     def best(self, objective: Floats) -> Floats:
-        """Return the probability that each value has the lowest objective, shape (values,).
-
-        Parameters
-        ----------
-        objective : ndarray, shape (draws, values)
-            What to make small, nats/token.
-        """
+        """Return the probability that each value has the lowest objective, shape (values,)."""
         lowest = np.argmin(objective, axis=1)
         return np.asarray(np.bincount(lowest, minlength=objective.shape[1]) / objective.shape[0])
 
@@ -284,14 +278,6 @@ def main_run(
     posterior: Posterior, plan: "Study | str | Path | None", run: str | None
 ) -> tuple[Study, Run]:
     """Return a plan and the CPT run to vary: the one named, else the first that ends below its peak.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    plan : Study, str or Path, optional
-        The fitted study unless given.
-    run : str or None
-        Name of a run of the plan.
 
     Raises
     ------

@@ -48,18 +48,7 @@ class Choices:
 
     @classmethod
     def of(cls, posterior: Posterior, target: Study, run: Run, draws: int) -> Self:
-        """Return them for a run of a plan.
-
-        Parameters
-        ----------
-        posterior : Posterior
-        target : Study
-            The plan.
-        run : Run
-            Of the plan.
-        draws : int
-            Posterior draws to use.
-        """
+        """Return them for a run of a plan."""
         runs = (*posterior.study.continual_runs, *target.continual_runs)
         replays = sorted({other.replay or 0.0 for other in runs})
         direct, rewarmed = (

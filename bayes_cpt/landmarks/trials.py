@@ -14,7 +14,7 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.forecast.evaluate import Draws, losses
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.laws.areas import SMALLEST, AreaForm
+from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.model.bases.unknown_base import GIVE_SCHEDULE, check_base
 from bayes_cpt.model.groups.batches import run_batch
 from bayes_cpt.model.points import Curves, Points
@@ -24,6 +24,8 @@ from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant
 from bayes_cpt.study.study import Study
 
+# As good as no learning rate, and one that a study takes.
+STILL = 1e-12
 UNKNOWN = "the schedule of the base is not known"
 
 
@@ -62,13 +64,6 @@ class Trial:
     def of(cls, posterior: Posterior, plan: Study, run: Run) -> Self:
         """Return a run of a plan as a trial.
 
-        Parameters
-        ----------
-        posterior : Posterior
-        plan : Study
-        run : Run
-            A CPT run of the plan.
-
         Raises
         ------
         StudyError
@@ -91,13 +86,7 @@ class Trial:
         return self.pretraining.final if self.pretraining else 0.0
 
     def with_schedule(self, schedule: Schedule) -> Self:
-        """Return the trial with another CPT schedule.
-
-        Parameters
-        ----------
-        schedule : Schedule
-            Of CPT.
-        """
+        """Return the trial with another CPT schedule."""
         return replace(self, schedule=schedule)
 
 
@@ -107,14 +96,6 @@ def read_target(
     runs: Collection[str] | None = None,
 ) -> tuple[Study, list[Run]]:
     """Return a plan and its CPT runs on bases that the fit is about: of known schedule, or the unknown one.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    plan : Study or path, optional
-        As in `bayes_cpt.forecast.predict.predict`: None takes the fitted study.
-    runs : collection of str, optional
-        Names of the runs wanted; all CPT runs on such bases unless given.
 
     Raises
     ------
@@ -146,13 +127,7 @@ def read_target(
 
 
 def as_study(posterior: Posterior, plan: "Study | str | Path | None") -> Study:
-    """Return a plan, read if it is a path; the fitted study where there is none.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    plan : Study, str, Path or None
-    """
+    """Return a plan, read if it is a path; the fitted study where there is none."""
     if plan is None or isinstance(plan, Study):
         return plan or posterior.study
     from bayes_cpt.study.folder import read_plan
@@ -161,15 +136,7 @@ def as_study(posterior: Posterior, plan: "Study | str | Path | None") -> Study:
 
 
 def base_losses(posterior: Posterior, plan: Study, base: Base) -> tuple[float | None, ...]:
-    """Return the measured losses of a base, where the plan has none those of the same base in the study.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    plan : Study
-    base : Base
-        Of the plan.
-    """
+    """Return the measured losses of a base, where the plan has none those of the same base in the study."""
     losses = [plan.base_loss(base.name, domain) for domain in posterior.frame.domains]
     study = posterior.study
     if any(other.name == base.name and other.schedule == base.schedule for other in study.bases):
@@ -180,13 +147,6 @@ def base_losses(posterior: Posterior, plan: Study, base: Base) -> tuple[float | 
 
 def fitted_base(posterior: Posterior, plan: Study, run: Run) -> Base:
     """Return the base of a CPT run, which the fit must be about.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    plan : Study
-    run : Run
-        Of the plan.
 
     Raises
     ------
@@ -207,12 +167,6 @@ def fitted_base(posterior: Posterior, plan: Study, run: Run) -> Base:
 
 def law_draws(posterior: Posterior, draws: int) -> list[Draws]:
     """Return about as many draws, spread evenly over the chains, of each law (see `Posterior.shares`).
-
-    Parameters
-    ----------
-    posterior : Posterior
-    draws : int
-        In all.
 
     Raises
     ------
@@ -241,8 +195,6 @@ def trial_losses(draws: Draws, trials: Sequence[Trial], steps: Sequence[ArrayLik
 
     Parameters
     ----------
-    draws : Draws
-    trials : sequence of Trial
     steps : sequence of array_like of int, shape (points,)
         Where the losses of each trial are wanted, as many of each, rising; 0 is the base.
 
@@ -263,17 +215,7 @@ def by_trial(found: Floats, draws: Draws, trials: int) -> Floats:
 def trial_curves(
     frame: Frame, form: AreaForm, trials: Sequence[Trial], steps: Sequence[ArrayLike]
 ) -> Curves:
-    """Return the curves of trials, trial by trial and validation set by validation set.
-
-    Parameters
-    ----------
-    frame : Frame
-        Of a fit that does not compare batches (`Posterior.in_batch`).
-    form : AreaForm
-    trials : sequence of Trial
-    steps : sequence of array_like
-        Steps of each trial.
-    """
+    """Return the curves of trials, trial by trial and validation set by validation set."""
     import pandas as pd
 
     bases, runs, rows = [], [], []
@@ -283,7 +225,7 @@ def trial_curves(
         bases.append(Base(name, before and before.steps, before, known=before is not None))
         # One step of a schedule that falls to 0 is at 0, which no run of a study is throughout.
         still = not trial.schedule.learning_rates().any()
-        schedule = constant(trial.schedule.steps, SMALLEST) if still else trial.schedule
+        schedule = constant(trial.schedule.steps, STILL) if still else trial.schedule
         shares = dict(trial.mixture) if len(trial.mixture) > 1 else None
         runs.append(Run(name, "cpt", schedule, name, trial.replay, model_size=size, targets=shares))
         measured = zip(frame.domains, trial.base_losses, strict=True)

@@ -233,13 +233,6 @@ def _of_law(
 def first_return(steps: Floats, changes: Floats) -> Floats:
     """Return where each row, having risen above 0, is first at or below 0 again.
 
-    Parameters
-    ----------
-    steps : ndarray, shape (points,)
-        Rising.
-    changes : ndarray, shape (draws, points)
-        Change from the start.
-
     Returns
     -------
     ndarray, shape (draws,)

@@ -3,8 +3,14 @@ import pytest
 from synthetic import lab
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.forecast.derived import Typical, derived_quantities, effect_runs, effects_of
-from bayes_cpt.forecast.typical_runs import annealed, base_schedule
+from bayes_cpt.forecast.derived import (
+    Typical,
+    annealed,
+    base_schedule,
+    derived_quantities,
+    effect_runs,
+    effects_of,
+)
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame, build_setup
 from bayes_cpt.model.spec import read_spec
