@@ -13,6 +13,7 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.forecast.derived import (
+    ANNEALED,
     AT_REPLAY,
     DECAYING,
     LONG,
@@ -23,20 +24,17 @@ from bayes_cpt.forecast.derived import (
     PT_STEADY,
     REWARMED,
     SLOWER,
+    STABLE,
     STEADY,
     Typical,
-    derived_quantities,
-    effects_of,
-    tried,
-)
-from bayes_cpt.forecast.typical_runs import (
-    ANNEALED,
-    STABLE,
     annealed,
     approach,
     base_schedule,
+    derived_quantities,
+    effects_of,
     plan_of,
     start_rate,
+    tried,
 )
 from bayes_cpt.identify.information import STEP, FreeParameters, finite, information, marginal
 from bayes_cpt.inference.posterior import PRIOR_DRAWS, Posterior, contraction

@@ -10,13 +10,8 @@ from synthetic import lab, lab_for, lab_posterior
 from bayes_cpt.decisions.decision import decide
 from bayes_cpt.errors import SpecError, StudyError, StudyWarning
 from bayes_cpt.forecast.bands import bands
-<<<<<<< HEAD
 from bayes_cpt.identify.determination import identifiability
-from bayes_cpt.landmarks.hidden import hidden_curves
-=======
-from bayes_cpt.identify.identify import identifiability
 from bayes_cpt.landmarks.decomposition import hidden_curves
->>>>>>> 6e7f647 (forecast, landmarks: a module for each concept; docstrings inside the code say what matters)
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.simulate import expected_loss
