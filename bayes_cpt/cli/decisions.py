@@ -29,9 +29,9 @@ from bayes_cpt.cli.output import (
     check_folder,
     check_target,
     footnote,
-    marked,
     number,
     share,
+    starred,
     write_numbers,
 )
 from bayes_cpt.cli.running import SAME, Answer, Section
@@ -264,10 +264,9 @@ def _choices(table: "pd.DataFrame", decision: "Decision") -> Section:
     }
     for index in range(1, len(valuation.objective.chances) + 1):
         cells[f"P(breach\n{index})"] = (f"breach_{index}", share)
-    names = [marked(*pair) for pair in zip(table["option"], table["outside"], strict=True)]
     reference = valuation.reference.name if valuation.reference else "its own base"
     heading = f"Choices by {valuation.objective.name}: change from {reference}, nats/token"
-    return Section(heading, table.assign(option=names), cells, {"marked": table["outside"]})
+    return Section(heading, starred(table, "option"), cells, {"marked": table["outside"]})
 
 
 def _detail(tables: "dict[str, pd.DataFrame]", interval: float) -> list[Section]:
@@ -479,10 +478,9 @@ def _worth(table: "pd.DataFrame", values: "RunValues") -> Section:
         "must be": lambda row: number(1000.0 * row["hurdle"], 2),
         "changes the choice": ("changes", share),
     }
-    names = [marked(*pair) for pair in zip(table["run"], table["outside"], strict=True)]
     name = values.valuation.objective.name
     heading = f"What runs are worth to {name}, 0.001 nats, the most for its cost first"
-    return Section(heading, table.assign(run=names), cells, {"marked": table["outside"]})
+    return Section(heading, starred(table, "run"), cells, {"marked": table["outside"]})
 
 
 def _most_about(table: "pd.DataFrame") -> Section:

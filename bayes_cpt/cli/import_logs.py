@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
+from bayes_cpt.cli.log_options import LogKind, given, reads_logs
 from bayes_cpt.cli.options import Json, Quiet, option
 from bayes_cpt.cli.output import Output
-from bayes_cpt.cli.shared.log_options import LogKind, given, reads_logs
 
 
 @reads_logs()

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.options import Json, Quiet, option
-from bayes_cpt.cli.output import Output
-from bayes_cpt.cli.shared.log_options import (
+from bayes_cpt.cli.log_options import (
     KINDS,
     OptionError,
     given,
@@ -18,6 +16,8 @@ from bayes_cpt.cli.shared.log_options import (
     reads_logs,
     shares,
 )
+from bayes_cpt.cli.options import Json, Quiet, option
+from bayes_cpt.cli.output import Output
 from bayes_cpt.errors import Problem
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from bayes_cpt.cli.options import (
     option,
     output_option,
 )
-from bayes_cpt.cli.output import Output, Row, check_folder, footnote, marked, share
+from bayes_cpt.cli.output import Output, Row, check_folder, footnote, share, starred
 from bayes_cpt.cli.running import SAME, Answer, Section
 
 if TYPE_CHECKING:
@@ -184,8 +184,7 @@ def _returns(title: str, table: "pd.DataFrame") -> Section:
         "back if\ndrawn out": lambda row: share(1.0 - row["never_returns"]),
         "after steps": after,
     }
-    names = [marked(*pair) for pair in zip(table["run"], table["outside"], strict=True)]
-    return Section(title, table.assign(run=names), cells, {"marked": table["outside"]})
+    return Section(title, starred(table, "run"), cells, {"marked": table["outside"]})
 
 
 def _critical_in_short(table: "pd.DataFrame") -> Section:

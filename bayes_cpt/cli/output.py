@@ -251,13 +251,13 @@ def share(probability: float) -> str:
     return "" if math.isnan(probability) else f"{100 * probability:.0f} %"
 
 
-def marked(name: str, outside: object) -> str:
-    """Return a name, with a mark where it leaves what was fitted."""
-    return f"{name} *" if outside else name
+def starred(table: "pd.DataFrame", name: str) -> "pd.DataFrame":
+    """Return a table whose column of names has a star where a row leaves what was fitted."""
+    return table.assign(**{name: table[name].mask(table["outside"] != "", table[name] + " *")})
 
 
 def footnote(outside: Sequence[object]) -> list[str]:
-    """Return what the mark says, where there is one."""
+    """Return what the star says, where there is one."""
     return ["* outside what was fitted, to be trusted less"] if any(outside) else []
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bayes_cpt.cli.log_options import READING, pairs, reads_logs
 from bayes_cpt.cli.options import FitFile, Interval, Objective, Quiet, option
 from bayes_cpt.cli.output import Output, check_folder, columns, writing
 from bayes_cpt.cli.running import warn
-from bayes_cpt.cli.shared.log_options import READING, pairs, reads_logs
 
 if TYPE_CHECKING:
     from bayes_cpt.decisions.objective import Objective as Aim

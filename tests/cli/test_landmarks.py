@@ -83,18 +83,6 @@ def test_what_is_printed_fits_on_a_screen(
     assert "by the prior alone" in answer.out
 
 
-def test_quiet_prints_nothing(call: Call, fit_file: Path, plan: Path) -> None:
-    assert call("landmarks", fit_file, "--plan", plan, "-q", *FEW) == (0, "", "")
-
-
-def test_an_untrustworthy_fit_gives_exit_code_1(
-    call: Call, weak_fit_file: Path, plan: Path
-) -> None:
-    answer = call("landmarks", weak_fit_file, "--plan", plan, "-q", *FEW)
-    assert answer.code == 1
-    assert "Not trustworthy" in answer.err
-
-
 @pytest.mark.parametrize(
     ("arguments", "fragments"),
     [

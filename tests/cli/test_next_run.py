@@ -75,15 +75,6 @@ def test_runs_need_not_be_named(call: Call, fit_file: Path) -> None:
     assert "_constant" in answer.out
 
 
-def test_quiet_prints_nothing_and_an_untrustworthy_fit_gives_exit_code_1(
-    call: Call, fit_file: Path, weak_fit_file: Path, probes: Path
-) -> None:
-    assert call("next-run", fit_file, "--runs", probes, "-q", *FEW) == (0, "", "")
-    answer = call("next-run", weak_fit_file, "--runs", probes, "-q", *FEW)
-    assert answer.code == 1
-    assert "Not trustworthy" in answer.err
-
-
 @pytest.mark.parametrize(
     ("arguments", "fragments"),
     [

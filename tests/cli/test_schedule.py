@@ -65,15 +65,6 @@ def test_base_and_replay_need_not_be_given(call: Call, fit_file: Path, tmp_path:
     assert told["not_given"] == ["base", "replay"]
 
 
-def test_quiet_prints_nothing_and_an_untrustworthy_fit_gives_exit_code_1(
-    call: Call, fit_file: Path, weak_fit_file: Path
-) -> None:
-    assert call("schedule", fit_file, *RUN, "-q") == (0, "", "")
-    answer = call("schedule", weak_fit_file, *RUN, "-q")
-    assert answer.code == 1
-    assert "Not trustworthy" in answer.err
-
-
 @pytest.mark.parametrize(
     ("arguments", "fragments"),
     [

@@ -1,0 +1,149 @@
+"""What verbs print: tables, log lines, what an interruption means; and a reader that stops early."""
+
+import io
+import json
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+from command_line import STAGES, Call
+from rich.console import Console
+from synthetic import lab, prior_as_posterior
+
+from bayes_cpt.cli import BROKEN_PIPE, run
+from bayes_cpt.cli.output import Output, _lines
+from bayes_cpt.cli.running import FitClock, explained
+from bayes_cpt.report.words.fit import what_is_lacking
+
+FIRST, LAST = STAGES
+FEW = ("--draws", "8", "--candidates", "16")
+VERBS = {
+    "decide": ((*FEW,), {"contenders.csv", "plan.toml", "words.txt", "decision.png"}),
+    "next-run": (
+        ("--draws", "60", "--candidates", "16"),
+        {"runs.csv", "words.txt", "next_run.png"},
+    ),
+    "schedule": (
+        ("--steps", "200", "--replay", "0.25", "--base", "stable_12k", "--draws", "4"),
+        {"study.toml", "lr.csv", "gains.csv", "words.txt", "schedule.png"},
+    ),
+    "landmarks": (("--draws", "8"), {"turning_length.csv", "words.txt", "landmarks.png"}),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_reader_that_stops_early_costs_no_file(
+    verb: str, fit_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options, files = VERBS[verb]
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as stdout:
+        monkeypatch.setattr(sys, "stdout", stdout)
+        code = run([verb, str(fit_file), *options, "-o", str(tmp_path / "out")])
+    assert code == BROKEN_PIPE
+    assert files <= {path.name for path in (tmp_path / "out").iterdir()}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_quiet_prints_nothing_and_an_untrustworthy_fit_gives_exit_code_1(
+    verb: str, call: Call, fit_file: Path, weak_fit_file: Path
+) -> None:
+    options, _ = VERBS[verb]
+    assert call(verb, fit_file, *options, "-q") == (0, "", "")
+    answer = call(verb, weak_fit_file, *options, "-q")
+    assert answer.code == 1
+    assert "Not trustworthy" in answer.err
+
+
+def test_a_table_is_printed_from_its_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = pd.DataFrame(
+        {"run": ["a", "a", "b"], "loss": [2.5, float("nan"), 123456.0], "p": [0.5, 0.25, 1.0]}
+    )
+    cells = {
+        "run": "run",
+        "loss": "loss",
+        "p": ("p", ".2f"),
+        "twice": lambda row: f"{2 * row['p']:g}",
+    }
+    Output(quiet=False, machine=False).table(rows, cells, group="run", marked=[True, False, False])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        ["run", "loss", "p", "twice"],
+        ["a", "2.5", "0.50", "1"],
+        ["-", "0.25", "0.5"],
+        ["b", "123456", "1.00", "2"],
+    ]
+    Output(quiet=True, machine=False).table(rows)
+    Output(quiet=False, machine=True).result({"rows": rows.head(1)})
+    assert json.loads(capsys.readouterr().out) == {"rows": [{"run": "a", "loss": 2.5, "p": 0.5}]}
+
+
+def test_lines_tell_stages_quarters_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr("time.monotonic", lambda: clock.now)
+    stream = io.StringIO()
+    report = _lines(Console(file=stream, width=120))
+    report("finding the mode", 0.0)
+    report("sampling", 0.0)
+    clock.now = 20.0
+    for share in (0.1, 0.26, 0.27, 0.5, 1.0):
+        report("sampling", share)
+    report("sampling, attempt 2 (3 draws diverged)", 0.0)
+    lines = [line.split(" ", 1)[1] for line in stream.getvalue().splitlines()]
+    assert lines == [
+        "finding the mode",
+        "sampling",
+        "sampling: 26% done, about 57 s left",
+        "sampling: 50% done, about 20 s left",
+        "sampling, attempt 2 (3 draws diverged)",
+    ]
+
+
+def test_a_study_of_one_run_is_told_that_it_has_too_few() -> None:
+    study = lab()
+    first = study.continual_runs[0].name
+    alone = study.subset([first, *(run.name for run in study.pretraining_runs)])
+    said = what_is_lacking(prior_as_posterior(alone, draws=10))
+    assert "1 CPT run, too few" in said
+    assert "replay ratio" in said
+    assert "too few" not in what_is_lacking(prior_as_posterior(lab(), draws=10))
+
+
+@pytest.mark.parametrize(
+    ("stages", "said"),
+    [
+        (((0.0, FIRST, 0.0), (12.0, "", 0.0)), "it had not come far enough to tell"),
+        (((0.0, FIRST, 0.0), (10.0, LAST, 0.0), (30.0, LAST, 0.5)), "about 50 s."),
+        (((0.0, FIRST, 0.0), (10.0, LAST, 0.0), (30.0, LAST, 0.25)), "about 90 s."),
+        (((0.0, FIRST, 0.0), (10.0, LAST, 0.0), (30.0, LAST, 0.01)), "about 34 minutes."),
+        # A later attempt counts what the earlier ones took.
+        (((0.0, LAST, 1.0), (60.0, "2", 0.0), (80.0, "2", 0.5)), "about 100 s."),
+    ],
+)
+def test_an_interruption_says_how_long_the_whole_takes(
+    stages: tuple[tuple[float, str, float], ...], said: str
+) -> None:
+    clock = SimpleNamespace(now=0.0)
+    told: list[tuple[str, float]] = []
+    fit = FitClock(lambda stage, share: told.append((stage, share)), lambda: clock.now)
+    for seconds, stage, share in stages:
+        clock.now = seconds
+        if stage:
+            fit(f"{LAST}, attempt 2" if stage == "2" else stage, share)
+    assert said in fit.words()
+    assert fit.words().startswith(f"Interrupted after {clock.now:.0f} s, nothing was written.")
+    assert len(told) == sum(bool(stage) for _, stage, _ in stages)
+
+
+def test_an_interruption_carries_the_words() -> None:
+    def interrupted() -> None:
+        with explained(lambda stage, share: None) as clock:
+            clock(LAST, 0.5)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt, match="A fit cannot be resumed"):
+        interrupted()
