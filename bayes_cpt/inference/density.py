@@ -1,184 +1,152 @@
-"""`pymc.Model` -> its log density and gradient, as fast as a sampler wants them.
+"""The log density that NUTS samples: that of the `pymc.Model`, in white coordinates.
 
-Priors, transforms and data are read off the model; its likelihood is the model's own operation. The same
-function through PyTensor costs seconds of compilation in every process; this one costs none
-(docs/benchmarks.md). The density is over the unconstrained values of the parameters, whose annealing paces
-are taken as mean and ratio, and deviations of sizes such that their ridges are straight
-(`bayes_cpt.inference.geometry.coordinates`).
+The model of a study has a variable for every parameter, and its log density as PyTensor compiles it takes many
+seconds to compile. What is sampled is the same density over one vector: two operations, one for all priors and one
+for all curves. `tests/inference/test_density.py` holds it to `pymc.Model.logp`.
 """
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.errors import BayesCPTError
-from bayes_cpt.inference.geometry.coordinates import (
-    follow_ridges,
-    join_paces,
-    open_funnels,
-    separate_paces,
-    separate_spreads,
-    turn,
-)
-from bayes_cpt.inference.geometry.funnels import OFFSETS, funnels_of
-from bayes_cpt.inference.geometry.saturations import (
-    add_saturation,
-    saturations_of,
-    take_saturation,
-)
-from bayes_cpt.inference.geometry.whitening import Metric, climb, straightened
-from bayes_cpt.inference.joint_priors import correlations_of, pools_of
-from bayes_cpt.inference.native import (
+from bayes_cpt.inference.coordinates import (
     BOUNDED,
     LOG_NORMAL,
     LOGIT_NORMAL,
     NORMAL,
-    compiled_density,
+    follow_saturation,
+    unwhiten,
+    unwhitened_slopes,
 )
-from bayes_cpt.laws.size import OF_SIZES
-from bayes_cpt.model.compiled.blocks import packed
-from bayes_cpt.model.compiled.packing import length
-from bayes_cpt.model.law_table import PACES
-from bayes_cpt.model.priors.correlations import CORRELATED, excess_precision
-from bayes_cpt.model.priors.families import LogitNormal, LogNormal, Normal
-from bayes_cpt.model.priors.family import Family
-from bayes_cpt.model.priors.pooling import ALIKE
+from bayes_cpt.inference.metric import Metric
+from bayes_cpt.inference.operation import WhiteLogDensity
+from bayes_cpt.model.elements import Element, elements
+from bayes_cpt.model.likelihood import law_code, law_key, study_tables
+from bayes_cpt.model.packing import packed
+from bayes_cpt.model.priors.correlations import correlated, excess_precision
+from bayes_cpt.model.priors.families import Fixed, LogitNormal, LogNormal, Normal
+from bayes_cpt.model.setup import Setup
 
 if TYPE_CHECKING:
     import pymc as pm
 
-
-# How a variable is sampled, by PyMC's names of distribution and transform.
-KINDS = {
-    ("NormalRV", "NoneType"): NORMAL,
-    ("LogNormalRV", "LogTransform"): LOG_NORMAL,
-    ("LogitNormal", "LogOddsTransform"): LOGIT_NORMAL,
-    ("TruncatedRV", "Interval"): BOUNDED,
-}
-FAMILIES: tuple[type[Family], ...] = (Normal, LogNormal, LogitNormal)
-
-
-class ModelError(BayesCPTError):
-    """A `pymc.Model` with a part that this sampler does not know."""
+FAMILIES = {Normal: NORMAL, LogNormal: LOG_NORMAL, LogitNormal: LOGIT_NORMAL}
+# Parameters of the saturating replay factor, the last of which is sampled as what the factor is at one half.
+SATURATION = ("saturation_rate", "saturation_exponent", "replay_dilution")
+SATURATION_KINDS = (LOG_NORMAL, LOG_NORMAL, NORMAL)
 
 
 @dataclass(frozen=True, eq=False)
 class Density:
-    """The log density of a model over the coordinates of a sampler.
+    """The log density of a study's model over the numbers that are sampled.
 
     Parameters
     ----------
-    names : tuple of str
-        The free variables, in order.
-    shapes : tuple of tuple of int
-        Of their values.
-    priors : tuple of ndarray
-        Kind, centre, spread and bounds of each sampled number.
-    places : ndarray of int, shape (dimensions,)
-        Where the sampled numbers stand among all values of the law.
-    template : ndarray, shape (values,)
-        All values of the law, the fixed ones filled in.
-    paces : ndarray of int, shape (3,)
-        Where those of `PACES` stand among the sampled numbers, -1 where they are not sampled.
-    likelihood : int
-        Address of the record of the model's law (`bayes_cpt.model.compiled.native`).
-    pools : ndarray of int, shape (populations, members + 1)
-        Where what several targets, or batches, have of a parameter stands among the sampled numbers, their
-        spread last.
-    arrays : tuple of ndarray
-        Measured losses, then the data of the model.
-    correlated : ndarray of int, shape (correlated,)
-        Where parameters with correlated priors stand.
-    correlation : ndarray, shape (correlated, correlated)
-        On the scales on which these priors are normal.
-    deviations : ndarray of int, shape (deviations, 2)
-        Where each number that counts in sds of a sampled log-normal spread stands, and that spread.
-    offsets : ndarray of int, shape (offsets,)
-        Where the logarithms of the spreads of what runs lie off the law by stand.
-    turned, turns : ndarray
-        As in `bayes_cpt.inference.geometry.coordinates.turn`: none as the density of a model is made.
-    centred, levels : ndarray
-        As in `bayes_cpt.inference.geometry.coordinates.separate_spreads`.
-    ridges, moves : ndarray
-        As in `bayes_cpt.inference.geometry.coordinates.follow_ridges`.
-    funnels, directions, readings, widths : ndarray
-        As in `bayes_cpt.inference.geometry.coordinates.open_funnels`.
-    saturated : ndarray of int, shape (sets, 3)
-        From `bayes_cpt.inference.geometry.saturations.saturations_of`.
+    setup : Setup
+        Of the study.
     """
 
-    names: tuple[str, ...]
-    shapes: tuple[tuple[int, ...], ...]
-    priors: tuple[Any, ...]
-    places: NDArray[np.int64]
-    template: Floats
-    paces: NDArray[np.int64]
-    likelihood: int
-    pools: NDArray[np.int64]
-    arrays: tuple[Any, ...]
-    correlated: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    correlation: Floats = field(default_factory=lambda: np.zeros((0, 0)))
-    deviations: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
-    offsets: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    turned: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    turns: Floats = field(default_factory=lambda: np.zeros((0, 0)))
-    centred: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
-    levels: Floats = field(default_factory=lambda: np.zeros(0))
-    ridges: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
-    moves: Floats = field(default_factory=lambda: np.zeros((0, 0)))
-    funnels: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    directions: Floats = field(default_factory=lambda: np.zeros((0, 0)))
-    readings: Floats = field(default_factory=lambda: np.zeros((0, 0)))
-    widths: Floats = field(default_factory=lambda: np.zeros((0, 3)))
-    saturated: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 3), dtype=np.int64))
+    setup: Setup
+
+    @cached_property
+    def elements(self) -> list[Element]:
+        """All numbers that the law takes."""
+        return elements(self.setup.frame)
+
+    @cached_property
+    def places(self) -> list[int]:
+        """Which of them are sampled."""
+        return [k for k, one in enumerate(self.elements) if not isinstance(one.prior, Fixed)]
 
     @property
-    def start(self) -> Floats:
-        """The medians of the priors, in the sampler's coordinates, shape (dimensions,)."""
-        kind, center, _, lower, upper = self.priors
-        start = np.array(center)
-        bounded = kind == BOUNDED
-        share = (np.exp(center[bounded]) - lower[bounded]) / (upper - lower)[bounded]
-        start[bounded] = np.log(share / (1.0 - share))
-        take_saturation(start, self.saturated)
-        join_paces(start, self.paces, self.pace_offset)
-        return start
+    def size(self) -> int:
+        """How many are sampled."""
+        return len(self.places)
 
-    @property
-    def pace_offset(self) -> float:
-        """Unconstrained slow memory less unconstrained memory where the two are equal."""
-        kind, _, _, lower, upper = self.priors
-        scales = [
-            np.log(upper[j] - lower[j]) if j >= 0 and kind[j] == BOUNDED else 0.0
-            for j in self.paces[:2]
+    @cached_property
+    def _kinds(self) -> list[int]:
+        priors = [self.elements[k].prior for k in self.places]
+        return [BOUNDED if _is_bounded(prior) else FAMILIES[type(prior)] for prior in priors]
+
+    def _where(self, name: str, member: int) -> int:
+        """Return where a number stands among the sampled ones, -1 if it is fixed."""
+        found = [(self.elements[k].name, self.elements[k].member) for k in self.places]
+        return found.index((name, member)) if (name, member) in found else -1
+
+    @cached_property
+    def prior_tables(self) -> tuple[Floats, ...]:
+        """Priors, template, pools and saturated numbers as `bayes_cpt.inference.coordinates.unwhiten` takes them."""
+        frame, size = self.setup.frame, self.size
+        excess = np.zeros((size, size))
+        if tied := correlated(frame):
+            rows = [self._where(element.name, element.member) for element in tied.elements]
+            excess[np.ix_(rows, rows)] = excess_precision(tied.matrix)
+        priors = [self.elements[k].prior for k in self.places]
+        bounds = [prior.bounds if _is_bounded(prior) else (0.0, 1.0) for prior in priors]
+        columns = [
+            self.places,
+            self._kinds,
+            [prior.center for prior in priors],
+            [prior.spread for prior in priors],
+            *zip(*bounds, strict=True),
         ]
-        return float(scales[0] - scales[1])
+        template = [one.prior.center if isinstance(one.prior, Fixed) else 0.0 for one in self.elements]
+        pools = [
+            [self._where(name, place) for place in pool] + [self._where(frame.spread, k)]
+            for k, name in enumerate(frame.pooled)
+            for pool in frame.pools(name)
+        ]
+        return (
+            np.column_stack([*columns, excess]).astype(np.float64),
+            np.array(template, dtype=np.float64),
+            np.array(pools or np.zeros((0, 1)), dtype=np.float64),
+            self._saturated.astype(np.float64),
+        )
 
-    def straightened(self, metric: Metric) -> tuple["Density", Metric]:
-        """Return the density in coordinates that make its ridges straight, and the metric there.
+    @cached_property
+    def _saturated(self) -> Any:
+        """Where rate, exponent and dilution of each saturating replay factor stand, shape (sets, 3)."""
+        frame = self.setup.frame
+        infos, rows = frame.parameters(), []
+        if all(name in infos for name in SATURATION):
+            labels = [
+                [member.label for member in frame.members(infos[name].dims)] for name in SATURATION
+            ]
+            for label in labels[0]:
+                places = [
+                    self._where(name, own.index(label)) if label in own else -1
+                    for name, own in zip(SATURATION, labels, strict=True)
+                ]
+                if min(places) >= 0 and tuple(self._kinds[k] for k in places) == SATURATION_KINDS:
+                    rows.append(places)
+        return np.array(rows, dtype=np.int64).reshape(-1, 3)
 
-        Parameters
-        ----------
-        metric : Metric
-            Of the Laplace approximation in its present coordinates.
-        """
-        if not len(self.deviations):
-            return self._opened(metric)
-        sds = self.priors[2][self.deviations[:, 0]]
-        coordinates, metric = straightened(self.deviations, sds, metric)
-        return replace(self, **coordinates), metric
+    @property
+    def loss(self) -> Floats:
+        """Measured losses, shape (points,)."""
+        return self.setup.curves.points.loss.astype(np.float64)
 
-    def _opened(self, metric: Metric) -> tuple["Density", Metric]:
-        """Return the density over open funnels and the metric at its mode; as they are without funnels."""
-        funnels = funnels_of(self.in_metric(metric), self.offsets, metric)
-        found = replace(self, **funnels) if funnels else self
-        reached = climb(found, metric) if funnels else None
-        return (self, metric) if reached is None else (found, reached[1])
+    @property
+    def key(self) -> tuple[str, int]:
+        """Alike for densities that need no new compilation after one another."""
+        frame = self.setup.frame
+        return law_key(frame.spec, frame.roles), self.size
+
+    @cached_property
+    def start(self) -> Floats:
+        """The medians of the priors, as positions, shape (numbers,)."""
+        table = self.prior_tables[0]
+        start = table[:, 2].copy()
+        for j in np.flatnonzero(table[:, 1] == BOUNDED):
+            share = (np.exp(start[j]) - table[j, 4]) / (table[j, 5] - table[j, 4])
+            start[j] = np.log(share / (1.0 - share))
+        for rate, exponent, dilution in self._saturated:
+            start[dilution] -= follow_saturation(start[rate], start[exponent])[0]
+        return start
 
     def in_metric(self, metric: Metric) -> Callable[[Floats], tuple[float, Floats]]:
         """Return the function of white coordinates: log density and gradient.
@@ -186,209 +154,95 @@ class Density:
         Parameters
         ----------
         metric : Metric
-            White coordinates; the function takes some, shape (dimensions,).
+            White coordinates; the function takes some, shape (numbers,).
         """
-        block, evaluate = self.block(metric), compiled_density().evaluate
+        given, loss, study = self.data(metric).values()
+        frame = self.setup.frame
+        log_likelihoods = law_code(frame.spec, frame.roles).curve_log_likelihoods
 
         def log_density(white: Floats) -> tuple[float, Floats]:
-            gradient = np.empty_like(white)
-            return evaluate(white, gradient, block), gradient
+            total, values = unwhiten(white, given)
+            likelihoods, slopes = log_likelihoods(loss, values, study)
+            gradient = unwhitened_slopes(white, given, slopes.sum(axis=0))
+            return float(total[0] + likelihoods.sum()), gradient
 
         return log_density
 
-    def block(self, metric: Metric) -> Floats:
-        """Return the density in a metric as `bayes_cpt.inference.native.native_model` takes it.
-
-        Parameters
-        ----------
-        metric : Metric
-            White coordinates.
-        """
-        kind, *priors = self.priors
-        loss, numbers, places = self.arrays
-        counts = (kind, self.template, loss, numbers, places)
-        floats = (metric.center, metric.factor, *priors, self.template, loss, numbers)
-        integers = (kind, self.places, self.paces, [self.likelihood], self.pools)
-        return packed(
-            [
-                *(*floats, self.levels, self.moves, self.turns),
-                *(self.directions, self.readings, self.widths, excess_precision(self.correlation)),
-            ],
-            [
-                *(*integers, self.centred, self.ridges, self.turned, self.funnels),
-                *(self.correlated, self.saturated),
-            ],
-            places,
-            [
-                *(array.size for array in counts),
-                length(places, "curve_first"),
-                *self.pools.shape,
-                self.levels.size,
-                len(self.ridges),
-                self.turned.size,
-                self.pace_offset,
-                len(self.funnels),
-                self.correlated.size,
-                -0.5 * float(np.linalg.slogdet(self.correlation)[1]),
-                len(self.saturated),
-            ],
-        )
-
-    def unconstrained(self, positions: Floats) -> Floats:
-        """Return each number's unconstrained value at a sampler's positions, shape (..., dimensions).
-
-        Parameters
-        ----------
-        positions : ndarray, shape (..., dimensions)
-            Annealing paces as mean and ratio.
-        """
-        funnels = (self.funnels, self.directions, self.readings, self.widths)
-        separated = np.array(positions, dtype=np.float64, order="C")
-        for position in separated.reshape(-1, self.places.size):
-            follow_ridges(position, self.ridges, self.moves)
-            separate_paces(position, self.paces, self.pace_offset)
-            separate_spreads(position, self.centred, self.levels)
-            turn(position, self.turned, self.turns)
-            open_funnels(position, *funnels)
-            add_saturation(position, self.saturated)
-        return separated
-
     def values(self, positions: Floats) -> dict[str, Floats]:
-        """Return the free variables at a sampler's positions of shape (..., dimensions).
+        """Return every parameter at positions of shape (..., numbers), also the fixed ones.
 
         Each has the shape (..., members) of its coordinate, or (...) where it is shared.
 
         Parameters
         ----------
-        positions : ndarray, shape (..., dimensions)
-            Annealing paces as mean and ratio.
+        positions : ndarray, shape (..., numbers)
         """
-        kind, _, _, lower, upper = self.priors
-        values = self.unconstrained(positions)
-        for k, family in enumerate(FAMILIES):
-            values[..., kind == k] = family.from_scale(values[..., kind == k])
-        bounded = kind == BOUNDED
-        share = LogitNormal.from_scale(values[..., bounded])
-        values[..., bounded] = lower[bounded] + (upper - lower)[bounded] * share
-        sizes = [math.prod(shape) for shape in self.shapes]
-        parts = np.split(values, np.cumsum(sizes)[:-1], axis=-1)
+        flat = np.ascontiguousarray(positions.reshape(-1, self.size))
+        given = self.coordinates(Metric(np.zeros(self.size), np.eye(self.size)))
+        every = np.array([unwhiten(row, given)[1] for row in flat])
+        every = every.reshape(*positions.shape[:-1], len(self.elements))
+        infos, members = self.setup.frame.parameters(), {}
+        for k, element in enumerate(self.elements):
+            members.setdefault(element.name, []).append(every[..., k])
         return {
-            name: part.reshape(part.shape[:-1] + shape)
-            for name, shape, part in zip(self.names, self.shapes, parts, strict=True)
+            name: np.stack(own, axis=-1) if infos[name].dims else own[0]
+            for name, own in members.items()
         }
 
+    def sampled(self, values: dict[str, Floats]) -> dict[str, Floats]:
+        """Return of every parameter the members that are sampled, shape (..., members)."""
+        kept: dict[str, list[int]] = {}
+        for k in self.places:
+            kept.setdefault(self.elements[k].name, []).append(self.elements[k].member)
+        dims = self.setup.frame.parameters()
+        return {
+            name: values[name][..., members] if dims[name].dims else values[name][..., None]
+            for name, members in kept.items()
+        }
 
-def density_of(model: "pm.Model") -> Density:
-    """Return the log density of a model that `bayes_cpt.model.build.build_model` made.
+    def model(self, metric: Metric) -> "pm.Model":
+        """Return the density in a metric as a model whose only variable is ``white``.
 
-    Parameters
-    ----------
-    model : pymc.Model
+        Parameters
+        ----------
+        metric : Metric
+        """
+        import pymc as pm
 
-    Raises
-    ------
-    ModelError
-        If the model has a part that is not of the kind that `build_model` makes: another distribution,
-        observed variable or potential.
-    """
-    likelihood = _likelihood(model)
-    operation, (loss, values, *data) = likelihood.owner.op, likelihood.owner.inputs
-    names = tuple(variable.name for variable in model.free_RVs)
-    read = [_read_prior(model, variable) for variable in model.free_RVs]
-    columns = np.concatenate([np.column_stack(numbers) for _, numbers in read]).T
-    sizes = {name: math.prod(shape) for name, (shape, _) in zip(names, read, strict=True)}
-    template, places = _layout(model, values, sizes)
-    where = dict(zip(names, np.cumsum([0, *sizes.values()]), strict=False))
-    correlated, correlation = correlations_of(model, where)
-    return Density(
-        names=names,
-        shapes=tuple(shape for shape, _ in read),
-        priors=(columns[0].astype(np.int64), *np.ascontiguousarray(columns[1:])),
-        places=places,
-        template=template,
-        paces=np.array([where.get(name, -1) for name in PACES], dtype=np.int64),
-        likelihood=operation.law.address,
-        pools=pools_of(model, where),
-        correlated=correlated,
-        correlation=correlation,
-        arrays=tuple(array.get_value(borrow=True) for array in (loss, *data)),
-        deviations=_deviations(where, sizes, columns[0]),
-        offsets=np.arange(sizes.get(OFFSETS, 0)) + where.get(OFFSETS, 0),
-        saturated=saturations_of(model, where, columns[0], (LOG_NORMAL, LOG_NORMAL, NORMAL)),
-    )
+        with pm.Model() as model:
+            white = pm.Flat("white", shape=self.size)
+            data = [pm.Data(name, array) for name, array in self.data(metric).items()]
+            pm.Potential("log_density", self._operation(white, *data)[0][0])
+        return model
 
+    @cached_property
+    def _operation(self) -> WhiteLogDensity:
+        frame = self.setup.frame
+        code = law_code(frame.spec, frame.roles)
+        return WhiteLogDensity(law_key(frame.spec, frame.roles), code.curve_log_likelihoods)
 
-def _likelihood(model: "pm.Model") -> Any:
-    """Return the likelihood of each curve as the model computes it."""
-    import pymc as pm
+    def data(self, metric: Metric) -> dict[str, Floats]:
+        """Return what changes from study to study, by name.
 
-    from bayes_cpt.model.compiled.operation import LawLogLikelihood
+        Parameters
+        ----------
+        metric : Metric
+        """
+        return {
+            "coordinates": self.coordinates(metric),
+            "loss": self.loss,
+            "study": study_tables(self.setup),
+        }
 
-    ours = (ALIKE, CORRELATED)
-    others = [potential.name for potential in model.potentials if potential.name not in ours]
-    if others or len(model.observed_RVs) != 1:
-        raise ModelError(
-            "The model has other potentials, or other observed variables than the losses of the curves. "
-            "Sample it with pm.sample."
-        )
-    (observed,) = model.observed_RVs
-    # Of it alone: `model.logp` takes half a second, as it transforms all variables.
-    likelihood = pm.logp(observed, model.rvs_to_values[observed])
-    if not isinstance(likelihood.owner.op, LawLogLikelihood):
-        raise ModelError("The model's likelihood is not that of build_model. Use pm.sample.")
-    return likelihood
+    def coordinates(self, metric: Metric) -> Floats:
+        """Return what `bayes_cpt.inference.coordinates.unwhiten` takes beside white coordinates.
+
+        Parameters
+        ----------
+        metric : Metric
+        """
+        return packed([metric.table, *self.prior_tables])
 
 
-def _deviations(where: dict[str, int], sizes: dict[str, int], kinds: Floats) -> NDArray[np.int64]:
-    """Return where deviations of single sizes stand, and the spread of each; none of fixed ones."""
-    rows = []
-    for name, spread in OF_SIZES.values():
-        if name in where and spread in where and kinds[where[spread]] == LOG_NORMAL:
-            # The sizes of a validation set come one after the other.
-            each = sizes[name] // sizes[spread]
-            rows += [[where[name] + k, where[spread] + k // each] for k in range(sizes[name])]
-    return np.array(rows or np.zeros((0, 2)), dtype=np.int64)
-
-
-def _read_prior(model: "pm.Model", variable: Any) -> tuple[tuple[int, ...], tuple[Any, ...]]:
-    """Return the shape of a variable, and kind, centre, spread and bounds of each of its members."""
-    from pytensor.tensor.variable import TensorConstant
-
-    transform = model.rvs_to_transforms[variable]
-    kind = KINDS.get((type(variable.owner.op).__name__, type(transform).__name__))
-    constants = [
-        np.asarray(given.data)
-        for given in variable.owner.inputs
-        if isinstance(given, TensorConstant) and given.dtype == "float64"
-    ]
-    if kind is None or len(constants) != (4 if kind == BOUNDED else 2):
-        raise ModelError(
-            f"The variable {variable.name} has a prior that build_model does not make. Use pm.sample."
-        )
-    shape = tuple(int(size) for size in np.broadcast_shapes(*(each.shape for each in constants)))
-    if kind != BOUNDED:
-        constants += [np.zeros(()), np.zeros(())]
-    numbers = [np.broadcast_to(each, shape or (1,)).ravel() for each in constants]
-    return shape, (np.full(numbers[0].size, kind), *numbers)
-
-
-def _layout(
-    model: "pm.Model", values: Any, sizes: dict[str, int]
-) -> tuple[Floats, NDArray[np.int64]]:
-    """Return all values of the law with 0 for the sampled ones, and the places of these, in order."""
-    from pymc.pytensorf import constant_fold
-    from pytensor.graph.traversal import ancestors
-
-    sampled = {variable: variable.name for variable in model.free_RVs}
-    template: list[Floats] = []
-    places: dict[str, NDArray[np.int64]] = {}
-    count = 0
-    for part in values.owner.inputs:
-        sources = [sampled[node] for node in ancestors([part]) if node in sampled]
-        for name in sources:
-            places[name] = np.arange(count, count + sizes[name])
-        known = np.zeros(sizes[sources[0]]) if sources else np.asarray(constant_fold([part])[0])
-        template.append(known)
-        count += known.size
-    ordered = np.concatenate([places[variable.name] for variable in model.free_RVs])
-    return np.concatenate(template).astype(np.float64), ordered
+def _is_bounded(prior: Any) -> bool:
+    return isinstance(prior, LogNormal) and prior.lower is not None

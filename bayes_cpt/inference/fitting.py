@@ -12,7 +12,7 @@ from bayes_cpt.study.ranges import check_evidence
 from bayes_cpt.study.study import Study
 
 if TYPE_CHECKING:
-    from bayes_cpt.inference.sampling import Effort
+    from bayes_cpt.inference.sampling import SamplerSettings
 
 
 def fit(
@@ -43,7 +43,7 @@ def fit(
         Chains sampled at once.
     attempts : int, optional
         How often at most to sample until the diagnostics hold; as often as
-        `efforts_for` says of its law unless given. 1 is for a quick look.
+        `attempts_for` says of its law unless given. 1 is for a quick look.
 
     Returns
     -------
@@ -60,9 +60,8 @@ def fit(
     SamplingError
         If the posterior cannot be sampled at all.
     """
-    from bayes_cpt.inference.density import density_of
+    from bayes_cpt.inference.density import Density
     from bayes_cpt.inference.sampling import sample
-    from bayes_cpt.model.build import model_of
 
     if attempts is not None and attempts < 1:
         raise ValueError(f"attempts is {attempts}: give at least 1")
@@ -71,25 +70,25 @@ def fit(
     setup = build_setup(spec, study)
     check_evidence(study, continual=spec.law.continual)
     drawn = sample(
-        density_of(model_of(setup)),
+        Density(setup),
         seed,
         draws=draws,
-        efforts=efforts_for(setup.frame.spec.law)[:attempts],
+        attempts=attempts_for(setup.frame.spec.law)[:attempts],
         progress=progress,
         cores=cores,
     )
     return build_posterior(setup, study, drawn, seed)
 
 
-def efforts_for(law: LawTable) -> "tuple[Effort, ...]":
+def attempts_for(law: LawTable) -> "tuple[SamplerSettings, ...]":
     """Return the attempts that a fit of a law makes, in order.
 
     Parameters
     ----------
     law : LawTable
     """
-    from bayes_cpt.inference.sampling import CAREFUL_EFFORTS, EFFORTS, SIZES_EFFORTS
+    from bayes_cpt.inference.sampling import ATTEMPTS, CAREFUL_ATTEMPTS, SIZES_ATTEMPTS
 
     if law.unknown_base:
-        return CAREFUL_EFFORTS
-    return SIZES_EFFORTS if law.model_size else EFFORTS
+        return CAREFUL_ATTEMPTS
+    return SIZES_ATTEMPTS if law.model_size else ATTEMPTS

@@ -3,7 +3,6 @@
 from bayes_cpt.laws.batch import Batches
 from bayes_cpt.laws.law import BaseOffset, Law
 from bayes_cpt.laws.mixture import Mixture
-from bayes_cpt.laws.multi_power import MultiPower
 from bayes_cpt.laws.peak import PeakLevel
 from bayes_cpt.laws.pretraining import Annealing, Power
 from bayes_cpt.laws.size import ModelSize
@@ -18,7 +17,6 @@ __all__ = [
     "Law",
     "Mixture",
     "ModelSize",
-    "MultiPower",
     "Parameter",
     "PeakLevel",
     "Power",

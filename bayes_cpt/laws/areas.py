@@ -1,9 +1,7 @@
 """Forward area S1, annealing area S2 and the level behind it (docs/law.md, "Areas").
 
 The annealing area is reckoned by the *level* e of the learning rate: what the model still feels of it, an
-exponential mean with the memory of the annealing, for which ``(1 - lambda)·S2 = eta_0 - e`` exactly. So
-are the two other annealing areas of pre-training: that of Eq. 9, whose falls are weighted, and that of the
-multi-power law.
+exponential mean with the memory of the annealing, for which ``(1 - lambda)·S2 = eta_0 - e`` exactly.
 Areas of whole runs are in `bayes_cpt.laws.phase_areas`.
 """
 
@@ -15,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayes_cpt.arrays import Floats, Ints
-from bayes_cpt.laws.multi_power import LETTERS, fall_levels, fall_table
 from bayes_cpt.laws.numerics.ranges import (
     MOMENTA,
     MomentumRange,
@@ -25,8 +22,6 @@ from bayes_cpt.laws.numerics.ranges import (
 
 # Levels and areas below this count as this: a power of 0 has no slope.
 SMALLEST = 1e-30
-# Shares of the reference learning rate below this weigh as this.
-SMALLEST_SHARE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -53,11 +48,6 @@ class AreaForm:
         Whether the level at the transfer is that of the base. Else it is the base's last learning rate.
     shift_power : float
         Power of the learning rate in the forward area that the shift sees.
-    weights : PowerRange
-        1 + epsilon, where levels will be evaluated whose falls are weighted by the learning rate to the
-        power epsilon (Eq. 9); 1 in the printed law.
-    multi_power : bool
-        Whether falls take effect as in the multi-power law, in place of a momentum.
     """
 
     momenta: MomentumRange = field(default_factory=MomentumRange)
@@ -67,8 +57,6 @@ class AreaForm:
     count_warmup: bool = False
     carry_memory: bool = False
     shift_power: float = 1.0
-    weights: PowerRange = field(default_factory=PowerRange)
-    multi_power: bool = False
 
     def around(self, coefficients: Mapping[str, Any]) -> Self:
         """Return the form with ranges just around some coefficients: fewer terms in each series.
@@ -76,20 +64,15 @@ class AreaForm:
         Parameters
         ----------
         coefficients : mapping
-            Of a law, with lambda, rho and epsilon where the law has them.
+            Of a law, with lambda and rho where the law has them.
         """
         found = [np.ravel(coefficients[name]) for name in MOMENTA if name in coefficients]
         momenta = MomentumRange.around(np.concatenate(found)) if found else self.momenta
         powers = PowerRange.around(coefficients["rho"]) if "rho" in coefficients else self.powers
-        weights = self.weights
-        if "epsilon" in coefficients:
-            weights = PowerRange.around(1.0 + coefficients["epsilon"])
-        return replace(self, momenta=momenta, powers=powers, weights=weights)
+        return replace(self, momenta=momenta, powers=powers)
 
     def level_table(self, rates: Floats, initial_level: float, points: Ints) -> Floats:
-        """Return what levels are evaluated from after some steps, shape (points, columns).
-
-        Series in lambda, or in lambda and epsilon, or the falls of the learning rate.
+        """Return the series in lambda of levels after some steps, shape (points, nodes).
 
         Parameters
         ----------
@@ -100,25 +83,13 @@ class AreaForm:
         points : ndarray of int, shape (points,)
             0 is before the first step.
         """
-        if self.multi_power:
-            return fall_table(rates, initial_level, points, self.reference_rate)
-        momenta, paces = self.momenta.node_momenta(), self.paces(rates)
-        if self.weights.interval.nodes == 1:
-            start = np.full(momenta.size, initial_level)
-            return self.momenta.interval.series(run_levels(rates, paces, start, momenta, points)[0])
-        relative = np.maximum(rates / self.reference_rate, SMALLEST_SHARE)
-        epsilons = self.weights.interval.at_nodes() - 1.0
-        levels = run_weighted_levels(
-            rates, paces, initial_level, momenta, relative, epsilons, points
-        )
-        by_weight = self.weights.interval.series(levels)
-        series = self.momenta.interval.series(np.swapaxes(by_weight, 1, 2))
-        return np.ascontiguousarray(series.reshape(points.size, -1))
+        momenta = self.momenta.node_momenta()
+        start = np.full(momenta.size, initial_level)
+        levels, _ = run_levels(rates, self.paces(rates), start, momenta, points)
+        return self.momenta.interval.series(levels)
 
     def level_basis(self, coefficients: Mapping[str, Any], xp: Any = np) -> Any:
-        """Return what `levels` takes of coefficients, shape (..., columns) or (..., 3).
-
-        The basis of the levels' series; of the multi-power law C, beta and gamma.
+        """Return the basis of the series of levels, shape (..., nodes).
 
         Parameters
         ----------
@@ -127,51 +98,36 @@ class AreaForm:
         xp : module
             `numpy` or `pytensor.tensor`.
         """
-        if self.multi_power:
-            return xp.stack([coefficients[name] for name in LETTERS], axis=-1)
-        basis = sum(
+        return sum(
             xp.expand_dims(weight, -1) * self.momenta.basis(momentum, xp)
             for momentum, weight in momentum_parts(coefficients, xp)
         )
-        if self.weights.interval.nodes == 1:
-            return basis
-        by_weight = self.weights.basis(1.0 + coefficients["epsilon"], xp)
-        # The series over lambda stands inside that over epsilon.
-        products = xp.expand_dims(by_weight, -1) * xp.expand_dims(basis, -2)
-        return products.reshape((*products.shape[:-2], -1))
 
     def levels(self, table: Any, basis: Any, xp: Any = np) -> Any:
         """Return levels at points, shape (..., points).
 
         Parameters
         ----------
-        table : array, shape (points, columns)
+        table : array, shape (points, nodes)
             From `level_table`.
-        basis : array
+        basis : array, shape (..., nodes)
             From `level_basis`.
         xp : module
             `numpy` or `pytensor.tensor`.
         """
-        if self.multi_power:
-            return fall_levels(table, basis, xp)
-        # A weighted level may lie below 0, and has no power.
-        levels = basis @ table.T
-        return xp.maximum(levels, SMALLEST) if self.weights.interval.nodes == 1 else levels
+        return xp.maximum(basis @ table.T, SMALLEST)
 
     def levels_in_draws(self, table: Floats, basis: Floats) -> Floats:
         """Return levels at points in draws, shape (points, draws), in the order of memory of the basis.
 
         Parameters
         ----------
-        table : ndarray, shape (points, columns)
+        table : ndarray, shape (points, nodes)
             From `level_table`.
-        basis : ndarray, shape (columns or 3, draws)
+        basis : ndarray, shape (nodes, draws)
             From `level_basis`, draws last.
         """
-        if self.multi_power:
-            return np.ascontiguousarray(fall_levels(table, basis.T).T)
-        levels = table @ basis
-        return np.maximum(levels, SMALLEST) if self.weights.interval.nodes == 1 else levels
+        return np.maximum(table @ basis, SMALLEST)
 
     def forward_basis(self, coefficients: Mapping[str, Any], xp: Any = np) -> Any:
         """Return the basis of the series of log forward areas, shape (..., nodes).
@@ -183,8 +139,8 @@ class AreaForm:
         xp : module
             `numpy` or `pytensor.tensor`.
         """
-        of_memory = coefficients[LETTERS[0] if self.multi_power else "lambda"]
-        return self.powers.basis(coefficients.get("rho", xp.ones_like(of_memory)), xp)
+        power = coefficients.get("rho", xp.ones_like(coefficients["lambda"]))
+        return self.powers.basis(power, xp)
 
     def paces(self, learning_rates: Floats) -> Floats:
         """Return how far the memory's clock moves in each step, shape (steps,).
@@ -320,40 +276,3 @@ def run_levels(
         np.ascontiguousarray(rates), np.ascontiguousarray(paces), levels, logs, steps, table
     )
     return table[place], levels
-
-
-def run_weighted_levels(
-    rates: Floats,
-    paces: Floats,
-    initial_level: float,
-    momenta: Floats,
-    relative: Floats,
-    weights: Floats,
-    points: Ints,
-) -> Floats:
-    """Return the levels whose falls are weighted (Eq. 9), shape (points, momenta, weights).
-
-    ``e_0 - sum_i (e_{i-1} - e_i)·(eta_i/eta_ref)^epsilon``, which is e itself at epsilon = 0.
-
-    Parameters
-    ----------
-    rates, paces : ndarray, shape (steps,)
-        Raw learning rate of each step, and how far the memory's clock moves in it.
-    initial_level : float
-        e_0.
-    momenta : ndarray, shape (momenta,)
-    relative : ndarray, shape (steps,)
-        Learning rates as shares of the reference one.
-    weights : ndarray, shape (weights,)
-        Values of epsilon.
-    points : ndarray of int, shape (points,)
-    """
-    from bayes_cpt.laws.numerics.recursion import fill_weighted_levels
-
-    steps, place = np.unique(points, return_inverse=True)
-    table = np.empty((steps.size, momenta.size, weights.size))
-    with np.errstate(divide="ignore"):
-        logs = np.log(momenta)
-    log_rates = np.log(relative)
-    fill_weighted_levels(rates, paces, log_rates, initial_level, logs, weights, steps, table)
-    return np.asarray(table[place])

@@ -23,14 +23,11 @@ class Batches:
     ----------
     domains : int
         How many validation sets there are.
-    exponential : bool
-        Whether the shift has no beta.
     adaptation : bool
         Whether there is a transient.
     """
 
     domains: int
-    exponential: bool = False
     adaptation: bool = False
 
     def parameters(self) -> dict[str, Parameter]:
@@ -69,20 +66,17 @@ class Batches:
             return parameters[name], xp.repeat(usual[name], count, axis=-1)
 
         rate, usual_rate = both("shift_rate")
-        exponent: Any = None
-        usual_exponent: Any = None
-        if not self.exponential:
-            exponent, usual_exponent = both("shift_exponent")
+        exponent, usual_exponent = both("shift_exponent")
         size, usual_size = both("shift_share" if "shift_share" in parameters else "shift_size")
         # How much of its limit the shift has reached at the reference.
         now = shift_progress(rate, 1.0, exponent, xp)
         before = shift_progress(usual_rate, 1.0, usual_exponent, xp)
-        found = {"q_B": size / usual_size * before / now, "q_E": rate / usual_rate}
-        if self.adaptation:
-            found["q_D"] = size / usual_size
-        if not self.exponential:
-            found["q_beta"] = exponent / usual_exponent
-        return found
+        found = {
+            "q_B": size / usual_size * before / now,
+            "q_E": rate / usual_rate,
+            "q_beta": exponent / usual_exponent,
+        }
+        return found | ({"q_D": size / usual_size} if self.adaptation else {})
 
 
 def batch_factors(gathered: Values, factors: dict[str, Any]) -> dict[str, Any]:

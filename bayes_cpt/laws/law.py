@@ -17,12 +17,11 @@ from typing import Any
 
 from bayes_cpt.laws.batch import BY_BATCH, Batches, batch_factors
 from bayes_cpt.laws.mixture import Mixture, mixture_factors
-from bayes_cpt.laws.multi_power import LETTERS
 from bayes_cpt.laws.size import OF_SIZES, size_factors
 from bayes_cpt.laws.term import Parameter, Reference, Term, Values
 
 # Coefficients without a domain axis.
-SHARED = (*("lambda", "lambda_slow", "slow_share", "rho", "zeta", "xi", "epsilon"), *LETTERS)
+SHARED = ("lambda", "lambda_slow", "slow_share", "rho", "zeta", "xi")
 # Coefficients of groups of runs, and the coordinate they run along.
 ALONG = {
     **dict.fromkeys(OF_SIZES, "size_domain"),

@@ -3,11 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from bayes_cpt.laws.multi_power import LETTERS, SAMPLED
 from bayes_cpt.laws.term import Parameter, Reference, Values, sized
-
-# Annealing areas below this share of a full one have no power.
-NOTHING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -147,15 +143,6 @@ class Annealing:
         Whether xi is a parameter, and the level counts as ``e·(eta_peak/eta_ref)^-xi``, with the highest
         learning rate of PT so far: 0 as printed, at 1 the level is a share of the peak. It needs S2_pt to
         count from the warm-up.
-    area_power : bool
-        Whether zeta_1 and zeta_2, the powers of S2_pt and of S2_cpt, are parameters (Eq. 10); else they
-        are 1. An area below 0 keeps its sign.
-    fall_weight : bool
-        Whether epsilon, the power of the learning rate by which falls are weighted, is a parameter (Eq. 9);
-        else it is 0.
-    multi_power : bool
-        Whether falls take effect as in the multi-power law (`bayes_cpt.laws.multi_power`), in place of a
-        momentum: S2 is then what has taken effect, in units of the learning rate.
     """
 
     continual: bool = True
@@ -165,9 +152,6 @@ class Annealing:
     level_power: bool = False
     carried: bool = False
     peak_power: bool = False
-    area_power: bool = False
-    fall_weight: bool = False
-    multi_power: bool = False
     name: str = "annealing"
 
     def parameters(self) -> dict[str, Parameter]:
@@ -178,19 +162,9 @@ class Annealing:
                 "nats/token",
             ),
         }
-        if self.multi_power:
-            parameters |= {name: Parameter(*said, None) for name, said in SAMPLED.items()}
-        else:
-            said = "1/(1 - lambda), memory of the annealing"
-            parameters["memory"] = Parameter(said, "steps", None)
-        if self.fall_weight:
-            parameters["fall_weight"] = Parameter(
-                "1 + epsilon: falls are weighted by the learning rate to epsilon", dims=None
-            )
-        if self.area_power:
-            parameters["area_power"] = Parameter("zeta_1, power of the annealing area of PT")
-        if self.area_power and self.continual:
-            parameters["area_power_cpt"] = Parameter("zeta_2, power of the annealing area of CPT")
+        parameters["memory"] = Parameter(
+            "1/(1 - lambda), memory of the annealing", "steps", None
+        )
         if self.level_power:
             parameters["level_power"] = Parameter(
                 "zeta, power of the learning rate's level in the annealing area", dims=None
@@ -221,8 +195,8 @@ class Annealing:
             power = _last_axis(parameters["level_power"])
             scale = xp.exp(-power * xp.log(reference.learning_rate))
             per_level = parameters["annealing_gain"] * scale
-        coefficients, counted = self._memory(parameters, reference, xp)
-        coefficients["C1"] = per_level / counted
+        memory = parameters["memory"]
+        coefficients = {"lambda": 1.0 - 1.0 / memory, "C1": per_level / _last_axis(memory)}
         if self.level_power:
             coefficients["zeta"] = parameters["level_power"]
         if self.peak_power:
@@ -232,45 +206,11 @@ class Annealing:
             coefficients["slow_share"] = parameters["slow_share"]
         if self.continual:
             coefficients["C2"] = coefficients["C1"] * parameters["gain_ratio"]
-        if self.fall_weight:
-            coefficients["epsilon"] = parameters["fall_weight"] - 1.0
-        if self.area_power:
-            full_area = reference.learning_rate * counted
-            coefficients = self._with_area_powers(coefficients, parameters, full_area, xp)
         if self.replay:
             coefficients["a1"] = parameters["gain_replay"]
         if self.unknown_base:
             rate = reference.learning_rate * _last_axis(parameters["base_potential"])
             coefficients["eta_0"] = rate * xp.ones_like(per_level)
-        return coefficients
-
-    def _memory(
-        self, parameters: Values, reference: Reference, xp: Any
-    ) -> tuple[dict[str, Any], Any]:
-        """Return the coefficients of the memory, and how many steps an area counts a fall for.
-
-        Of the multi-power law the share of a fall that has taken effect after a typical run: where beta is
-        small the limit is far beyond any run.
-        """
-        if self.multi_power:
-            found = {
-                letter: parameters[name] for letter, name in zip(LETTERS, SAMPLED, strict=True)
-            }
-            pace, beta = (_last_axis(found[letter]) for letter in LETTERS[:2])
-            return found, -xp.expm1(-beta * xp.log1p(pace * reference.steps))
-        memory = parameters["memory"]
-        return {"lambda": 1.0 - 1.0 / memory}, _last_axis(memory)
-
-    def _with_area_powers(
-        self, coefficients: dict[str, Any], parameters: Values, full_area: Any, xp: Any
-    ) -> dict[str, Any]:
-        """Return coefficients with zeta_1 and zeta_2, under which a full anneal gains what it gained."""
-        powers = {"C1": ("zeta_1", "area_power"), "C2": ("zeta_2", "area_power_cpt")}
-        for gain, (letter, name) in powers.items():
-            if gain in coefficients:
-                power = parameters[name]
-                scale = xp.exp((1.0 - power) * xp.log(full_area))
-                coefficients |= {letter: power, gain: coefficients[gain] * scale}
         return coefficients
 
     def continual_gain(self, share: Any, coefficients: Values, xp: Any) -> Any:
@@ -306,8 +246,6 @@ class Annealing:
         if self.level_power:
             power = _beside(coefficients["zeta"], coefficients["C1"])
             fall = xp.exp(power * xp.log(start)) - xp.exp(power * xp.log(level))
-        if self.multi_power:
-            return fall
         return fall / (1.0 - _beside(coefficients["lambda"], coefficients["C1"]))
 
     def areas(self, points: Any, coefficients: Values, xp: Any) -> tuple[Any, Any]:
@@ -350,15 +288,9 @@ class Annealing:
             `numpy` or `pytensor.tensor`.
         """
         annealing_pt, annealing_cpt = self.areas(points, coefficients, xp)
-        if self.area_power:
-            # What counts as nothing: a share of what the learning rate that PT counts from would gain.
-            nothing = NOTHING * self.area(points.start_pt, 0.0, coefficients, xp)
-            annealing_pt = _power(annealing_pt, coefficients["zeta_1"], nothing, xp)
         before = -sized(coefficients, "C1") * annealing_pt
         if not self.continual:
             return before, 0.0 * before
-        if self.area_power:
-            annealing_cpt = _power(annealing_cpt, coefficients["zeta_2"], nothing, xp)
         gain = self.continual_gain(points.target_share, coefficients, xp)
         return before, -gain * annealing_cpt
 
@@ -376,14 +308,6 @@ class Annealing:
         share = _beside(coefficients["slow_share"], first)
         slow = _beside(coefficients["lambda_slow"], first)
         return (1.0 - share) * left + share * xp.exp(paced_steps * xp.log(slow))
-
-
-def _power(area: Any, power: Any, nothing: Any, xp: Any) -> Any:
-    """Return an area to a power, its sign kept; the area itself, exactly, where the power is 1.
-
-    At an area of 0 a power below 1 has no slope: within what counts as nothing it is a straight line.
-    """
-    return area * xp.exp(0.5 * (power - 1.0) * xp.log(area**2 + nothing**2))
 
 
 def _beside(shared: Any, gathered: Any) -> Any:

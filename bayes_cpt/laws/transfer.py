@@ -49,9 +49,6 @@ class Shift:
         Whether omega is sampled.
     adaptation : bool
         Whether `Adaptation` has a share of the change.
-    exponential : bool
-        Whether the shift saturates as ``1 - exp(-E_r·S1_cpt)``, the limit of a large beta with
-        ``beta·E_r`` held, in place of the power. It has no beta.
     relative : bool
         Whether the size of the change is sampled as a share of the loss at the reference: no prior then
         expects a validation set of a low loss to fall below 0.
@@ -71,7 +68,6 @@ class Shift:
     replay_rate: bool = False
     adaptation: bool = False
     unknown_base: bool = False
-    exponential: bool = False
     relative: bool = False
     repeated_tokens: bool = False
     batches: bool = False
@@ -104,8 +100,7 @@ class Shift:
             parameters["repeat_constant"] = Parameter(
                 "R*, epochs beyond the first after which a repeated token is worth 1/e of a new one"
             )
-        if not self.exponential:
-            parameters["shift_exponent"] = Parameter("beta, exponent of the shift")
+        parameters["shift_exponent"] = Parameter("beta, exponent of the shift")
         if self.chosen("exponential"):
             parameters["replay_curvature"] = Parameter(
                 "a of the exponential replay factor", dims="exponential_domain"
@@ -143,9 +138,8 @@ class Shift:
 
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
         """Return B, E, beta, omega and R_star; a, c, delta, b, gamma, k where they are free (else 0)."""
-        rate = parameters["shift_rate"]
-        shape = {} if self.exponential else {"beta": parameters["shift_exponent"]}
-        progress = self.progress(rate, 1.0, shape, xp)
+        rate, beta = parameters["shift_rate"], parameters["shift_exponent"]
+        progress = shift_progress(rate, 1.0, beta, xp)
         size = shift_size(parameters, xp) * self.signs
         if self.adaptation:
             size = size * (1.0 - parameters["adaptation_share"])
@@ -154,7 +148,7 @@ class Shift:
         coefficients = {
             "B": size / progress,
             "E": rate / reference.forward_cpt,
-            **shape,
+            "beta": beta,
         }
         coefficients |= self._replay_coefficients(parameters, xp)
         if self.replay_rate:
@@ -241,12 +235,11 @@ class Shift:
         forward_cpt : array
             S1_cpt, LR·steps.
         coefficients : mapping
-            beta, where the shift is no exponential.
+            beta.
         xp : module
             `numpy` or `pytensor.tensor`.
         """
-        exponent = None if self.exponential else sized(coefficients, "beta")
-        return shift_progress(rate, forward_cpt, exponent, xp)
+        return shift_progress(rate, forward_cpt, sized(coefficients, "beta"), xp)
 
     def loss(self, points: Any, coefficients: Values, xp: Any) -> Any:
         """Return the shift, 0 at the transfer and wherever no target data are trained on."""
@@ -286,13 +279,11 @@ def shift_progress(rate: Any, forward_cpt: Any, exponent: Any, xp: Any) -> Any:
         1/(LR·steps).
     forward_cpt : array
         S1_cpt, LR·steps.
-    exponent : array or None
-        beta; None for a shift that saturates as an exponential.
+    exponent : array
+        beta.
     xp : module
         `numpy` or `pytensor.tensor`.
     """
-    if exponent is None:
-        return -xp.expm1(-rate * forward_cpt)
     return -xp.expm1(-exponent * xp.log1p(rate * forward_cpt))
 
 

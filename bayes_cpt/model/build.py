@@ -1,8 +1,7 @@
 """(study, specification) -> `pymc.Model`: the one definition of what is sampled.
 
 Every parameter is a variable of its own name. Their values go into one operation, the law's curves with the
-likelihood of their residuals (`bayes_cpt.model.compiled.operation`), whose code is generated from the terms
-of the law. All data enter as `pymc.Data`: another study of the same form needs no new compilation.
+likelihood of their residuals (`bayes_cpt.model.likelihood`), whose code is printed from the terms of the law. All data enter as `pymc.Data`: another study of the same form needs no new compilation.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,10 +12,8 @@ import pymc as pm
 import pytensor.tensor as pt
 from numpy.typing import NDArray
 
-from bayes_cpt.model.compiled.operation import LawLogLikelihood
-from bayes_cpt.model.compiled.packing import packed
 from bayes_cpt.model.elements import elements
-from bayes_cpt.model.likelihood_data import likelihood_data
+from bayes_cpt.model.likelihood import CurveLogLikelihoods, study_tables
 from bayes_cpt.model.priors.correlations import CORRELATED, CORRELATION, PARAMETER, correlated
 from bayes_cpt.model.priors.families import Distribution
 from bayes_cpt.model.priors.pooling import ALIKE, log_alikenesses
@@ -69,9 +66,6 @@ def model_of(setup: Setup) -> pm.Model:
     setup : Setup
     """
     frame = setup.frame
-    arrays = likelihood_data(setup)
-    measured = arrays.pop(LOSS)
-    numbers, places = packed(arrays)
     tied = correlated(frame)
     labels = {PARAMETER: tied.labels} if tied else {}
     with pm.Model(coords=frame.coords() | labels) as model:
@@ -87,14 +81,13 @@ def model_of(setup: Setup) -> pm.Model:
         pm.CustomDist(
             LOSS,
             values,
-            pm.Data("study_numbers", numbers),
-            pm.Data("study_places", places),
+            pm.Data("study", study_tables(setup)),
             # Says how many points a draw has.
             pm.Data("step", setup.curves.points.steps),
             logp=_log_likelihoods(frame),
             random=_random(setup),
-            signature="(values),(numbers),(places),(points)->(points)",
-            observed=pm.Data("measured_loss", measured),
+            signature="(values),(study),(points)->(points)",
+            observed=pm.Data("measured_loss", setup.curves.points.loss.astype(np.float64)),
             class_name="Curves",
         )
     return model
@@ -125,10 +118,10 @@ def _parameter(name: str, priors: Sequence[Distribution], dims: str | None) -> l
 
 
 def _log_likelihoods(frame: Frame) -> Callable[..., Any]:
-    operation = LawLogLikelihood(frame.spec, frame.roles)
+    operation = CurveLogLikelihoods(frame.spec, frame.roles)
 
-    def log_likelihoods(loss: Any, values: Any, numbers: Any, places: Any, _: Any) -> Any:
-        return operation(loss, values, numbers, places)[0]
+    def log_likelihoods(loss: Any, values: Any, study: Any, _: Any) -> Any:
+        return operation(loss, values, study)[0]
 
     return log_likelihoods
 

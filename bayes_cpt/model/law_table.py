@@ -19,12 +19,9 @@ from bayes_cpt.laws import (
     Term,
     shift_signs,
 )
-from bayes_cpt.laws.multi_power import SAMPLED
 from bayes_cpt.laws.term import ADDED
 from bayes_cpt.strict import Strict
 
-# Parameters of a memory by momentum.
-PACES = ("memory", "slow_memory", "slow_share")
 # Terms with options of their own below; the others need but their name.
 WITH_OPTIONS = ("power", "annealing", "shift", "adaptation")
 
@@ -68,23 +65,12 @@ class LawTable(Strict):
     peak_power : bool
         Whether xi, the power of PT's peak learning rate that the level is divided by, is a parameter; it
         needs `count_warmup`.
-    area_power : bool
-        Whether zeta_1 and zeta_2, the powers of S2_pt and S2_cpt themselves, are parameters (Eq. 10), in
-        place of zeta.
-    fall_weight : bool
-        Whether epsilon, the power of the learning rate by which its falls count in S2, is a parameter
-        (Eq. 9). Of laws of PT alone.
-    annealing_memory : str
-        ``momentum``, as printed, or ``multi_power``: falls take effect as in the law of Luo et al.
-        (docs/law.md, "Other forms"). The latter in laws of PT alone.
     count_warmup : bool
         Whether the rise of the learning rate in a PT warm-up counts in S2_pt, as it does in CPT.
     memory_clock : float
         nu: the memory fades with the learning rate to this power; 0 counts steps.
     shift_power : float
         Power of the learning rate in the forward area of the shift.
-    shift_saturation : str
-        ``power``, as printed, or ``exponential``, without beta.
     shift_share : bool
         Whether the size of the shift is sampled as a share of the reference loss, not in nats.
     repeated_tokens : bool
@@ -111,13 +97,9 @@ class LawTable(Strict):
     forward_power: bool = False
     level_power: bool = False
     peak_power: bool = False
-    area_power: bool = False
-    fall_weight: bool = False
-    annealing_memory: Literal["momentum", "multi_power"] = "momentum"
     count_warmup: bool = False
     memory_clock: float = Field(default=0.0, ge=0, le=2)
     shift_power: float = Field(default=1.0, ge=0, le=2)
-    shift_saturation: Literal["power", "exponential"] = "power"
     shift_share: bool = False
     repeated_tokens: bool = False
     model_size: bool = False
@@ -152,30 +134,6 @@ class LawTable(Strict):
         return self
 
     @model_validator(mode="after")
-    def _areas_have_one_form(self) -> Self:
-        multi_power = self.annealing_memory == "multi_power"
-        if self.area_power and self.level_power:
-            raise ValueError(
-                "area_power and level_power are both powers of the annealing area; free one of them"
-            )
-        if (self.fall_weight or multi_power) and self.continual:
-            raise ValueError(
-                "fall_weight and annealing_memory = 'multi_power' are for laws of pre-training; take them "
-                "out, or the term shift"
-            )
-        if (self.fall_weight or multi_power) and (self.slow_annealing or self.level_power):
-            raise ValueError(
-                "fall_weight and annealing_memory = 'multi_power' go without slow_annealing and "
-                "level_power; set these to false"
-            )
-        if multi_power and (self.fall_weight or self.memory_clock):
-            raise ValueError(
-                "the multi-power law has a clock of its own, and all its falls weigh alike; set "
-                "memory_clock = 0 and fall_weight = false"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _adaptation_goes_with_a_shift(self) -> Self:
         if "adaptation" in self.terms and "shift" not in self.terms:
             raise ValueError("the term adaptation is a share of the shift; name shift too")
@@ -199,13 +157,6 @@ class LawTable(Strict):
     def continual(self) -> bool:
         """Whether the law knows a CPT phase."""
         return "shift" in self.terms
-
-    @property
-    def paces(self) -> tuple[str, ...]:
-        """The parameters that the level of the learning rate depends on, three at most."""
-        if self.annealing_memory == "multi_power":
-            return tuple(SAMPLED)
-        return ("memory", "fall_weight") if self.fall_weight else PACES
 
     @property
     def uses_replay(self) -> bool:
@@ -232,9 +183,6 @@ class LawTable(Strict):
                 level_power=self.level_power,
                 carried=self.carry_memory,
                 peak_power=self.peak_power,
-                area_power=self.area_power,
-                fall_weight=self.fall_weight,
-                multi_power=self.annealing_memory == "multi_power",
             ),
             "shift": Shift(
                 shift_signs(roles),
@@ -242,7 +190,6 @@ class LawTable(Strict):
                 self.replay_rate,
                 "adaptation" in self.terms,
                 self.unknown_base,
-                self.shift_saturation == "exponential",
                 self.shift_share,
                 self.repeated_tokens,
                 self.batches,
@@ -254,8 +201,7 @@ class LawTable(Strict):
         chosen = tuple(terms[name] for name in self.terms)
         if self.model_size:
             chosen += (ModelSize(self.continual),)
-        exponential = self.shift_saturation == "exponential"
-        batches = Batches(len(roles), exponential, "adaptation" in self.terms)
+        batches = Batches(len(roles), "adaptation" in self.terms)
         return Law(
             chosen,
             reference,

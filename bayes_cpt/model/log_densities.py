@@ -7,9 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.model.compiled.packing import packed
 from bayes_cpt.model.elements import elements
-from bayes_cpt.model.likelihood_data import likelihood_data
 from bayes_cpt.model.misfit.curve_residuals import CurveResidual, precision_products
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.priors.correlations import correlated
@@ -75,12 +73,11 @@ def log_likelihoods(setup: Setup, parameters: Mapping[str, Floats]) -> Floats:
     """
     from joblib import cpu_count
 
-    from bayes_cpt.model.compiled.compilation import compiled_law
+    from bayes_cpt.model.likelihood import law_code, study_tables
 
-    law = compiled_law(setup.frame.spec, setup.frame.roles)
-    arrays = likelihood_data(setup)
-    loss = arrays.pop("loss")
-    data = packed(arrays)
+    code = law_code(setup.frame.spec, setup.frame.roles)
+    loss = setup.curves.points.loss.astype(np.float64)
+    study = study_tables(setup)
     values = np.stack(
         [
             np.reshape(parameters[element.name], (-1, 1))[:, 0]
@@ -90,13 +87,9 @@ def log_likelihoods(setup: Setup, parameters: Mapping[str, Floats]) -> Floats:
         ],
         axis=1,
     )
-    cores = cpu_count()
-    with ThreadPoolExecutor(cores) as pool:
-        parts = pool.map(
-            lambda rows: law.log_likelihoods_of_draws(loss, rows, *data),
-            np.array_split(values, cores),
-        )
-        return np.concatenate(list(parts))
+    with ThreadPoolExecutor(cpu_count()) as pool:
+        rows = pool.map(lambda row: code.curve_log_likelihoods(loss, row, study)[0], values)
+        return np.stack(list(rows))
 
 
 def log_densities(

@@ -92,13 +92,10 @@ class Frame:
         law, names = self.spec.law, [name for name in MEMORIES if name in self.spec.priors]
         ends = [end for name in names for end in self._ends(name)]
         powers = self._ends("forward_power") if law.forward_power else (1.0, 1.0)
-        weights = self._ends("fall_weight") if law.fall_weight else (1.0, 1.0)
         momenta = (1.0 - 1.0 / min(ends), 1.0 - 1.0 / max(ends)) if ends else ()
         return AreaForm(
             momenta=MomentumRange(*momenta),
             powers=PowerRange(*powers),
-            weights=PowerRange(*weights),
-            multi_power=law.annealing_memory == "multi_power",
             reference_rate=self.reference.learning_rate,
             memory_clock=law.memory_clock,
             count_warmup=law.count_warmup,

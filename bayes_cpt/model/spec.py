@@ -33,7 +33,6 @@ MEMORIES = ("memory", "slow_memory")
 TABULATED = {
     **dict.fromkeys(MEMORIES, (2.0, 1e7, "a memory in steps")),
     "forward_power": (LOWEST_POWER, HIGHEST_POWER, "a power"),
-    "fall_weight": (0.5, HIGHEST_POWER, "a power"),
 }
 # Sampled for a base of unknown pre-training alone.
 UNKNOWN_BASE = ("base_forward_area", "base_potential")

@@ -3,9 +3,9 @@
 See docs/law.md, "Areas".
 """
 
+import numba
 import numpy as np
 
-from bayes_cpt.jit import numba
 
 FLOATS = numba.types.Array(numba.float64, 1, "C")
 READ_ONLY = numba.types.Array(numba.float64, 1, "C", readonly=True)
@@ -85,47 +85,6 @@ def fill_levels(rates, paces, levels, log_momenta, points, table):  # type: igno
             step += 1
         for j in range(taken.size):
             table[i, j] = levels[j]
-
-
-@numba.njit(cache=True, error_model="numpy", nogil=True)
-def fill_weighted_levels(rates, paces, log_rates, start, log_momenta, weights, points, table):  # type: ignore[no-untyped-def]
-    """Fill in levels whose falls count by the learning rate to a power, in O(steps) of the schedule.
-
-    Parameters
-    ----------
-    rates, paces : ndarray, shape (steps,)
-        As in `fill_levels`.
-    log_rates : ndarray, shape (steps,)
-        Log of what falls are weighted by, before the power.
-    start : float
-        e_0.
-    log_momenta : ndarray, shape (momenta,)
-    weights : ndarray, shape (weights,)
-        The powers.
-    points : ndarray of int, shape (points,)
-        Rising steps; 0 is before the first.
-    table : ndarray, shape (points, momenta, weights)
-        Filled in.
-    """
-    levels, weighted = np.full(log_momenta.size, start), np.full(table.shape[1:], start)
-    counted, step = np.empty(weights.size), 0
-    for i in range(points.size):
-        while step < points[i]:
-            for m in range(weights.size):
-                counted[m] = np.exp(weights[m] * log_rates[step])
-            for j in range(levels.size):
-                change = -np.expm1(paces[step] * log_momenta[j]) * (rates[step] - levels[j])
-                levels[j] += change
-                for m in range(weights.size):
-                    weighted[j, m] += change * counted[m]
-            step += 1
-        table[i] = weighted
-
-
-# Up to this, a series to the tenth power gives expm1 to 1e-11, and compilers run it for many nodes at once.
-SERIES_TO = 0.5
-# 1/k: a division takes longer than all else in a term.
-INVERSE = tuple(1.0 / max(k, 1) for k in range(11))
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True, fastmath={"contract"})
@@ -331,44 +290,3 @@ def level_slopes(rates, counts, paces, by_rate, log_momenta, levels, slopes):  #
             slopes[d, k] *= back
             back *= left[k]
         levels[d] = level
-
-
-@numba.njit(cache=True, error_model="numpy", nogil=True)
-def fill_reduced(sizes, counts, moved, rest, by_rate, paces, beta, reduced, slopes):  # type: ignore[no-untyped-def]
-    """Fill in what falls of the learning rate have come to at the end of some stretches, and its slopes.
-
-    See `bayes_cpt.laws.multi_power.reduced_at_end`.
-
-    Parameters
-    ----------
-    sizes : ndarray, shape (stretches,)
-        Fall of the learning rate to that of each stretch.
-    counts : ndarray, shape (stretches,)
-        For how many steps each is held.
-    moved, rest : ndarray, shape (stretches,)
-        eta^-gamma, and the forward area from there to the end.
-    by_rate : ndarray, shape (stretches,)
-        How fast the log of ``moved`` falls with the learning rate, times ``rest``.
-    paces : ndarray, shape (draws,)
-        C_mp.
-    beta : float
-    reduced : ndarray, shape (draws,)
-        Filled in.
-    slopes : ndarray, shape (draws, stretches)
-        Filled in with the slopes by each learning rate.
-    """
-    for d in range(paces.size):
-        whole, by_area = 0.0, 0.0
-        for k in range(sizes.size):
-            pace = paces[d] * moved[k]
-            growth = 1.0 + pace * rest[k]
-            left = np.exp(-beta * np.log(growth))
-            whole += sizes[k] * (1.0 - left)
-            # By the area that is left, which every later learning rate adds to.
-            by_rest = sizes[k] * beta * left / growth * pace
-            by_area += by_rest
-            slopes[d, k] = counts[k] * by_area - by_rest * by_rate[k] - (1.0 - left)
-            # A fall begins at the learning rate before.
-            if k > 0:
-                slopes[d, k - 1] += 1.0 - left
-        reduced[d] = whole

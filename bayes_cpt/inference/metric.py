@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import BayesCPTError
@@ -21,8 +20,6 @@ type Evaluate = Callable[[Floats], tuple[float, Floats]]
 
 # Directions the data leave to the prior have a spread of order 1; more than this is a numerical mirage.
 WIDEST = 2.0
-# A direction of deviations is told where its variance, as a share of the prior's, is below this.
-TOLD = 0.5
 STARTS = 3
 # Rounds of a climb at the most, iterations in each, and the slope in white coordinates that ends it.
 CLIMBS, ITERATIONS, FLAT = 12, 120, 0.02
@@ -46,6 +43,11 @@ class Metric:
 
     center: Floats
     factor: Floats
+
+    @property
+    def table(self) -> Floats:
+        """Both in one table, shape (dimensions, 1 + dimensions)."""
+        return np.column_stack([self.center, self.factor])
 
 
 class Whitened(Protocol):
@@ -199,86 +201,3 @@ def empirical_metric(metric: Metric, white: Floats) -> Metric:
     shrunk = weight * covariance + (1.0 - weight) * np.diag(np.diag(covariance))
     center = metric.center + metric.factor @ white.mean(axis=0)
     return Metric(center, metric.factor @ np.linalg.cholesky(shrunk))
-
-
-def straightened(
-    deviations: NDArray[np.int64], sds: Floats, metric: Metric
-) -> tuple[dict[str, Any], Metric]:
-    """Return coordinates with straight ridges over deviations and their spread, and the metric there.
-
-    A deviation of a single size counts in sds of its spread and acts as their product. Of three sizes the
-    losses tell three levels, and level, slope and exponent of all sizes can make up for most of what a
-    deviation does: what is told is a sum, and the deviations themselves are as the prior says.
-
-    Deviations of a spread are turned to the directions in which data tell them most and least. Those told
-    by themselves are taken times their spread. Those told only where all else is known stay in sds, as the
-    prior has them, and what can make up for them moves along: their range in sds is the same whatever the
-    spread.
-
-    The mode is looked for before, over the deviations themselves: times a spread, the density is highest
-    where the spread is least, far from where most of it lies.
-
-    Parameters
-    ----------
-    deviations : ndarray of int, shape (deviations, 2)
-        Where each deviation stands among the sampled numbers, and the logarithm of its spread.
-    sds : ndarray, shape (deviations,)
-        Of the deviations' priors.
-    metric : Metric
-        Of the Laplace approximation over the deviations themselves (`laplace`).
-
-    Returns
-    -------
-    coordinates : dict of str to ndarray
-        Fields of `bayes_cpt.inference.density.Density`.
-    metric : Metric
-    """
-    places, spreads = deviations.T
-    center, factor, turns = metric.center.copy(), metric.factor.copy(), _turns(deviations, metric)
-    center[places], factor[places] = turns.T @ center[places], turns.T @ factor[places]
-    inverse = np.linalg.inv(factor)
-    precision = inverse.T @ inverse
-    prior = sds**2
-    told = np.diag(precision)[places] * prior > 1.0 / TOLD
-    alone = told & ((factor[places] ** 2).sum(axis=1) < TOLD * prior)
-    follows = told & ~alone
-    centred, ridges = deviations[alone], deviations[follows]
-    # A product of the same value as the deviation moves with the logarithm of its spread.
-    products = factor[places] + center[places, None] * factor[spreads]
-    factor[centred[:, 0]] = products[alone]
-    moves = _moves(precision, center, ridges, np.setdiff1d(np.arange(center.size), spreads))
-    coordinates = {
-        "turned": places.copy(),
-        "turns": turns,
-        "centred": centred,
-        "levels": center[centred[:, 1]],
-        "ridges": ridges,
-        "moves": moves,
-    }
-    spread = np.exp(center[ridges[:, 1]])
-    center -= moves @ (center[ridges[:, 0]] * spread)
-    factor -= moves @ (spread[:, None] * products[follows])
-    return coordinates, Metric(center, factor)
-
-
-def _turns(deviations: NDArray[np.int64], metric: Metric) -> Floats:
-    """Return directions of the deviations of each spread, the best told first, as columns."""
-    places, spreads = deviations.T
-    turns = np.zeros((places.size, places.size))
-    for spread in np.unique(spreads):
-        own = np.flatnonzero(spreads == spread)
-        rows = metric.factor[places[own]]
-        turns[np.ix_(own, own)] = np.linalg.eigh(rows @ rows.T)[1]
-    return turns
-
-
-def _moves(
-    precision: Floats, center: Floats, ridges: NDArray[np.int64], numbers: NDArray[np.int64]
-) -> Floats:
-    """Return by how much all else is expected to move with each product, shape (dimensions, ridges)."""
-    others = np.setdiff1d(numbers, ridges[:, 0])
-    moves = np.zeros((center.size, len(ridges)))
-    pull = precision[np.ix_(others, ridges[:, 0])]
-    sds = np.exp(center[ridges[:, 1]])
-    moves[others] = -np.linalg.solve(precision[np.ix_(others, others)], pull) / sds
-    return moves

@@ -1,0 +1,181 @@
+"""From the white coordinates of a sampler to the values of a law, and slopes back, in loops that Numba compiles.
+
+``position = center + factor·white`` are numbers on the scale on which each prior is normal, a bounded log-normal's
+the logit of where it lies between its bounds. What data tell of a saturating replay factor is its value at half of
+the target data, not its dilution: over that one the posterior is straight (`follow_saturation`).
+"""
+
+import math
+from typing import Any
+
+import numba
+import numpy as np
+
+from bayes_cpt.model.packing import unpacked
+
+COMPILED: dict[str, Any] = {"cache": True, "error_model": "numpy", "nogil": True}
+# How a number is sampled, and the columns of the table of priors before those of the excess precision.
+NORMAL, LOG_NORMAL, LOGIT_NORMAL, BOUNDED = range(4)
+VALUE, KIND, CENTER, SPREAD, LOWER, UPPER, EXCESS = range(7)
+# The target share whose replay factor is sampled.
+HALF = 0.5
+# How many tables `unwhiten` is given.
+TABLES = 5
+
+
+@numba.njit(**COMPILED)
+def unwhiten(white, given):  # type: ignore[no-untyped-def]
+    """Return the log density of the priors at white coordinates, shape (1,), and all values of the law.
+
+    Parameters
+    ----------
+    white : ndarray, shape (numbers,)
+    given : ndarray
+        Packed: the metric, shape (numbers, 1 + numbers), says where white coordinates of 0 lie, and what a unit
+        step of each does; priors, shape (numbers, EXCESS + numbers), of each sampled number its place among all
+        values, how it is sampled, centre, spread and bounds of its prior, and what correlations add to the
+        precision in sds of the priors; template, shape (values,), all values of the law, the fixed ones filled
+        in; pools, shape (populations, members + 1), where what several targets, or batches, have of a parameter
+        stands, and their spread; saturated, shape (sets, 3), where rate, exponent and dilution of saturating
+        replay factors stand.
+    """
+    total, values, _, _ = _evaluate(white, given)
+    return np.full(1, total), values
+
+
+@numba.njit(**COMPILED)
+def unwhitened_slopes(white, given, by_values):  # type: ignore[no-untyped-def]
+    """Return the slopes of the priors' log density and of what has these slopes by the values.
+
+    Parameters
+    ----------
+    white, given : ndarray
+        As for `unwhiten`.
+    by_values : ndarray, shape (values,)
+    """
+    size = white.size
+    metric, priors = unpacked(given, TABLES, 0), unpacked(given, TABLES, 1)
+    saturated = unpacked(given, TABLES, 4)
+    _, _, slopes, gradient = _evaluate(white, given)
+    position = _position(white, metric)
+    for a in range(size):
+        gradient[a] = gradient[a] + by_values[int(priors[a, VALUE])] * slopes[a]
+    for k in range(saturated.shape[0]):
+        rate, exponent, dilution = saturated[k]
+        _, by_rate, by_exponent = follow_saturation(position[int(rate)], position[int(exponent)])
+        gradient[int(rate)] += gradient[int(dilution)] * by_rate
+        gradient[int(exponent)] += gradient[int(dilution)] * by_exponent
+    found = np.zeros(size)
+    for a in range(size):
+        for b in range(size):
+            found[b] += gradient[a] * metric[a, 1 + b]
+    return found
+
+
+@numba.njit(**COMPILED)
+def _position(white, metric):  # type: ignore[no-untyped-def]
+    position = metric[:, 0].copy()
+    for a in range(white.size):
+        for b in range(white.size):
+            position[a] += metric[a, 1 + b] * white[b]
+    return position
+
+
+@numba.njit(**COMPILED)
+def _evaluate(white, given):  # type: ignore[no-untyped-def]
+    """Return log density, values, the slope of each value by its position, and of the density by each."""
+    size = white.size
+    metric, priors = unpacked(given, TABLES, 0), unpacked(given, TABLES, 1)
+    pools, saturated = unpacked(given, TABLES, 3), unpacked(given, TABLES, 4)
+    position, values = _position(white, metric), unpacked(given, TABLES, 2)[0].copy()
+    for k in range(saturated.shape[0]):
+        rate, exponent, dilution = saturated[k]
+        position[int(dilution)] += follow_saturation(position[int(rate)], position[int(exponent)])[0]
+    total = -0.5 * size * math.log(2.0 * math.pi)
+    slope, gradient = np.empty(size), np.empty(size)
+    standard, by_position = np.empty(size), np.empty(size)
+    for j in range(size):
+        kind, center, spread = priors[j, KIND], priors[j, CENTER], priors[j, SPREAD]
+        value, slope[j] = position[j], 1.0
+        if kind == LOG_NORMAL:
+            value = math.exp(position[j])
+            slope[j] = value
+        elif kind != NORMAL:
+            value = 1.0 / (1.0 + math.exp(-position[j]))
+            slope[j] = value * (1.0 - value)
+        standard[j], by_position[j] = (position[j] - center) / spread, 1.0 / spread
+        gradient[j] = -standard[j] / spread
+        if kind == BOUNDED:
+            lower, upper, share = priors[j, LOWER], priors[j, UPPER], value
+            value = lower + (upper - lower) * share
+            slope[j] *= upper - lower
+            standard[j] = (math.log(value) - center) / spread
+            by_position[j] = slope[j] / (value * spread)
+            high = math.erf((math.log(upper) - center) / spread * math.sqrt(0.5))
+            low = math.erf((math.log(lower) - center) / spread * math.sqrt(0.5))
+            total += math.log(slope[j] / (value * 0.5 * (high - low)))
+            gradient[j] = 1.0 - 2.0 * share - (1.0 + standard[j] / spread) * slope[j] / value
+        total -= 0.5 * standard[j] ** 2 + math.log(spread)
+        values[int(priors[j, VALUE])] = value
+    for j in range(size):
+        along = 0.0
+        for k in range(size):
+            along += priors[j, EXCESS + k] * standard[k]
+        total -= 0.5 * standard[j] * along
+        gradient[j] -= along * by_position[j]
+    members = pools.shape[1] - 1
+    for p in range(pools.shape[0]):
+        spread_place = int(pools[p, members])
+        spread = values[int(priors[spread_place, VALUE])]
+        shared, square = 0.0, 0.0
+        for k in range(members):
+            shared += standard[int(pools[p, k])]
+            square += standard[int(pools[p, k])] ** 2
+        added, pull, by_spread = add_alikeness(members, shared, square, spread)
+        total += added
+        gradient[spread_place] += by_spread * slope[spread_place]
+        for k in range(members):
+            j = int(pools[p, k])
+            by_standard = standard[j] * (1.0 - 1.0 / spread**2) + pull * shared
+            gradient[j] += by_standard * by_position[j]
+    return total, values, slope, gradient
+
+
+@numba.njit(**COMPILED)
+def add_alikeness(count, total, square, spread):  # type: ignore[no-untyped-def]
+    """Return `bayes_cpt.model.priors.pooling.log_alikeness`, its pull to the total, and its slope by the spread."""
+    separate = spread * spread
+    shared = separate + count * (1.0 - separate)
+    pull = (1.0 - separate) / (separate * shared)
+    value = -0.5 * ((count - 1) * math.log(separate) + math.log(shared))
+    value -= 0.5 * (square / separate - pull * total**2 - square)
+    pull_by_separate = (
+        -(separate * shared + (1.0 - separate) * (shared - (count - 1) * separate))
+        / (separate * shared) ** 2
+    )
+    by_separate = -0.5 * (count - 1) * (1.0 / separate - 1.0 / shared)
+    by_separate += 0.5 * (square / separate**2 + pull_by_separate * total**2)
+    return value, pull, 2.0 * spread * by_separate
+
+
+@numba.njit(**COMPILED)
+def follow_saturation(log_rate, log_exponent):  # type: ignore[no-untyped-def]
+    """Return the dilution that takes the replay factor at `HALF` to 1, and its slopes by both logarithms."""
+    half, half_by_rate, half_by_exponent = _log_saturation(log_rate, log_exponent, HALF)
+    whole, whole_by_rate, whole_by_exponent = _log_saturation(log_rate, log_exponent, 1.0)
+    return (
+        (half - whole) / (1.0 - HALF),
+        (half_by_rate - whole_by_rate) / (1.0 - HALF),
+        (half_by_exponent - whole_by_exponent) / (1.0 - HALF),
+    )
+
+
+@numba.njit(**COMPILED)
+def _log_saturation(log_rate, log_exponent, share):  # type: ignore[no-untyped-def]
+    """Return the log of -expm1(-exponent·log1p(rate·share)), and its slopes by both logarithms."""
+    rate, exponent = math.exp(log_rate), math.exp(log_exponent)
+    power = exponent * math.log1p(rate * share)
+    reached = -math.expm1(-power)
+    by_power = (1.0 - reached) / reached
+    by_rate = by_power * exponent * rate * share / (1.0 + rate * share)
+    return math.log(reached), by_rate, by_power * power

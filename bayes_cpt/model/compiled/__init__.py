@@ -1,1 +1,0 @@
-"""The law and the likelihood as compiled code: gradients for the sampler, bands for forecasts."""

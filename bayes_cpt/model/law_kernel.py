@@ -1,0 +1,181 @@
+"""The log likelihood of a study's curves under a law, and its slopes, in loops that Numba compiles.
+
+Everything about a study arrives in five tables of numbers (`bayes_cpt.model.likelihood_tables`), everything about
+a law in the code that `bayes_cpt.model.printed_law` prints from its terms.
+"""
+
+import math
+
+import numba
+import numpy as np
+from numba import types
+
+from bayes_cpt.laws.areas import SMALLEST
+from bayes_cpt.model.likelihood_tables import (
+    AREA,
+    BASE_AREA,
+    BASE_FIRST,
+    BASE_KNOWN,
+    BASE_LOSS,
+    CURVE_HEAD,
+    DOMAIN,
+    FIRST,
+    FLOATING,
+    GAP,
+    HALF_WIDTH,
+    HEIGHT,
+    IN_LOGARITHM,
+    KNOT_FIRST,
+    KNOT_LAST,
+    LAST,
+    MIDDLE,
+    NODE_FIRST,
+    NODES,
+    OF_PHASES,
+    PLACE,
+    POINT_HEAD,
+    PRETRAINING,
+    TABLES,
+)
+from bayes_cpt.model.packing import unpacked
+from bayes_cpt.model.residual_kernel import COMPILED, curve_log_likelihood, workspace
+
+# PyMC hands over its data as arrays that may not be written to. Compiled for these the code takes others as well.
+VECTOR = types.Array(types.float64, 1, "C", readonly=True)
+# Loss, values, and the tables of the study.
+SIGNATURE = (VECTOR, VECTOR, VECTOR)
+# Rows of each series as the printed code takes them: value and slope in PT, value and slope in CPT.
+ROWS = 4
+
+
+@numba.njit(**COMPILED)
+def evaluate_series(number, series, table, values):  # type: ignore[no-untyped-def]
+    """Fill in what a Chebyshev series is at each row of a table, and its slope by the parameter, (2, rows)."""
+    nodes, first = int(series[NODES]), int(series[NODE_FIRST])
+    wave, slope = np.ones(nodes), np.zeros(nodes)
+    if nodes > 1:
+        # Levels are series in log(1 - lambda), which is -log of the memory.
+        place = -math.log(number) if series[IN_LOGARITHM] > 0.0 else number
+        inner = -1.0 / number if series[IN_LOGARITHM] > 0.0 else 1.0
+        angle = math.acos((place - series[MIDDLE]) / series[HALF_WIDTH])
+        for k in range(nodes):
+            wave[k] = math.cos(k * angle)
+            slope[k] = inner * k * math.sin(k * angle) / math.sin(angle) / series[HALF_WIDTH]
+    for i in range(table.shape[0]):
+        value, rise = 0.0, 0.0
+        for k in range(nodes):
+            value += table[i, first + k] * wave[k]
+            rise += table[i, first + k] * slope[k]
+        # A level may be raised to a power.
+        values[0, i] = max(value, SMALLEST) if series[OF_PHASES] > 0.0 else value
+        values[1, i] = rise
+
+
+# Inlined, so that the law is called by name: a function that is handed over cannot be kept on disk.
+@numba.njit(inline="always", error_model="numpy")
+def law_log_likelihoods(evaluate, loss, values, study):  # type: ignore[no-untyped-def]
+    """Return the log likelihood of each curve, and its slopes by the values, shape (curves, values).
+
+    Parameters
+    ----------
+    evaluate : function
+        Of the law: fills in `bayes_cpt.model.printed_law.OUTPUTS` and their slopes at the points of a curve,
+        given its kind, which is twice its validation set, and one more in PT.
+    loss : ndarray, shape (points,)
+        Measured, nats/token.
+    values : ndarray, shape (values,)
+        Of the law's parameters, in the order of `bayes_cpt.model.elements.elements`.
+    study : ndarray
+        `bayes_cpt.model.likelihood_tables.likelihood_tables`, packed.
+    """
+    places, points = unpacked(study, TABLES, 0), unpacked(study, TABLES, 1)
+    curves, areas = unpacked(study, TABLES, 2), unpacked(study, TABLES, 3)
+    knots, series = unpacked(study, TABLES, 4), unpacked(study, TABLES, 5)
+    reference = unpacked(study, TABLES, 6)[0]
+    count, width, outputs = curves.shape[0], places.shape[1], 6
+    domains = (places.shape[0] - 1) // 5
+    slope_outputs, slope_inputs = places[domains:], places[3 * domains :]
+    totals, gradients = np.empty(count), np.zeros((count, values.size))
+    place, height, floating, gap = points[PLACE], points[HEIGHT], points[FLOATING], points[GAP]
+    columns = points[POINT_HEAD:]
+    evaluated = np.empty((series.shape[0], 2, areas.shape[0]))
+    for s in range(series.shape[0]):
+        chosen = int(places[-1, s])
+        number = values[chosen] if chosen >= 0 else 1.0
+        evaluate_series(number, series[s], areas, evaluated[s])
+    room = workspace(place, curves[:, FIRST], curves[:, LAST])
+    longest = room[0].shape[0]
+    every_area, base_area = np.zeros((ROWS * series.shape[0], longest)), np.zeros((ROWS * series.shape[0], 1))
+    every_value, every_slope = np.empty((outputs, longest)), np.empty((width, longest))
+    base_value, base_slope = np.empty((outputs, count)), np.empty((width, count))
+    every_back, every_residual = np.empty((outputs, longest)), np.empty(longest)
+    parameters, own_places = np.empty(width), np.zeros(width, dtype=np.int64)
+    seen = np.zeros(count, dtype=np.bool_)
+    members = CURVE_HEAD + columns.shape[0]
+    for c in range(count):
+        start, stop, domain = int(curves[c, FIRST]), int(curves[c, LAST]), int(curves[c, DOMAIN])
+        size, known = stop - start, curves[c, BASE_KNOWN] > 0.0
+        given, residual = every_area[:, :size], every_residual[:size]
+        results, slopes, back = every_value[:, :size], every_slope[:, :size], every_back[:, :size]
+        for k in range(width):
+            chosen = int(places[domain, k])
+            if chosen < 0 and reference[0] > 0.0:
+                chosen = int(curves[c, members - 1 - chosen])
+            own_places[k] = max(chosen, 0)
+            parameters[k] = values[own_places[k]]
+        shared = curves[c, members + int(reference[0]) :]
+        pretraining = curves[c, PRETRAINING] > 0.0
+        of_base = 2 * domain + 1
+        kind = of_base if pretraining else 2 * domain
+        for s in range(series.shape[0]):
+            # The level of PT is one along a curve of CPT, and that of CPT is not asked for in PT.
+            later = series[s, OF_PHASES] > 0.0 and not pretraining
+            for d in range(2):
+                row = given[ROWS * s + (2 if later else 0) + d]
+                for i in range(size):
+                    row[i] = evaluated[s, d, int(points[AREA, start + i])]
+                if later:
+                    given[ROWS * s + d, 0] = evaluated[s, d, int(curves[c, BASE_AREA])]
+        evaluate(
+            kind, parameters, reference[1:], shared, columns[:, start:stop], given, results, slopes
+        )
+        distance, b = 0.0, int(curves[c, BASE_FIRST])
+        if known:
+            # Curves whose base the law sees alike take it from the first of them.
+            if not seen[b]:
+                seen[b] = True
+                for s in range(series.shape[0]):
+                    for d in range(2):
+                        base_area[ROWS * s + d, 0] = evaluated[s, d, int(curves[b, BASE_AREA])]
+                at_base = curves[b, CURVE_HEAD:members].copy().reshape((columns.shape[0], 1))
+                evaluate(
+                    of_base, parameters, reference[1:], shared, at_base, base_area,
+                    base_value[:, b : b + 1], base_slope[:, b : b + 1],
+                )  # fmt: skip
+            distance = curves[c, BASE_LOSS] - base_value[0, b]
+        for i in range(size):
+            residual[i] = loss[start + i] - results[0, i] - distance * results[1, i]
+            results[5, i] *= floating[start + i]
+        own_knots = slice(int(curves[c, KNOT_FIRST]), int(curves[c, KNOT_LAST]))
+        totals[c] = curve_log_likelihood(
+            residual, results[2], results[3], results[4], results[5], gap[start:stop], place[start:stop],
+            height[start:stop], floating[start], knots[0, own_knots], knots[1, own_knots], room,
+            back[1], back[2], back[3], back[4], back[5],
+        )  # fmt: skip
+        through_base = 0.0
+        for i in range(size):
+            back[0, i] = -back[1, i]
+            through_base += back[1, i] * results[1, i]
+            back[1, i] = back[0, i] * distance
+            back[5, i] *= floating[start + i]
+        for k in range(width):
+            output = int(slope_outputs[kind, k])
+            if output >= 0:
+                along = 0.0
+                for i in range(size):
+                    along += back[output, i] * slopes[k, i]
+                gradients[c, own_places[int(slope_inputs[kind, k])]] += along
+            if known and slope_outputs[of_base, k] == 0.0:
+                by = own_places[int(slope_inputs[of_base, k])]
+                gradients[c, by] += through_base * base_slope[k, b]
+    return totals, gradients

@@ -1,0 +1,212 @@
+"""The law and the likelihood of its curves as one PyTensor operation, with its gradient.
+
+As a graph of elementary operations law and likelihood compile for minutes. As one operation, whose code is printed
+from the law's terms, the model compiles in seconds. Printed and compiled code stay in PyTensor's folder.
+"""
+
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytensor
+import pytensor.tensor as pt
+from pytensor.gradient import disconnected_type
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
+from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
+
+from bayes_cpt.arrays import Floats
+from bayes_cpt.files import replacing
+from bayes_cpt.laws import Reference
+from bayes_cpt.model.elements import elements
+from bayes_cpt.model.groups.grouping import GROUPED
+from bayes_cpt.model.likelihood_tables import MEMBER, likelihood_tables, series_of
+from bayes_cpt.model.packing import packed
+from bayes_cpt.model.priors.families import is_positive
+from bayes_cpt.model.setup import Frame, Setup
+from bayes_cpt.model.spec import ModelSpec
+
+# Place of the values among the inputs: what the likelihood is differentiated by.
+VALUES = 1
+# Code that shapes what is printed: with a change of it, a law is printed and compiled anew.
+SOURCES = ("laws/*.py", "model/*.py", "model/priors/families.py")
+MODULE = '''"""Printed by bayes_cpt from the terms of a law. May be deleted."""
+
+import math
+
+import numba
+import numpy as np
+
+from bayes_cpt.model.law_kernel import SIGNATURE, law_log_likelihoods
+from bayes_cpt.model.residual_kernel import COMPILED
+
+PLACES = np.array({places!r}, dtype=np.float64)
+
+
+{rows}
+
+@numba.njit(**COMPILED)
+def evaluate(kind, {given}):
+{choice}
+
+@numba.njit(SIGNATURE, nogil=True, **COMPILED)
+def curve_log_likelihoods(loss, values, study):
+    return law_log_likelihoods(evaluate, loss, values, study)
+'''
+
+
+class CurveLogLikelihoods(Op):  # type: ignore[misc]
+    """Log likelihood of each curve, shape (curves,), and its slopes, shape (curves, values).
+
+    The inputs are the measured losses, the values of the law's parameters, in the order of
+    `bayes_cpt.model.elements.elements`, and the tables of the study (`study_tables`).
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    roles : tuple of str
+        Of the validation sets.
+    """
+
+    __props__ = ("key",)
+
+    def __init__(self, spec: ModelSpec, roles: tuple[str, ...]) -> None:
+        self.spec, self.roles = spec, roles
+        self.key = law_key(spec, roles)
+
+    def make_node(self, *inputs: Any) -> Apply:
+        """Return the node of some inputs."""
+        variables = [pt.as_tensor_variable(value) for value in inputs]
+        return Apply(self, variables, [pt.vector(dtype="float64"), pt.matrix(dtype="float64")])
+
+    def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
+        """Compute the outputs (where PyTensor does not compile to Numba)."""
+        outputs = law_code(self.spec, self.roles).curve_log_likelihoods(*inputs)
+        for storage, output in zip(output_storage, outputs, strict=True):
+            storage[0] = output
+
+    def connection_pattern(self, node: Apply) -> list[list[bool]]:
+        """Only the likelihood is differentiated, by the values alone."""
+        return [[i == VALUES, False] for i in range(len(node.inputs))]
+
+    def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Any]:
+        """Return the gradient: the slopes are outputs already."""
+        slopes = cotangents[0] @ outputs[1]
+        return [slopes if i == VALUES else disconnected_type() for i in range(len(inputs))]
+
+
+@register_funcify_default_op_cache_key(CurveLogLikelihoods)  # type: ignore[untyped-decorator]
+def _numba_curve_log_likelihoods(op: Any, node: Any, **kwargs: Any) -> Any:
+    return law_code(op.spec, op.roles).curve_log_likelihoods
+
+
+@cache
+def _sources() -> bytes:
+    package = Path(__file__).parents[1]
+    paths = [path for pattern in SOURCES for path in sorted(package.glob(pattern))]
+    return b"".join(path.read_bytes() for path in paths)
+
+
+def law_key(spec: ModelSpec, roles: tuple[str, ...]) -> str:
+    """Return a digest of all that the printed code of a law depends on."""
+    signs = {
+        name: [is_positive(prior.of(role)) for role in roles] for name, prior in spec.priors.items()
+    }
+    described = f"{spec.law!r} {spec.residuals.kind} {sorted(signs.items())} {roles}"
+    return hashlib.sha256(described.encode() + _sources()).hexdigest()[:32]
+
+
+# The modules of this process, by key.
+_LOADED: dict[str, ModuleType] = {}
+
+
+def law_code(spec: ModelSpec, roles: tuple[str, ...]) -> ModuleType:
+    """Return the module printed from a law: ``curve_log_likelihoods``, and the ``PLACES`` that it takes.
+
+    The first call on a machine prints and compiles it, in some seconds; later ones load it.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    roles : tuple of str
+        Of the validation sets.
+    """
+    key = law_key(spec, roles)
+    if key not in _LOADED:
+        path = Path(pytensor.config.base_compiledir) / "bayes_cpt" / f"law_{key}.py"
+        if not path.is_file():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(path) as partial:
+                partial.write_text(_printed(spec, roles), encoding="utf-8")
+        described = importlib.util.spec_from_file_location(path.stem, path)
+        assert described is not None
+        assert described.loader is not None
+        module = importlib.util.module_from_spec(described)
+        # Numba looks up by name the module whose compiled code it kept.
+        sys.modules[path.stem] = module
+        described.loader.exec_module(module)
+        _LOADED[key] = module
+    return _LOADED[key]
+
+
+def study_tables(setup: Setup) -> Floats:
+    """Return what the likelihood of a study takes beside losses and values, as one array.
+
+    Parameters
+    ----------
+    setup : Setup
+    """
+    places = law_code(setup.frame.spec, setup.frame.roles).PLACES
+    return packed(list(likelihood_tables(setup, places).values()))
+
+
+def _printed(spec: ModelSpec, roles: tuple[str, ...]) -> str:
+    from bayes_cpt.model.printed_law import print_law
+
+    kinds = [(role, phase) for role in roles for phase in (False, True)]
+    # Several targets are validation sets of one role, and share its code.
+    names = {kind: f"rows_{k}" for k, kind in enumerate(dict.fromkeys(kinds))}
+    laws = {kind: print_law(spec, kind[0], name, pretraining=kind[1]) for kind, name in names.items()}
+    given = "parameters, reference, curve, columns, areas, values, slopes"
+    choice = "".join(
+        f"    if kind == {k}:\n        {names[kind]}({given})\n" for k, kind in enumerate(kinds)
+    )
+    return MODULE.format(
+        places=_places(spec, roles, [laws[kind] for kind in kinds]),
+        rows="\n\n".join(f"@numba.njit(**COMPILED)\n{law.source}" for law in laws.values()),
+        given=given,
+        choice=choice,
+    )
+
+
+def _places(spec: ModelSpec, roles: tuple[str, ...], laws: Sequence[Any]) -> list[list[int]]:
+    """Return which values law and series of each validation set take, rows of one length, -1 for none.
+
+    In this order: for each validation set the values that its law takes (-1, -2 ... are those that a curve names
+    itself); for each kind of curves the output that each row of slopes belongs to; and the parameter; the value
+    that each series is in.
+    """
+    domains = tuple(str(k) for k in range(len(roles)))
+    frame = Frame(spec, domains, roles, Reference(1.0, 1.0, 1.0, 1.0))
+    place = {(element.name, element.domain): k for k, element in enumerate(elements(frame))}
+    place |= {(f"{name}{MEMBER}{domain}", None): k for (name, domain), k in place.items() if domain}
+    of_groups = [name for name, info in frame.parameters().items() if info.dims in GROUPED]
+    of_members = {name: -1 - k for k, name in enumerate(of_groups)}
+    values = [
+        [
+            of_members.get(name, place.get((name, domain), place.get((name, None), -1)))
+            for name in law.parameters
+        ]
+        for domain, law in zip(domains, laws[::2], strict=True)
+    ]
+    outputs = [[output for output, _ in law.slopes] for law in laws]
+    inputs = [[parameter for _, parameter in law.slopes] for law in laws]
+    series = [[place.get((each.parameter, None), -1) for each in series_of(spec)]]
+    rows = [*values, *outputs, *inputs, *series]
+    width = max(len(row) for row in rows)
+    return [row + [-1] * (width - len(row)) for row in rows]

@@ -1,0 +1,168 @@
+"""A study as the likelihood takes it: tables of numbers, integers among them as numbers."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.arrays import Floats
+from bayes_cpt.laws.areas import AreaForm
+from bayes_cpt.model.elements import elements
+from bayes_cpt.model.points import Points
+from bayes_cpt.model.setup import Setup
+from bayes_cpt.model.spec import ModelSpec
+
+# How many tables there are.
+TABLES = 7
+# What is known of a point whatever memory and forward power are.
+COLUMNS = ("cpt_steps", "learning_rate", "forward_cpt", "start_pt", "start_cpt", "paced_steps",
+           "log_peak_pt")  # fmt: skip
+# Rows of the table of points, before those of `COLUMNS`: the row of its areas, steps since the point before,
+# place among the knots of the misfit, the misfit's height there, and the share of the curve's unknown level.
+AREA, GAP, PLACE, HEIGHT, FLOATING, POINT_HEAD = range(6)
+# Columns of the table of curves, before those of `COLUMNS` at the base.
+(DOMAIN, FIRST, LAST, PRETRAINING, BASE_KNOWN, BASE_LOSS, BASE_AREA, BASE_FIRST, KNOT_FIRST, KNOT_LAST,
+ CURVE_HEAD) = range(11)  # fmt: skip
+# Columns of the table of series: where its nodes stand in a row of areas, how many, and over which interval;
+# whether it is a series in the logarithm of 1/number; whether PT and CPT have a value each.
+NODE_FIRST, NODES, MIDDLE, HALF_WIDTH, IN_LOGARITHM, OF_PHASES = range(6)
+# Stands between the name of a parameter and the place of one of its members.
+MEMBER = "__"
+
+
+@dataclass(frozen=True)
+class Series:
+    """A number at each point that is tabulated as a Chebyshev series in one parameter.
+
+    Parameters
+    ----------
+    parameter : str
+        What it is a series in.
+    names : tuple of str
+        Of its value in PT and in CPT, two names where they differ.
+    """
+
+    parameter: str
+    names: tuple[str, ...]
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """The names of values and slopes as the printed code takes them, four of each series."""
+        both = self.names if len(self.names) == 2 else (self.names[0], f"{self.names[0]}_unused")
+        return tuple(row for name in both for row in (name, f"{name}_slope"))
+
+
+LEVEL = Series("memory", ("level_pt", "level_cpt"))
+SLOW_LEVEL = Series("slow_memory", ("slow_level_pt", "slow_level_cpt"))
+LOG_FORWARD = Series("forward_power", ("log_forward",))
+
+
+def series_of(spec: ModelSpec) -> tuple[Series, ...]:
+    """Return the series that a law takes of the schedules, in the order of the likelihood's tables."""
+    slow = (SLOW_LEVEL,) if spec.law.slow_annealing else ()
+    return (LEVEL, *slow, LOG_FORWARD)
+
+
+def likelihood_tables(setup: Setup, places: Floats) -> dict[str, Floats]:
+    """Return the tables by name, in the order in which the likelihood takes them.
+
+    ``places`` are those of the printed law (`bayes_cpt.model.likelihood.law_code`). ``points`` has a column for each point, ``curves`` a row for each curve: `CURVE_HEAD` columns, those of
+    `COLUMNS` at its base, the places among the values of what is of its groups, and what all its points share.
+    ``areas`` has a row for each step of a schedule, which several validation sets share; ``knots`` carried and
+    innovation of each knot of the misfit (`bayes_cpt.model.residuals.ResidualDesign`); ``series`` a row for each
+    of `series_of`; ``reference`` the number of groups of a curve and what printed laws call the reference.
+    """
+    frame, design = setup.frame, setup.design
+    points, bases, starts = setup.curves.points, setup.curves.bases, setup.design.first
+    areas, point_area, base_area = _areas(points, bases, design.pretraining.astype(bool))
+    members, reference = _members(setup, starts), frame.reference
+    head = [
+        points.domain_index[starts],
+        design.first,
+        design.last,
+        design.pretraining[starts],
+        bases.base_known,
+        bases.loss,
+        base_area,
+        _first_of_each_base(setup),
+        design.knot_first[:-1],
+        design.knot_first[1:],
+    ]
+    shared = [
+        points.target_share[starts],
+        points.log_size[starts],
+        design.pretraining[starts],
+        points.other_share[starts],
+        points.mixture[starts],
+    ]
+    beside = (point_area, design.gap, design.place, design.height, design.floating)
+    tables = {
+        "places": places,
+        "points": np.vstack([*beside, _columns(points)]),
+        "curves": np.column_stack([*head, _columns(bases).T, members, *shared]),
+        "areas": areas,
+        "knots": np.stack([design.knot_carried, design.knot_innovation]),
+        "series": _series(frame.area_form, frame.spec),
+        "reference": np.array(
+            [
+                members.shape[1],
+                reference.learning_rate,
+                reference.forward_pt,
+                reference.forward_cpt,
+                reference.steps,
+                reference.unique_steps,
+            ]
+        ),
+    }
+    return {name: np.asarray(table, dtype=np.float64) for name, table in tables.items()}
+
+
+def _series(form: AreaForm, spec: ModelSpec) -> Floats:
+    momenta, powers = form.momenta.interval, form.powers.interval
+    level = (0, momenta.nodes, momenta.middle, momenta.half_width, 1, 1)
+    forward = (momenta.nodes, powers.nodes, powers.middle, powers.half_width, 0, 0)
+    return np.array([forward if series is LOG_FORWARD else level for series in series_of(spec)])
+
+
+def _first_of_each_base(setup: Setup) -> NDArray[np.int64]:
+    """Return of each curve the first one whose base the law sees as it sees its own, shape (curves,)."""
+    points, bases, starts = setup.curves.points, setup.curves.bases, setup.design.first
+    seen = np.column_stack(
+        [
+            *(points.domain_index[starts], points.log_size[starts], points.mixture[starts]),
+            *(_members(setup, starts), _columns(bases).T, bases.level_pt, bases.log_forward),
+        ]
+    )
+    _, first, place = np.unique(seen, axis=0, return_index=True, return_inverse=True)
+    return np.asarray(first[place], dtype=np.int64)
+
+
+def _areas(points: Points, bases: Points, pretraining: NDArray[np.bool_]) -> tuple[Any, Any, Any]:
+    """Return the areas at the steps of the schedules, each once, and which belong to points and bases."""
+    level = np.where(pretraining[:, None], points.level_pt, points.level_cpt)
+    levels = np.concatenate([level, bases.level_pt])
+    rows = np.hstack([levels, np.concatenate([points.log_forward, bases.log_forward])])
+    # Compared byte by byte: number by number takes five times as long.
+    whole = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
+    _, first, place = np.unique(whole, return_index=True, return_inverse=True)
+    return rows[first], *np.split(place, [len(level)])
+
+
+def _members(setup: Setup, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where in the values those of the groups of each curve stand, shape (curves, names)."""
+    points = setup.curves.points
+    places: dict[str, list[int]] = {}
+    dims: dict[str, str] = {}
+    for place, element in enumerate(elements(setup.frame)):
+        if element.group is not None:
+            places.setdefault(element.name, []).append(place)
+            dims[element.name] = element.group
+    members = [
+        points.of_group(dims[name], np.array(indices))[starts] for name, indices in places.items()
+    ]
+    return np.array(members, dtype=np.int64).reshape(len(members), starts.size).T
+
+
+def _columns(points: Points) -> Floats:
+    return np.array([getattr(points, name) for name in COLUMNS], dtype=np.float64)

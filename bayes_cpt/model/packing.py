@@ -1,0 +1,44 @@
+"""Tables of numbers as one array: every array that a model holds costs its samplers a second of compilation."""
+
+from collections.abc import Sequence
+
+import numba
+import numpy as np
+
+from bayes_cpt.arrays import Floats
+
+
+def packed(tables: Sequence[Floats]) -> Floats:
+    """Return tables as one array: how many rows and columns each has, then all numbers.
+
+    Parameters
+    ----------
+    tables : sequence of ndarray, shape (rows, columns) each
+        Vectors count as one row.
+
+    Examples
+    --------
+    >>> packed([np.eye(2), np.zeros(1)]).tolist()
+    [2.0, 2.0, 1.0, 1.0, 1.0, 0.0, 0.0, 1.0, 0.0]
+    """
+    each = [np.atleast_2d(np.asarray(table, dtype=np.float64)) for table in tables]
+    shapes = [np.array(table.shape, dtype=np.float64) for table in each]
+    return np.concatenate([*shapes, *(table.ravel() for table in each)])
+
+
+@numba.njit(cache=True, error_model="numpy")
+def unpacked(numbers, count, which):  # type: ignore[no-untyped-def]
+    """Return one of the tables that `packed` joined, as a view.
+
+    Parameters
+    ----------
+    numbers : ndarray
+        From `packed`.
+    count, which : int
+        How many tables there are, and which of them is wanted.
+    """
+    start = 2 * count
+    for k in range(which):
+        start += int(numbers[2 * k]) * int(numbers[2 * k + 1])
+    rows, columns = int(numbers[2 * which]), int(numbers[2 * which + 1])
+    return numbers[start : start + rows * columns].reshape((rows, columns))
