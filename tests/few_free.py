@@ -10,12 +10,10 @@ from synthetic import as_posterior
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyError, StudyWarning
-from bayes_cpt.inference.density import density_of
-from bayes_cpt.inference.fitting import efforts_for
+from bayes_cpt.inference.density import Density
+from bayes_cpt.inference.fitting import attempts_for
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.sampling import sample
-from bayes_cpt.inference.trees import all_values
-from bayes_cpt.model.build import model_of
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.priors.families import Fixed
 from bayes_cpt.model.priors.tables import Prior
@@ -50,9 +48,8 @@ def short_fit(study: Study, spec: ModelSpec, seed: int, draws: int = 150) -> Pos
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StudyWarning)
         setup = build_setup(spec, study)
-        density, efforts = density_of(model_of(setup)), efforts_for(spec.law)[:1]
-        found = sample(density, seed, draws=draws, efforts=efforts)
-    return as_posterior(setup.frame, study, all_values(setup.frame, found))
+        found = sample(Density(setup), seed, draws=draws, attempts=attempts_for(spec.law)[:1])
+    return as_posterior(setup.frame, study, found.values)
 
 
 def measurable(

@@ -191,7 +191,7 @@ def _fitted(
     import pandas as pd
 
     from bayes_cpt.inference.fitting import fit
-    from bayes_cpt.inference.geometry.whitening import SamplingError
+    from bayes_cpt.inference.metric import SamplingError
 
     began = time.perf_counter()
     attempts = 0

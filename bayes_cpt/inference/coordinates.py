@@ -1,8 +1,9 @@
-"""From the white coordinates of a sampler to the values of a law, and slopes back, in loops that Numba compiles.
+"""From white coordinates to the values of a law, and slopes back, in loops that Numba compiles.
 
-``position = center + factor·white`` are numbers on the scale on which each prior is normal, a bounded log-normal's
-the logit of where it lies between its bounds. What data tell of a saturating replay factor is its value at half of
-the target data, not its dilution: over that one the posterior is straight (`follow_saturation`).
+``position = center + factor·white`` are numbers on the scale on which each prior is normal; of a
+bounded log-normal the logit of where it lies between its bounds. What data tell of a saturating replay
+factor is its value at half of the target data, not its dilution: over that one the posterior is
+straight.
 """
 
 import math
@@ -31,13 +32,13 @@ def unwhiten(white, given):  # type: ignore[no-untyped-def]
     ----------
     white : ndarray, shape (numbers,)
     given : ndarray
-        Packed: the metric, shape (numbers, 1 + numbers), says where white coordinates of 0 lie, and what a unit
-        step of each does; priors, shape (numbers, EXCESS + numbers), of each sampled number its place among all
-        values, how it is sampled, centre, spread and bounds of its prior, and what correlations add to the
-        precision in sds of the priors; template, shape (values,), all values of the law, the fixed ones filled
-        in; pools, shape (populations, members + 1), where what several targets, or batches, have of a parameter
-        stands, and their spread; saturated, shape (sets, 3), where rate, exponent and dilution of saturating
-        replay factors stand.
+        Packed: the metric, shape (numbers, 1 + numbers), says where white coordinates of 0 lie, and
+        what a unit step of each does; priors, shape (numbers, EXCESS + numbers), of each sampled number
+        its place among all values, how it is sampled, centre, spread and bounds of its prior, and what
+        correlations add to the precision in sds of the priors; template, shape (values,), all values of
+        the law, the fixed ones filled in; pools, shape (populations, members + 1), where what several
+        targets, or batches, have of a parameter stands, and their spread; saturated, shape (sets, 3),
+        where rate, exponent and dilution of saturating replay factors stand.
     """
     total, values, _, _ = _evaluate(white, given)
     return np.full(1, total), values
@@ -90,7 +91,9 @@ def _evaluate(white, given):  # type: ignore[no-untyped-def]
     position, values = _position(white, metric), unpacked(given, TABLES, 2)[0].copy()
     for k in range(saturated.shape[0]):
         rate, exponent, dilution = saturated[k]
-        position[int(dilution)] += follow_saturation(position[int(rate)], position[int(exponent)])[0]
+        position[int(dilution)] += follow_saturation(position[int(rate)], position[int(exponent)])[
+            0
+        ]
     total = -0.5 * size * math.log(2.0 * math.pi)
     slope, gradient = np.empty(size), np.empty(size)
     standard, by_position = np.empty(size), np.empty(size)
@@ -143,7 +146,7 @@ def _evaluate(white, given):  # type: ignore[no-untyped-def]
 
 @numba.njit(**COMPILED)
 def add_alikeness(count, total, square, spread):  # type: ignore[no-untyped-def]
-    """Return `bayes_cpt.model.priors.pooling.log_alikeness`, its pull to the total, and its slope by the spread."""
+    """Return `log_alikeness` of a population, its pull to the total, its slope by the spread."""
     separate = spread * spread
     shared = separate + count * (1.0 - separate)
     pull = (1.0 - separate) / (separate * shared)
@@ -160,7 +163,7 @@ def add_alikeness(count, total, square, spread):  # type: ignore[no-untyped-def]
 
 @numba.njit(**COMPILED)
 def follow_saturation(log_rate, log_exponent):  # type: ignore[no-untyped-def]
-    """Return the dilution that takes the replay factor at `HALF` to 1, and its slopes by both logarithms."""
+    """Return the dilution that takes the factor at `HALF` to 1, and its slopes by both."""
     half, half_by_rate, half_by_exponent = _log_saturation(log_rate, log_exponent, HALF)
     whole, whole_by_rate, whole_by_exponent = _log_saturation(log_rate, log_exponent, 1.0)
     return (

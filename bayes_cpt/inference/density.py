@@ -1,8 +1,8 @@
 """The log density that NUTS samples: that of the `pymc.Model`, in white coordinates.
 
-The model of a study has a variable for every parameter, and its log density as PyTensor compiles it takes many
-seconds to compile. What is sampled is the same density over one vector: two operations, one for all priors and one
-for all curves. `tests/inference/test_density.py` holds it to `pymc.Model.logp`.
+The model of a study has a variable for every parameter, and its log density as PyTensor compiles it
+takes many seconds to compile. What is sampled is the same density over one vector: two operations, one
+for all priors and one for all curves. `tests/inference/test_density.py` holds it to `pymc.Model.logp`.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     import pymc as pm
 
 FAMILIES = {Normal: NORMAL, LogNormal: LOG_NORMAL, LogitNormal: LOGIT_NORMAL}
-# Parameters of the saturating replay factor, the last of which is sampled as what the factor is at one half.
+# Parameters of the saturating replay factor, the last of which is sampled as what the factor is at one
+# half.
 SATURATION = ("saturation_rate", "saturation_exponent", "replay_dilution")
 SATURATION_KINDS = (LOG_NORMAL, LOG_NORMAL, NORMAL)
 
@@ -79,7 +80,7 @@ class Density:
 
     @cached_property
     def prior_tables(self) -> tuple[Floats, ...]:
-        """Priors, template, pools and saturated numbers as `bayes_cpt.inference.coordinates.unwhiten` takes them."""
+        """Priors, template, pools and saturated numbers as `unwhiten` takes them."""
         frame, size = self.setup.frame, self.size
         excess = np.zeros((size, size))
         if tied := correlated(frame):
@@ -94,7 +95,9 @@ class Density:
             [prior.spread for prior in priors],
             *zip(*bounds, strict=True),
         ]
-        template = [one.prior.center if isinstance(one.prior, Fixed) else 0.0 for one in self.elements]
+        template = [
+            one.prior.center if isinstance(one.prior, Fixed) else 0.0 for one in self.elements
+        ]
         pools = [
             [self._where(name, place) for place in pool] + [self._where(frame.spread, k)]
             for k, name in enumerate(frame.pooled)
@@ -158,7 +161,7 @@ class Density:
         """
         given, loss, study = self.data(metric).values()
         frame = self.setup.frame
-        log_likelihoods = law_code(frame.spec, frame.roles).curve_log_likelihoods
+        log_likelihoods = law_code(frame.spec, frame.roles).compiled()
 
         def log_density(white: Floats) -> tuple[float, Floats]:
             total, values = unwhiten(white, given)
@@ -219,7 +222,7 @@ class Density:
     def _operation(self) -> WhiteLogDensity:
         frame = self.setup.frame
         code = law_code(frame.spec, frame.roles)
-        return WhiteLogDensity(law_key(frame.spec, frame.roles), code.curve_log_likelihoods)
+        return WhiteLogDensity(law_key(frame.spec, frame.roles), code.compiled())
 
     def data(self, metric: Metric) -> dict[str, Floats]:
         """Return what changes from study to study, by name.

@@ -45,7 +45,9 @@ class WhiteLogDensity(Op):  # type: ignore[misc]
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
         """Compute the outputs (where PyTensor does not compile to Numba)."""
-        for storage, output in zip(output_storage, log_density_of(self.log_likelihoods)(*inputs), strict=True):
+        for storage, output in zip(
+            output_storage, log_density_of(self.log_likelihoods)(*inputs), strict=True
+        ):
             storage[0] = output
 
     def connection_pattern(self, node: Apply) -> list[list[bool]]:

@@ -1,7 +1,8 @@
 """Log density -> draws: whitening, NUTS by nutpie, and retries until the diagnostics hold.
 
-An attempt whose draws have too few effective ones goes on to as many as they ask for. One that cannot get there is
-repeated with a metric learnt from its draws and smaller steps; if the last one fails the result says so.
+An attempt whose draws have too few effective ones goes on to as many as they ask for. One that cannot
+get there is repeated with a metric learnt from its draws and smaller steps; if the last one fails the
+result says so.
 """
 
 from collections.abc import Callable
@@ -19,8 +20,8 @@ from bayes_cpt.inference.metric import Metric, empirical_metric, laplace
 type Progress = Callable[[str, float], None]
 
 CHAINS = 4
-# Draws per chain after which the diagnostics are looked at first. What is decided there depends on the draws
-# alone, so that a seed gives the same posterior however fast the machine is.
+# Draws per chain after which the diagnostics are looked at first. What is decided there depends on the
+# draws alone, so that a seed gives the same posterior however fast the machine is.
 FIRST_DRAWS = 700
 # An attempt goes on to so many times the draws that its effective ones ask for.
 ROOM = 1.3

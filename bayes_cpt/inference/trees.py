@@ -15,10 +15,8 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.law_checks import check_law
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.law import ALONG, SHARED
-from bayes_cpt.model.elements import elements
 from bayes_cpt.model.log_densities import log_likelihoods, log_priors
 from bayes_cpt.model.priors.draws import draw_priors
-from bayes_cpt.model.priors.families import Fixed
 from bayes_cpt.model.setup import Frame, Setup
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.study.study import Study
@@ -37,7 +35,7 @@ PRIOR_DRAWS, REPLICATED_DRAWS = 1000, 200
 def build_posterior(setup: Setup, study: Study, drawn: "Sample", seed: int) -> Posterior:
     """Return the posterior that a sample of a study's model is, drawn with a seed."""
     frame = setup.frame
-    values = all_values(frame, drawn)
+    values = drawn.values
     flat = {name: value.reshape(-1, *value.shape[2:]) for name, value in values.items()}
     tree = build_tree(
         frame,
@@ -51,26 +49,6 @@ def build_posterior(setup: Setup, study: Study, drawn: "Sample", seed: int) -> P
         groups=_arviz_groups(setup, values, flat, seed),
     )
     return Posterior(tree, study, frame)
-
-
-def all_values(frame: Frame, drawn: "Sample") -> dict[str, Floats]:
-    """Return every parameter, shape (chains, draws, ...); the fixed ones are constant draws."""
-    shape = next(iter(drawn.statistics.values())).shape
-    members: dict[str, list[Any]] = {}
-    for element in elements(frame):
-        if isinstance(element.prior, Fixed):
-            value = np.full(shape, element.prior.value)
-        elif element.name in drawn.values:
-            value = drawn.values[element.name]
-            value = value if element.domain is None else value[..., element.member]
-        else:
-            value = drawn.values[f"{element.name}_{element.member}"]
-        members.setdefault(element.name, []).append(value)
-    infos = frame.parameters()
-    return {
-        name: np.stack(values, axis=-1) if infos[name].dims else values[0]
-        for name, values in members.items()
-    }
 
 
 def build_tree(

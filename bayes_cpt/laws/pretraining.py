@@ -162,9 +162,7 @@ class Annealing:
                 "nats/token",
             ),
         }
-        parameters["memory"] = Parameter(
-            "1/(1 - lambda), memory of the annealing", "steps", None
-        )
+        parameters["memory"] = Parameter("1/(1 - lambda), memory of the annealing", "steps", None)
         if self.level_power:
             parameters["level_power"] = Parameter(
                 "zeta, power of the learning rate's level in the annealing area", dims=None

@@ -1,7 +1,8 @@
 """(study, specification) -> `pymc.Model`: the one definition of what is sampled.
 
-Every parameter is a variable of its own name. Their values go into one operation, the law's curves with the
-likelihood of their residuals (`bayes_cpt.model.likelihood`), whose code is printed from the terms of the law. All data enter as `pymc.Data`: another study of the same form needs no new compilation.
+Every parameter is a variable of its own name. Their values go into one operation, the law's curves with
+the likelihood of their residuals (`bayes_cpt.model.likelihood`), whose code is printed from the terms
+of the law. All data enter as `pymc.Data`: another study of the same form needs no new compilation.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 """The log likelihood of a study's curves under a law, and its slopes, in loops that Numba compiles.
 
-Everything about a study arrives in five tables of numbers (`bayes_cpt.model.likelihood_tables`), everything about
-a law in the code that `bayes_cpt.model.printed_law` prints from its terms.
+Everything about a study arrives in five tables of numbers (`bayes_cpt.model.likelihood_tables`),
+everything about a law in the code that `bayes_cpt.model.printed_law` prints from its terms.
 """
 
 import math
@@ -40,7 +40,8 @@ from bayes_cpt.model.likelihood_tables import (
 from bayes_cpt.model.packing import unpacked
 from bayes_cpt.model.residual_kernel import COMPILED, curve_log_likelihood, workspace
 
-# PyMC hands over its data as arrays that may not be written to. Compiled for these the code takes others as well.
+# PyMC hands over its data as arrays that may not be written to. Compiled for these the code takes
+# others as well.
 VECTOR = types.Array(types.float64, 1, "C", readonly=True)
 # Loss, values, and the tables of the study.
 SIGNATURE = (VECTOR, VECTOR, VECTOR)
@@ -50,7 +51,7 @@ ROWS = 4
 
 @numba.njit(**COMPILED)
 def evaluate_series(number, series, table, values):  # type: ignore[no-untyped-def]
-    """Fill in what a Chebyshev series is at each row of a table, and its slope by the parameter, (2, rows)."""
+    """Fill in what a series is at each row of a table, and its slope, shape (2, rows)."""
     nodes, first = int(series[NODES]), int(series[NODE_FIRST])
     wave, slope = np.ones(nodes), np.zeros(nodes)
     if nodes > 1:
@@ -79,8 +80,8 @@ def law_log_likelihoods(evaluate, loss, values, study):  # type: ignore[no-untyp
     Parameters
     ----------
     evaluate : function
-        Of the law: fills in `bayes_cpt.model.printed_law.OUTPUTS` and their slopes at the points of a curve,
-        given its kind, which is twice its validation set, and one more in PT.
+        Of the law: fills in `bayes_cpt.model.printed_law.OUTPUTS` and their slopes at the points of a
+        curve, given its kind, which is twice its validation set, and one more in PT.
     loss : ndarray, shape (points,)
         Measured, nats/token.
     values : ndarray, shape (values,)
@@ -105,7 +106,10 @@ def law_log_likelihoods(evaluate, loss, values, study):  # type: ignore[no-untyp
         evaluate_series(number, series[s], areas, evaluated[s])
     room = workspace(place, curves[:, FIRST], curves[:, LAST])
     longest = room[0].shape[0]
-    every_area, base_area = np.zeros((ROWS * series.shape[0], longest)), np.zeros((ROWS * series.shape[0], 1))
+    every_area, base_area = (
+        np.zeros((ROWS * series.shape[0], longest)),
+        np.zeros((ROWS * series.shape[0], 1)),
+    )
     every_value, every_slope = np.empty((outputs, longest)), np.empty((width, longest))
     base_value, base_slope = np.empty((outputs, count)), np.empty((width, count))
     every_back, every_residual = np.empty((outputs, longest)), np.empty(longest)

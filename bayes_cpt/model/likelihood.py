@@ -1,7 +1,8 @@
 """The law and the likelihood of its curves as one PyTensor operation, with its gradient.
 
-As a graph of elementary operations law and likelihood compile for minutes. As one operation, whose code is printed
-from the law's terms, the model compiles in seconds. Printed and compiled code stay in PyTensor's folder.
+As a graph of elementary operations law and likelihood compile for minutes. As one operation, whose code
+is printed from the law's terms, the model compiles in seconds. Printed and compiled code stay in
+PyTensor's folder.
 """
 
 import hashlib
@@ -38,6 +39,7 @@ SOURCES = ("laws/*.py", "model/*.py", "model/priors/families.py")
 MODULE = '''"""Printed by bayes_cpt from the terms of a law. May be deleted."""
 
 import math
+from functools import cache
 
 import numba
 import numpy as np
@@ -54,9 +56,13 @@ PLACES = np.array({places!r}, dtype=np.float64)
 def evaluate(kind, {given}):
 {choice}
 
-@numba.njit(SIGNATURE, nogil=True, **COMPILED)
 def curve_log_likelihoods(loss, values, study):
     return law_log_likelihoods(evaluate, loss, values, study)
+
+
+@cache
+def compiled():
+    return numba.njit(SIGNATURE, nogil=True, **COMPILED)(curve_log_likelihoods)
 '''
 
 
@@ -86,7 +92,7 @@ class CurveLogLikelihoods(Op):  # type: ignore[misc]
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
         """Compute the outputs (where PyTensor does not compile to Numba)."""
-        outputs = law_code(self.spec, self.roles).curve_log_likelihoods(*inputs)
+        outputs = law_code(self.spec, self.roles).compiled()(*inputs)
         for storage, output in zip(output_storage, outputs, strict=True):
             storage[0] = output
 
@@ -102,7 +108,7 @@ class CurveLogLikelihoods(Op):  # type: ignore[misc]
 
 @register_funcify_default_op_cache_key(CurveLogLikelihoods)  # type: ignore[untyped-decorator]
 def _numba_curve_log_likelihoods(op: Any, node: Any, **kwargs: Any) -> Any:
-    return law_code(op.spec, op.roles).curve_log_likelihoods
+    return law_code(op.spec, op.roles).compiled()
 
 
 @cache
@@ -126,9 +132,10 @@ _LOADED: dict[str, ModuleType] = {}
 
 
 def law_code(spec: ModelSpec, roles: tuple[str, ...]) -> ModuleType:
-    """Return the module printed from a law: ``curve_log_likelihoods``, and the ``PLACES`` that it takes.
+    """Return the module printed from a law: the ``PLACES`` of its tables, and its ``compiled`` likelihood.
 
-    The first call on a machine prints and compiles it, in some seconds; later ones load it.
+    The first call on a machine prints it, and the first of ``compiled`` compiles it, in some seconds each; later
+    ones load what is kept.
 
     Parameters
     ----------
@@ -171,7 +178,9 @@ def _printed(spec: ModelSpec, roles: tuple[str, ...]) -> str:
     kinds = [(role, phase) for role in roles for phase in (False, True)]
     # Several targets are validation sets of one role, and share its code.
     names = {kind: f"rows_{k}" for k, kind in enumerate(dict.fromkeys(kinds))}
-    laws = {kind: print_law(spec, kind[0], name, pretraining=kind[1]) for kind, name in names.items()}
+    laws = {
+        kind: print_law(spec, kind[0], name, pretraining=kind[1]) for kind, name in names.items()
+    }
     given = "parameters, reference, curve, columns, areas, values, slopes"
     choice = "".join(
         f"    if kind == {k}:\n        {names[kind]}({given})\n" for k, kind in enumerate(kinds)
@@ -187,9 +196,9 @@ def _printed(spec: ModelSpec, roles: tuple[str, ...]) -> str:
 def _places(spec: ModelSpec, roles: tuple[str, ...], laws: Sequence[Any]) -> list[list[int]]:
     """Return which values law and series of each validation set take, rows of one length, -1 for none.
 
-    In this order: for each validation set the values that its law takes (-1, -2 ... are those that a curve names
-    itself); for each kind of curves the output that each row of slopes belongs to; and the parameter; the value
-    that each series is in.
+    In this order: for each validation set the values that its law takes (-1, -2 ... are those that a
+    curve names itself); for each kind of curves the output that each row of slopes belongs to; and the
+    parameter; the value that each series is in.
     """
     domains = tuple(str(k) for k in range(len(roles)))
     frame = Frame(spec, domains, roles, Reference(1.0, 1.0, 1.0, 1.0))

@@ -18,14 +18,15 @@ TABLES = 7
 # What is known of a point whatever memory and forward power are.
 COLUMNS = ("cpt_steps", "learning_rate", "forward_cpt", "start_pt", "start_cpt", "paced_steps",
            "log_peak_pt")  # fmt: skip
-# Rows of the table of points, before those of `COLUMNS`: the row of its areas, steps since the point before,
-# place among the knots of the misfit, the misfit's height there, and the share of the curve's unknown level.
+# Rows of the table of points, before those of `COLUMNS`: the row of its areas, steps since the point
+# before, place among the knots of the misfit, the misfit's height there, and the share of the curve's
+# unknown level.
 AREA, GAP, PLACE, HEIGHT, FLOATING, POINT_HEAD = range(6)
 # Columns of the table of curves, before those of `COLUMNS` at the base.
 (DOMAIN, FIRST, LAST, PRETRAINING, BASE_KNOWN, BASE_LOSS, BASE_AREA, BASE_FIRST, KNOT_FIRST, KNOT_LAST,
  CURVE_HEAD) = range(11)  # fmt: skip
-# Columns of the table of series: where its nodes stand in a row of areas, how many, and over which interval;
-# whether it is a series in the logarithm of 1/number; whether PT and CPT have a value each.
+# Columns of the table of series: where its nodes stand in a row of areas, how many, and over which
+# interval; whether it is a series in the logarithm of 1/number; whether PT and CPT have a value each.
 NODE_FIRST, NODES, MIDDLE, HALF_WIDTH, IN_LOGARITHM, OF_PHASES = range(6)
 # Stands between the name of a parameter and the place of one of its members.
 MEMBER = "__"
@@ -67,11 +68,13 @@ def series_of(spec: ModelSpec) -> tuple[Series, ...]:
 def likelihood_tables(setup: Setup, places: Floats) -> dict[str, Floats]:
     """Return the tables by name, in the order in which the likelihood takes them.
 
-    ``places`` are those of the printed law (`bayes_cpt.model.likelihood.law_code`). ``points`` has a column for each point, ``curves`` a row for each curve: `CURVE_HEAD` columns, those of
-    `COLUMNS` at its base, the places among the values of what is of its groups, and what all its points share.
-    ``areas`` has a row for each step of a schedule, which several validation sets share; ``knots`` carried and
-    innovation of each knot of the misfit (`bayes_cpt.model.residuals.ResidualDesign`); ``series`` a row for each
-    of `series_of`; ``reference`` the number of groups of a curve and what printed laws call the reference.
+    ``places`` are those of the printed law (`bayes_cpt.model.likelihood.law_code`). ``points`` has a
+    column for each point, ``curves`` a row for each curve: `CURVE_HEAD` columns, those of `COLUMNS` at
+    its base, the places among the values of what is of its groups, and what all its points share.
+    ``areas`` has a row for each step of a schedule, which several validation sets share; ``knots``
+    carried and innovation of each knot of the misfit (`bayes_cpt.model.residuals.ResidualDesign`);
+    ``series`` a row for each of `series_of`; ``reference`` the number of groups of a curve and what
+    printed laws call the reference.
     """
     frame, design = setup.frame, setup.design
     points, bases, starts = setup.curves.points, setup.curves.bases, setup.design.first

@@ -75,7 +75,7 @@ def log_likelihoods(setup: Setup, parameters: Mapping[str, Floats]) -> Floats:
 
     from bayes_cpt.model.likelihood import law_code, study_tables
 
-    code = law_code(setup.frame.spec, setup.frame.roles)
+    log_likelihoods = law_code(setup.frame.spec, setup.frame.roles).compiled()
     loss = setup.curves.points.loss.astype(np.float64)
     study = study_tables(setup)
     values = np.stack(
@@ -88,7 +88,7 @@ def log_likelihoods(setup: Setup, parameters: Mapping[str, Floats]) -> Floats:
         axis=1,
     )
     with ThreadPoolExecutor(cpu_count()) as pool:
-        rows = pool.map(lambda row: code.curve_log_likelihoods(loss, row, study)[0], values)
+        rows = pool.map(lambda row: log_likelihoods(loss, row, study)[0], values)
         return np.stack(list(rows))
 
 

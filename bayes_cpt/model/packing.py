@@ -1,4 +1,4 @@
-"""Tables of numbers as one array: every array that a model holds costs its samplers a second of compilation."""
+"""Tables as one array: each array of a model costs its samplers a second of compilation."""
 
 from collections.abc import Sequence
 

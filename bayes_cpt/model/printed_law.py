@@ -1,8 +1,9 @@
 """The law of one validation set as source code: values at the points of a curve, and their slopes.
 
-The terms of `bayes_cpt.laws` and the sizes of the residuals are evaluated on symbols, differentiated by SymPy,
-and printed as loops over the points of a curve: those of CPT, and short ones of PT, where nothing has been
-transferred. So the law has one definition, and its gradient costs little more than the law itself.
+The terms of `bayes_cpt.laws` and the sizes of the residuals are evaluated on symbols, differentiated by
+SymPy, and printed as loops over the points of a curve: those of CPT, and short ones of PT, where
+nothing has been transferred. So the law has one definition, and its gradient costs little more than the
+law itself.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -252,7 +253,9 @@ def _function(
         for part in result.atoms(sympy.Function, sympy.Pow)
         if not part.free_symbols & varying and part.free_symbols
     }
-    constants = {part: sympy.Symbol(f"c{k}") for k, part in enumerate(sorted(settled_parts, key=str))}
+    constants = {
+        part: sympy.Symbol(f"c{k}") for k, part in enumerate(sorted(settled_parts, key=str))
+    }
     reduced = [result.xreplace(constants) for result in results.values()]
     left = {symbol for result in reduced for symbol in result.free_symbols}
     kept = [(symbol, part) for part, symbol in constants.items() if symbol in left]

@@ -1,8 +1,9 @@
 """The log likelihood of one curve's residuals, and its derivatives in the same pass: O(points).
 
-The residual model of `bayes_cpt.model.residuals` needs a recursion along the curve and the elimination of its
-normal weights, written out here with the derivative of each. The weights' matrix is banded, but for a last row
-that reaches all columns where the curve has an unknown level: each knot of the misfit is coupled to those near it.
+The residual model of `bayes_cpt.model.residuals` needs a recursion along the curve and the elimination
+of its normal weights, written out here with the derivative of each. The weights' matrix is banded, but
+for a last row that reaches all columns where the curve has an unknown level: each knot of the misfit is
+coupled to those near it.
 """
 
 from typing import Any

@@ -107,20 +107,6 @@ class ResidualDesign:
         size = (innovation * self.height)[:, None]
         return np.asarray(size * misfit_ramps(self.position, self.knots, carried))
 
-    def for_likelihood(self) -> tuple[Any, ...]:
-        """Return what `bayes_cpt.model.compiled.likelihood` takes of the design, in its order."""
-        return (
-            self.gap,
-            self.place,
-            self.height,
-            self.floating,
-            self.first,
-            self.last,
-            self.knot_first,
-            self.knot_carried,
-            self.knot_innovation,
-        )
-
     def arrays(self) -> dict[str, Any]:
         """Return the arrays by name."""
         names = [field.name for field in fields(self) if field.name != "knots"]

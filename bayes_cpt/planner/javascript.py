@@ -1,6 +1,6 @@
 """The law of one validation set as JavaScript: the terms of `bayes_cpt.laws`, written out for the page.
 
-The expressions are those from which the sampler's code is made (`bayes_cpt.model.compiled.symbolic`), and
+The expressions are those from which the sampler's code is made (`bayes_cpt.model.printed_law`), and
 the spread of a new run is that of `bayes_cpt.model.residuals`: the page has no law of its own.
 """
 
@@ -12,8 +12,7 @@ import sympy
 from sympy.printing.jscode import JavascriptCodePrinter
 
 from bayes_cpt.errors import Problem, SpecError
-from bayes_cpt.model.compiled.symbolic import REFERENCE, role_expressions
-from bayes_cpt.model.compiled.symbols import Exp, Expm1, Log, Log1p, Sqrt, Symbols
+from bayes_cpt.model.printed_law import REFERENCE, Symbols, law_expressions
 from bayes_cpt.model.residuals import Placed, Scales, predictive_parts
 from bayes_cpt.model.spec import ModelSpec
 
@@ -38,14 +37,8 @@ INPUTS = {
 }
 # What the law fills in, and where: of the fluctuation the last point, written last, stays.
 OUTPUTS = {"mean": "k", "sd": "k", "fluctuation": "j"}
-FUNCTIONS = {
-    Exp: "exp",
-    Log: "log",
-    Expm1: "expm1",
-    Log1p: "log1p",
-    Sqrt: "sqrt",
-    sympy.Abs: "abs",
-}
+# What SymPy's printer has no name for.
+FUNCTIONS = {"expm1": "Math.expm1", "log1p": "Math.log1p"}
 
 
 class UnknownToThePageError(SpecError):
@@ -57,44 +50,22 @@ class UnknownToThePageError(SpecError):
         super().__init__([Problem(f"model {model}", problem, fix)])
 
 
-class _Printer(JavascriptCodePrinter):  # type: ignore[misc]
-    def _print_Function(self, expr: Any) -> str:  # noqa: N802
-        if type(expr) not in FUNCTIONS:
-            raise TypeError(f"the function {type(expr).__name__}")
-        arguments = ", ".join(self._print(argument) for argument in expr.args)
-        return f"Math.{FUNCTIONS[type(expr)]}({arguments})"
-
-    def _print_Float(self, expr: Any) -> str:  # noqa: N802
-        return repr(float(expr))
-
-    def _print_Pow(self, expr: Any, rational: bool = False) -> str:  # noqa: N802
-        base, power = expr.args
-        if not power.is_Integer:
-            raise TypeError(f"the power {expr}")
-        product = " * ".join([f"({self._print(base)})"] * abs(int(power)))
-        return f"({product})" if power > 0 else f"(1 / ({product}))"
-
-
 def shown(expression: Any) -> str:
     """Return an expression in JavaScript.
 
     Parameters
     ----------
     expression : sympy.Expr
-        Of the functions in `FUNCTIONS`, arithmetic and case distinctions.
-
-    Raises
-    ------
-    TypeError
-        Naming what it has beside these.
 
     Examples
     --------
     >>> x = sympy.Symbol("x")
-    >>> shown(Exp(-x) + x**2 / 4)
-    '(1/4)*((x) * (x)) + Math.exp(-x)'
+    >>> shown(sympy.exp(-x) + x**2 / 4)
+    '(1/4)*Math.pow(x, 2) + Math.exp(-x)'
     """
-    text = _Printer({"contract": False}).doprint(expression)
+    text = JavascriptCodePrinter({"contract": False, "user_functions": FUNCTIONS}).doprint(
+        expression
+    )
     return " ".join(str(text).split())
 
 
@@ -132,9 +103,9 @@ def law_code(spec: ModelSpec, role: str, name: str) -> LawCode:
         If the law takes what the page does not compute.
     """
     try:
-        symbols, named = role_expressions(spec, role, pretraining=False)
+        symbols, named = law_expressions(spec, role, pretraining=False)
         fluctuation, law = _variances(named)
-        values = [_mean(named), Sqrt(fluctuation + law), Sqrt(fluctuation)]
+        values = [_mean(named), sympy.sqrt(fluctuation + law), sympy.sqrt(fluctuation)]
         outputs = [_in_log_level(value) for value in values]
         known = INPUTS | {str(parameter): DRAW for parameter in symbols.values()}
         known |= {f"reference_{quantity}": SETTING for quantity in REFERENCE}
@@ -153,7 +124,9 @@ def _in_log_level(expression: Any) -> Any:
     """Return an expression in the log of the level, which is computed once for all validation sets."""
     logarithm = sympy.Symbol("log_level_cpt", real=True)
     for level in [symbol for symbol in expression.free_symbols if str(symbol) == "level_cpt"]:
-        expression = expression.xreplace({Log(level): logarithm}).xreplace({level: Exp(logarithm)})
+        expression = expression.xreplace({sympy.log(level): logarithm}).xreplace(
+            {level: sympy.exp(logarithm)}
+        )
     return expression
 
 

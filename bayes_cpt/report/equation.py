@@ -114,9 +114,6 @@ def equation(frame: Frame) -> list[str]:
         lines = [line.replace("(S1_pt + S1_cpt)", "S1_pt").split(" - C2")[0] for line in lines]
     if not law.replay_gain:
         lines = [line.replace("·exp(a1·r_cpt)", "") for line in lines]
-    if law.area_power:
-        for area, power in (("S2_pt", "zeta_1"), ("S2_cpt", "zeta_2")):
-            lines = [line.replace(area, f"{area}^{power}") for line in lines]
     if not law.replay_rate:
         lines = [line.replace("·(r_cpt/h)^omega", "") for line in lines]
     if _shift_area(frame):
@@ -186,9 +183,7 @@ def _levels(frame: Frame) -> list[str]:
     law = frame.spec.law
     options = (law.slow_annealing, law.level_power, law.count_warmup, law.carry_memory)
     level, power = ("(e·P)" if law.peak_power else "e"), "^zeta" if law.level_power else ""
-    if law.annealing_memory == "multi_power":
-        return _falls(frame)
-    if not any(options) and law.memory_clock == 0.0 and not law.fall_weight:
+    if not any(options) and law.memory_clock == 0.0:
         return []
     rate = f"{frame.reference.learning_rate:.3g}"
     last = "eta_0" if law.unknown_base else "eta at the transfer"
@@ -210,27 +205,9 @@ def _levels(frame: Frame) -> list[str]:
         lines.append("P = exp(-xi·p)")
     if law.slow_annealing:
         lines.append("e = (1 - slow_share)·e(lambda) + slow_share·e(lambda_slow)")
-    if law.fall_weight:
-        lines = [
-            f"S2_pt = sum m·(eta/{rate})^epsilon",
-            "m: in each step what e falls by, over 1 - lambda",
-        ]
     clock = f"^((eta/{rate})^{law.memory_clock:g})" if law.memory_clock else ""
     before = _before(frame)
     return [*lines, f"e: in each step e + (1 - lambda{clock})·(eta - e),", f"    {before}"]
-
-
-def _falls(frame: Frame) -> list[str]:
-    """Return the annealing area of the multi-power law (arXiv 2503.12811)."""
-    law, rate = frame.spec.law, f"{frame.reference.learning_rate:.3g}"
-    since = "before the warm-up" if law.count_warmup else "after the warm-up"
-    return [
-        "S2_pt = sum m·G",
-        "G = 1 - (1 + C_mp·T)^-beta_mp",
-        f"T = (eta/{rate})^-gamma_mp·S/{rate}",
-        f"m: each fall of the LR from what it was {since} on, eta the LR that it fell to,",
-        "    S the sum of the LRs since then",
-    ]
 
 
 def _before(frame: Frame) -> str:

@@ -52,7 +52,7 @@ RANKED = 100
 # Tuning, draws per chain at most and accept rate of a refit, and of further attempts where the first
 # falls short: what a prior draws is harder to fit than what is measured. Where a posterior has two humps
 # only more draws help.
-EFFORTS = ((300, 1000, 0.9), (500, 3000, 0.97), (1500, 4000, 0.99))
+ATTEMPTS = ((300, 1000, 0.9), (500, 3000, 0.97), (1500, 4000, 0.99))
 # With more refits than this share that fail their diagnostics, the calibration says nothing.
 MOST_UNTRUSTED = 0.05
 TABLES = ("ranks",)
@@ -262,10 +262,9 @@ class ModelReplicates:
 
     def __call__(self, seed: int) -> Replicate:
         """Return the replicate of a seed."""
-        from bayes_cpt.inference.density import density_of
-        from bayes_cpt.inference.geometry.whitening import SamplingError
-        from bayes_cpt.inference.sampling import Effort, sample
-        from bayes_cpt.model.build import model_of
+        from bayes_cpt.inference.density import Density
+        from bayes_cpt.inference.metric import SamplingError
+        from bayes_cpt.inference.sampling import SamplerSettings, sample
 
         for_prior, for_data, for_fit, for_end = np.random.SeedSequence(seed).generate_state(4)
         blank = build_setup(self.spec, self.design)
@@ -276,11 +275,9 @@ class ModelReplicates:
         if refused >= MOST_DRAWN:
             problem = f"none of {MOST_DRAWN} simulated studies had finite losses above 0"
             return Replicate(known, {}, (problem,), 0, refused)
-        efforts = tuple(Effort(*effort) for effort in EFFORTS)
+        attempts = tuple(SamplerSettings(*settings) for settings in ATTEMPTS)
         try:
-            refit = sample(
-                density_of(model_of(setup)), int(for_fit), efforts=efforts, cores=self.cores
-            )
+            refit = sample(Density(setup), int(for_fit), attempts=attempts, cores=self.cores)
         except SamplingError as error:
             return Replicate(known, {}, (str(error),), 0, refused)
         parameters = _thinned(refit.values, RANKED)

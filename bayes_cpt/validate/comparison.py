@@ -484,7 +484,7 @@ def _fits(
 
 def _fit(task: _FitTask) -> tuple[str, Posterior]:
     from bayes_cpt.inference.fitting import fit
-    from bayes_cpt.inference.geometry.whitening import SamplingError
+    from bayes_cpt.inference.metric import SamplingError
 
     try:
         fitted = fit(task.study, task.spec, task.seed, draws=task.draws, cores=task.cores)

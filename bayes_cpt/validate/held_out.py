@@ -265,7 +265,7 @@ def score_folds(
 def _outcome(task: _Task) -> "dict[str, pd.DataFrame]":
     import pandas as pd
 
-    from bayes_cpt.inference.geometry.whitening import SamplingError
+    from bayes_cpt.inference.metric import SamplingError
 
     fold = task.fold
     labels = {"method": task.method, "fold": fold.label, "seen": fold.seen}

@@ -30,17 +30,15 @@ from functools import partial
 import numpy as np
 from bayes_cpt import bundled_study, load, read_study
 try:
+    from bayes_cpt.inference.density import Density as build_density
+    from bayes_cpt.inference.metric import Metric
+except ImportError:
     from bayes_cpt.inference.density import density_of
     from bayes_cpt.inference.geometry.whitening import Metric
     from bayes_cpt.model.build import model_of
-    from bayes_cpt.model.setup import build_setup
-    from bayes_cpt.model.spec import read_spec
     build_density = lambda setup: density_of(model_of(setup))
-except ImportError:
-    from bayes_cpt.density import build_density
-    from bayes_cpt.setup import build_setup
-    from bayes_cpt.spec import read_spec
-    from bayes_cpt.whitening import Metric
+from bayes_cpt.model.setup import build_setup
+from bayes_cpt.model.spec import read_spec
 spec = read_spec(sys.argv[1])
 """
 GRADIENT = """

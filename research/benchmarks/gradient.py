@@ -6,9 +6,8 @@ import numpy as np
 from synthetic import lab
 
 from bayes_cpt import read_spec
-from bayes_cpt.inference.density import density_of
-from bayes_cpt.inference.geometry.whitening import Metric
-from bayes_cpt.model.build import model_of
+from bayes_cpt.inference.density import Density
+from bayes_cpt.inference.metric import Metric
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Setup, build_setup
 from benchmarks.report import Row, fastest
@@ -35,7 +34,7 @@ def _microseconds(function: Any) -> float:
 
 def gradient_of(setup: Setup) -> Any:
     """Return a call of log density and gradient at the priors' medians."""
-    density = density_of(model_of(setup))
+    density = Density(setup)
     size = density.start.size
     function = density.in_metric(Metric(density.start, np.eye(size)))
     white = np.zeros(size)

@@ -14,13 +14,12 @@ from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.decisions.objective import PRESETS, Constraint, Objective, read_objective
 from bayes_cpt.forecast.third_sets import ThirdSet
-from bayes_cpt.inference.density import density_of
+from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.diagnostics import Diagnostics
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.inference.sampling import Effort, sample
+from bayes_cpt.inference.sampling import SamplerSettings, sample
 from bayes_cpt.inference.trees import build_posterior
 from bayes_cpt.landmarks.trials import LawSample
-from bayes_cpt.model.build import model_of
 from bayes_cpt.model.misfit.discrepancy import SharedMisfit
 from bayes_cpt.model.setup import Frame, build_setup
 from bayes_cpt.model.spec import ModelSpec, read_spec
@@ -45,7 +44,7 @@ CONSTRAINTS = tuple(
 )
 SHARES = {"general": np.array([1.0, 0.0]), "mixed": np.array([0.8, 0.2])}
 # To the package's contract, in as few attempts as such studies need.
-EFFORTS = (Effort(500, 3000, 0.97), Effort(1500, 4000, 0.995))
+ATTEMPTS = (SamplerSettings(500, 3000, 0.97), SamplerSettings(1500, 4000, 0.995))
 # What lies within so many nats of the best is as good as the best.
 TOLERANCE = 0.005
 INTERVAL = (0.05, 0.95)
@@ -179,7 +178,7 @@ class Forecast:
 def fitted(study: Study, spec: ModelSpec, seed: int) -> tuple[Posterior, Diagnostics]:
     """Return a posterior that meets the contract, or what the last attempt made."""
     setup = build_setup(spec, study)
-    found = sample(density_of(model_of(setup)), seed, efforts=EFFORTS, cores=1)
+    found = sample(Density(setup), seed, attempts=ATTEMPTS, cores=1)
     return build_posterior(setup, study, found, seed), found.diagnostics
 
 

@@ -79,12 +79,11 @@ def test_sensitivity_of_a_normal_posterior_is_that_of_the_scaled_one() -> None:
 
 
 def test_log_priors_and_likelihoods_are_the_density_that_was_sampled() -> None:
-    from bayes_cpt.inference.density import density_of
-    from bayes_cpt.inference.geometry.whitening import Metric
-    from bayes_cpt.model.build import model_of
+    from bayes_cpt.inference.density import Density
+    from bayes_cpt.inference.metric import Metric
 
     posterior = prior_as_posterior(lab(), draws=2)
-    density = density_of(model_of(build_setup(read_spec("cpt-replay"), lab())))
+    density = Density(build_setup(read_spec("cpt-replay"), lab()))
     positions = density.start + 0.2 * np.random.default_rng(2).standard_normal(
         (5, density.start.size)
     )

@@ -16,10 +16,9 @@ from numpyro.infer.util import log_density
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.bundled import bundled_study
-from bayes_cpt.inference.density import Density, density_of
-from bayes_cpt.inference.geometry.whitening import Metric
+from bayes_cpt.inference.density import Density
+from bayes_cpt.inference.metric import Metric
 from bayes_cpt.inference.sampling import sample
-from bayes_cpt.model.build import build_model
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec, shipped_models
@@ -117,7 +116,7 @@ def flat(values: dict[str, Floats]) -> dict[str, Floats]:
 @pytest.mark.slow
 def test_posterior_agrees_with_numpyro() -> None:
     study, path = thinned(), shipped_models()["cpt-replay"]
-    ours = sample(density_of(build_model(study, read_spec(path))), seed=1, draws=DRAWS)
+    ours = sample(Density(build_setup(read_spec(path), study)), seed=1, draws=DRAWS)
     assert ours.diagnostics.trustworthy
     theirs = independent_model.sample(
         study, path, flat(ours.values), seed=2, warmup=400, draws=DRAWS
@@ -140,7 +139,7 @@ def narrowed(path: Path, folder: Path) -> Path:
 @pytest.mark.slow
 def test_both_models_sample_the_same_posterior(tmp_path: Path) -> None:
     study, path = thinned(SMALL, 5), narrowed(shipped_models()["cpt-replay"], tmp_path)
-    ours = sample(density_of(build_model(study, read_spec(path))), seed=1)
+    ours = sample(Density(build_setup(read_spec(path), study)), seed=1)
     assert ours.diagnostics.trustworthy
     theirs = independent_model.sample(
         study, path, flat(ours.values), seed=2, warmup=60, draws=200, accept=0.8
@@ -216,7 +215,7 @@ def test_both_models_have_the_same_density_and_gradient(every_option: bool, tmp_
             lambda chosen: log_density(independent_model.model, arguments, {}, chosen)[0]
         )
     )
-    density = density_of(build_model(study, read_spec(path)))
+    density = Density(build_setup(read_spec(path), study))
     size = density.start.size
 
     def at(place: Floats) -> Floats:

@@ -11,9 +11,8 @@ from printed import COEFFICIENTS, MEMORY, PEAK, law_parameters
 from scipy.stats import binom
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.inference.density import density_of
-from bayes_cpt.inference.sampling import Effort, sample
-from bayes_cpt.model.build import model_of
+from bayes_cpt.inference.density import Density
+from bayes_cpt.inference.sampling import SamplerSettings, sample
 from bayes_cpt.model.fitted_points import observed_steps
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import Frame, build_setup
@@ -30,7 +29,7 @@ MASS = 0.9
 JOBS = 2
 # Of a curve: few, because the time of a fit goes with them.
 MEASUREMENTS = 16
-EFFORTS = (Effort(300, 900, 0.9), Effort(800, 1000, 0.95))
+ATTEMPTS = (SamplerSettings(300, 900, 0.9), SamplerSettings(800, 1000, 0.95))
 
 TRUNK = linear(1000, 0.0, PEAK) + constant(39_000, PEAK)
 ANNEALED = {
@@ -211,7 +210,7 @@ def one_study(name: str, seed: int) -> tuple[bool, dict[str, NDArray[np.bool_]]]
     setup = build_setup(frame.spec, study)
     assert setup.frame.reference == frame.reference
     assert observed_steps(study, CONTINUAL[0], "general", frame.spec.residuals)[-1] == 10_000
-    found = sample(density_of(model_of(setup)), seed, efforts=EFFORTS, cores=1)
+    found = sample(Density(setup), seed, attempts=ATTEMPTS, cores=1)
     draws = {key: value.reshape(-1, *value.shape[2:]) for key, value in found.values.items()}
     hits = {key: covered(draws[key], truth[key][0]) for key in IDENTIFIED}
     bands = last_losses(frame, study, draws, seed + 2)

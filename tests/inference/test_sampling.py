@@ -1,29 +1,105 @@
 """Draws are right, the same for a seed, and sampled until their diagnostics hold."""
 
+import warnings
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 from command_line import STAGES
+from few_free import with_few_free
+from synthetic import lab
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.inference.geometry.whitening import Metric, SamplingError, laplace
-from bayes_cpt.inference.sampling import (
-    BLOCK,
-    FIRST_BLOCK,
-    MARGIN_ESS,
-    MARGIN_RHAT,
-    Effort,
-    Sample,
-    sample,
-)
+from bayes_cpt.errors import StudyWarning
+from bayes_cpt.inference.density import Density
+from bayes_cpt.inference.metric import Metric, SamplingError, laplace
+from bayes_cpt.inference.sampling import FIRST_DRAWS, Sample, SamplerSettings, sample
+from bayes_cpt.model.setup import build_setup
 
-# A ridge: standard deviations from 1e-3 to 1 in turned coordinates, condition number 1e6.
-SDS = np.array([1e-3, 0.05, 1.0])
-TURN = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
-COVARIANCE = TURN @ np.diag(SDS**2) @ TURN.T
 MEAN = np.array([1.0, -2.0, 30.0])
-SHORT = (Effort(300, 600, 0.9),)
+FREE = ("reference_loss", "reference_slope", "shift_share")
+SHORT = (SamplerSettings(100, 1000, 0.9),)
+
+
+@pytest.fixture(scope="module")
+def density() -> Density:
+    """A study of which six numbers are not known."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StudyWarning)
+        return Density(build_setup(with_few_free("cpt-replay", FREE), lab()))
+
+
+@pytest.fixture(scope="module")
+def found(density: Density) -> Sample:
+    return sample(density, seed=1, attempts=SHORT)
+
+
+def laplace_mean(density: Density) -> dict[str, Floats]:
+    return density.values(laplace(density, seed=0).center[None])
+
+
+def test_sampled_right_and_cheaply(density: Density, found: Sample) -> None:
+    assert found.diagnostics.trustworthy
+    assert found.attempts == 1
+    assert found.statistics["n_steps"].mean() < 20
+    assert found.values["shift_share"].shape == (4, FIRST_DRAWS, 2)
+    # With so many losses a posterior is nearly normal about its mode.
+    for name, mode in laplace_mean(density).items():
+        if name in FREE:
+            draws = found.values[name].reshape(-1, 2)
+            assert np.all(np.abs(draws.mean(axis=0) - mode[0]) < 0.4 * draws.std(axis=0))
+
+
+def test_fixed_parameters_are_constant_draws(density: Density, found: Sample) -> None:
+    assert set(found.values) == set(density.setup.frame.parameters())
+    assert np.ptp(found.values["memory"]) == 0.0
+
+
+def test_same_seed_same_draws_bit_by_bit_and_another_seed_others(
+    density: Density, found: Sample
+) -> None:
+    other = sample(density, seed=2, attempts=SHORT)
+    assert not np.any(other.values["reference_loss"] == found.values["reference_loss"])
+    again = sample(density, seed=1, attempts=SHORT)
+    np.testing.assert_array_equal(again.values["reference_loss"], found.values["reference_loss"])
+    for name, value in again.statistics.items():
+        np.testing.assert_array_equal(value, found.statistics[name])
+
+
+def test_number_of_cores_does_not_change_the_draws(density: Density, found: Sample) -> None:
+    alone = sample(density, seed=1, attempts=SHORT, cores=1)
+    np.testing.assert_array_equal(alone.values["reference_loss"], found.values["reference_loss"])
+
+
+def test_chains_differ(found: Sample) -> None:
+    draws = found.values["reference_loss"]
+    for chain in range(1, 4):
+        assert not np.any(draws[chain] == draws[0])
+
+
+def test_draws_and_progress_are_as_asked_for(density: Density) -> None:
+    stages: list[tuple[str, float]] = []
+    given = sample(
+        density, seed=4, draws=50, attempts=SHORT, progress=lambda *told: stages.append(told)
+    )
+    assert given.values["reference_loss"].shape == (4, 50, 2)
+    assert stages[0] == (STAGES[0], 0.0)
+    assert {stage for stage, _ in stages} <= set(STAGES)
+    assert all(0.0 <= share <= 1.0 for _, share in stages)
+
+
+def test_too_little_effort_is_retried_and_then_reported(density: Density) -> None:
+    attempts = (SamplerSettings(50, 20, 0.8), SamplerSettings(50, 40, 0.8))
+    given = sample(density, seed=5, attempts=attempts)
+    assert given.attempts == 2
+    assert given.values["reference_loss"].shape == (4, 40, 2)
+    assert any("ESS of" in problem for problem in given.diagnostics.problems)
+
+
+def test_a_second_attempt_mends_the_first(density: Density) -> None:
+    given = sample(density, seed=5, attempts=(SamplerSettings(50, 20, 0.8), *SHORT))
+    assert given.attempts == 2
+    assert given.diagnostics.trustworthy
 
 
 class Toy:
@@ -38,126 +114,6 @@ class Toy:
             return value, gradient @ metric.factor
 
         return evaluate
-
-    def values(self, positions: Floats) -> dict[str, Floats]:
-        return {"x": positions}
-
-
-def along_the_ridge(x: Floats) -> tuple[float, Floats]:
-    pull = np.linalg.solve(COVARIANCE, x - MEAN)
-    return float(-0.5 * (x - MEAN) @ pull), -pull
-
-
-def down_the_funnel(x: Floats) -> tuple[float, Floats]:
-    """Return Neal's funnel: a neck of sd 3, and nine directions whose log variance it is."""
-    neck, wide = x[0], x[1:]
-    squares = np.exp(-neck) * wide**2
-    value = -(neck**2) / 18.0 - 0.5 * (squares.sum() + wide.size * neck)
-    slopes = np.r_[-neck / 9.0 + 0.5 * (squares.sum() - wide.size), -np.exp(-neck) * wide]
-    return float(value), slopes
-
-
-@pytest.fixture(scope="module")
-def ridge() -> Toy:
-    return Toy(along_the_ridge, np.zeros(3))
-
-
-@pytest.fixture(scope="module")
-def ridge_sample(ridge: Toy) -> Sample:
-    return sample(ridge, seed=1, efforts=SHORT)
-
-
-def test_a_ridge_is_sampled_right_and_cheaply(ridge_sample: Sample) -> None:
-    assert ridge_sample.diagnostics.trustworthy
-    assert ridge_sample.attempts == 1
-    assert ridge_sample.statistics["n_steps"].mean() < 20
-    draws = ridge_sample.values["x"]
-    assert draws.shape[0] == 4
-    assert FIRST_BLOCK <= draws.shape[1] <= SHORT[0].draws
-    # In the turned coordinates every direction has a scale of its own.
-    straight = (draws.reshape(-1, 3) - MEAN) @ TURN / SDS
-    effective = min(ridge_sample.diagnostics.ess_bulk["x"].min(), straight.shape[0])
-    assert np.all(np.abs(straight.mean(axis=0)) < 4.5 / np.sqrt(effective))
-    moments = np.cov(straight, rowvar=False) - np.eye(3)
-    assert np.all(np.abs(moments) < 4.5 * np.sqrt(2.0 / effective))
-
-
-def test_same_seed_same_draws_bit_by_bit_and_another_seed_others(
-    ridge: Toy, ridge_sample: Sample
-) -> None:
-    other = sample(ridge, seed=2, efforts=SHORT)
-    assert not np.any(other.values["x"] == ridge_sample.values["x"])
-    again = sample(ridge, seed=1, efforts=SHORT)
-    np.testing.assert_array_equal(again.values["x"], ridge_sample.values["x"])
-    for name, value in again.statistics.items():
-        np.testing.assert_array_equal(value, ridge_sample.statistics[name])
-
-
-def test_number_of_cores_does_not_change_the_draws(ridge: Toy, ridge_sample: Sample) -> None:
-    alone = sample(ridge, seed=1, efforts=SHORT, cores=1)
-    np.testing.assert_array_equal(alone.values["x"], ridge_sample.values["x"])
-
-
-def test_chains_one_after_the_other_give_the_same_draws_at_any_length(ridge: Toy) -> None:
-    efforts = (Effort(100, 1500, 0.9),)
-    together = sample(ridge, seed=3, efforts=efforts)
-    alone = sample(ridge, seed=3, efforts=efforts, cores=1)
-    np.testing.assert_array_equal(alone.values["x"], together.values["x"])
-
-
-def test_chains_differ(ridge_sample: Sample) -> None:
-    draws = ridge_sample.values["x"]
-    for chain in range(1, 4):
-        assert not np.any(draws[chain] == draws[0])
-
-
-def test_draws_and_progress_are_as_asked_for(ridge: Toy) -> None:
-    stages: list[tuple[str, float]] = []
-    found = sample(
-        ridge, seed=4, draws=500, efforts=SHORT, progress=lambda *told: stages.append(told)
-    )
-    assert found.values["x"].shape == (4, 500, 3)
-    assert stages[0] == (STAGES[0], 0.0)
-    # What stands in for the sampler elsewhere tells of the same.
-    assert tuple(dict.fromkeys(stage for stage, _ in stages)) == STAGES
-    assert all(0.0 <= share <= 1.0 for _, share in stages)
-
-
-def test_sampling_ends_at_a_block_that_meets_the_contract_with_a_margin(ridge: Toy) -> None:
-    """The draws are those of a longer run of the same seed, cut at the block."""
-    long = sample(ridge, seed=1, draws=3000, efforts=(Effort(300, 3000, 0.9),))
-    ended = sample(ridge, seed=1, efforts=(Effort(300, 3000, 0.9),))
-    count = ended.values["x"].shape[1]
-    assert count < 3000
-    assert (count - FIRST_BLOCK) % BLOCK == 0
-    np.testing.assert_array_equal(ended.values["x"], long.values["x"][:, :count])
-    verdict = ended.diagnostics
-    assert verdict.rhat["x"].max() <= MARGIN_RHAT
-    assert min(verdict.ess_bulk["x"].min(), verdict.ess_tail["x"].min()) >= MARGIN_ESS
-
-
-def test_too_little_effort_is_retried_and_then_reported(ridge: Toy) -> None:
-    found = sample(ridge, seed=5, efforts=(Effort(50, 20, 0.8), Effort(50, 40, 0.8)))
-    assert found.attempts == 2
-    assert found.values["x"].shape == (4, 40, 3)
-    assert any(p.startswith("bulk ESS of x is") for p in found.diagnostics.problems)
-
-
-def test_a_second_effort_mends_the_first(ridge: Toy) -> None:
-    found = sample(ridge, seed=5, efforts=(Effort(50, 20, 0.8), *SHORT))
-    assert found.attempts == 2
-    assert found.diagnostics.trustworthy
-
-
-@pytest.mark.slow
-def test_funnel_is_reported_as_not_trustworthy() -> None:
-    """A funnel cannot be whitened, and two tiny efforts cannot make up for it."""
-    funnel = Toy(down_the_funnel, np.zeros(10))
-    found = sample(funnel, seed=5, efforts=(Effort(50, 100, 0.8), Effort(50, 100, 0.8)))
-    assert found.attempts == 2
-    problems = " ".join(found.diagnostics.problems)
-    assert "ESS of x" in problems
-    assert "below 400" in problems
 
 
 def test_density_that_is_nowhere_finite_is_an_error() -> None:

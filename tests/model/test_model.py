@@ -1,24 +1,23 @@
 """The PyMC model as a PyMC user has it: names, data, predictive draws, log likelihood, nutpie."""
 
 import pickle
-import time
+import warnings
 from functools import cache
 
-import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
+from few_free import with_few_free
 from interpreted import INTERPRETED
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.traversal import ancestors
 from scipy.stats import norm
 
 from bayes_cpt.bundled import bundled_study
+from bayes_cpt.errors import StudyWarning
 from bayes_cpt.model.build import build_model, model_of
-from bayes_cpt.model.compiled.packing import FORMS, MATRIX, PLACES, matrix, packed, vector
-from bayes_cpt.model.likelihood_data import likelihood_data
+from bayes_cpt.model.likelihood import study_tables
 from bayes_cpt.model.log_densities import log_likelihoods
+from bayes_cpt.model.packing import packed, unpacked
 from bayes_cpt.model.priors.families import Fixed, Normal
 from bayes_cpt.model.priors.tables import Prior
 from bayes_cpt.model.setup import Setup, build_setup
@@ -37,35 +36,28 @@ def bundled_model(model: str = "cpt-replay") -> pm.Model:
     return build_model(read_study(bundled_study()), read_spec(model))
 
 
+@cache
+def small_model() -> pm.Model:
+    """A few runs of which four numbers are not known, so that every compiler takes seconds."""
+    study = read_study(bundled_study()).subset(["r00_const", "r25_cos"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StudyWarning)
+        return build_model(study, with_few_free("cpt-replay", ["reference_loss", "shift_share"]))
+
+
 def test_all_data_are_named_data_of_the_model() -> None:
     """So that another study of the same form needs no compilation: its values are the arrays' own."""
     held = {variable.name: variable.get_value() for variable in bundled_model().data_vars}
-    arrays = likelihood_data(bundled())
-    assert set(held) == {"measured_loss", "step", "study_numbers", "study_places"}
-    np.testing.assert_array_equal(held["measured_loss"], arrays["loss"])
-    assert held["study_numbers"].size == sum(
-        array.size for name, array in arrays.items() if FORMS.get(name, PLACES) != PLACES
-    )
-    operation = bundled_model().logp(vars=bundled_model().observed_RVs, sum=False, jacobian=False)
-    data = {node for node in ancestors(operation) if isinstance(node, SharedVariable)}
-    assert len(data) == len(held) - 1, "what the density does not read is the step"
+    assert set(held) == {"measured_loss", "step", "study"}
+    np.testing.assert_array_equal(held["measured_loss"], bundled().curves.points.loss)
+    np.testing.assert_array_equal(held["study"], study_tables(bundled()))
 
 
 def test_what_is_packed_is_unpacked_as_it_was() -> None:
-    arrays = likelihood_data(bundled())
-    arrays.pop("loss")
-    numbers, places = packed(arrays)
-    for index, (name, array) in enumerate(arrays.items()):
-        holder = places if FORMS[name] == PLACES else numbers
-        unpack = matrix if FORMS[name] == MATRIX else vector
-        np.testing.assert_array_equal(unpack(holder, places, index), array)
-
-
-def test_arrays_in_another_order_are_not_packed() -> None:
-    arrays = likelihood_data(bundled())
-    arrays.pop("loss")
-    with pytest.raises(ValueError, match="the arrays are knot_innovation, knot_carried"):
-        packed(dict(reversed(arrays.items())))
+    tables = [np.arange(6.0).reshape(2, 3), np.zeros((0, 4)), np.array([7.0, 8.0])]
+    numbers = packed(tables)
+    for which, table in enumerate(tables):
+        np.testing.assert_array_equal(unpacked(numbers, 3, which), np.atleast_2d(table))
 
 
 def test_every_parameter_is_a_variable_of_its_own_name_and_dims() -> None:
@@ -81,15 +73,10 @@ def test_fixed_parameters_are_constants() -> None:
     assert "memory" not in {variable.name for variable in model.free_RVs}
 
 
-def test_a_model_is_looked_at_without_compilation_and_made_anew_in_another_process() -> None:
-    """What a law's code is known by is an address, which holds in one process only."""
+def test_the_likelihood_is_made_anew_in_another_process() -> None:
     model = build_model(read_study(bundled_study()), read_spec("cpt-replay"))
     likelihood = model.logp(vars=model.observed_RVs, sum=False, jacobian=False)[0].owner.op
-    assert "law" not in vars(likelihood)
-    assert likelihood.law.address
-    again = pickle.loads(pickle.dumps(likelihood))
-    assert again == likelihood
-    assert "law" not in vars(again)
+    assert pickle.loads(pickle.dumps(likelihood)) == likelihood
 
 
 def test_independent_errors_are_normal_densities() -> None:
@@ -164,47 +151,80 @@ def test_log_likelihood_has_one_entry_per_curve(prior: xr.DataTree) -> None:
     np.testing.assert_allclose(found["loss"].to_numpy()[0], expected, rtol=1e-9)
 
 
-@pytest.mark.slow
-def test_nutpie_and_pymc_sample_the_model_as_it_is() -> None:
-    """Compiled by nutpie in at most 20 seconds once the law is; both give the posterior of `fit`."""
+def test_density_and_gradient_are_compiled_by_pymc() -> None:
+    model = small_model()
+    point = model.initial_point()
+    log_density, slopes = model.compile_logp(), model.compile_dlogp()
+    gradient = slopes(point)
+    assert np.isfinite(log_density(point))
+    name = "reference_loss_log__"
+    for place in range(2):
+        step = 1e-5 * np.eye(2)[place]
+        ahead, behind = (log_density({**point, name: point[name] + d}) for d in (step, -step))
+        flat = [variable.name for variable in model.value_vars]
+        offset = sum(np.size(point[own]) for own in flat[: flat.index(name)])
+        assert gradient[offset + place] == pytest.approx((ahead - behind) / 2e-5, rel=1e-4)
+
+
+@pytest.fixture(scope="module")
+def by_pymc() -> xr.DataTree:
+    with small_model():
+        tree: xr.DataTree = pm.sample(
+            300, tune=300, chains=2, cores=1, progressbar=False, random_seed=1
+        )
+    return tree
+
+
+def test_pymc_nutpie_and_fit_sample_the_same_posterior(by_pymc: xr.DataTree) -> None:
     import nutpie
 
-    from bayes_cpt.inference.fitting import fit
+    from bayes_cpt.inference.density import Density
+    from bayes_cpt.inference.sampling import sample
 
-    study = read_study(bundled_study())
-    model = bundled_model()
-    log_likelihoods(bundled(), _medians())
-    started = time.process_time()
-    compiled = nutpie.compile_pymc_model(model)
-    assert time.process_time() - started <= 20.0
-    # With a diagonal metric two such chains are 2 sds off: the posterior has ridges.
-    theirs = nutpie.sample(
-        compiled,
-        draws=700,
-        tune=1200,
-        chains=2,
-        seed=1,
-        progress_bar=False,
-        adaptation="low_rank",
+    compiled = nutpie.compile_pymc_model(small_model())
+    by_nutpie = nutpie.sample(
+        compiled, draws=400, tune=300, chains=2, cores=1, seed=1, progress_bar=False
     )
-    ours = fit(study, seed=1).tree["posterior"]
-    for name in ("reference_loss", "annealing_gain", "shift_share"):
-        mine, other = ours[name], theirs.posterior[name]
-        spread = mine.std(("chain", "draw"))
-        gap = np.abs(mine.mean(("chain", "draw")) - other.mean(("chain", "draw")))
-        assert (gap < 0.25 * spread).all()
-    with model:
-        short = pm.sample(20, tune=20, chains=1, progressbar=False, random_seed=1)
-    assert az.summary(short, var_names=["annealing_gain"]).shape[0] == 2
+    study = read_study(bundled_study()).subset(["r00_const", "r25_cos"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StudyWarning)
+        setup = build_setup(with_few_free("cpt-replay", ["reference_loss", "shift_share"]), study)
+    ours = sample(Density(setup), seed=1)
+    for name in ("reference_loss", "shift_share"):
+        mine = ours.values[name].reshape(-1, 2)
+        for tree in (by_pymc, by_nutpie):
+            theirs = tree["posterior"][name].to_numpy().reshape(-1, 2)
+            gap = np.abs(mine.mean(axis=0) - theirs.mean(axis=0))
+            assert np.all(gap < 0.25 * mine.std(axis=0))
+            assert np.all(np.abs(np.log(mine.std(axis=0) / theirs.std(axis=0))) < 0.2)
 
 
-def _medians() -> dict[str, np.ndarray]:
-    frame = bundled().frame
-    return {
-        name: np.array([[frame.spec.priors[name].of(role).quantiles(0.5) for role in frame.roles]])[
-            :, : len(frame.coords()[info.dims])
-        ]
-        if info.dims
-        else frame.spec.priors[name].of(None).quantiles([0.5])
-        for name, info in frame.parameters().items()
-    }
+def test_log_likelihood_and_posterior_predictive_of_draws(by_pymc: xr.DataTree) -> None:
+    with small_model():
+        few = xr.DataTree.from_dict(
+            {"posterior": by_pymc["posterior"].to_dataset().isel(draw=slice(5))}
+        )
+        found = pm.compute_log_likelihood(few, extend_inferencedata=False, progressbar=False)
+        drawn = pm.sample_posterior_predictive(few, progressbar=False, random_seed=1)
+    curves = found["loss"].to_numpy()
+    assert curves.shape[:2] == (2, 5)
+    assert np.isfinite(curves).all()
+    losses = drawn["posterior_predictive"]["loss"].to_numpy()
+    measured = small_model()["measured_loss"].get_value()
+    assert losses.shape == (2, 5, measured.size)
+    assert np.corrcoef(losses.mean(axis=(0, 1)), measured)[0, 1] > 0.9
+
+
+def test_do_and_observe_fix_a_parameter() -> None:
+    model = small_model()
+    settled = pm.do(model, {"reference_loss": np.array([3.0, 2.5])})
+    assert [variable.name for variable in settled.free_RVs] == ["shift_share"]
+    assert np.isfinite(settled.compile_logp()(settled.initial_point()))
+    seen = pm.observe(model, {"shift_share": np.array([0.1, 0.1])})
+    assert {variable.name for variable in seen.observed_RVs} == {"loss", "shift_share"}
+
+
+def test_the_model_is_drawn() -> None:
+    graph = pm.model_to_graphviz(small_model())
+    for name in ("reference_loss", "shift_share", "loss"):
+        assert name in graph.source

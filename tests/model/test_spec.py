@@ -20,7 +20,6 @@ MODELS = (
     "cpt-replay-repeats",
     "cpt-replay-sizes",
     "pretrain",
-    "pretrain-multi-power",
     "pretrain-sizes",
 )
 REFERENCE = Reference(2e-3, 24.0, 3.0, 3000.0)

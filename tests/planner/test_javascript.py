@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 import sympy
+from bayes_cpt.model.compiled.symbols import Exp, Expm1, Log, Log1p, Sqrt
 from scripts import in_engine
 
 from bayes_cpt.laws.term import Parameter
-from bayes_cpt.model.compiled.symbols import Exp, Expm1, Log, Log1p, Sqrt
 from bayes_cpt.model.law_table import LawTable
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.planner.javascript import INPUTS, UnknownToThePageError, law_code, shown

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from area_variants import variant
 from target_family import several
 
 from bayes_cpt.laws import Reference
@@ -12,7 +11,6 @@ from bayes_cpt.laws.areas import learning_rate_level
 from bayes_cpt.model.setup import Frame, build_setup
 from bayes_cpt.model.spec import parse_spec, read_spec
 from bayes_cpt.report.equation import COEFFICIENTS, equation, meaning
-from bayes_cpt.report.paper.notation import mathml
 from bayes_cpt.report.paper.statements import statements
 
 REFERENCE = Reference(2e-3, 24.0, 3.0, 3000.0)
@@ -82,27 +80,6 @@ def test_an_option_is_printed_where_the_law_has_it(
     lines = printed(**changes)
     assert [line for line in lines if line not in printed() and "^-beta" not in line] == added
     assert any("·T_cpt)^-beta" in line for line in lines) == any("T_cpt" in own for own in added)
-
-
-def test_other_annealing_areas_of_pretraining() -> None:
-    def lines_of(name: str, model: str = "pretrain") -> list[str]:
-        domains = ("general", "target")[: 2 if model == "cpt" else 1]
-        return equation(Frame(variant(name, model), domains, domains, REFERENCE))
-
-    lines = lines_of("multi_power")
-    assert lines[:4] == [
-        "L = L0 + A·S1_pt^-alpha",
-        "    - C1·S2_pt",
-        "S2_pt = sum m·G",
-        "G = 1 - (1 + C_mp·T)^-beta_mp",
-    ]
-    assert "T = (eta/0.002)^-gamma_mp·S/0.002" in lines
-    weighted = lines_of("fall_weight")
-    assert "S2_pt = sum m·(eta/0.002)^epsilon" in weighted
-    powers = lines_of("area_power", "cpt")
-    assert "- C1·S2_pt^zeta_1 - C2·S2_cpt^zeta_2" in powers[1]
-    for shown in (lines, weighted, powers):
-        assert all(mathml(own).startswith("<math") for own in statements(shown))
 
 
 def test_pretraining_alone_has_no_area_of_cpt() -> None:

@@ -15,11 +15,11 @@ from synthetic import lab
 from testbench import choosers, decisions, few_runs, held_out, one_decision
 
 from bayes_cpt.inference import sampling
-from bayes_cpt.inference.sampling import Effort
+from bayes_cpt.inference.sampling import SamplerSettings
 from bayes_cpt.study.folder import write_study
 from bayes_cpt.validate import baselines
 
-SHORT = (Effort(80, 60, 0.8),)
+SHORT = (SamplerSettings(80, 60, 0.8),)
 # A number, or none, under each heading of the table.
 NUMBERS = ("measured", "other", "ratio")
 

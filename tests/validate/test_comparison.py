@@ -19,7 +19,7 @@ from scipy import optimize, special, stats
 from synthetic import CHAINS, as_posterior, lab, lab_posterior, prior_as_posterior
 
 from bayes_cpt.errors import SpecError, StudyError
-from bayes_cpt.inference.geometry.whitening import SamplingError
+from bayes_cpt.inference.metric import SamplingError
 from bayes_cpt.inference.posterior import Posterior, load
 from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import build_setup

@@ -12,7 +12,7 @@ from synthetic import lab, lab_posterior, practice, prior_as_posterior
 from testbench.simulation import NOISE, RUNS, simulated
 
 from bayes_cpt.errors import StudyError
-from bayes_cpt.inference.geometry.whitening import SamplingError
+from bayes_cpt.inference.metric import SamplingError
 from bayes_cpt.inference.posterior import Posterior, stack
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study

@@ -280,8 +280,7 @@ def test_every_sampled_parameter_and_the_held_out_run_are_ranked(
 ) -> None:
     own = replicates(model)
     monkeypatch.setattr("bayes_cpt.inference.sampling.sample", partial(prior_sample, frame_of=own))
-    monkeypatch.setattr("bayes_cpt.inference.density.density_of", lambda setup: setup)
-    monkeypatch.setattr("bayes_cpt.model.build.model_of", lambda setup: setup)
+    monkeypatch.setattr("bayes_cpt.inference.density.Density", lambda setup: setup)
     found = own(3)
     frame = build_setup(own.spec, own.design).frame
     expected = set()
@@ -310,8 +309,7 @@ def test_the_prior_in_place_of_the_posterior_has_uniform_ranks(
     # SBC is blind to it by design; it shows that truths are draws of the prior that is ranked against.
     own = replicates("pretrain")
     monkeypatch.setattr("bayes_cpt.inference.sampling.sample", partial(prior_sample, frame_of=own))
-    monkeypatch.setattr("bayes_cpt.inference.density.density_of", lambda setup: setup)
-    monkeypatch.setattr("bayes_cpt.model.build.model_of", lambda setup: setup)
+    monkeypatch.setattr("bayes_cpt.inference.density.Density", lambda setup: setup)
     found = verdict(simulated_ranks(own, 30, seed=1, pool=HERE))
     assert found.passed
 

@@ -35,14 +35,14 @@ def methods(
     scores : sequence of dict
         Of `bayes_cpt.report.page.calibration.Calibration.scores`; none where nothing was held out.
     """
-    from bayes_cpt.inference.fitting import efforts_for
+    from bayes_cpt.inference.fitting import attempts_for
     from bayes_cpt.model.elements import elements
     from bayes_cpt.model.priors.families import Fixed
 
     frame, study = posterior.frame, posterior.study
     reached = Convergence.of(posterior) if reached is None else reached
     residuals = frame.spec.residuals
-    efforts = efforts_for(frame.spec.law)
+    efforts = attempts_for(frame.spec.law)
     effort = efforts[min(reached.attempts, len(efforts)) - 1]
     return paragraphs(
         "methods.txt",
