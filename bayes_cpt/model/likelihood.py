@@ -134,8 +134,8 @@ _LOADED: dict[str, ModuleType] = {}
 def law_code(spec: ModelSpec, roles: tuple[str, ...]) -> ModuleType:
     """Return the module printed from a law: the ``PLACES`` of its tables, and its ``compiled`` likelihood.
 
-    The first call on a machine prints it, and the first of ``compiled`` compiles it, in some seconds each; later
-    ones load what is kept.
+    The first call on a machine prints it, and the first of ``compiled`` compiles it, in some seconds
+    each; later ones load what is kept.
 
     Parameters
     ----------

@@ -61,14 +61,3 @@ def test_coefficients_are_those_of_the_usual_batch_and_ratios_to_it() -> None:
     np.testing.assert_allclose(found["q_D"], OWN["shift_size"] / np.repeat([0.3, 0.6], 3))
     for name in ("q_B", "q_beta"):
         np.testing.assert_allclose(found[name][[0, 3]], 1.0)
-
-
-def test_an_exponential_shift_has_no_exponent_to_differ_in() -> None:
-    shift = Shift((1.0,), ("none",), exponential=True, batches=True)
-    infos = shift.parameters()
-    assert {name for name, info in infos.items() if info.dims == "batch_domain"} == {
-        "shift_size",
-        "shift_rate",
-    }
-    values = {name: OWN[name][:3] for name in ("shift_size", "shift_rate")}
-    assert set(Batches(1, exponential=True).ratios(values, np)) == {"q_B", "q_E"}
