@@ -94,26 +94,30 @@ def pooled(outcomes: Outcomes, names: Iterable[str]) -> float:
 # --- model sizes ----------------------------------------------------------------------------------
 
 # Nine times as large as the largest size of the study.
-LARGE = size_family.LARGE
+LARGE, LARGE_SIZE = size_family.LARGE, 3000.0
+PEAKS = tuple(size_family.PEAKS)
 LARGER_RUN = Run("planned", "cpt", cosine(2000, 1e-3), LARGE.name, 0.3)
 
 
 def of_sizes(seed: int) -> Outcomes:
     own = spec("cpt-replay-sizes")
     blank = size_family.family()
-    hidden = replace(blank, bases=(*blank.bases, LARGE))
-    frame = build_setup(own, hidden).frame
-    study, truth = measurable(hidden, frame, own, seed)
-    posterior = short_fit(replace(study, bases=blank.bases), own, seed)
-    shown = posterior.frame.sizes
-    known = posterior.with_new_sizes([LARGE.model_size])
-    plan = hidden.with_runs([LARGER_RUN])
+    plan = replace(blank, bases=(*blank.bases, LARGE)).with_runs([LARGER_RUN])
+    # With the reference of the study, which does not know the large base.
+    frame = build_setup(own, blank).frame
+    frame = replace(frame, sizes=(*frame.sizes, LARGE_SIZE))
+
+    def shown(truth: Values) -> Values:
+        return {name: of_groups(frame, name, values, PEAKS) for name, values in truth.items()}
+
+    study, truth = measurable(blank, frame, own, seed, shown)
+    posterior = short_fit(study, own, seed)
+    known = posterior.with_new_sizes([LARGE_SIZE])
     forecast = ends(known.frame, known.parameters(), plan, LARGER_RUN)
     value = ends(frame, truth, plan, LARGER_RUN)[0]
     width = np.ptp(np.quantile(posterior.parameters()["size_exponent"][:, 0], [0.05, 0.95]))
     prior = own.priors["size_exponent"].of("general").quantiles([0.05, 0.95])
-    seen = {name: of_groups(frame, name, values, shown) for name, values in truth.items()}
-    return held(posterior, seen, FREE["cpt-replay-sizes"]) | {
+    return held(posterior, shown(truth), FREE["cpt-replay-sizes"]) | {
         "large": [is_held(forecast[:, k], value[k]) for k in range(2)],
         "width": [float(width / np.ptp(prior))],
     }
