@@ -1,4 +1,5 @@
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import h5py
@@ -11,6 +12,7 @@ from synthetic import lab, lab_posterior, practice, prior_as_posterior
 import bayes_cpt
 from bayes_cpt.identify.determination import determination
 from bayes_cpt.inference.fit_files import FitFileError
+from bayes_cpt.inference.law_checks import RUN, LawCheck
 from bayes_cpt.inference.posterior import Posterior, StackError, apportioned, load, stack
 from bayes_cpt.model.spec import read_spec
 
@@ -159,6 +161,10 @@ def test_shortcomings_are_those_of_the_laws_in_it() -> None:
         f"{PRINTED}: R-hat of memory is 1.2",
     )
     assert stack(laws, {OURS: 1.0, PRINTED: 0.0}, 0).trustworthy
+    alarm = LawCheck(RUN, "r25_cos", "cpt", "kernel", 0.02, 0.005, 4.0, 1e-4, True)
+    bad.tree.attrs["law_checks"] = json.dumps([asdict(alarm)])
+    assert stack(laws, {OURS: 0.5, PRINTED: 0.5}, 0).law_checks.alarms == (alarm,)
+    assert not stack(laws, {OURS: 0.5, PRINTED: 0.5}, 0).law_fits
 
 
 def test_fits_of_different_studies_are_no_stack() -> None:
