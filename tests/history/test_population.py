@@ -127,6 +127,32 @@ def test_mean_and_spread_of_a_population_are_recovered() -> None:
 
 
 @pytest.mark.slow
+def test_parameters_that_studies_know_apart_have_the_posterior_of_a_grid() -> None:
+    generator = np.random.default_rng(1)
+    told, labels, evidence = np.array([6.0, 5.0]), LABELS[:2], []
+    for number in range(5):
+        values = told * generator.standard_normal(2) + generator.standard_normal(2)
+        variances = 1.0 / (1.0 + told**2)
+        evidence.append(
+            Evidence(str(number), labels, variances * told * values, np.diag(variances))
+        )
+    found = Hierarchy(evidence, labels, 1.0).learn(seed=1)
+    mean, spread = np.linspace(-4.0, 4.0, 401)[:, None], np.linspace(0.005, 4.0, 400)
+    for place in range(2):
+        log_density = -0.5 * mean**2 - 0.5 * spread**2
+        for own in evidence:
+            # A study's value is known with the sd 1 / told.
+            value, variance = own.mean[place] * (1.0 + told[place] ** -2), told[place] ** -2
+            log_density = log_density + stats.norm.logpdf(
+                value, mean, np.sqrt(spread**2 + variance)
+            )
+        weights = np.exp(log_density - log_density.max())
+        weights /= weights.sum()
+        assert found.mean[:, place].mean() == pytest.approx((weights * mean).sum(), abs=0.05)
+        assert found.spread[:, place].mean() == pytest.approx((weights * spread).sum(), abs=0.05)
+
+
+@pytest.mark.slow
 def test_a_study_left_out_counts_no_more() -> None:
     without = hierarchy().learn(seed=1, without="study 3")
     assert len(without.studies) == STUDIES - 1
