@@ -57,7 +57,7 @@ def test_alarms_are_no_oftener_false_however_alike_several_sets_err(
     watched = Watched.of(prior_as_posterior(several(), draws=250, spread=0.05), "mixed")
     expected, count = watched.expected(), 200
     with monkeypatch.context() as other:
-        other.setattr("bayes_cpt.forecast.draws.error_correlation", lambda law: alike)
+        other.setattr("bayes_cpt.forecast.bands.error_correlation", lambda law: alike)
         healthy = watched.drawn(watched.run, count, 11)
         wrong = watched.drawn(planted(watched.run)["replay ratio 0"], 20, 12)
     alarms = watched.first_alarms(expected, healthy, 0.05, inflation=1.0)

@@ -47,7 +47,7 @@ def test_conditioning_agrees_with_the_draws_of_a_known_run(
     Which takes the two losses of a known run for independent.
     """
     independent = ErrorCorrelation(misfit=0.0, fluctuation=0.0)
-    monkeypatch.setattr("bayes_cpt.forecast.draws.error_correlation", lambda law: independent)
+    monkeypatch.setattr("bayes_cpt.forecast.bands.error_correlation", lambda law: independent)
     single = prior_as_posterior(lab(), draws=250, spread=0.0)
     study = lab().subset([RUN])
     run = study.run(RUN)
