@@ -164,50 +164,26 @@ def table(dataset: "xr.Dataset", interval: float | None = None) -> "pd.DataFrame
     ValueError
         If the dataset has bands of another mass.
     """
-    import pandas as pd
-
     stored = float(dataset.attrs["interval"])
     if interval is not None and interval != stored:
         raise ValueError(
             f"the bands are {stored:g} intervals, and interval is {interval}: predict with "
             f"interval={interval}"
         )
-    rows = []
-    for run in dataset["run"].to_numpy():
-        for domain in dataset["domain"].to_numpy():
-            curve = dataset.sel(run=run, domain=domain)
-            kept = np.isfinite(curve["mean"].to_numpy())
-            rows.append(
-                pd.DataFrame(
-                    {
-                        "run": run,
-                        "step": curve["step"].to_numpy()[kept],
-                        "domain": domain,
-                        **{name: curve[name].to_numpy()[kept] for name in COLUMNS},
-                        "kind": dataset.attrs["kind"],
-                        "outside": str(curve["outside"].item()),
-                    }
-                )
-            )
-    bands = pd.concat(rows, ignore_index=True)
+    rows = dataset[[*COLUMNS, "outside"]].to_dataframe(dim_order=list(DIMS))
+    rows = rows.dropna(subset=["mean"]).reset_index().assign(kind=dataset.attrs["kind"])
+    bands = rows[["run", "step", "domain", *COLUMNS, "kind", "outside"]]
     bands.attrs["interval"] = stored
     return bands
 
 
 def _with_bands(dataset: "xr.Dataset", bands: "pd.DataFrame") -> "xr.Dataset":
     """Return draws with the bands of the same forecast."""
-    keys = [dataset.indexes[name] for name in DIMS]
-    places = tuple(
-        index.get_indexer(bands[name].to_numpy()) for name, index in zip(DIMS, keys, strict=True)
-    )
-    arrays = {name: np.full([len(index) for index in keys], np.nan) for name in COLUMNS}
-    for name, array in arrays.items():
-        array[places] = bands[name].to_numpy()
-    interval = float(bands.attrs["interval"])
-    units = {"units": "nats/token"}
-    return dataset.assign(
-        {name: (DIMS, array, units) for name, array in arrays.items()}
-    ).assign_attrs(interval=interval)
+    found = bands.set_index(list(DIMS))[list(COLUMNS)].to_xarray()
+    found = found.reindex({name: dataset[name] for name in DIMS})
+    for name in COLUMNS:
+        found[name].attrs["units"] = "nats/token"
+    return dataset.assign(found.data_vars).assign_attrs(interval=float(bands.attrs["interval"]))
 
 
 def _dataset(
