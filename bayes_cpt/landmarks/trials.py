@@ -218,16 +218,20 @@ def trial_curves(
     """Return the curves of trials, trial by trial and validation set by validation set."""
     import pandas as pd
 
-    bases, runs, rows = [], [], []
+    bases: tuple[Base, ...] = ()
+    runs: tuple[Run, ...] = ()
+    rows = []
     for place, trial in enumerate(trials):
         name, before = f"trial {place}", trial.pretraining
         size = (trial.model_size or frame.typical_size) if frame.sizes else None
-        bases.append(Base(name, before and before.steps, before, known=before is not None))
+        steps_before = None if before is None else before.steps
+        bases += (Base(name, steps_before, before, known=before is not None),)
         # One step of a schedule that falls to 0 is at 0, which no run of a study is throughout.
         still = not trial.schedule.learning_rates().any()
         schedule = constant(trial.schedule.steps, STILL) if still else trial.schedule
         shares = dict(trial.mixture) if len(trial.mixture) > 1 else None
-        runs.append(Run(name, "cpt", schedule, name, trial.replay, model_size=size, targets=shares))
+        own = Run(name, "cpt", schedule, name, trial.replay, model_size=size, targets=shares)
+        runs += (own,)
         measured = zip(frame.domains, trial.base_losses, strict=True)
         rows += [(name, 0, domain, loss) for domain, loss in measured if loss is not None]
     table = pd.DataFrame(rows, columns=["run", "step", "domain", "loss"])
@@ -237,7 +241,7 @@ def trial_curves(
         plan = Study(
             "trials", frame.domains[0], frame.domains[1:], bases, runs, table, is_plan=True
         )
-    wanted = {run.name: np.atleast_1d(own) for run, own in zip(plan.runs, steps, strict=True)}
+    wanted = {run.name: np.atleast_1d(at) for run, at in zip(plan.runs, steps, strict=True)}
     return frame.curves(plan, lambda run, _: wanted[run.name], form=form)
 
 
