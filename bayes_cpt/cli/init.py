@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_cpt.cli.log_options import (
-    KINDS,
-    OptionError,
-    given,
-    pairs,
-    reads_logs,
-    shares,
-)
+from bayes_cpt.cli.log_options import KINDS, OptionError, given, pairs, reads_logs, shares
 from bayes_cpt.cli.options import Json, Quiet, option
 from bayes_cpt.cli.output import Output
 from bayes_cpt.errors import Problem

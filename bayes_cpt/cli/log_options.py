@@ -79,8 +79,7 @@ OF_RUN: dict[str, Any] = {
         bool, typer.Option("--drop-nan", help="Leave out losses that are not finite, and say so.")
     ],
     "total_steps": Annotated[
-        int | None,
-        option("N", "Length of the run.", default="as the log says, else its last step"),
+        int | None, option("N", "Length of the run.", default="as the log says, else its last step")
     ],
     "schedule": Annotated[
         str | None,

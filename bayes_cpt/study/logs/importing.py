@@ -69,12 +69,7 @@ class Answers:
 
     @classmethod
     def from_toml(cls, tables: Mapping[str, Any], place: Path) -> "Answers":
-        """Build answers from a TOML file; paths of logs are taken from where it lies.
-
-        Raises
-        ------
-        StudyError
-        """
+        """Build answers from a TOML file; paths of logs are taken from where it lies."""
         check = Check()
         check.keys(dict(tables), allowed=TABLES)
         for name in ("study", "bases"):
@@ -107,21 +102,7 @@ class Imported:
 
 
 def start_study(folder: Path, answers: Answers, ask: Ask | None = None) -> Imported:
-    """Write a study from logs; the folder appears whole or not at all.
-
-    Parameters
-    ----------
-    folder : Path
-        One that does not exist yet, or is empty.
-    answers : Answers
-    ask : callable, optional
-        What asks a person for what is missing; without it that is a problem.
-
-    Raises
-    ------
-    StudyError
-        With all that is missing or wrong, and the option that gives it.
-    """
+    """Write a study from logs; the folder appears whole or not at all."""
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise fail(
             str(folder),
@@ -146,13 +127,12 @@ def start_study(folder: Path, answers: Answers, ask: Ask | None = None) -> Impor
     recipes = _with_shares(check, answers, ask)
     bases = _bases(check, answers, recipes, notes, ask)
     check.raise_problems()
-    runs = [
-        collected(problems, logged_run, name, logs[name], own[0], {}, list(bases))
-        for name, own in recipes.items()
-    ]
+    done: list[LoggedRun] = []
+    for name, own in recipes.items():
+        run = collected(problems, logged_run, name, logs[name], own[0], {}, list(bases))
+        done += [] if run is None else [run]
     if problems:
         raise LogError(problems)
-    done = [run for run in runs if run is not None]
     for name, table in bases.items():
         _place_on_run(name, table, done, notes)
     notes = [*(note for run in done for note in run.notes), *notes]
@@ -344,22 +324,7 @@ def _check(copy: Path, folder: Path) -> None:
 
 
 def import_run(folder: Path, name: str, given: Mapping[str, Any]) -> Imported:
-    """Add a run to a study from its log, or update it from a log that has grown or has another set.
-
-    Parameters
-    ----------
-    folder : Path
-        The study.
-    name : str
-        The run.
-    given : mapping
-        Keys of a `Recipe`; the rest is as at the last import of this log.
-
-    Raises
-    ------
-    StudyError
-        With every problem of the log, or of the study that would come of it. Nothing is written then.
-    """
+    """Add a run to a study from its log, or update it from a log that has grown or has another set."""
     settings = folder / SETTINGS
     if not settings.is_file():
         fix = f"start one with bayes-cpt init {folder} LOG..."

@@ -46,13 +46,7 @@ class Format:
 
     @classmethod
     def from_toml(cls, table: Mapping[str, Any], place: str) -> Self:
-        """Build a format from its table.
-
-        Raises
-        ------
-        StudyError
-            Naming the expression at fault.
-        """
+        """Build a format from its table."""
         check = Check()
         keys = check.keys(dict(table), allowed=KEYS, required=("lines",))
         lines = keys.get("lines", ())
@@ -115,13 +109,7 @@ def text_kinds() -> tuple[str, ...]:
 
 
 def read_text(path: Path, form: Format, kind: str) -> RawLog:
-    """Read a text log line by line.
-
-    Raises
-    ------
-    LogError
-        If it is not text, no line is of that format, or the format does not say enough.
-    """
+    """Read a text log line by line."""
     lines = text_of(path).replace("\r", "\n").splitlines()
     if form.instead:
         raise fail(str(path), f"this is {form.program}", form.instead)

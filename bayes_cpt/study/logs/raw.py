@@ -186,15 +186,6 @@ def numbers(
 ) -> tuple[list[float | None], list[Unreadable]]:
     """Return cells as numbers, None for empty ones, and which cannot be read.
 
-    Parameters
-    ----------
-    cells : list of object
-        Of one column.
-    rows : iterable of Row
-        The table: its other numbers tell what a dot or comma before three digits is.
-    whole : bool
-        Whether the column counts: "1.500" can then only mean fifteen hundred.
-
     Examples
     --------
     >>> numbers(["1,000", "12k", "1 500", "-"], whole=True)[0]

@@ -52,22 +52,7 @@ INSTALL = "install it with pip install 'bayes-cpt[logs]'"
 
 
 def read_logs(kind: str, paths: Iterable[str], patterns: Sequence[str] = ()) -> RawLog:
-    """Read the logs of one run.
-
-    Parameters
-    ----------
-    kind : str
-        One of `KINDS`.
-    paths : iterable of str
-        Files, folders or addresses, in the order in which they were written.
-    patterns : sequence of str
-        Of text logs: what lines look like, in place of a kind (see `patterns`).
-
-    Raises
-    ------
-    LogError
-        If the kind is unknown, a path is not there, or a log is damaged.
-    """
+    """Read the logs of one run."""
     if kind not in KINDS:
         raise fail(
             f"kind {kind}",
@@ -107,13 +92,7 @@ def _read(kind: str, name: str, patterns: Sequence[str]) -> RawLog:
 
 
 def kind_of(path: Path) -> str:
-    """Return what kind of log a path is, by its name and what is in it.
-
-    Raises
-    ------
-    LogError
-        If it looks like none; with the nearest kinds, and a command that reads it.
-    """
+    """Return what kind of log a path is, by its name and what is in it."""
     plain = unpacked_name(path)
     if path.is_dir():
         for kind, pattern in (
@@ -249,13 +228,7 @@ def _parquet_rows(path: Path) -> Iterator[Row]:
 
 
 def read_json(path: Path) -> Any:
-    """Return what a JSON file holds.
-
-    Raises
-    ------
-    LogError
-        If it is not UTF-8, empty, cut off, or not JSON.
-    """
+    """Return what a JSON file holds."""
     text = text_of(path)
     try:
         return json.loads(text)
@@ -421,7 +394,7 @@ def _same_run(history: Sequence[Any], later: Sequence[Any]) -> bool:
 
     def first(entries: Sequence[Any]) -> str:
         trained = (entry for entry in entries if (as_number(entry.get("step")) or 0) > 0)
-        entry = next(trained, {})
+        entry: Mapping[str, Any] = next(trained, {})
         return json.dumps({k: v for k, v in entry.items() if not k.endswith(ASIDE)}, sort_keys=True)
 
     return first(history) == first(later)

@@ -6,20 +6,14 @@ All that was chosen, merged or left out is said.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, pairwise
-from typing import Any, NamedTuple
-
-import numpy as np
+from itertools import groupby
+from typing import NamedTuple
 
 from bayes_cpt.checks import Check, suggestion
+from bayes_cpt.study.logs.axis import SHOWN, Counting, empty, step_axis
 from bayes_cpt.study.logs.names import (
-    CALLS,
-    COUNTERS,
-    EPOCHS,
     LENGTHS,
     OTHER_AXIS,
-    OWN_COUNTERS,
-    SAMPLES,
     TOKENS,
     UNITS,
     domain_of,
@@ -29,22 +23,17 @@ from bayes_cpt.study.logs.names import (
 )
 from bayes_cpt.study.logs.raw import LogError, RawLog, Row, Stated, as_number, fail, numbers
 from bayes_cpt.study.logs.readers import AUTO, read_logs
-from bayes_cpt.study.schedules import LONGEST_STEPS
 from bayes_cpt.study.validation import HIGHEST_LOSS
 
-STEP_UNITS = ("steps", "tokens", "samples", "micro-batches", "epochs")
 OVERLAPS = ("refuse", "first", "last")
 # Between a log in double precision and one in single precision of the same number.
 SAME_VALUE = 1e-6
-# Whole to rounding: tokens over tokens per step.
-WHOLE = 1e-6
-SHOWN = 12
 RUN_COLUMNS = ("run", "run_name", "run_id", "experiment", "name", "seed", "model")
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How a log is read: what it cannot tell of itself.
+class Reading(Counting):
+    """How a log is read: what it cannot tell of itself, besides what it counts.
 
     Parameters
     ----------
@@ -57,20 +46,12 @@ class Reading:
     losses : mapping of str to str
         Series of a validation loss and the validation set that it is of; those whose names say so unless
         given.
-    rate, step : str, optional
-        Series of the learning rate, and that counts the steps.
+    rate : str, optional
+        Series of the learning rate.
     row_run : str, optional
         Of tables of several runs: the one meant.
-    step_unit : {"steps", "tokens", "samples", "micro-batches", "epochs"}, optional
-        What the log counts; as the name of its counter says, else steps.
-    per_step : float, optional
-        Tokens, samples or micro-batches of an optimiser step.
-    per_epoch : float, optional
-        Optimiser steps of an epoch.
     loss_unit : {"nats", "bits", "perplexity"}, optional
         Per token; as the names say, else nats.
-    start : int
-        The step of the log at which the run begins; its own steps count from there.
     overlap : {"refuse", "first", "last"}
         Which of two numbers of a step counts where the log does not say.
     drop_nan : bool
@@ -82,53 +63,23 @@ class Reading:
     patterns: tuple[str, ...] = ()
     losses: Mapping[str, str] = field(default_factory=dict)
     rate: str | None = None
-    step: str | None = None
     row_run: str | None = None
-    step_unit: str | None = None
-    per_step: float | None = None
-    per_epoch: float | None = None
     loss_unit: str | None = None
-    start: int = 0
     overlap: str = "refuse"
     drop_nan: bool = False
 
     def __post_init__(self) -> None:
-        check = Check()
+        check = self.checked()
         for key, value, allowed in (
-            ("step_unit", self.step_unit, STEP_UNITS),
             ("loss_unit", self.loss_unit, UNITS),
             ("overlap", self.overlap, OVERLAPS),
         ):
             if value is not None and value not in allowed:
                 check.add(f"key {key}", f"{key} is {value!r}", f"write one of {', '.join(allowed)}")
-        if self.step_unit == "epochs" and self.per_epoch is None:
-            fix = "give --per-epoch N, the optimiser steps of an epoch"
-            check.add("key per_epoch", "nothing says how many steps an epoch has", fix)
-        if self.step_unit in STEP_UNITS[1:4] and self.per_step is None:
-            check.add(
-                "key per_step",
-                f"nothing says how many {self.step_unit} a step takes",
-                f"give --per-step N, the {self.step_unit} of an optimiser step",
-            )
-        for key in ("per_step", "per_epoch"):
-            if getattr(self, key) is not None:
-                check.positive(key, getattr(self, key), f"what {key} counts")
         check.raise_problems()
 
     def read(self, sets: Sequence[str] = ()) -> "Log":
-        """Read the log.
-
-        Parameters
-        ----------
-        sets : sequence of str
-            Validation sets that the losses can be of, where they are known: where no name says a
-            validation loss, a series that is called by one of them is its.
-
-        Raises
-        ------
-        LogError
-            With every problem, each naming the place in the log and the fix.
-        """
+        """Read the log."""
         return clean(read_logs(self.kind, self.paths, self.patterns), self, sets)
 
 
@@ -193,8 +144,8 @@ def clean(raw: RawLog, reading: Reading, sets: Sequence[str] = ()) -> Log:
     unit = _unit(raw, chosen, reading, notes)
     tokens = [name for name in names if name.lower() in TOKENS][:1]
     wanted = [*chosen, *([rate] if rate else []), *tokens]
-    rows = [row for row in rows if any(not _empty(row.cells.get(name)) for name in wanted)]
-    counter, steps = _axis(raw, rows, names, list(chosen), reading, notes)
+    rows = [row for row in rows if any(not empty(row.cells.get(name)) for name in wanted)]
+    counter, steps = step_axis(raw, rows, names, list(chosen), reading, notes)
     check = Check()
     losses: list[tuple[int, str, float]] = []
     for domain in dict.fromkeys(chosen.values()):
@@ -217,18 +168,14 @@ def clean(raw: RawLog, reading: Reading, sets: Sequence[str] = ()) -> Log:
 
 def _with_counter(raw: RawLog, rows: list[Row], notes: list[str]) -> list[Row]:
     """Return the rows that have a step, of a format that gives all its own one."""
-    without = [row for row in rows if raw.counter and _empty(row.cells.get(raw.counter))]
+    without = [row for row in rows if raw.counter and empty(row.cells.get(raw.counter))]
     names = list(dict.fromkeys(name for row in without for name in row.cells if is_loss(name)))
     if names:
         notes.append(
             f"{without[0].place}: {len(without)} entries without a step, such as a prediction or a "
             f"summary, were left out ({', '.join(names[:SHOWN])})"
         )
-    return [row for row in rows if not _empty(row.cells.get(raw.counter))] if without else rows
-
-
-def _empty(cell: Any) -> bool:
-    return cell is None or (isinstance(cell, str) and not cell.strip())
+    return [row for row in rows if not empty(row.cells.get(raw.counter))] if without else rows
 
 
 # Which rows: those of one run.
@@ -269,7 +216,7 @@ def _telling(rows: Sequence[Row], name: str | None = None) -> str | None:
     columns.sort(key=lambda column: column.lower() not in RUN_COLUMNS)
     for column in columns:
         cells = [row.cells.get(column) for row in rows]
-        texts = {str(cell) for cell in cells if not _empty(cell)}
+        texts = {str(cell) for cell in cells if not empty(cell)}
         if name is not None and name in texts:
             return column
         named = column.lower() in RUN_COLUMNS or all(as_number(text) is None for text in texts)
@@ -306,7 +253,7 @@ def _loss_series(
     units = {
         name: unit
         for name, unit in units.items()
-        if any(not _empty(row.cells.get(name)) for row in rows)
+        if any(not empty(row.cells.get(name)) for row in rows)
     }
     # One sort of measurement: a loss beside its own perplexity would be the same set twice.
     kept = reading.loss_unit or next((known for known in UNITS if known in units.values()), None)
@@ -389,243 +336,6 @@ def _check_size(check: Check, points: Sequence[_Point], series: str, unit: str) 
         return
 
 
-# The axis: which column counts, what it counts, and the step of each row.
-
-
-def _axis(
-    raw: RawLog,
-    rows: Sequence[Row],
-    names: Sequence[str],
-    losses: Sequence[str],
-    reading: Reading,
-    notes: list[str],
-) -> tuple[str, list[int | None]]:
-    """Return the counter and the step of each row inside the run, None where a row is left out."""
-    if reading.step is not None and reading.step not in names:
-        raise fail(
-            f"{raw.source}, column {reading.step}",
-            f"the column {reading.step!r} is missing{suggestion(reading.step, names)}",
-            f"name one of {', '.join(names)}",
-        )
-    counter = reading.step or raw.counter or _counter(raw, rows, names, losses, notes)
-    low = counter.lower()
-    unit = reading.step_unit or next(
-        (
-            unit
-            for unit, known in (("tokens", TOKENS), ("samples", SAMPLES), ("epochs", EPOCHS))
-            if low in known
-        ),
-        "steps",
-    )
-    per_step = reading.per_step
-    if unit != "steps" and per_step is None and reading.per_epoch is None:
-        factor = "--per-epoch N, the optimiser steps of an epoch"
-        if unit != "epochs":
-            factor = "--per-step N, those of an optimiser step"
-        raise fail(
-            f"{raw.source}, column {counter}",
-            f"it counts {unit}, and a study has steps",
-            f"give --step-unit {unit} and {factor}, or name the column of the steps with --step COLUMN",
-        )
-    counts, unreadable = numbers([row.cells.get(counter) for row in rows], rows, whole=True)
-    for row, cell, unclear in unreadable:
-        problem = f"the {counter} is {cell!r}"
-        problem += ", which can be read as two numbers" if unclear else ""
-        raise fail(rows[row].place, problem, "write steps as whole numbers without separators")
-    counts = _with_steps(raw, rows, counts, counter, losses, notes)
-    return counter, _whole_steps(raw, rows, counts, unit, losses, reading, notes)
-
-
-def _counter(
-    raw: RawLog, rows: Sequence[Row], names: Sequence[str], losses: Sequence[str], notes: list[str]
-) -> str:
-    """Return the column that counts the steps; two that differ are refused."""
-    by_case = {name.strip().lower(): name for name in reversed(names)}
-    tiers = (OWN_COUNTERS, COUNTERS, (CALLS,), TOKENS, SAMPLES, EPOCHS)
-    found = [[by_case[name] for name in tier if name in by_case] for tier in tiers]
-    tier = next((columns for columns in found if columns), [])
-    if not tier:
-        raise fail(
-            raw.source,
-            f"no column is called step; there are {', '.join(names)}",
-            "say which one counts the steps, --step COLUMN",
-        )
-    # A column in which no evaluation has a number counts something else.
-    own = [row for row in rows if any(not _empty(row.cells.get(name)) for name in losses)]
-
-    def covered(name: str) -> int:
-        return sum(not _empty(row.cells.get(name)) for row in own)
-
-    best = max(tier, key=covered)
-    for other in (name for name in tier if name != best):
-        if (row := _differing(rows, best, other)) is not None:
-            raise fail(
-                row.place,
-                f"two columns could be the step: {best} is {row.cells[best]} here and {other} is "
-                f"{row.cells[other]}",
-                f"say which, --step {best} or --step {other}; where it counts micro-batches, "
-                "--step-unit micro-batches --per-step N too, N being the gradient accumulation",
-            )
-    if tier == found[2]:
-        _check_calls(raw, rows, losses)
-    others = [name for columns in found[1:3] for name in columns if name not in tier]
-    if others or tier[0] not in by_case.values() or best.lower() not in ("step", CALLS):
-        besides = f", not by {', '.join(others)}" if others else ""
-        notes.append(f"{raw.source}: steps are counted by the column {best!r}{besides}")
-    elif tier == found[2]:
-        notes.append(
-            f"{raw.source}: steps are taken from W&B's _step, which counts them only if wandb.log was "
-            "given the step"
-        )
-    return best
-
-
-def _differing(rows: Sequence[Row], first: str, second: str) -> Row | None:
-    for row in rows:
-        cells = [row.cells.get(first), row.cells.get(second)]
-        if not any(map(_empty, cells)) and as_number(cells[0]) != as_number(cells[1]):
-            return row
-    return None
-
-
-def _check_calls(raw: RawLog, rows: Sequence[Row], losses: Sequence[str]) -> None:
-    """Refuse W&B's count where it is one of calls: evaluations and training have calls of their own."""
-    counts = [as_number(row.cells.get(CALLS)) for row in raw.rows]
-    known = [count for count in counts if count is not None]
-    by_one = all(after - before == 1 for before, after in pairwise(known))
-    alone = [
-        all(
-            measured_unit(name) or _empty(cell) or not _trains(name)
-            for name, cell in row.cells.items()
-        )
-        for row in rows
-        if any(not _empty(row.cells.get(name)) for name in losses)
-    ]
-    chart = any(column.lower() == "run" for column in raw.names()) and not by_one
-    if (by_one and len(alone) > 1 and all(alone) and len(alone) < len(known)) or chart:
-        raise fail(
-            f"{raw.source}, column {CALLS}",
-            "it is W&B's own count of calls of wandb.log, and not the trainer's of steps",
-            "export the run with the trainer's counter too (train/global_step, as the x axis of a "
-            f"chart), or say --step {CALLS} if wandb.log was given the step",
-        )
-
-
-def _trains(series: str) -> bool:
-    return is_loss(series) or rate_series([series]) is not None
-
-
-def _with_steps(
-    raw: RawLog,
-    rows: Sequence[Row],
-    counts: list[float | None],
-    counter: str,
-    losses: Sequence[str],
-    notes: list[str],
-) -> list[float | None]:
-    """Leave out what has no step, and say so; refuse it in a table, where a cell of it is empty."""
-    missing = [i for i, count in enumerate(counts) if count is None]
-    if not missing:
-        return counts
-    of_losses = [
-        i for i in range(len(rows)) if any(not _empty(rows[i].cells.get(n)) for n in losses)
-    ]
-    first = next((rows[i] for i in missing if counter in rows[i].cells), None)
-    if first is None and of_losses and all(counts[i] is None for i in of_losses):
-        first = rows[of_losses[0]]
-    if first is not None:
-        others = [
-            f"{name} {first.cells[name]}"
-            for name in first.cells
-            if name.lower() in (*OWN_COUNTERS, *COUNTERS, CALLS) and not _empty(first.cells[name])
-        ]
-        has = f"; the row has {', '.join(others)}" if others else ""
-        raise fail(
-            first.place,
-            f"the {counter} is {first.cells.get(counter)!r}{has}",
-            "give every row the step that it was logged at, or remove the row",
-        )
-    names = list(dict.fromkeys(name for i in missing for name in rows[i].cells if is_loss(name)))
-    notes.append(
-        f"{rows[missing[0]].place}: {len(missing)} entries without a step, such as a prediction or a "
-        f"summary, were left out ({', '.join(names[:SHOWN])})"
-    )
-    return counts
-
-
-def _whole_steps(
-    raw: RawLog,
-    rows: Sequence[Row],
-    counts: list[float | None],
-    unit: str,
-    losses: Sequence[str],
-    reading: Reading,
-    notes: list[str],
-) -> list[int | None]:
-    """Return counts as steps inside the run; refuse what is not a whole number of them."""
-    values = np.array([math.nan if count is None else count for count in counts], dtype=np.float64)
-    known = np.flatnonzero(~np.isnan(values))
-    if unit == "epochs":
-        values *= reading.per_epoch or 1.0
-    elif unit == "micro-batches":
-        values = _of_micro_batches(raw, rows, values, losses, reading, notes)
-    else:
-        values /= reading.per_step or 1.0
-    if raw.from_zero and unit == "steps":
-        values += 1
-        notes.append(f"{raw.source}: its steps are counted from 0; one was added to each")
-    steps = np.full(values.size, -1, dtype=np.int64)
-    with np.errstate(invalid="ignore"):
-        steps[known] = np.rint(np.clip(values[known], -1e18, 1e18)).astype(np.int64)
-        apart = np.abs(values - steps) > WHOLE * np.maximum(1.0, np.abs(values))
-    for place, problem, fix in (
-        (
-            known[apart[known] | ~np.isfinite(values[known])],
-            "{0:g} is no whole number of steps",
-            f"correct --per-step {reading.per_step:g}" if reading.per_step is not None
-            else f"correct --per-epoch {reading.per_epoch:g}" if reading.per_epoch is not None
-            else "count optimiser steps; if these are epochs, name the column of the steps, --step "
-            "COLUMN, or give --step-unit epochs and --per-epoch N, the optimiser steps of an epoch",
-        ),
-        (known[steps[known] < 0], "the step is {0:g}", "count steps from 0"),
-        (
-            known[steps[known] - reading.start > LONGEST_STEPS],
-            "step {0:g} is more than any run has: these are tokens or samples",
-            "give --step-unit tokens (or samples) and --per-step N, those of an optimiser step",
-        ),
-    ):  # fmt: skip
-        if place.size:
-            row = int(place[0])
-            said = "{0}" if "more than" in problem else "{0:g}"
-            value = steps[row] if "more than" in problem else values[row]
-            raise fail(rows[row].place, problem.replace("{0:g}", said).format(value), fix)
-    inside = set(known.tolist())
-    return [int(step) - reading.start if i in inside else None for i, step in enumerate(steps)]
-
-
-def _of_micro_batches(
-    raw: RawLog,
-    rows: Sequence[Row],
-    values: np.ndarray[Any, np.dtype[np.float64]],
-    losses: Sequence[str],
-    reading: Reading,
-    notes: list[str],
-) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return the steps that micro-batches belong to, counted from 1 or, as evaluations tell, from 0."""
-    per_step = reading.per_step or 1.0
-    measured = [
-        count
-        for row, count in zip(rows, values, strict=True)
-        if count > 0 and any(not _empty(row.cells.get(name)) for name in losses)
-    ]
-    for first in (1, 0):
-        if all((count + 1 - first) % per_step == 0 for count in measured):
-            if not first:
-                notes.append(f"{raw.source}: its micro-batches are counted from 0")
-            return np.ceil((values + 1 - first) / per_step)
-    return values / per_step
-
-
 # The series: points, each measurement once.
 
 
@@ -642,7 +352,7 @@ def _points(
         own = [
             (row, step)
             for row, step in zip(rows, steps, strict=True)
-            if not _empty(row.cells.get(name))
+            if not empty(row.cells.get(name))
         ]
         values, unreadable = numbers([row.cells[name] for row, _ in own], rows)
         if unreadable:

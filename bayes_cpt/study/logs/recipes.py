@@ -67,13 +67,7 @@ class Recipe(Reading):
 
     @classmethod
     def from_toml(cls, table: object) -> Self:
-        """Build a recipe from a table of a TOML file.
-
-        Raises
-        ------
-        StudyError
-            Naming every key at fault.
-        """
+        """Build a recipe from a table of a TOML file."""
         check = Check()
         names = tuple(key.name for key in fields(cls))
         keys = dict(check.keys(table, allowed=names, required=("paths",)))
@@ -127,24 +121,13 @@ def toml_text(
 
 
 def read_recipes(folder: Path) -> dict[str, list[Recipe]]:
-    """Return how the runs of a study were imported, by name; none where it says nothing.
-
-    Raises
-    ------
-    StudyError
-        If imports.toml is damaged.
-    """
+    """Return how the runs of a study were imported, by name; none where it says nothing."""
     path = folder / IMPORTS
     return recipes_of(read_toml(path), str(path)) if path.is_file() else {}
 
 
 def recipes_of(tables: Mapping[str, Any], place: str) -> dict[str, list[Recipe]]:
-    """Return the recipes of the tables [logs.NAME], or [[logs.NAME]] for a run with several logs.
-
-    Raises
-    ------
-    StudyError
-    """
+    """Return the recipes of the tables [logs.NAME], or [[logs.NAME]] for a run with several logs."""
     check = Check()
     named = tables.get(TABLE, {})
     if not isinstance(named, dict):

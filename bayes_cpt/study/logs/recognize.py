@@ -88,25 +88,7 @@ class _Join:
 def recognize(
     steps: Sequence[int], rates: Sequence[float], total_steps: int, *, name: str = "the log"
 ) -> Recognized:
-    """Return the schedule that logged learning rates follow.
-
-    Parameters
-    ----------
-    steps : sequence of int, shape (logged,)
-        Strictly rising steps of the run; a rate at step 0 is what it began from.
-    rates : sequence of float, shape (logged,)
-        Raw learning rates.
-    total_steps : int
-        Length of the run.
-    name : str
-        What notes call the log.
-
-    Returns
-    -------
-    Recognized
-        The shapes are those of `Segment`, each fitted to 1e-6 of the peak, or to the printed digits. Else
-        the log itself, interpolated linearly between logged steps, which is said.
-    """
+    """Return the schedule that logged learning rates follow."""
     at = np.asarray(steps, dtype=np.int64)
     values = np.asarray(rates, dtype=np.float64)
     found: list[tuple[tuple[int, int, int, int], str, list[Segment]]] = []
@@ -387,7 +369,7 @@ def _candidates(logged: _Logged, first: int, start: int, join: _Join | None) -> 
     """Yield what each shape explains from a point on, if it begins after step `start`."""
     steps, rates, tolerance = logged.steps, logged.rates, logged.tolerance
     last = _longest(
-        steps.size, first, lambda end: np.ptp(rates[first:end]) <= tolerance[first:end].max()
+        steps.size, first, lambda end: bool(np.ptp(rates[first:end]) <= tolerance[first:end].max())
     )
     if last - first >= 2 or (join is not None and abs(join.rate - rates[first]) <= join.tolerance):
         rate = float(rates[first])

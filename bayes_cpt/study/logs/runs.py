@@ -61,10 +61,6 @@ def read_run_log(name: str, recipes: Sequence[Recipe]) -> tuple[list[Recipe], Lo
     """Read the logs of a run; one with several has a log for each validation set.
 
     Where all call their only set alike, as programs do that know of one, it is called after the file.
-
-    Raises
-    ------
-    StudyError
     """
     logs = [recipe.read() for recipe in recipes]
     recipes = list(recipes)
@@ -105,26 +101,7 @@ def logged_run(
     bases: Sequence[str],
     stated: Schedule | None = None,
 ) -> LoggedRun:
-    """Return the run that a log is of.
-
-    Parameters
-    ----------
-    name : str
-    log : Log
-    recipe : Recipe
-        What is said of the run.
-    known : mapping
-        What study.toml says of it already; the recipe goes before.
-    bases : sequence of str
-        Bases of the study: a single one need not be named.
-    stated : Schedule, optional
-        The run's schedule where it was written by hand; it is checked against the log.
-
-    Raises
-    ------
-    StudyError
-        With what is missing and which option gives it.
-    """
+    """Return the run that a log is of."""
     notes = list(log.notes)
     place = f"run {name}"
     keys = _run_keys(place, {**known, **recipe.run_keys()}, bases, notes)
@@ -229,23 +206,7 @@ def _differing_rate(log: Log, schedule: Schedule) -> tuple[int, float, float] | 
 
 
 def disagreements(log: Log, run: Run, tokens_per_step: float | None = None) -> list[str]:
-    """Say what a log states of its job that is not as a run was planned.
-
-    Parameters
-    ----------
-    log : Log
-        Of the job.
-    run : Run
-        As it was planned.
-    tokens_per_step : float, optional
-        Of the plan, where the run has none of its own.
-
-    Returns
-    -------
-    list of str
-        A sentence each on announced steps, learning rates and tokens of a step; none where the log does
-        not say.
-    """
+    """Say what a log states of its job that is not as a run was planned."""
     said = []
     planned = run.schedule.steps
     if log.stated.steps is not None and log.stated.steps != planned:
