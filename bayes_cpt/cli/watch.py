@@ -186,6 +186,15 @@ class _Looks:
             partial.write_text(json_library.dumps(state), encoding="utf-8")
         return status
 
+    def _disagreements(self) -> list[str]:
+        """Say what the log states of the job that is not as it was planned."""
+        from bayes_cpt.study.logs.runs import disagreements
+
+        log, study = self.follower.log, self.watcher.plan or self.watcher.posterior.study
+        if log is None:
+            return []
+        return disagreements(log, study.run(self.watcher.run), study.tokens_per_step)
+
     def tell(self, written: Output, status: "Status", machine: bool) -> None:
         """Print a status, and what to do better with the rest of the run."""
         from bayes_cpt.report.words.watch import advice, below, ends_below
@@ -201,13 +210,15 @@ class _Looks:
                 for domain, limit in self.limits.items()
             }
             line = {**status_json(status), **more, "trouble": trouble}
+            line["disagreements"] = self._disagreements()
             line |= {"below": shares} if shares else {}
             sys.stdout.write(json_library.dumps(line) + "\n")
             sys.stdout.flush()
             return
         better = advice(found, status.step, status.steps)
+        stated = self._disagreements()
         waiting = self.follower.unnamed if not status.step else ""
-        notes = [note for note in (better, trouble, waiting) if note]
+        notes = [note for note in (*stated, better, trouble, waiting) if note]
         told = status.verdict()
         if waiting:
             told[0] = (

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from bayes_cpt.checks import suggestion
+from bayes_cpt.study.logs.names import CALLS, COUNTERS, EPOCHS, OWN_COUNTERS, TOKENS
 from bayes_cpt.study.logs.patterns import (
+    COLOUR,
     Format,
     command_for,
     formats,
@@ -117,7 +119,7 @@ def kind_of(path: Path) -> str:
     if plain.suffix in TABLE_SUFFIXES:
         return "table"
     text = content_of(path)[:SNIFFED].decode("utf-8", errors="replace")
-    lines = text.replace("\r", "\n").splitlines()
+    lines = COLOUR.sub("", text).replace("\r", "\n").splitlines()
     counts = {kind: sum(map(form.counts, lines)) for kind, form in formats().items()}
     best = max(counts, key=lambda kind: counts[kind])
     if counts[best]:
@@ -125,7 +127,8 @@ def kind_of(path: Path) -> str:
     first = next((line.strip() for line in lines if line.strip()), "")
     if first.startswith("{") and _is_json(first):
         return "jsonl"
-    if sum(first.count(mark) for mark in DELIMITERS) and "step" in first.lower():
+    header = {cell.strip(' "').lower() for cell in re.split(r"[,;\t|]", first)}
+    if len(header) > 1 and header & {*OWN_COUNTERS, *COUNTERS, *EPOCHS, *TOKENS, CALLS}:
         return "csv"
     nearest = nearest_formats(lines)
     raise fail(

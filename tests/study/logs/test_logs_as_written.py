@@ -280,6 +280,11 @@ FORMATS: dict[str, tuple[str, list[tuple[int, str, float]], int, int | None]] = 
         "Tokens/sec 67.7, Trained Tokens 40960, Peak mem 4.5 GB\nIter 21: Val loss 2.887, Val took 4.5s\n",
         [(0, "val", 3.24), (20, "val", 2.887)], 1, None,
     ),
+    "torchtitan": (
+        "[titan] - root - INFO - \x1b[31mstep: 10  \x1b[32mloss:  3.1012  \x1b[38;2;180;60;0mgrad_norm:  0.5  tps: 1,234\n"
+        "[titan] - root - INFO - \x1b[35mvalidate step: 10  \x1b[32mloss:  2.9012  \x1b[33mmemory: 1GiB\n",
+        [(10, "val", 2.9012)], 0, None,
+    ),
     "torchtune": (
         "Step 1 | loss:2.3 lr:2e-05 tokens_per_second_per_gpu:430.1 \nStep 2 | val_loss:2.2 \n",
         [(2, "val", 2.2)], 1, None,
@@ -341,7 +346,7 @@ def test_what_cannot_be_read_says_what_can(
     refused(tmp_path / name, text, *fragments)
 
 
-OWN = "it 10 :: lr 1.0e-04 :: training 3.1\nit 10 :: val loss = 2.9\nit 20 :: lr 1.0e-04\nit 20 :: val loss = 2.8\n"
+OWN = "it 10 step, x :: start\nit 10 :: lr 1.0e-04 :: training 3.1\nit 10 :: val loss = 2.9\nit 20 :: lr 1.0e-04\nit 20 :: val loss = 2.8\n"
 
 
 def test_any_other_log_by_a_pattern_which_is_suggested(tmp_path: Path) -> None:
