@@ -144,7 +144,7 @@ def test_every_option_in_a_message_is_one_of_the_command(command: str, call: Cal
     folder = Path(__file__).parents[2] / "bayes_cpt"
     sources = [
         *(folder / "study" / "logs").glob("*.py"),
-        folder / "cli" / "shared" / "log_options.py",
+        folder / "cli" / "log_options.py",
     ]
     named = {
         option for file in sources for option in re.findall(r"--[a-z][a-z-]+", file.read_text())
