@@ -66,7 +66,7 @@ SEARCHED = {
 TABLES = (*SUFFIXES, *NUMBERS)
 # Runs that next-run prints, and with --verbose; all are written.
 SHOWN, MORE = 6, 20
-TERMS = {"annealing": "annealing", "multi_power": "multi-power", "both": "both"}
+SCHEDULES = {"free": "of any falling shape", "cosine": "cosine", "wsd": "hold-and-decay (WSD)"}
 
 
 class Kind(StrEnum):
@@ -74,14 +74,6 @@ class Kind(StrEnum):
 
     expected = "expected"
     new_run = "new_run"
-
-
-class Under(StrEnum):
-    """What the schedule is optimised under."""
-
-    annealing = "annealing"
-    multi_power = "multi-power"
-    both = "both"
 
 
 def decide(
@@ -523,9 +515,6 @@ def schedule(
             "LR", "Highest learning rate, raw.", default="the highest that the study was trained at"
         ),
     ] = None,
-    term: Annotated[
-        Under, typer.Option(help="Under which term for what annealing gains to optimise.")
-    ] = Under.both,
     output: Annotated[
         Path | None,
         output_option(
@@ -538,21 +527,12 @@ def schedule(
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
-    r"""Find the best schedule of any falling shape, and see whether its gain can be trusted.
+    r"""Find the best schedule of a run: a cosine, or one that is held and then decays (WSD).
 
-    Up to a highest learning rate, a free schedule may fall in any way from the end of a short line that
-    starts at the base's learning rate. It is compared with the best cosine and the best schedule that is
-    held and then decays (WSD), in every posterior draw.
-
-    The law's annealing term rewards a schedule that drops to 0 at once, which no study has tried. So all
-    are judged by a second term as well, the multi-power term of Luo et al. (arXiv 2503.12811), matched to
-    the fit on the study's own schedules. A gain that only one term promises is that term's doing.
-
-    \b
-    Terms:
-    annealing    the law's own
-    multi-power  the matched one
-    both         the mean of the two
+    Up to a highest learning rate the best of either is found, from the end of a short line that starts at
+    the base's learning rate, and the two are compared in every posterior draw. Beside them stands the best
+    schedule of any falling shape. The law's annealing term rewards one that drops to 0 at once, which no
+    study has tried: it says what further shapes could gain at most, and is not advised.
 
     \b
     Example:
@@ -585,7 +565,6 @@ def schedule(
             objective,
             targets=_mixture(targets),
             cap=cap,
-            criterion=term.name,
             draws=draws,
         )
     table = choice.table(interval)
@@ -597,7 +576,7 @@ def schedule(
         [_against(choice, interval)],
         lambda: [_gains(table)],
         verbose=verbose,
-        footnotes=[f"{SAME} less than {choice.detectable:.1g} nats: no detectable difference"],
+        footnotes=[f"{SAME} no detectable gain"],
     )
     return answer.finish(
         {
@@ -608,13 +587,11 @@ def schedule(
             "steps": steps,
             "cap": choice.cap,
             "objective": choice.objective.name,
-            "term": term.value,
             "advised": choice.advised,
             "gains": table,
             "noise": choice.noise,
-            "misfit_between_terms": choice.misfit,
             "outside": choice.outside,
-            "learning_rate": choice.schedule.learning_rates().tolist(),
+            "learning_rate": choice.schedules[choice.advised].learning_rates().tolist(),
         }
     )
 
@@ -635,35 +612,29 @@ def _mixture(words: str | None) -> str | dict[str, float] | None:
 
 
 def _against(choice: "ScheduleChoice", interval: float) -> Section:
-    """Return what the recommended free schedule gains, and = where no difference can be detected."""
+    """Return where each schedule ends beside others, and = where no gain can be detected."""
     import pandas as pd
 
-    from bayes_cpt.decisions.free_schedule import TERMS as JUDGES
-    from bayes_cpt.decisions.schedule_choice import COSINE, WSD
+    from bayes_cpt.decisions.schedule_choice import PAIRS
     from bayes_cpt.report.numbers import Estimate
 
-    def gain(against: str, term: str) -> str:
-        change = Estimate.of(-choice.gains(choice.criterion, against, term), interval)
-        detectable = abs(change.median) > choice.detectable and change.is_told
-        return f"{change.change} ({change.band})" if detectable else SAME
-
-    names = {COSINE: "cosine", WSD: "hold-and-decay (WSD)"}
-    rows = pd.DataFrame({"against the best": list(names.values())})
-    cells: dict[str, Any] = {"against the best": "against the best"}
-    for term in JUDGES:
-        heading = f"by the {TERMS[term]} term"
-        rows[heading] = [gain(against, term) for against in names]
-        cells[heading] = (heading, str)
-    title = f"Where the free schedule ends, nats, with {100 * interval:g} % intervals"
-    return Section(title, rows, cells)
+    rows = []
+    for family, against in PAIRS:
+        change = Estimate.of(-choice.gains(family, against), interval)
+        shown = f"{change.change} ({change.band})"
+        detectable = choice.is_detectable(family, against)
+        rows.append((SCHEDULES[family], SCHEDULES[against], shown if detectable else SAME))
+    headings = ("the best", "against the best", "ends, nats")
+    cells: dict[str, Any] = {heading: heading for heading in headings}
+    title = f"Where schedules end, with {100 * interval:g} % intervals"
+    return Section(title, pd.DataFrame(rows, columns=list(headings)), cells)
 
 
 def _gains(table: "pd.DataFrame") -> Section:
-    """Return all gains, of each free schedule under each term."""
-    cells: dict[str, Any] = {"optimised under": "under", "than the best": "against"}
-    cells |= {"judged by": "judge"} | {end: (end, "+.4f") for end in ("median", "lower", "upper")}
+    """Return by how much each schedule ends lower, in numbers."""
+    cells: dict[str, Any] = {"the best": "schedule", "than the best": "against"}
+    cells |= {end: (end, "+.4f") for end in ("median", "lower", "upper")}
     cells["ends lower"] = ("probability", share)
-    rows = table.assign(under=table["optimised"].map(TERMS), judge=table["term"].map(TERMS))
-    title = "By how much each free schedule ends lower, nats"
-    options = {"marked": table["recommended"], "group": "optimised under"}
-    return Section(title, rows, cells, options)
+    rows = table.replace({"schedule": SCHEDULES, "against": SCHEDULES})
+    options = {"marked": table["advised"], "group": "the best"}
+    return Section("By how much each schedule ends lower, nats", rows, cells, options)

@@ -61,11 +61,9 @@ class Contenders:
     @classmethod
     def of(cls, valuation: Valuation, candidates: Candidates, best: Floats) -> Self:
         """Return candidates in every draw, regret counted from the best of each draw, shape (draws,)."""
-        evaluator = valuation.model.evaluator(candidates)
-        rows = np.arange(len(candidates))
-        law, spread = evaluator.losses(rows), evaluator.spread(rows)
-        discrepancy = evaluator.discrepancy(rows)
-        values = valuation.moved(candidates, valuation.changes(candidates, law), discrepancy)
+        block = valuation.model.at(candidates)
+        law, spread = block.losses, block.spread
+        values = valuation.expected(candidates, block)
         starts = valuation.start(candidates) + valuation.start_discrepancy(candidates)
         thirds = {}
         for name in valuation.thirds:
@@ -79,7 +77,7 @@ class Contenders:
         return cls(
             candidates=candidates,
             law=law,
-            losses=law + discrepancy,
+            losses=law + block.discrepancy,
             starts=np.broadcast_to(starts, law.shape),
             spread=spread,
             values=values,
@@ -167,7 +165,8 @@ class Front:
         rows = search.allowed[nondominated(*losses[:, search.allowed])]
         chosen = search.candidates.take(rows[_spread(losses[:, rows])])
         starts = valuation.start(chosen) + valuation.start_discrepancy(chosen)
-        return cls(chosen, valuation.model.expected(chosen), starts)
+        block = valuation.model.at(chosen)
+        return cls(chosen, block.losses + block.discrepancy, starts)
 
 
 def _spread(losses: Floats) -> Ints:
@@ -192,14 +191,13 @@ class Slice:
     def of(cls, valuation: Valuation, space: SearchSpace, chosen: Candidates, name: str) -> Self:
         """Return a slice through a single chosen candidate."""
         candidates = space.along(chosen, name, SLICE)
-        evaluator = valuation.model.evaluator(candidates.joined(chosen))
-        rows = np.arange(len(candidates) + 1)
-        losses, spread = evaluator.losses(rows), evaluator.spread(rows)
-        law = valuation.changes(evaluator.candidates, losses)
-        values = valuation.moved(evaluator.candidates, law, evaluator.discrepancy(rows))
-        breaches = valuation.breaches(evaluator.candidates, losses, spread)
+        every = candidates.joined(chosen)
+        block = valuation.model.at(every)
+        values = valuation.expected(every, block)
+        spread = block.spread if valuation.objective.chances else None
+        breaches = valuation.breaches(every, block.losses, spread)
         allowed = (breaches <= valuation.allowed[:, None]).all(axis=0)
-        allowed &= valuation.overrun(evaluator.candidates) <= 0.0
+        allowed &= valuation.overrun(every) <= 0.0
         return cls(name, candidates, values[:-1] - values[-1], allowed[:-1])
 
     @property

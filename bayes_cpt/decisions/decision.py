@@ -10,7 +10,7 @@ import numpy as np
 from bayes_cpt.arrays import Ints
 from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.contenders import ORDER, SIDE, Contenders, Front, Slice, Surface
-from bayes_cpt.decisions.final_losses import DRAWS, final_losses
+from bayes_cpt.decisions.final_losses import DRAWS, FinalLosses
 from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.risk import RiskMeasure
 from bayes_cpt.decisions.search import Search, SearchCriterion, search
@@ -218,7 +218,7 @@ def decide(
     goal = read_objective(objective)
     posterior, limits = with_batch(posterior, read_space(space))
     criterion = SearchCriterion(RiskMeasure.parse(risk), kind == "new_run", tolerance, seed)
-    model = final_losses(posterior, draws, seed)
+    model = FinalLosses.of(posterior, draws, seed)
     whole = SearchSpace.of(limits, posterior.study)
     links = None if scores is None else _links(scores, posterior, seed)
     valuation = Valuation.of(model, goal, whole, links)

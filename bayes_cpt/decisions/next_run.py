@@ -402,7 +402,7 @@ def _quantities(
 ) -> dict[Label, Floats]:
     """Return draws of coefficients and effects, by name and validation set; none of them constant."""
     effects = derived_quantities(posterior.frame, posterior.study, model.parameters)
-    every = model.sample.coefficients | effects
+    every = model.coefficients | effects
     unknown = [name for name in about if name not in every]
     if unknown:
         raise SpecError(
@@ -416,7 +416,7 @@ def _quantities(
     quantities = {}
     for name in about or every:
         values = every[name]
-        along = model.sample.frame.members(ALONG.get(name, "domain"))
+        along = model.frame.members(ALONG.get(name, "domain"))
         members = tuple(own.label for own in along) if values.ndim == 2 else ("all",)
         for index, member in enumerate(members):
             draws = values[:, index] if values.ndim == 2 else values

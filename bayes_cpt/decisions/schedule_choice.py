@@ -1,10 +1,10 @@
-"""The best falling schedule of a run: what it gains over cosine and WSD, and by which term."""
+"""The best falling schedule of a run: what it gains over the best cosine and the best hold-and-decay."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,9 +12,9 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.decision import decide
 from bayes_cpt.decisions.final_losses import FinalLosses
-from bayes_cpt.decisions.free_schedule import TERMS, Criterion, ScheduleEnd, Shapes, terms_of
+from bayes_cpt.decisions.free_schedule import ScheduleEnd, Shapes
 from bayes_cpt.decisions.objective import Objective, read_objective
-from bayes_cpt.decisions.search_space import named_base
+from bayes_cpt.decisions.search_space import named_base, shortest_decay
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.numerics.schedule_batch import ScheduleBatch
@@ -29,85 +29,65 @@ from bayes_cpt.views import Drawn
 
 if TYPE_CHECKING:
     import pandas as pd
-    import xarray as xr
+
 DRAWS = 400
 SHORTEST_RUN = 100
 # Nats that nobody would change a schedule for, and the probability from which a gain is sure.
 NOTHING, SURE = 0.001, 0.9
-CRITERIA: tuple[Criterion, ...] = ("annealing", "multi_power", "both")
 FREE, COSINE, WSD = FAMILIES = ("free", "cosine", "wsd")
+# What is compared: a family, and the one that it is set against.
+PAIRS = ((WSD, COSINE), (FREE, WSD), (FREE, COSINE))
 # Configurations that are looked at, at least: all combinations of a usual study.
 CANDIDATES = 1024
 
 
 @dataclass(frozen=True, eq=False)
 class ScheduleChoice(Drawn):
-    """Falling schedules of a run beside cosine and WSD, under both terms for what annealing gains."""
+    """The best falling schedule of a run beside the best cosine and the best hold-and-decay (WSD)."""
 
     end: ScheduleEnd  # base, replay ratio, length and weights of the objective
     objective: Objective
     cap: float  # the highest learning rate allowed, raw
-    # Under which term the schedule that is recommended was optimised; both is the mean of the two
-    criterion: Criterion
-    # The best of each family, ``free``, ``cosine`` or ``wsd``, by criterion and family
-    schedules: dict[tuple[Criterion, str], Schedule]
-    # Weighted loss (criterion, family, term, draw) of each under each term, nats/token
-    values: "xr.DataArray"
-    # What was not given and is the best of what the study tried: of ``base``, ``replay`` and ``targets``
+    schedules: dict[str, Schedule]  # the best of each family, ``free``, ``cosine`` or ``wsd``
+    values: dict[str, Floats]  # weighted loss of each in every draw, nats/token, (draws,)
+    # What was not given and is the best of what the study tried: of ``base``, ``replay`` and ``targets``.
     taken: tuple[str, ...] = ()
     batch: Batch = UNSAID  # that most CPT runs have, where the law compares batches
 
     @property
     def warmup(self) -> int:
         """Steps of the line from the base's learning rate."""
-        return Shapes(self.end, self.cap).warmup
+        return Shapes(self.end, self.cap, 0.0).warmup
 
     @property
-    def schedule(self) -> Schedule:
-        """The free schedule that is recommended."""
-        return self.schedules[self.criterion, FREE]
+    def advised(self) -> str:
+        """The family to train: WSD where its gain over the best cosine is detectable and sure.
 
-    @property
-    def detectable(self) -> float:
-        """Difference of expected losses below which two schedules cannot be told apart, nats.
-
-        As far apart as the two terms are on runs that both were fitted to, and what nobody would change a
-        schedule for.
+        Never the free one: its last fall is as sudden as no run tried, so that its gain over WSD rests on
+        the form of the law's annealing term alone. It says what further schedules could gain at most.
         """
-        return max(NOTHING, self.misfit)
+        return WSD if self.is_detectable(WSD, COSINE) else COSINE
 
     def is_detectable(self, family: str, against: str) -> bool:
-        """Return whether two schedules differ enough to be told apart under one of the terms."""
-        gains = (self.gains(self.criterion, against, term, family) for term in TERMS)
-        return any(abs(float(gain.mean())) > self.detectable for gain in gains)
+        """Return whether a schedule gains more than `NOTHING` over another, with at least `SURE`."""
+        gains = self.gains(family, against)
+        return bool(gains.mean() > NOTHING and np.mean(gains > 0) >= SURE)
 
-    @cached_property
-    def advised(self) -> str:
-        """The family to train: free where its gain is detectable and sure under both terms."""
-        over_cosine = float(self.gains(self.criterion, COSINE, "both", WSD).mean())
-        plain = WSD if over_cosine > self.detectable else COSINE
-        lowest = min(float(np.mean(self.gains(self.criterion, plain, term) > 0)) for term in TERMS)
-        return FREE if self.is_detectable(FREE, plain) and lowest >= SURE else plain
+    def gains(self, family: str, against: str) -> Floats:
+        """Return by how much a schedule ends below another, nats, draw by draw."""
+        return self.values[against] - self.values[family]
 
     def runs_needed(self, family: str, against: str) -> int | None:
         """Return how many runs of each would show one family's gain, None if it is not detectable.
 
         So many that the difference of their means is twice its standard error.
         """
-        gain = float(self.gains(self.criterion, against, "both", family).mean())
-        if gain < self.detectable:
+        if not self.is_detectable(family, against):
             return None
-        return int(np.ceil(8.0 * (self.noise / gain) ** 2))
-
-    def gains(
-        self, criterion: Criterion, against: str, term: Criterion, family: str = FREE
-    ) -> Floats:
-        """Return by how much a schedule ends below another, nats, draw by draw."""
-        values = self.values.sel(criterion=criterion, term=list(terms_of(term)))
-        return (values.sel(family=against) - values.sel(family=family)).to_numpy().ravel()
+        return int(np.ceil(8.0 * (self.noise / float(self.gains(family, against).mean())) ** 2))
 
     def table(self, interval: float = 0.9) -> "pd.DataFrame":
-        """Return what the free schedules gain, under the term they were optimised for and the other.
+        """Return what schedules gain over others.
 
         Parameters
         ----------
@@ -117,32 +97,28 @@ class ScheduleChoice(Drawn):
         Returns
         -------
         DataFrame
-            Columns optimised (under which term), against, term (under which they are compared), mean,
-            median, lower, upper (nats; positive where the free schedule ends lower), probability of that,
-            recommended.
+            Columns schedule, against, mean, median, lower, upper (nats; positive where the schedule ends
+            lower), probability of that, advised (whether the schedule is).
         """
         import pandas as pd
 
         marks = [0.5, 0.5 - interval / 2, 0.5 + interval / 2]
         rows = []
-        for criterion in CRITERIA:
-            for against in (COSINE, WSD):
-                for term in TERMS:
-                    gains = self.gains(criterion, against, term)
-                    median, lower, upper = np.quantile(gains, marks)
-                    rows.append(
-                        {
-                            "optimised": criterion,
-                            "against": against,
-                            "term": term,
-                            "mean": float(gains.mean()),
-                            "median": median,
-                            "lower": lower,
-                            "upper": upper,
-                            "probability": float(np.mean(gains > 0)),
-                            "recommended": criterion == self.criterion,
-                        }
-                    )
+        for family, against in PAIRS:
+            gains = self.gains(family, against)
+            median, lower, upper = np.quantile(gains, marks)
+            rows.append(
+                {
+                    "schedule": family,
+                    "against": against,
+                    "mean": float(gains.mean()),
+                    "median": median,
+                    "lower": lower,
+                    "upper": upper,
+                    "probability": float(np.mean(gains > 0)),
+                    "advised": family == self.advised,
+                }
+            )
         return pd.DataFrame(rows)
 
     def rates(self) -> "pd.DataFrame":
@@ -167,7 +143,7 @@ class ScheduleChoice(Drawn):
             Run(
                 name=family,
                 phase="cpt",
-                schedule=self.schedules[self.criterion, family],
+                schedule=self.schedules[family],
                 base=end.base.name,
                 replay=end.replay,
                 model_size=end.base.model_size,
@@ -191,12 +167,12 @@ class ScheduleChoice(Drawn):
     @property
     def outside(self) -> list[str]:
         """Where the run leaves what was fitted, in words."""
-        return outside_range(self.end.model.study, self.plan, self.plan.run(FREE))
+        return outside_range(self.end.model.study, self.plan, self.plan.run(self.advised))
 
     @cached_property
     def noise(self) -> float:
         """Median over draws of the sd of a single run's objective about the law's, nats."""
-        end, last = self.end, np.array([self.schedule.final])
+        end, last = self.end, np.array([self.schedules[self.advised].final])
         none, whole = np.zeros(1, dtype=np.int64), np.array([end.steps])
         # Only the last learning rate counts: a run held there stands for all that end there.
         held = ScheduleBatch(last, last, last, none, none, whole, none)
@@ -209,16 +185,7 @@ class ScheduleChoice(Drawn):
             none,
             (end.mixture,),
         )
-        return float(np.median(end.model.evaluator(single).spread(none).of_sum(end.weights)))
-
-    @property
-    def misfit(self) -> float:
-        """How far apart the two terms are on the study's own runs: median root mean square, nats."""
-        misfit = sum(
-            weight * self.end.match.at(momenta)[2] for momenta, weight, _ in self.end.parts
-        )
-        reference = max(run.schedule.peak for run in self.end.model.study.runs)
-        return float(np.median(np.abs(misfit * self.end.sensitivity)) * reference)
+        return float(np.median(end.model.at(single).spread.of_sum(end.weights)))
 
 
 def choose_schedule(
@@ -230,15 +197,13 @@ def choose_schedule(
     *,
     targets: str | Mapping[str, float] | None = None,
     cap: float | None = None,
-    criterion: Criterion = "both",
     draws: int = DRAWS,
 ) -> ScheduleChoice:
     r"""Return the falling schedule with the lowest expected loss, beside the best cosine and WSD.
 
-    Each is optimised three times: under the law's own annealing term; under the multi-power term of Luo et
-    al. (arXiv 2503.12811), matched to the posterior on the study's own schedules; and under the mean of
-    the two. Then all are compared under both terms, draw by draw: a gain that only the term it was
-    optimised for promises is that term's doing.
+    All three are compared draw by draw. WSD decays over no less than a tenth of its steps, or what the
+    shortest decay of the study's runs took. The free schedule may fall at once, which no study has tried:
+    its gain rests on the form of the law's annealing term, and is what others could gain at most.
 
     Parameters
     ----------
@@ -257,8 +222,6 @@ def choose_schedule(
         best of the mixtures of the study's runs unless given.
     cap : float, optional
         Highest learning rate; the highest that any run of the study was trained at unless given.
-    criterion : {"annealing", "multi_power", "both"}
-        Which of the three free schedules to recommend.
     draws : int
         Posterior draws, spread evenly over the chains.
 
@@ -274,10 +237,6 @@ def choose_schedule(
     >>> choice = choose_schedule(posterior, "stable_12k", 0.25, 12_000)  # doctest: +SKIP
     >>> print(*choice.verdict(), sep="\n")                            # doctest: +SKIP
     """
-    import xarray as xr
-
-    if criterion not in get_args(Criterion.__value__):
-        raise ValueError(f"criterion is {criterion!r}: give one of {', '.join(CRITERIA)}")
     posterior.check_one_law("a free schedule")
     goal, posterior = read_objective(objective), posterior.in_batch()
     model = FinalLosses.of(posterior, draws)
@@ -289,24 +248,20 @@ def choose_schedule(
     if base is None or replay is None or mixture is None:
         base, replay, mixture = best_tried(posterior, base, replay, mixture, steps, goal, draws)
     start = named_base(posterior.study, base, "base")
-    end = ScheduleEnd.of(model, start, replay, steps, goal.combination(model.domains), mixture)
-    shapes = Shapes(end, highest)
-    schedules: dict[tuple[Criterion, str], Schedule] = {}
-    for under in CRITERIA:
-        cosine, wsd = shapes.best_cosine(under), shapes.best_wsd(under)
-        schedules |= {(under, COSINE): cosine, (under, WSD): wsd}
-        schedules[under, FREE] = shapes.best_free(under, [wsd, shapes.held()])
-    values = [
-        [[end.values(schedules[under, family], term) for term in TERMS] for family in FAMILIES]
-        for under in CRITERIA
-    ]
-    named = xr.DataArray(
-        np.array(values),
-        dims=("criterion", "family", "term", "draw"),
-        coords={"criterion": list(CRITERIA), "family": list(FAMILIES), "term": list(TERMS)},
+    weights = goal.combination(model.domains)
+    end = ScheduleEnd(model, start, replay, steps, weights, mixture)
+    shapes = Shapes(end, highest, shortest_decay(posterior.study))
+    cosine, wsd = shapes.best_cosine(), shapes.best_wsd()
+    schedules = {COSINE: cosine, WSD: wsd, FREE: shapes.best_free([wsd, shapes.held()])}
+    return ScheduleChoice(
+        end=end,
+        objective=goal,
+        cap=highest,
+        schedules=schedules,
+        values={family: end.values(schedule) for family, schedule in schedules.items()},
+        taken=taken,
+        batch=posterior.batch,
     )
-    batch = posterior.batch
-    return ScheduleChoice(end, goal, highest, criterion, schedules, named, taken, batch)
 
 
 def best_tried(
@@ -359,12 +314,12 @@ def _check(replay: float | None, steps: int, cap: float) -> None:
     problems = []
     if replay is not None and not 0 <= replay <= 1:
         hint = f"write {replay / 100:g} for {replay:g} %" if 1 < replay <= 100 else "as in 0.25"
-        problems.append(Problem("replay", f"{replay:g} is no share between 0 and 1", hint))
+        problems.append(Problem("replay", f"{replay:g} is not a share between 0 and 1", hint))
     if steps < SHORTEST_RUN:
         problem = f"{steps} steps are too few for a schedule"
         problems.append(Problem("steps", problem, f"give at least {SHORTEST_RUN}"))
     if not 0 < cap <= HIGHEST_LEARNING_RATE:
-        problem = f"{cap:g} is no raw learning rate"
+        problem = f"{cap:g} is not a raw learning rate"
         problems.append(Problem("cap", problem, "give one such as 2e-4"))
     if problems:
         raise SpecError(problems)

@@ -175,9 +175,9 @@ def _examine(
 ) -> Search:
     measure = criterion.measure
     of_losses = measure.name != "expected" and measure.name not in RiskMeasure.RELATIVE
-    spread = block.spread() if valuation.objective.chances or of_losses else None
+    spread = block.spread if valuation.objective.chances or of_losses else None
     values = valuation.changes(candidates, block.losses)
-    whole = valuation.moved(candidates, values, block.discrepancy())
+    whole = valuation.moved(candidates, values, block.discrepancy)
     breaches = valuation.breaches(candidates, block.losses, spread)
     excess = (breaches - valuation.allowed[:, None]).max(axis=0, initial=-np.inf)
     excess = np.maximum(excess, valuation.overrun(candidates))

@@ -35,6 +35,8 @@ DECIMALS = {
 DIGITS, DERIVED_DIGITS = 3, 9
 # How far defaults go beyond what CPT runs tried: in replay, and as a factor of the peak LR.
 REPLAY_BEYOND, PEAK_BEYOND = 0.05, 1.5
+# Share of the steps that a decay takes at least, unless a run took less.
+SHORTEST_DECAY = 0.1
 # Mixtures of targets are tried in steps of one over this.
 MIXTURE_PARTS = 4
 
@@ -365,6 +367,16 @@ def peaks_tried(space: Space, study: Study, bases: Sequence[Base]) -> dict[str, 
         raise SpecError.at("space, key relative_peak", problem, fix)
     default = Quantity(low=low, high=max(min(high, trained), *tried), scale="log")
     return {"peak": space.peak or default}
+
+
+def shortest_decay(study: Study) -> float:
+    """Return the shortest decay that may be chosen, as a share of the steps: as tried, or a tenth."""
+    tried = [
+        last.steps / run.schedule.steps
+        for run in study.continual_runs
+        if isinstance(last := run.schedule.segments[-1], Segment) and last.start > last.end
+    ]
+    return round(min([SHORTEST_DECAY, *tried]), DECIMALS["decay_share"])
 
 
 def annealed(base: Base, loss_potential: float) -> Base:

@@ -70,8 +70,8 @@ class Combination:
         """Return what bases add to the sum, shape (bases, draws): where third sets start from."""
         names = tuple(base.name for base in bases)
         if names not in self._offsets:
-            table, study = self.model.bases(bases), self.model.study
-            offsets = np.zeros(table.loss.shape[1:])
+            of_law, study = self.model.base_losses(bases), self.model.study
+            offsets = np.zeros(of_law.shape[1:])
             problems = []
             known = {base.name for base in study.bases}
             for place, base in enumerate(bases):
@@ -84,7 +84,7 @@ class Combination:
                     for domain, loss in zip(domains, losses, strict=True):
                         if loss is None:
                             problems.append(unmeasured_base("objective", base.name, domain))
-                    linear = (third.weights.T * table.loss[:, place]).sum(axis=0)
+                    linear = (third.weights.T * of_law[:, place]).sum(axis=0)
                     offsets[place] += share * ((losses[0] or 0.0) - linear)
             if problems:
                 raise SpecError(list(dict.fromkeys(problems)))
@@ -103,7 +103,7 @@ class Combination:
         sizes = spread.of_sum(self.weights, single_run=single_run)
         if not self.thirds:
             return sizes
-        frame = self.model.sample.frame
+        frame = self.model.frame
         variance = sum(
             share**2 * _third_variance(third, frame, candidates, single_run=single_run)
             for share, third in self.thirds
@@ -151,8 +151,8 @@ class Valuation:
         scores: ScoreFit | None = None,
     ) -> Self:
         """Return the objective on a fit and a space."""
-        if model.sample.frame.spec.law.repeated_tokens:
-            check_same_steps(model.sample.frame.reference.unique_steps, space.resources)
+        if model.frame.spec.law.repeated_tokens:
+            check_same_steps(model.frame.reference.unique_steps, space.resources)
         reference = _reference(model, objective, space)
         links = _links(objective, scores, model.draws)
         scored = [link.pairs.domain for link in links.values()]
@@ -202,8 +202,8 @@ class Valuation:
         The law's where nobody measured them: `start_discrepancy` says how far they may lie off it.
         """
         if self.reference is not None:
-            return self._reference[0]
-        return self.model.bases(candidates.bases).loss[:, candidates.base]
+            return self.model.base_losses((self.reference,))
+        return self.model.base_losses(candidates.bases)[:, candidates.base]
 
     def before(self, combination: Combination, candidates: Candidates) -> Floats:
         """Return what changes of a sum of losses are counted from, shape (candidates or 1, draws)."""
@@ -217,14 +217,8 @@ class Valuation:
     def start_level(self, candidates: Candidates) -> Floats:
         """Return the sd of what changes are counted from about `start`, of its shape; 0 if measured."""
         if self.reference is not None:
-            return self._reference[1]
+            return self.model.base_levels((self.reference,))
         return self.model.base_levels(candidates.bases)[:, candidates.base]
-
-    @cached_property
-    def _reference(self) -> tuple[Floats, Floats]:
-        """Losses of the reference base and their sd, shape (domains, 1, draws)."""
-        bases = () if self.reference is None else (self.reference,)
-        return self.model.bases(bases).loss, self.model.base_levels(bases)
 
     def start_discrepancy(self, candidates: Candidates) -> Floats:
         """Return draws of how far what changes are counted from lies off `start`, of its shape.
@@ -256,7 +250,7 @@ class Valuation:
     def expected(self, candidates: Candidates, block: Block) -> Floats:
         """Return the objective as it is measured, the law's discrepancy included, (candidates, draws)."""
         changes = self.changes(candidates, block.losses)
-        return self.moved(candidates, changes, block.discrepancy())
+        return self.moved(candidates, changes, block.discrepancy)
 
     def about(self, candidates: Candidates, spread: Spread) -> Spread:
         """Return what moves the objective about its expectation, as it is measured."""
@@ -362,5 +356,5 @@ def _reference(model: FinalLosses, objective: Objective, space: SearchSpace) -> 
     if objective.reference is not None:
         place = f"objective {objective.name}, key reference"
         return named_base(model.study, objective.reference, place, also=(OWN,))
-    general = model.bases(space.bases).loss[0].mean(axis=-1)
+    general = model.base_losses(space.bases)[0].mean(axis=-1)
     return space.bases[int(np.argmin(general))]

@@ -61,7 +61,8 @@ class Alternatives:
         for number, width in enumerate(LOOKS, start=1):
             near = space.around(best, width * spacing, count // 2, seed + number)
             best = _best(model, best.joined(near))
-        return cls(best, model.expected(best))
+        block = model.at(best)
+        return cls(best, block.losses + block.discrepancy)
 
     def lowest(self, weight: float) -> Floats:
         """Return the lowest balance of each draw, shape (draws,).
@@ -134,7 +135,7 @@ def _bends_up(one: tuple[float, float], two: tuple[float, float], new: tuple[flo
 
 def _best(model: FinalLosses, candidates: Candidates) -> Candidates:
     """Return the candidates that are best in some draw for some weight, or on the front."""
-    blocks = model.map(candidates, lambda block: (block.rows, block.losses + block.discrepancy()))
+    blocks = model.map(candidates, lambda block: (block.rows, block.losses + block.discrepancy))
     order = np.argsort(np.concatenate([rows for rows, _ in blocks]))
     general, target = np.concatenate([losses for _, losses in blocks], axis=1)[:, order]
     winners = [

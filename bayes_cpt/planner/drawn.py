@@ -40,7 +40,7 @@ def _area_nodes(model: FinalLosses) -> dict[str, Any]:
     (`bayes_cpt.laws.numerics.chebyshev`). The page runs along a schedule at the nodes of the series; a
     draw's own level is a sum over these, whose weights do not depend on the schedule.
     """
-    form, coefficients = model.sample.form, model.sample.coefficients
+    form, coefficients = model.laws[0].draws.form, model.coefficients
     return {
         "reference_rate": form.reference_rate,
         "memory_clock": form.memory_clock,
@@ -73,7 +73,7 @@ def law_draws(model: FinalLosses, codes: tuple[LawCode, ...], normals: Floats) -
     normals : ndarray, shape (draws,)
         What a new run's noise is paired with in each draw.
     """
-    frame = model.sample.frame
+    frame = model.frame
     return {
         "draws": model.draws,
         "normals": packed(normals),
@@ -91,7 +91,7 @@ def law_draws(model: FinalLosses, codes: tuple[LawCode, ...], normals: Floats) -
 
 def _own(model: FinalLosses, name: str, place: int) -> Floats:
     """Return the draws of a parameter for one validation set."""
-    frame, values = model.sample.frame, model.parameters[name]
+    frame, values = model.frame, model.parameters[name]
     dims = frame.parameters()[name].dims
     if dims is None:
         return values
@@ -124,14 +124,17 @@ def base_states(model: FinalLosses, bases: tuple[Base, ...]) -> list[dict[str, A
     model : FinalLosses
     bases : tuple of Base
     """
-    table = model.bases(bases)
+    [table], [law] = model.tables(bases), model.laws
     places = range(len(model.domains))
+    # A curve from each base on each validation set: what is said of the base is the same on all.
+    starts = table.curves.bases.map(lambda name, values: values[:: len(places)])
+    levels = law.draws.form.levels_in_draws(starts.level_pt, law.draws.level_basis)
     return [
         {
             "initial": base.schedule.final if base.schedule else 0.0,
-            "start_pt": float(table.start[index]),
-            "log_peak_pt": float(table.log_peak[index]),
-            "level": packed(table.level[index]),
+            "start_pt": float(starts.start_pt[index]),
+            "log_peak_pt": float(starts.log_peak_pt[index]),
+            "level": packed(levels[index]),
             "initial_levels": table.initial[index].tolist(),
             "forward": table.forward[index].tolist(),
             "offset": [packed(table.offset[place, index]) for place in places],

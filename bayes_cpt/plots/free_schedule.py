@@ -1,13 +1,12 @@
-"""A free schedule beside the best cosine and WSD, and what it gains under either term."""
+"""The best cosine and WSD beside a free schedule, and what they gain."""
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayes_cpt.decisions.free_schedule import TERMS
 from bayes_cpt.decisions.schedule_choice import COSINE, FAMILIES, FREE, WSD, ScheduleChoice
 from bayes_cpt.plots import panels
-from bayes_cpt.plots.style import GREY, INK, PALETTE, dress, new_figure, styled
+from bayes_cpt.plots.style import INK, PALETTE, dress, new_figure, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
 SIZE = (6.8, 5.0)
 SHADES = {FREE: INK, COSINE: PALETTE[1], WSD: PALETTE[2]}
 LABELS = {FREE: "free", COSINE: "best cosine", WSD: "best WSD"}
-TERM_SHADES = {"annealing": PALETTE[0], "multi_power": PALETTE[3]}
-TERM_LABELS = {"annealing": "gain by the annealing term", "multi_power": "by the multi-power term"}
 # Shares of the first learning rate that the end of a run is shown in.
 LOWEST = 1e-4
 BINS = 24
@@ -34,8 +31,8 @@ def free_schedule(choice: ScheduleChoice) -> "Figure":
     Returns
     -------
     matplotlib.figure.Figure
-        Dashed is the schedule that the annealing term alone would have; where it ends below the axis it is
-        at 0. Gains are positive where the free schedule ends lower.
+        Where a schedule ends below the axis it is at 0. Gains are positive where the first of the two
+        ends lower.
     """
     figure = new_figure(*SIZE)
     end = choice.end
@@ -47,11 +44,9 @@ def free_schedule(choice: ScheduleChoice) -> "Figure":
     (whole, last), (cosine, wsd) = figure.subplots(2, 2)
     _whole(whole, choice)
     _last(last, choice)
-    for axes, against in ((cosine, COSINE), (wsd, WSD)):
-        _gains(axes, choice, against)
+    for axes, family, against in ((cosine, WSD, COSINE), (wsd, FREE, WSD)):
+        _gains(axes, choice, family, against)
     entries: dict[str, Any] = {LABELS[family]: panels.line(SHADES[family]) for family in FAMILIES}
-    entries["free, by the annealing term alone"] = panels.line(GREY, linestyle="--", linewidth=0.9)
-    entries |= {TERM_LABELS[term]: panels.patch(TERM_SHADES[term], 0.5) for term in TERMS}
     panels.legend(figure, entries)
     return figure
 
@@ -61,7 +56,7 @@ def _whole(axes: "Axes", choice: ScheduleChoice) -> None:
 
     steps = np.arange(1, choice.end.steps + 1)
     for family in reversed(FAMILIES):
-        rates = choice.schedules[choice.criterion, family].learning_rates()
+        rates = choice.schedules[family].learning_rates()
         axes.plot(steps, rates, color=SHADES[family])
     dress(axes)
     axes.xaxis.set_major_locator(MaxNLocator(4))
@@ -74,11 +69,9 @@ def _whole(axes: "Axes", choice: ScheduleChoice) -> None:
 def _last(axes: "Axes", choice: ScheduleChoice) -> None:
     """Draw the end of the schedules against the steps that are left, both on log scales."""
     togo = np.arange(choice.end.steps, 0, -1)
-    first = choice.schedule.peak
-    alone = choice.schedules["annealing", FREE].learning_rates()
-    axes.plot(togo, alone, color=GREY, linestyle="--", linewidth=0.9)
+    first = choice.schedules[FREE].peak
     for family in reversed(FAMILIES):
-        rates = choice.schedules[choice.criterion, family].learning_rates()
+        rates = choice.schedules[family].learning_rates()
         axes.plot(togo, rates, color=SHADES[family])
     axes.set_xscale("log")
     axes.set_yscale("log")
@@ -90,21 +83,20 @@ def _last(axes: "Axes", choice: ScheduleChoice) -> None:
     axes.set_ylabel("learning rate (logarithmic)")
 
 
-def _gains(axes: "Axes", choice: ScheduleChoice, against: str) -> None:
+def _gains(axes: "Axes", choice: ScheduleChoice, family: str, against: str) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    by_term = {term: 1000.0 * choice.gains(choice.criterion, against, term) for term in TERMS}
-    every = np.concatenate(list(by_term.values()))
-    low, high = float(every.min()), float(every.max())
+    gains = 1000.0 * choice.gains(family, against)
+    low, high = float(gains.min()), float(gains.max())
     edges = np.linspace(low, high, BINS + 1) if high > low else np.array([low - 0.1, low + 0.1])
-    for term, gains in by_term.items():
-        axes.hist(gains, edges.tolist(), color=TERM_SHADES[term], alpha=0.5, linewidth=0.0)
+    axes.hist(gains, edges.tolist(), color=SHADES[family], alpha=0.5, linewidth=0.0)
     if low < 0 < high or min(abs(low), abs(high)) < high - low:
         axes.axvline(0.0, color=INK, linewidth=0.8)
     dress(axes, grid=False)
     axes.set_yticks([])
     axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
-    axes.set_title(f"gain over {LABELS[against]}", loc="left", fontweight="bold")
+    title = f"gain of {LABELS[family]} over {LABELS[against]}"
+    axes.set_title(title, loc="left", fontweight="bold")
     # In thousandths, marks are short and do not touch.
     axes.set_xlabel("0.001 nats of the objective")
     axes.set_ylabel("posterior draws")

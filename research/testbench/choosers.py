@@ -8,9 +8,9 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.candidates import Candidates
-from bayes_cpt.decisions.final_losses import FinalLosses
+from bayes_cpt.decisions.final_losses import FinalLosses, OneLaw
+from bayes_cpt.forecast.evaluate import Draws
 from bayes_cpt.forecast.third_sets import ThirdSet
-from bayes_cpt.landmarks.trials import LawSample
 from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation, SharedMisfit
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Base, Run
@@ -71,13 +71,13 @@ def our_plug_in(study: Study, seed: int) -> Floats:
     for domain in DOMAINS:
         point = PointFit.of(read_spec(MODEL), study, domain, generator, OUR_STARTS)
         parameters = parameters_at(point.frame, point.best[None])
-        sample = LawSample(point.frame, point.frame.law.coefficients(parameters, np))
+        draws = Draws.of(point.frame, parameters)
 
         def measured(base: Base, own: str = domain) -> tuple[float | None, ...]:
             return (study.base_loss(base.name, own),)
 
-        shared = SharedMisfit(1, 0.0, 1)
-        model = FinalLosses(study, sample, parameters, measured, UNLIKE, shared, _third)
+        law = OneLaw(draws, SharedMisfit(1, 0.0, 1), UNLIKE)
+        model = FinalLosses(study, (law,), measured, _third)
         losses.append(np.asarray(model.losses(candidates)[0, :, 0], np.float64))
     return np.stack(losses)
 

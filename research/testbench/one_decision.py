@@ -11,15 +11,16 @@ import pandas as pd
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions import risk
 from bayes_cpt.decisions.candidates import Candidates
-from bayes_cpt.decisions.final_losses import FinalLosses
+from bayes_cpt.decisions.final_losses import FinalLosses, OneLaw
 from bayes_cpt.decisions.objective import PRESETS, Constraint, Objective, read_objective
+from bayes_cpt.forecast.evaluate import Draws
 from bayes_cpt.forecast.third_sets import ThirdSet
 from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.diagnostics import Diagnostics
+from bayes_cpt.inference.fitting import build_posterior
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.sampling import SamplerSettings, sample
 from bayes_cpt.inference.trees import build_posterior
-from bayes_cpt.landmarks.trials import LawSample
 from bayes_cpt.model.misfit.discrepancy import SharedMisfit
 from bayes_cpt.model.setup import Frame, build_setup
 from bayes_cpt.model.spec import ModelSpec, read_spec
@@ -108,14 +109,11 @@ class World:
     @cached_property
     def losses(self) -> Floats:
         """The true law's expected last losses of all choices, shape (domains, candidates)."""
-        sample = LawSample(self.frame, self.frame.law.coefficients(self.truth, np))
         nothing = SharedMisfit(1, 0.0, len(DOMAINS))
-        shared = self.misfit or nothing
-        model = FinalLosses(
-            self.study, sample, self.truth, self._measured, UNLIKE, shared, self._third
-        )
-        whole = model.expected if self.misfit else model.losses
-        return np.asarray(whole(self.choices)[..., 0])
+        law = OneLaw(Draws.of(self.frame, self.truth), self.misfit or nothing, UNLIKE)
+        block = FinalLosses(self.study, (law,), self._measured, self._third).at(self.choices)
+        whole = block.losses + block.discrepancy if self.misfit else block.losses
+        return np.asarray(whole[..., 0])
 
     def _third(self, name: str) -> ThirdSet:
         raise ValueError(f"the bench has general and target alone, not {name!r}")
@@ -162,15 +160,13 @@ class Forecast:
     @classmethod
     def of(cls, posterior: Posterior, choices: Candidates) -> Self:
         """Return what a posterior says of all choices."""
-        evaluator = FinalLosses.of(posterior).evaluator(choices)
-        rows = np.arange(len(choices))
-        law, spread = evaluator.losses(rows), evaluator.spread(rows)
+        block = FinalLosses.of(posterior).at(choices)
+        law, spread = block.losses, block.spread
         noise = {
             name: np.asarray(spread.of_sum(share).T, np.float64) for name, share in SHARES.items()
         }
         losses, expected = (
-            np.swapaxes(np.asarray(own, np.float64), 1, 2)
-            for own in (law + evaluator.discrepancy(rows), law)
+            np.swapaxes(np.asarray(own, np.float64), 1, 2) for own in (law + block.discrepancy, law)
         )
         return cls(losses, expected, noise)
 

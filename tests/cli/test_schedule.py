@@ -12,19 +12,19 @@ RUN = ("--steps", 400, "--replay", 0.25, "--base", "annealed_0pct", "--draws", 8
 
 
 def test_gains_and_words_are_those_of_the_choice(call: Call, fit_file: Path) -> None:
-    given = (*RUN, "--term", "multi-power", "--cap", 1e-3, "--objective", "domain-focus")
+    given = (*RUN, "--cap", 1e-3, "--objective", "domain-focus")
     found = call("schedule", fit_file, *given, "--interval", 0.8, "--json").json()
     expected = choose_schedule(
         bayes_cpt.load(fit_file), "annealed_0pct", 0.25, 400, "domain-focus",
-        cap=1e-3, criterion="multi_power", draws=8,
+        cap=1e-3, draws=8,
     )  # fmt: skip
     assert found["sentences"] == expected.sentences(0.8)
     assert found["verdict"] == expected.verdict(0.8)
     assert found["advised"] == expected.advised
     assert found["not_given"] == []
     assert found["files"] == {}
-    assert found["term"] == "multi-power"
-    np.testing.assert_allclose(found["learning_rate"], expected.schedule.learning_rates())
+    advised = expected.schedules[expected.advised]
+    np.testing.assert_allclose(found["learning_rate"], advised.learning_rates())
     table = pd.DataFrame(found["gains"])
     pd.testing.assert_frame_equal(table, expected.table(0.8), check_exact=False)
 
@@ -43,7 +43,7 @@ def test_the_folder_is_a_plan_that_predict_reads(
     rates = pd.read_csv(folder / "lr.csv")
     assert rates["run"].unique().tolist() == ["free"]
     assert rates["step"].tolist() == list(range(1, 401))
-    assert len(pd.read_csv(folder / "gains.csv")) == 12
+    assert len(pd.read_csv(folder / "gains.csv")) == 3
     out = tmp_path / "forecast.csv"
     assert call("predict", fit_file, "--plan", folder, "-o", out, "--draws", 8).code == 0
     assert pd.read_csv(out)["run"].unique().tolist() == ["free", "cosine", "wsd"]
@@ -69,8 +69,7 @@ def test_base_and_replay_need_not_be_given(call: Call, fit_file: Path, tmp_path:
     ("arguments", "fragments"),
     [
         (("--base", "stable"), ("no base 'stable'", "stable_12k")),
-        (("--replay", 25), ("25 is no share", "write 0.25 for 25 %")),
-        (("--term", "power"), ("--term", "multi-power")),
+        (("--replay", 25), ("25 is not a share", "write 0.25 for 25 %")),
         (("--objective", "balance"), ("balanced",)),
         (("-o", __file__), ("this is a file", "choose another one")),
     ],

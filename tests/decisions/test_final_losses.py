@@ -15,12 +15,11 @@ from synthetic import lab, lab_posterior, prior_as_posterior
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions import final_losses as module
 from bayes_cpt.decisions.candidates import Candidates
-from bayes_cpt.decisions.final_losses import Block, FinalLosses, PooledEvaluator, final_losses
+from bayes_cpt.decisions.final_losses import Block, FinalLosses
 from bayes_cpt.decisions.search_space import SearchSpace
 from bayes_cpt.decisions.space import read_space
 from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.predict import planned_curves
-from bayes_cpt.forecast.skeleton import TOLERANCE, Skeleton
 from bayes_cpt.inference.posterior import Posterior, stack
 from bayes_cpt.laws import Law
 from bayes_cpt.model.misfit.knots import KNOTS_PT
@@ -164,59 +163,23 @@ def test_single_precision_costs_less_than_a_hundred_thousandth_of_a_nat(seed: in
     assert np.abs(in_blocks(narrow, candidates) - narrow.losses(candidates)).max() < 3e-6
 
 
-@pytest.fixture
-def _all_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let few candidates be as many as those whose losses come from few draws."""
-    monkeypatch.setattr(module, "VERY_MANY", 1000)
-
-
-@pytest.mark.usefixtures("_all_are_many")
-@pytest.mark.parametrize("space", SPACES)
-def test_losses_of_very_many_come_from_few_draws(space: str) -> None:
-    posterior = prior_as_posterior(lab(), "cpt-replay", draws=250)
-    model = FinalLosses.of(posterior, 1000)
-    candidates = SearchSpace.of(read_space(SPACES[space]), posterior.study).sample(1500, 0)
-    few = model.evaluator(candidates)._few
-    assert few is not None
-    assert few[1].draws < 300
-    errors = np.abs(in_blocks(model, candidates) - model.losses(candidates))
-    # Each is checked in twelve draws alone, those that are hardest to tell.
-    assert np.quantile(errors, 0.9999) < TOLERANCE
-    assert errors.max() < 2.5 * TOLERANCE
-
-
-@pytest.mark.usefixtures("_all_are_many")
-def test_each_law_of_a_stack_has_few_draws_of_its_own() -> None:
+def test_each_law_of_a_stack_has_its_own_draws() -> None:
     names = ("cpt-replay", "cpt-replay-printed")
-    laws = {name: prior_as_posterior(lab(), name, draws=300) for name in names}
-    model = final_losses(stack(laws, dict.fromkeys(names, 0.5), seed=1), draws=2400)
+    laws = {name: prior_as_posterior(lab(), name, draws=60) for name in names}
+    model = FinalLosses.of(stack(laws, dict.fromkeys(names, 0.5), seed=1), draws=100)
     space = read_space(SPACES["one base and length"])
-    candidates = SearchSpace.of(space, lab()).sample(1024, 0)
-    evaluator = model.evaluator(candidates)
-    assert isinstance(evaluator, PooledEvaluator)
-    assert all(law._few for law in evaluator.laws)
-    errors = np.abs(in_blocks(model, candidates) - model.losses(candidates))
-    assert errors.max() < 2.5 * TOLERANCE
-
-
-@pytest.mark.usefixtures("_all_are_many")
-def test_candidates_that_few_draws_do_not_tell_are_evaluated_in_all(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    posterior = prior_as_posterior(lab(), "cpt-replay", draws=250)
-    model = FinalLosses.of(posterior, 1000)
-    space = read_space(SPACES["one base and length"])
-    candidates = SearchSpace.of(space, posterior.study).sample(1024, 0)
-    direct = model.evaluator(candidates).losses(np.arange(len(candidates)), np.float32)
-
-    def every_other(skeleton: Skeleton, few: Floats) -> Any:
-        odd = np.arange(few.shape[1]) % 2 == 1
-        return np.stack([odd, np.zeros_like(odd)])
-
-    monkeypatch.setattr(Skeleton, "off", every_other)
-    found = model.evaluator(candidates).many(np.arange(len(candidates)))
-    np.testing.assert_array_equal(found[:, 1::2], direct[:, 1::2])
-    assert (found[:, ::2] != direct[:, ::2]).any()
+    candidates = SearchSpace.of(space, lab()).sample(32, 0)
+    block = model.at(candidates)
+    assert block.losses.shape == (2, len(candidates), model.draws)
+    assert block.discrepancy.shape == block.spread.own.shape == block.losses.shape
+    place = 0
+    for law in model.laws:
+        alone = replace(model, laws=(law,), _tables={}).at(candidates)
+        own = slice(place, place + law.draws.count)
+        np.testing.assert_array_equal(block.losses[..., own], alone.losses)
+        np.testing.assert_array_equal(block.discrepancy[..., own], alone.discrepancy)
+        place = own.stop
+    assert np.abs(in_blocks(model, candidates) - block.losses).max() < 1e-5
 
 
 def test_blocks_hold_every_candidate_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,16 +196,18 @@ def test_blocks_hold_every_candidate_once(monkeypatch: pytest.MonkeyPatch) -> No
 def test_bases_are_at_their_measured_losses() -> None:
     posterior = lab_posterior()
     model = FinalLosses.of(posterior, DRAWS)
-    table = model.bases(posterior.study.bases)
+    found = model.base_losses(posterior.study.bases)
     for index, base in enumerate(posterior.study.bases):
         for domain, name in enumerate(model.domains):
             measured = posterior.study.base_loss(base.name, name)
-            assert table.known[domain, index] == (measured is not None)
             if measured is not None:
-                np.testing.assert_allclose(table.loss[domain, index], measured)
+                np.testing.assert_allclose(found[domain, index], measured)
+                assert not model.base_levels((base,))[domain].any()
     hypothetical = sampled(posterior, "hypothetical bases", 5)
-    assert not model.bases(hypothetical.bases).known.any()
-    assert not model.bases(hypothetical.bases).offset.any()
+    [table] = model.tables(hypothetical.bases)
+    assert not table.known.any()
+    assert not table.offset.any()
+    assert (table.level > 0).all()
 
 
 @pytest.mark.parametrize("space", SPACES)
@@ -252,12 +217,12 @@ def test_noise_is_that_of_the_dense_residual_model(name: str, space: str) -> Non
     frame = posterior.frame
     candidates = sampled(posterior, space, 8)
     model = FinalLosses.of(posterior, 12)
-    evaluator = model.evaluator(candidates)
-    found = evaluator.spread(np.arange(len(candidates))).single_run()
+    [table] = model.tables(candidates.bases)
+    found = model.at(candidates).spread.single_run()
     fast = np.empty_like(found)
 
     def keep(block: Block) -> None:
-        fast[:, block.rows] = block.spread().single_run()
+        fast[:, block.rows] = block.spread.single_run()
 
     model.map(candidates, keep)
     np.testing.assert_allclose(fast, found, rtol=1e-4)
@@ -270,7 +235,7 @@ def test_noise_is_that_of_the_dense_residual_model(name: str, space: str) -> Non
                 if value.shape[1:] == (2,)
             }
             for row in range(len(candidates)):
-                known = evaluator.bases.known[domain, candidates.base[row]]
+                known = table.known[domain, candidates.base[row]]
                 wanted = dense_noise(frame, own, draws, candidates, row, (domain, draw, known))
                 assert found[domain, row, draw] == pytest.approx(wanted, rel=1e-9)
 
@@ -373,6 +338,6 @@ def test_a_new_term_of_the_law_needs_no_change_here() -> None:
     np.testing.assert_allclose(in_blocks(model, candidates), wanted, rtol=0, atol=1e-5)
 
 
-def test_a_law_without_cpt_is_rein_blocks() -> None:
+def test_a_law_without_cpt_is_refused() -> None:
     with pytest.raises(SpecError, match=r"knows no CPT phase.*Fit with --model cpt"):
         FinalLosses.of(lab_posterior("pretrain"))

@@ -292,11 +292,8 @@ def test_constraints_are_kept_by_what_is_chosen(probes: Path) -> None:
         "constraints": [{"domain": "general", "rise": 0.2, "probability": 0.3}],
     }
     own = next_run(lab_posterior(), objective, SPACE, probes, draws=100, candidates=64)
-    evaluator = own.valuation.model.evaluator(own.candidates)
-    rows = np.arange(len(own.candidates))
-    breaches = own.valuation.breaches(
-        own.candidates, evaluator.losses(rows), evaluator.spread(rows)
-    )
+    block = own.valuation.model.at(own.candidates)
+    breaches = own.valuation.breaches(own.candidates, block.losses, block.spread)
     assert breaches.max() <= 0.3 + 0.02
     assert "what breaks a constraint now" in " ".join(own.sentences())
 

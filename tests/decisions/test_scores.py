@@ -57,8 +57,7 @@ def test_a_breach_is_as_probable_as_among_draws_of_runs(kind: str) -> None:
     decision = chosen(0.03, kind, 0.5)
     found, generator = decision.contenders.breaches[0], np.random.default_rng(5)
     own, link = decision.contenders, decision.valuation.links["quiz"]
-    evaluator = decision.valuation.model.evaluator(own.candidates)
-    law = evaluator.losses(np.arange(len(own)))[0]
+    law = decision.valuation.model.losses(own.candidates)[0]
     sd = (
         own.spread.single_run()[0]
         if kind == "new_run"

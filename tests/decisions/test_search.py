@@ -59,12 +59,9 @@ class ByHand:
 
     @classmethod
     def of(cls, found: Search) -> "ByHand":
-        evaluator = FinalLosses.of(lab_posterior(), 100).evaluator(found.candidates)
-        rows = np.arange(len(found.candidates))
+        block = FinalLosses.of(lab_posterior(), 100).at(found.candidates)
         steps = found.candidates.schedules.steps.astype(np.float64)
-        return cls(
-            evaluator.losses(rows), evaluator.discrepancy(rows), evaluator.spread(rows), steps
-        )
+        return cls(block.losses, block.discrepancy, block.spread, steps)
 
     @property
     def law(self) -> Floats:
@@ -168,11 +165,11 @@ def test_ranges_are_searched_as_well_as_by_a_fine_grid(measure: str) -> None:
     side = np.linspace(0.0, 1.0, 60)
     places = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
     grid = space.build(places, np.zeros(len(places), dtype=np.int64))
-    evaluator, rows = valuation.model.evaluator(grid), np.arange(len(grid))
-    law = valuation.changes(grid, evaluator.losses(rows))
-    sizes = evaluator.spread(rows).of_sum(valuation.weights, single_run=False)
+    block = valuation.model.at(grid)
+    law = valuation.changes(grid, block.losses)
+    sizes = block.spread.of_sum(valuation.weights, single_run=False)
     wanted = RiskMeasure.parse(measure).of_losses(law.T, sizes.T)
-    values = valuation.moved(grid, law, evaluator.discrepancy(rows))
+    values = valuation.moved(grid, law, block.discrepancy)
     assert found.scores.min() <= wanted.min() + 2e-4
     assert (found.best <= values.min(axis=0) + 2e-3).all()
     assert np.mean(found.best - values.min(axis=0)) < 2e-4
@@ -249,8 +246,7 @@ def test_changes_may_be_counted_from_each_own_base() -> None:
     valuation, space = valued(OBJECTIVE | {"reference": "own"})
     candidates = space.sample(100, 0)
     losses = valuation.model.losses(candidates)
-    table = valuation.model.bases(candidates.bases)
-    wanted = losses - table.loss[:, candidates.base]
+    wanted = losses - valuation.model.base_losses(candidates.bases)[:, candidates.base]
     cost = 0.01 * candidates.schedules.steps / 1000
     found = valuation.changes(candidates, losses)
     np.testing.assert_allclose(found, 0.3 * wanted[0] + 0.7 * wanted[1] + cost[:, None])

@@ -36,19 +36,18 @@ def test_of_a_measured_base_nothing_is_added() -> None:
     valuation, candidates = valued(None)
     assert not valuation.start_level(candidates).any()
     assert not valuation.start_discrepancy(candidates).any()
-    evaluator, rows = valuation.model.evaluator(candidates), np.arange(len(candidates))
-    assert not evaluator.spread(rows).level.any()
+    assert not valuation.model.at(candidates).spread.level.any()
 
 
 def test_the_level_of_an_unmeasured_base_is_in_its_start_and_in_its_runs() -> None:
     """After two steps hardly anything has changed: the rise cannot be as unsure as the base."""
     valuation, candidates = valued(FRESH)
     model, rows = valuation.model, np.arange(len(candidates))
-    evaluator = model.evaluator(candidates)
-    law, discrepancy = evaluator.losses(rows), evaluator.discrepancy(rows)
+    block = model.at(candidates)
+    law, discrepancy = block.losses, block.discrepancy
     assert FRESH.schedule is not None
     level = unmeasured_level(
-        model.sample.frame, model.parameters, 0, FRESH.schedule.steps, FRESH.schedule.final
+        model.frame, model.parameters, 0, FRESH.schedule.steps, FRESH.schedule.final
     )
     np.testing.assert_allclose(
         valuation.start_level(candidates)[0], level[None].repeat(len(rows), 0)
@@ -66,8 +65,8 @@ def test_the_level_of_an_unmeasured_base_is_in_its_start_and_in_its_runs() -> No
 def test_rises_are_as_probable_as_draws_of_run_and_base_say(base: Base | None) -> None:
     valuation, candidates = valued(base)
     model, rows = valuation.model, np.arange(len(candidates))
-    evaluator = model.evaluator(candidates)
-    law, spread = evaluator.losses(rows), evaluator.spread(rows)
+    block = model.at(candidates)
+    law, spread = block.losses, block.spread
     found = valuation.breaches(candidates, law, spread)[0]
     generator = np.random.default_rng(3)
     start, level = valuation.start(candidates)[0], valuation.start_level(candidates)[0]

@@ -121,9 +121,9 @@ def test_regret_and_constraints_are_those_of_decide(planner: Planner) -> None:
     model, controls = FinalLosses.of(posterior, DRAWS), Controls.of(lab())
     valuation = Valuation.of(model, OBJECTIVE, SearchSpace.of(Space(), lab()))
     candidates = candidates_of(planner, settings)
-    evaluator, rows = model.evaluator(candidates), np.arange(COUNT)
-    losses = evaluator.losses(rows)
-    breaches = valuation.breaches(candidates, losses, evaluator.spread(rows))
+    block = model.at(candidates)
+    losses = block.losses
+    breaches = valuation.breaches(candidates, losses, block.spread)
     # Of an expected loss the page counts draws of the law alone, without what the law misses.
     whole = [own.kind == "new_run" for own in OBJECTIVE.constraints]
     assert any(whole)
@@ -136,9 +136,7 @@ def test_regret_and_constraints_are_those_of_decide(planner: Planner) -> None:
         values = weight * losses[0, i] + (1 - weight) * losses[1, i]
         if i % 4 == 0:
             others = Alternatives.of(model, controls, setting["steps"], CANDIDATES, SEED)
-            discrepancy = np.tensordot(
-                (weight, 1 - weight), evaluator.discrepancy(rows[i : i + 1]), axes=1
-            )[0]
+            discrepancy = np.tensordot((weight, 1 - weight), block.discrepancy[:, i], axes=1)
             whole_values = (values + discrepancy)[:, None]
             wanted = max(risk.expected_regret(whole_values, others.lowest(weight))[0], 0.0)
             assert own["regret"] == pytest.approx(wanted, rel=0, abs=CLOSE)

@@ -231,7 +231,7 @@ def _back(decision: "Decision") -> dict[str, Any]:
     contenders, model = decision.contenders, decision.valuation.model
     candidates = contenders.candidates
     base = candidates.bases[candidates.base[0]]
-    above = contenders.probability_above(model.bases((base,)).loss)[0, 0]
+    above = contenders.probability_above(model.base_losses((base,)))[0, 0]
     return {"domain": model.domains[0], "base": base.name, "probability": float(1.0 - above)}
 
 
@@ -269,7 +269,7 @@ def _cautions(decision: "Decision") -> list[str]:
     base, objective = candidates.bases[candidates.base[0]], valuation.objective
     cautions = [f"{_sentence(edge)}, so that better may lie beyond" for edge in decision.edges]
     cautions += [_sentence(note) for note in decision.space.notes]
-    if not valuation.model.bases(candidates.bases).known[:, candidates.base[0]].all():
+    if None in valuation.model.measured(base):
         cautions.append(f"The loss of {base.name} was not measured: it is taken to lie on the law")
     if base.schedule is None:
         cautions.append(
