@@ -280,12 +280,11 @@ class Block:
     @cached_property
     def spread(self) -> Spread:
         """The sizes of what moves losses about the law's, correlated as under the first law."""
-        first, *_ = self._spreads
-        names = ("law", "level", "own", "fluctuation")
-        sizes = {
-            name: _side_by_side([getattr(own, name) for own in self._spreads]) for name in names
-        }
-        return replace(first, **sizes)
+        law, level, run, fluctuation = (
+            _side_by_side([getattr(spread, name) for spread in self._spreads])
+            for name in ("law", "level", "own", "fluctuation")
+        )
+        return Spread(law, level, run, fluctuation, self._spreads[0].correlation)
 
     @cached_property
     def discrepancy(self) -> Floats:

@@ -158,7 +158,7 @@ class ScheduleEnd:
         """Return the objective after the last step of a schedule in every draw, shape (draws,)."""
         rates = schedule.learning_rates()
         areas = EndAreas.of(rates, np.ones(rates.size), self.draws.form, self._table)
-        return self.objective(areas, self.draws)[0]
+        return np.asarray(self.objective(areas, self.draws)[0])
 
     def expected(self, schedule: Schedule) -> float:
         """Return the expected objective of a schedule, over `few` draws."""
