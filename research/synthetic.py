@@ -12,7 +12,7 @@ from bayes_cpt import bundled_study, read_study
 from bayes_cpt.errors import StudyWarning
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.trees import build_tree
-from bayes_cpt.model.priors.draws import draw_priors
+from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import Frame, build_setup
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.resources import UniqueTokens

@@ -1,6 +1,6 @@
 """A model whose priors depend on each other, some of them with bounds, some of one validation set."""
 
-from bayes_cpt.model.priors.tables import Correlation
+from bayes_cpt.model.priors import Correlation
 from bayes_cpt.model.spec import ModelSpec, read_spec
 
 PAIRS = {

@@ -14,9 +14,8 @@ from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.fitting import attempts_for
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.inference.sampling import sample
-from bayes_cpt.model.priors.draws import draw_priors
-from bayes_cpt.model.priors.families import Fixed
-from bayes_cpt.model.priors.tables import Prior
+from bayes_cpt.model.joint_priors import draw_priors
+from bayes_cpt.model.priors import Fixed, Prior
 from bayes_cpt.model.setup import Frame, build_setup
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.laws.areas import AreaForm
-from bayes_cpt.laws.numerics.ranges import MomentumRange
+from bayes_cpt.laws.series import MomentumRange
 from bayes_cpt.model.points import Curve, Curves, Points
 
 MOMENTUM = 0.999

@@ -69,7 +69,7 @@ def prior(
     2  bad input: nothing is written
     """
     from bayes_cpt.identify.prior_predictive import expected_ends, read_prior_plan
-    from bayes_cpt.model.priors.draws import prior_table
+    from bayes_cpt.model.joint_priors import prior_table
     from bayes_cpt.model.spec import read_spec
     from bayes_cpt.report.words.prior import verdict
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.errors import StudyWarning
-from bayes_cpt.laws.numerics.schedule_batch import DECAYS, ScheduleBatch
-from bayes_cpt.model.misfit.discrepancy import Configuration
+from bayes_cpt.laws.schedule_ends import DECAYS, ScheduleBatch
+from bayes_cpt.model.discrepancy import Configuration
 from bayes_cpt.study.batches import UNSAID, Batch
 from bayes_cpt.study.runs import Base, Run, mixture_words
 from bayes_cpt.study.study import Study

@@ -169,7 +169,7 @@ def decide(
 
     Every configuration is judged by the draws of its final losses; no point estimate is plugged in. Regret,
     the posterior of the optimum and the value of information are about expected losses: the law's, and what
-    the law misses, which like configurations share (`bayes_cpt.model.misfit.discrepancy`). The fluctuation
+    the law misses, which like configurations share (`bayes_cpt.model.discrepancy`). The fluctuation
     that moves a single run about them cannot be known beforehand, whatever is chosen.
 
     Parameters

@@ -2,7 +2,7 @@
 
 `bayes_cpt.forecast.evaluate` has the law and the noise of a new run at any points. Here candidates become
 points, in blocks so that memory stays bounded, and the law's discrepancy as a function of the configuration
-is drawn beside (`bayes_cpt.model.misfit.discrepancy`). Of a stack the draws of all laws stand side by side.
+is drawn beside (`bayes_cpt.model.discrepancy`). Of a stack the draws of all laws stand side by side.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,11 +21,11 @@ from bayes_cpt.forecast.evaluate import Draws, in_threads, losses, paired_normal
 from bayes_cpt.forecast.third_sets import ThirdSet, pooled, third_sets
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.trials import Trial, base_losses, trial_curves
-from bayes_cpt.laws.numerics.schedule_batch import Ends
+from bayes_cpt.laws.schedule_ends import Ends
 from bayes_cpt.laws.phase_areas import transfer_state
-from bayes_cpt.model.groups.targets import mixture_columns
-from bayes_cpt.model.misfit.base_level import unmeasured_level
-from bayes_cpt.model.misfit.discrepancy import (
+from bayes_cpt.model.groups import mixture_columns
+from bayes_cpt.model.simulate import unmeasured_level
+from bayes_cpt.model.discrepancy import (
     OWN_SHARE,
     Combined,
     Configuration,
@@ -34,7 +34,7 @@ from bayes_cpt.model.misfit.discrepancy import (
     correlated,
     variance_of_sum,
 )
-from bayes_cpt.model.misfit.knots import unit_ramps
+from bayes_cpt.model.discrepancy import unit_ramps
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import Frame
@@ -251,7 +251,7 @@ class CandidateEvaluator:
     def discrepancy(self, rows: Ints, spread: Spread) -> Floats:
         """Return draws of the law's discrepancy of some candidates, shape (domains, candidates, draws).
 
-        A function of the configuration in each draw (see `bayes_cpt.model.misfit.discrepancy`), whose mean
+        A function of the configuration in each draw (see `bayes_cpt.model.discrepancy`), whose mean
         over draws is 0: the law's own losses are expected, free of the Monte Carlo error of what is drawn.
         """
         combined, sd, place = self._unit

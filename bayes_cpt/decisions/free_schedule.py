@@ -22,8 +22,8 @@ from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.decisions.final_losses import BaseTable, FinalLosses
 from bayes_cpt.forecast.evaluate import Draws, losses
 from bayes_cpt.laws.areas import SMALLEST, AreaForm
-from bayes_cpt.laws.numerics.recursion import level_slopes
-from bayes_cpt.model.groups.targets import mixture_columns
+from bayes_cpt.laws.schedule_ends import level_slopes
+from bayes_cpt.model.groups import mixture_columns
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.schedules import Schedule, cosine, warmup_stable_decay
 

@@ -2,7 +2,7 @@
 
 For every draw of the posterior the curve that a candidate run would show is simulated, fluctuation and
 misfit included, at about 24 checkpoints on both validation sets. What the law misses of the run it misses
-of like configurations too (`bayes_cpt.model.misfit.discrepancy`). From the curves and the losses of the
+of like configurations too (`bayes_cpt.model.discrepancy`). From the curves and the losses of the
 configurations that may be chosen, `bayes_cpt.decisions.sample_information` estimates by regression
 
 - the expected value of sample information (EVSI): by how much the expected regret of the decision falls;
@@ -45,8 +45,8 @@ from bayes_cpt.forecast.derived import Typical, approach, derived_quantities
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.law import ALONG
-from bayes_cpt.model.bases.unknown_base import fitted_bases
-from bayes_cpt.model.misfit.discrepancy import OWN_SHARE, correlated
+from bayes_cpt.model.bases import fitted_bases
+from bayes_cpt.model.discrepancy import OWN_SHARE, correlated
 from bayes_cpt.model.points import Curve
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import Innovations, simulate

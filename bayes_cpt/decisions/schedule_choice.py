@@ -17,9 +17,9 @@ from bayes_cpt.decisions.objective import Objective, read_objective
 from bayes_cpt.decisions.search_space import named_base, shortest_decay
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.laws.numerics.schedule_batch import ScheduleBatch
-from bayes_cpt.model.bases.unknown_base import fitted_bases
-from bayes_cpt.model.groups.targets import check_target
+from bayes_cpt.laws.schedule_ends import ScheduleBatch
+from bayes_cpt.model.bases import fitted_bases
+from bayes_cpt.model.groups import check_target
 from bayes_cpt.study.batches import UNSAID, Batch
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE, Run, checked_mixture

@@ -13,8 +13,8 @@ from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.space import LIMITS, Quantity, Space
 from bayes_cpt.errors import SpecError
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.laws.numerics.schedule_batch import DECAYS, ScheduleBatch
-from bayes_cpt.model.bases.unknown_base import fitted_bases
+from bayes_cpt.laws.schedule_ends import DECAYS, ScheduleBatch
+from bayes_cpt.model.bases import fitted_bases
 from bayes_cpt.study.batches import UNSAID, Batch
 from bayes_cpt.study.resources import Resources
 from bayes_cpt.study.runs import Base

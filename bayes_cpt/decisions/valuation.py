@@ -17,7 +17,7 @@ from bayes_cpt.decisions.search_space import SearchSpace, named_base
 from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.scores import ScoreFit, ScoreLink, pairs_of
 from bayes_cpt.forecast.third_sets import ThirdSet, third_names, unmeasured_base
-from bayes_cpt.model.misfit.knots import unit_ramps
+from bayes_cpt.model.discrepancy import unit_ramps
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.batches import check_same_steps

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bayes_cpt.arrays import Floats
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.law import Law
-from bayes_cpt.model.groups.grouping import SIZES
+from bayes_cpt.model.groups import SIZES
 from bayes_cpt.model.points import Points
 
 # What says to which groups of runs a point belongs.
@@ -152,7 +152,7 @@ class Columns:
         Parameters
         ----------
         dims : str
-            One of `bayes_cpt.model.groups.grouping.GROUPED`.
+            One of `bayes_cpt.model.groups.GROUPED`.
         """
         return np.asarray(values.T[self.size_member if dims == SIZES else self.batch_member])
 

@@ -14,7 +14,7 @@ import numpy as np
 from bayes_cpt.arrays import Floats
 from bayes_cpt.laws import Reference
 from bayes_cpt.laws.law import gather
-from bayes_cpt.model.bases.unknown_base import unknown_base
+from bayes_cpt.model.bases import unknown_base
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import expected_loss
@@ -222,7 +222,7 @@ def derived_quantities(
     Examples
     --------
     >>> from bayes_cpt import bundled_study, read_study
-    >>> from bayes_cpt.model.priors.draws import draw_priors
+    >>> from bayes_cpt.model.joint_priors import draw_priors
     >>> from bayes_cpt.model.setup import build_setup
     >>> from bayes_cpt.model.spec import read_spec
     >>> study = read_study(bundled_study())

@@ -35,9 +35,8 @@ from numpy.typing import DTypeLike
 from bayes_cpt.arrays import Floats, Ints
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.law import gather
-from bayes_cpt.model.groups.grouping import SIZES
-from bayes_cpt.model.misfit.base_level import kept_level, unmeasured_level
-from bayes_cpt.model.misfit.knots import misfit_variance
+from bayes_cpt.model.discrepancy import misfit_variance
+from bayes_cpt.model.groups import SIZES
 from bayes_cpt.model.points import Curves, Points
 from bayes_cpt.model.residuals import (
     ONSET_SHARE,
@@ -47,6 +46,7 @@ from bayes_cpt.model.residuals import (
     predictive_variance,
 )
 from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.simulate import kept_level, unmeasured_level
 from bayes_cpt.threads import one_thread
 
 # Rows and draws of a tile: its few intermediate arrays stay in the cache of a core.

@@ -11,7 +11,7 @@ import numpy as np
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.areas import AreaForm
-from bayes_cpt.model.bases.unknown_base import check_base
+from bayes_cpt.model.bases import check_base
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.batches import check_same_data

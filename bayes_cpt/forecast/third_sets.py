@@ -30,16 +30,18 @@ from bayes_cpt.checks import suggestion
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.forecast.plans import DRAWS, PlanError, Prepared, observed_curves
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.misfit.curve_residuals import (
-    CurveResidual,
-    bridge,
-    known_residual,
-    precision_products,
-    slow_mean,
-)
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import Frame
-from bayes_cpt.model.simulate import CurveDraws, expected_loss, scales_of
+from bayes_cpt.model.simulate import (
+    CurveDraws,
+    CurveResidual,
+    bridge,
+    expected_loss,
+    known_residual,
+    precision_products,
+    scales_of,
+    slow_mean,
+)
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 

@@ -8,9 +8,14 @@ import numpy as np
 
 from bayes_cpt.history.evidence import SHARED, Label, labels_of
 from bayes_cpt.history.population import Pair, Population
-from bayes_cpt.model.priors.draws import draw_priors
-from bayes_cpt.model.priors.families import Distribution
-from bayes_cpt.model.priors.tables import Correlation, Prior, correlation_matrix, is_correlation
+from bayes_cpt.model.joint_priors import draw_priors
+from bayes_cpt.model.priors import (
+    Correlation,
+    Distribution,
+    Prior,
+    correlation_matrix,
+    is_correlation,
+)
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import ROLES, ModelSpec, sampled_labels

@@ -40,9 +40,9 @@ from bayes_cpt.identify.information import STEP, FreeParameters, finite, informa
 from bayes_cpt.inference.posterior import PRIOR_DRAWS, Posterior, contraction
 from bayes_cpt.laws.law import ALONG
 from bayes_cpt.model.fitted_points import first_step
-from bayes_cpt.model.groups.grouping import GROUPED
+from bayes_cpt.model.groups import GROUPED
+from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import POOLED, Frame, build_setup
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.runs import Run

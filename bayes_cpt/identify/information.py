@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bayes_cpt.arrays import Floats
 from bayes_cpt.laws.law import gather
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.priors.families import Distribution, Fixed, LogNormal
+from bayes_cpt.model.priors import Distribution, Fixed, LogNormal
 from bayes_cpt.model.residuals import (
     Placed,
     ResidualDesign,

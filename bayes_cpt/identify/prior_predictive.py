@@ -16,13 +16,11 @@ from bayes_cpt.errors import StudyError
 from bayes_cpt.forecast.derived import last_points, start_loss
 from bayes_cpt.forecast.predict import with_base_losses
 from bayes_cpt.laws.law import gather
-from bayes_cpt.model.bases.unknown_base import for_base
-from bayes_cpt.model.groups.batches import for_batches, known_batches
-from bayes_cpt.model.groups.sizes import known_sizes
-from bayes_cpt.model.groups.targets import for_targets, roles_of
+from bayes_cpt.model.bases import for_base
+from bayes_cpt.model.groups import for_batches, for_targets, known_batches, known_sizes, roles_of
+from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import reference_of
-from bayes_cpt.model.priors.draws import draw_priors
-from bayes_cpt.model.priors.families import Fixed
+from bayes_cpt.model.priors import Fixed
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import ModelSpec

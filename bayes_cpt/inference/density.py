@@ -25,10 +25,10 @@ from bayes_cpt.inference.coordinates import (
 from bayes_cpt.inference.metric import Metric
 from bayes_cpt.inference.operation import WhiteLogDensity
 from bayes_cpt.model.elements import Element, elements
+from bayes_cpt.model.joint_priors import correlated, excess_precision
 from bayes_cpt.model.likelihood import law_code, law_key, study_tables
 from bayes_cpt.model.packing import packed
-from bayes_cpt.model.priors.correlations import correlated, excess_precision
-from bayes_cpt.model.priors.families import Fixed, LogitNormal, LogNormal, Normal
+from bayes_cpt.model.priors import Fixed, LogitNormal, LogNormal, Normal
 from bayes_cpt.model.setup import Setup
 
 if TYPE_CHECKING:

@@ -13,11 +13,9 @@ import numpy as np
 from bayes_cpt.errors import BayesCPTError, StudyError, StudyWarning
 from bayes_cpt.files import replacing
 from bayes_cpt.inference.law_checks import LawCheck
-from bayes_cpt.model.groups.batches import known_batches
-from bayes_cpt.model.groups.sizes import known_sizes
-from bayes_cpt.model.groups.targets import roles_of
+from bayes_cpt.model.groups import known_batches, known_sizes, roles_of
+from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import last_pretraining_step, reference_of
-from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.spec import parse_spec
 from bayes_cpt.study.study import Study

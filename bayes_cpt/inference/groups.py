@@ -2,7 +2,7 @@
 
 What a further group has for itself is drawn from the population of the fitted ones, draw by draw: a size
 lies off the power of size by a normal number times the sd of that draw, a batch has the parameters that the
-joint prior gives it beside the known ones (`bayes_cpt.model.priors.pooling`).
+joint prior gives it beside the known ones (`bayes_cpt.model.joint_priors`).
 """
 
 from dataclasses import dataclass, replace
@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.laws.mixture import Mixture
-from bayes_cpt.model.groups.batches import without_batches
-from bayes_cpt.model.groups.grouping import BATCHES, GROUPED, Group
-from bayes_cpt.model.groups.targets import roles_of
-from bayes_cpt.model.priors.pooling import further
+from bayes_cpt.laws.groups import Mixture
+from bayes_cpt.model.groups import BATCHES, GROUPED, Group, roles_of, without_batches
+from bayes_cpt.model.joint_priors import further
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.batches import Batch
 

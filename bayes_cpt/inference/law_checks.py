@@ -24,7 +24,7 @@ import numpy as np
 from bayes_cpt.arrays import Floats
 from bayes_cpt.model.elements import elements
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.priors.families import Fixed
+from bayes_cpt.model.priors import Fixed
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import residual_products

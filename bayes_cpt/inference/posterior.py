@@ -18,9 +18,15 @@ from bayes_cpt.inference.fit_files import LAW, WEIGHTS, read_fit, write_fit
 from bayes_cpt.inference.groups import RunGroups
 from bayes_cpt.inference.law_checks import LawCheck, LawChecks
 from bayes_cpt.laws.law import ALONG, SHARED
-from bayes_cpt.model.groups.batches import compared, plan_batches, run_batch
-from bayes_cpt.model.groups.targets import check_one_target, check_target, study_of_target
-from bayes_cpt.model.priors.draws import draw_priors
+from bayes_cpt.model.groups import (
+    check_one_target,
+    check_target,
+    compared,
+    plan_batches,
+    run_batch,
+    study_of_target,
+)
+from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.ranges import ALIKE_RATIO

@@ -22,7 +22,7 @@ type Progress = Callable[[str, float], None]
 CHAINS = 4
 # Draws per chain after which the diagnostics are looked at first. What is decided there depends on the
 # draws alone, so that a seed gives the same posterior however fast the machine is.
-FIRST_DRAWS = 700
+FIRST_DRAWS = 500
 # An attempt goes on to so many times the draws that its effective ones ask for.
 ROOM = 1.3
 # With a larger R-hat more draws of the same chains will not do.
@@ -203,5 +203,7 @@ class _Run:
 
         key = self.density.key
         if key not in _COMPILED:
-            _COMPILED[key] = nutpie.compile_pymc_model(self.density.model(self.metric))
+            # Chains start at the mode, about which the coordinates are white.
+            model = self.density.model(self.metric)
+            _COMPILED[key] = nutpie.compile_pymc_model(model, jitter_rvs=set())
         return _COMPILED[key].with_data(**self.density.data(self.metric))

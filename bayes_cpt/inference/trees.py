@@ -15,8 +15,8 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.law_checks import check_law
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.law import ALONG, SHARED
+from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.log_densities import log_likelihoods, log_priors
-from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.setup import Frame, Setup
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.study.study import Study

@@ -14,8 +14,8 @@ from bayes_cpt.landmarks.trials import Trial, law_draws, trial_curves
 from bayes_cpt.laws.law import gather
 from bayes_cpt.laws.phase_areas import transfer_state
 from bayes_cpt.laws.term import sized
-from bayes_cpt.model.groups.targets import check_one_target
-from bayes_cpt.model.priors.draws import draw_priors
+from bayes_cpt.model.groups import check_one_target
+from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.ranges import outside_span
 from bayes_cpt.study.runs import Base

@@ -19,9 +19,8 @@ from bayes_cpt.landmarks.trials import (
     read_target,
     trial_losses,
 )
-from bayes_cpt.model.bases.unknown_base import GIVE_SCHEDULE
-from bayes_cpt.model.groups.batches import run_batch
-from bayes_cpt.model.groups.targets import check_one_target
+from bayes_cpt.model.bases import GIVE_SCHEDULE
+from bayes_cpt.model.groups import check_one_target, run_batch
 from bayes_cpt.study.ranges import outside_base, outside_span
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study

@@ -15,8 +15,8 @@ from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.forecast.evaluate import Draws, losses
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.laws.areas import AreaForm
-from bayes_cpt.model.bases.unknown_base import GIVE_SCHEDULE, check_base
-from bayes_cpt.model.groups.batches import run_batch
+from bayes_cpt.model.bases import GIVE_SCHEDULE, check_base
+from bayes_cpt.model.groups import run_batch
 from bayes_cpt.model.points import Curves, Points
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.study.batches import Batch

@@ -19,7 +19,7 @@ from bayes_cpt.landmarks.trials import (
     trial_curves,
     trial_losses,
 )
-from bayes_cpt.model.groups.targets import check_one_target
+from bayes_cpt.model.groups import check_one_target
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.study import Study
 

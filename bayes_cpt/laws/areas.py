@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayes_cpt.arrays import Floats, Ints
-from bayes_cpt.laws.numerics.ranges import (
+from bayes_cpt.laws.series import (
     MOMENTA,
     MomentumRange,
     PowerRange,
@@ -94,7 +94,7 @@ class AreaForm:
         Parameters
         ----------
         coefficients : mapping
-            As for `bayes_cpt.laws.numerics.ranges.momentum_parts`, shape (...).
+            As for `bayes_cpt.laws.series.momentum_parts`, shape (...).
         xp : module
             `numpy` or `pytensor.tensor`.
         """
@@ -202,7 +202,7 @@ def forward_areas(rates: Floats, powers: Floats, points: Ints) -> Floats:
     points : ndarray of int, shape (points,)
         0 is before the first step.
     """
-    from bayes_cpt.laws.numerics.recursion import fill_forward_areas
+    from bayes_cpt.laws.schedule_ends import fill_forward_areas
 
     steps, place = np.unique(points, return_inverse=True)
     table = np.empty((steps.size, powers.size))
@@ -265,7 +265,7 @@ def run_levels(
         Rising or falling.
     points : ndarray of int, shape (points,)
     """
-    from bayes_cpt.laws.numerics.recursion import fill_levels
+    from bayes_cpt.laws.schedule_ends import fill_levels
 
     with np.errstate(divide="ignore"):
         logs = np.log(momenta)

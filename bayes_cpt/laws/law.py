@@ -15,9 +15,15 @@ rate, an exponential mean of what it was (`bayes_cpt.laws.areas`): rho = zeta = 
 from dataclasses import dataclass
 from typing import Any
 
-from bayes_cpt.laws.batch import BY_BATCH, Batches, batch_factors
-from bayes_cpt.laws.mixture import Mixture, mixture_factors
-from bayes_cpt.laws.size import OF_SIZES, size_factors
+from bayes_cpt.laws.groups import (
+    BY_BATCH,
+    OF_SIZES,
+    Batches,
+    Mixture,
+    batch_factors,
+    mixture_factors,
+    size_factors,
+)
 from bayes_cpt.laws.term import Parameter, Reference, Term, Values
 
 # Coefficients without a domain axis.
@@ -214,9 +220,9 @@ def gather(points: Any, values: Values, xp: Any) -> dict[str, Any]:
     Returns
     -------
     dict of str to array
-        Also the factors of `bayes_cpt.laws.size.size_factors`, where the law has a model size, of
-        `bayes_cpt.laws.mixture.mixture_factors`, where it has several targets, and of
-        `bayes_cpt.laws.batch.batch_factors`, where batches differ.
+        Also the factors of `bayes_cpt.laws.groups.size_factors`, where the law has a model size, of
+        `bayes_cpt.laws.groups.mixture_factors`, where it has several targets, and of
+        `bayes_cpt.laws.groups.batch_factors`, where batches differ.
     """
     gathered = {name: _of_points(points, name, value) for name, value in values.items()}
     factors = mixture_factors(gathered, size_factors(points, gathered, xp))

@@ -167,7 +167,7 @@ def reduced_at_end(
     reduced : ndarray, shape (nodes,)
     slopes : ndarray, shape (nodes, stretches)
     """
-    from bayes_cpt.laws.numerics.recursion import fill_reduced
+    from bayes_cpt.laws.schedule_ends import fill_reduced
 
     safe = np.maximum(rates, SMALLEST)
     rest = np.cumsum((counts * rates)[::-1])[::-1]

@@ -1,7 +1,7 @@
 """The areas of PT and CPT runs at chosen steps (docs/law.md, "Areas"), in any schedule.
 
 Areas depend on numbers that are estimated, lambda and the forward power rho, and come as series in them
-(`bayes_cpt.laws.numerics.chebyshev`).
+(`bayes_cpt.laws.series`).
 """
 
 from dataclasses import dataclass

@@ -155,7 +155,7 @@ def sized(coefficients: Values, name: str) -> Any:
     coefficients : mapping
         Gathered per point.
     name : str
-        Of one of `bayes_cpt.laws.size.BY_SIZE`.
+        Of one of `bayes_cpt.laws.groups.BY_SIZE`.
     """
     factor = coefficients.get(f"{name}{FACTOR}")
     return coefficients[name] if factor is None else coefficients[name] * factor

@@ -1,4 +1,4 @@
-"""The terms of the transfer to target data: distribution shift and adaptation."""
+"""What repeated tokens are worth, as shares of new ones (Muennighoff et al. 2023)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bayes_cpt.laws.mixture import LEAST_SHARE, by_others, own_share
 from bayes_cpt.laws.pretraining import power_gain
-from bayes_cpt.laws.repeats import effective_share
 from bayes_cpt.laws.term import (
     Parameter,
     Reference,
@@ -18,11 +16,69 @@ from bayes_cpt.laws.term import (
     sized,
 )
 
+
+def effective_share(repeats: Any, constant: Any, xp: Any) -> Any:
+    """Return the worth of all tokens seen as a share of what as many new ones would be worth, D'/D.
+
+    Eq. 5 of arXiv 2305.16264: of U unique tokens, each repeated R times after the first epoch,
+    ``D' = U + U·R*·(1 - exp(-R/R*))``; and ``D = U·(1 + R)`` were seen.
+
+    Parameters
+    ----------
+    repeats : array
+        R, epochs beyond the first; 0 or below is no repetition.
+    constant : array
+        R*, above 0: after so many repeats a repeated token is worth 1/e of a new one.
+    xp : module
+        `numpy` or `pytensor.tensor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> effective_share(np.array([-0.5, 0.0, 3.0]), 15.0, np).round(3).tolist()
+    [1.0, 1.0, 0.93]
+    """
+    repeated = xp.maximum(repeats, 0.0)
+    return (1.0 - constant * xp.expm1(-repeated / constant)) / (1.0 + repeated)
+
+
 REPLAY_FACTORS = ("none", "exponential", "saturating", "power")
 # What each batch of a study has for itself, where the law compares them (App. F).
 OF_BATCH = ("shift_share", "shift_size", "shift_rate", "shift_exponent")
 # Where the power factor is sampled: a ratio that practitioners use, between pure target and half.
 QUARTER = 0.25
+
+
+# Shares of its own data below this leave the pace of a target's shift where it is.
+LEAST_SHARE = 1e-6
+
+
+def own_share(points: Any, coefficients: Values) -> Any:
+    """Return the share of a validation set's own data in the batches: all of the targets' for general data.
+
+    Parameters
+    ----------
+    points : Points
+    coefficients : mapping
+        Gathered per point; with ``psi`` where there are several targets.
+    """
+    if "psi" not in coefficients:
+        return points.target_share
+    return points.target_share - points.other_share
+
+
+def by_others(points: Any, coefficients: Values) -> Any:
+    """Return what the data of other targets add to a replay factor: ``psi_k·y``, 0 for one target.
+
+    Parameters
+    ----------
+    points : Points
+    coefficients : mapping
+        Gathered per point.
+    """
+    if "psi" not in coefficients:
+        return 0.0
+    return coefficients["psi"] * points.other_share
 
 
 @dataclass(frozen=True)
@@ -55,7 +111,7 @@ class Shift:
     repeated_tokens : bool
         Whether the forward area counts repeated target tokens for less (`effective_share`).
     batches : bool
-        Whether each batch has values of its own of `OF_BATCH` (see `bayes_cpt.laws.batch`).
+        Whether each batch has values of its own of `OF_BATCH` (see `bayes_cpt.laws.groups`).
     replay_dilution : bool
         Whether k of the replay factors is sampled; else it is 0.
     unknown_base : bool

@@ -14,10 +14,16 @@ import pytensor.tensor as pt
 from numpy.typing import NDArray
 
 from bayes_cpt.model.elements import elements
+from bayes_cpt.model.joint_priors import (
+    ALIKE,
+    CORRELATED,
+    CORRELATION,
+    PARAMETER,
+    correlated,
+    log_alikenesses,
+)
 from bayes_cpt.model.likelihood import CurveLogLikelihoods, study_tables
-from bayes_cpt.model.priors.correlations import CORRELATED, CORRELATION, PARAMETER, correlated
-from bayes_cpt.model.priors.families import Distribution
-from bayes_cpt.model.priors.pooling import ALIKE, log_alikenesses
+from bayes_cpt.model.priors import Distribution
 from bayes_cpt.model.setup import Frame, Setup, build_setup
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from bayes_cpt.model.groups.grouping import GROUPED
-from bayes_cpt.model.priors.families import Distribution
+from bayes_cpt.model.groups import GROUPED
+from bayes_cpt.model.priors import Distribution
 from bayes_cpt.model.setup import Frame
 
 

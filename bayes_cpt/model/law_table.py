@@ -81,9 +81,9 @@ class LawTable(Strict):
     batches : bool
         Whether runs of different batch size or sequence length have a shift of their own (docs/batch.md).
     unknown_base : bool
-        Set by a fit whose base has ``known = false`` (see `bayes_cpt.model.bases.unknown_base`).
+        Set by a fit whose base has ``known = false`` (see `bayes_cpt.model.bases`).
     targets : int
-        How many target domains there are; set by a fit (see `bayes_cpt.model.groups.targets`).
+        How many target domains there are; set by a fit (see `bayes_cpt.model.groups`).
     """
 
     terms: tuple[TermName, ...] = Field(min_length=1)

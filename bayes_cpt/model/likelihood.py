@@ -25,10 +25,10 @@ from bayes_cpt.arrays import Floats
 from bayes_cpt.files import replacing
 from bayes_cpt.laws import Reference
 from bayes_cpt.model.elements import elements
-from bayes_cpt.model.groups.grouping import GROUPED
+from bayes_cpt.model.groups import GROUPED
 from bayes_cpt.model.likelihood_tables import MEMBER, likelihood_tables, series_of
 from bayes_cpt.model.packing import packed
-from bayes_cpt.model.priors.families import is_positive
+from bayes_cpt.model.priors import is_positive
 from bayes_cpt.model.setup import Frame, Setup
 from bayes_cpt.model.spec import ModelSpec
 

@@ -8,14 +8,12 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.model.elements import elements
-from bayes_cpt.model.misfit.curve_residuals import CurveResidual, precision_products
+from bayes_cpt.model.joint_priors import correlated, log_alikenesses
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.priors.correlations import correlated
-from bayes_cpt.model.priors.families import Fixed
-from bayes_cpt.model.priors.pooling import log_alikenesses
+from bayes_cpt.model.priors import Fixed
 from bayes_cpt.model.residuals import ResidualDesign, Scales
 from bayes_cpt.model.setup import Frame, Setup
-from bayes_cpt.model.simulate import expected_loss, scales_of
+from bayes_cpt.model.simulate import CurveResidual, expected_loss, precision_products, scales_of
 
 
 def log_priors(frame: Frame, parameters: Mapping[str, Floats]) -> dict[str, Floats]:

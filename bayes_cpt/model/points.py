@@ -21,10 +21,7 @@ from bayes_cpt.laws.phase_areas import (
     pretraining_areas,
 )
 from bayes_cpt.laws.term import Reference
-from bayes_cpt.model.groups.batches import run_batch
-from bayes_cpt.model.groups.grouping import SIZES, place
-from bayes_cpt.model.groups.sizes import fitted_sizes, log_sizes
-from bayes_cpt.model.groups.targets import mixture_columns
+from bayes_cpt.model.groups import SIZES, fitted_sizes, log_sizes, mixture_columns, place, run_batch
 from bayes_cpt.model.law_table import LawTable
 from bayes_cpt.study.batches import Batch, unique_steps
 from bayes_cpt.study.study import Run, Study
@@ -58,7 +55,7 @@ class Points:
         Log of the model size over the reference size; 0 where the law has no size.
     size_member, batch_member : ndarray of int, shape (points,)
         Place of the model size, and of the batch, along the coordinate of their group
-        (`bayes_cpt.model.groups.grouping`); 0 where the law does not compare them, and of batches in PT.
+        (`bayes_cpt.model.groups`); 0 where the law does not compare them, and of batches in PT.
     loss : ndarray, shape (points,)
         Measured loss, nats/token; NaN where there is none.
     base_known, branched : ndarray, shape (points,)
@@ -127,7 +124,7 @@ class Points:
         Parameters
         ----------
         dims : str
-            One of `bayes_cpt.model.groups.grouping.GROUPED`.
+            One of `bayes_cpt.model.groups.GROUPED`.
         values : array
         """
         return values[..., self.size_member if dims == SIZES else self.batch_member]

@@ -18,7 +18,7 @@ from sympy.printing.pycode import PythonCodePrinter
 from bayes_cpt.laws import Reference
 from bayes_cpt.laws.law import gather
 from bayes_cpt.model.likelihood_tables import COLUMNS, MEMBER, series_of
-from bayes_cpt.model.priors.families import Distribution, is_positive
+from bayes_cpt.model.priors import Distribution, is_positive
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.spec import ModelSpec
 

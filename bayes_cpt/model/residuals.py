@@ -24,7 +24,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from bayes_cpt.model.misfit.knots import (
+from bayes_cpt.model.discrepancy import (
     KNOTS_CPT,
     KNOTS_PT,
     knot_count,

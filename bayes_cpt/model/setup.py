@@ -11,18 +11,32 @@ from bayes_cpt.errors import SpecError
 from bayes_cpt.laws import Law, Parameter, Reference, Shift
 from bayes_cpt.laws.areas import AreaForm
 from bayes_cpt.laws.law import gather
-from bayes_cpt.laws.numerics.ranges import MomentumRange, PowerRange
+from bayes_cpt.laws.series import MomentumRange, PowerRange
 from bayes_cpt.laws.transfer import OF_BATCH
-from bayes_cpt.model.bases.lone_bases import with_lone_bases
-from bayes_cpt.model.bases.unknown_base import check_kind, for_base
-from bayes_cpt.model.fit_checks import check_fits, check_size, note_batches
-from bayes_cpt.model.fitted_points import note_thinned, observed_steps, thinned
-from bayes_cpt.model.groups.batches import for_batches, known_batches
-from bayes_cpt.model.groups.grouping import BATCHES, GROUPED, SIZES, Group, label
-from bayes_cpt.model.groups.sizes import check_sizes, known_sizes
-from bayes_cpt.model.groups.targets import for_targets, roles_of
+from bayes_cpt.model.bases import check_kind, for_base, with_lone_bases
+from bayes_cpt.model.fitted_points import (
+    check_fits,
+    check_size,
+    note_batches,
+    note_thinned,
+    observed_steps,
+    thinned,
+)
+from bayes_cpt.model.groups import (
+    BATCHES,
+    GROUPED,
+    SIZES,
+    Group,
+    check_sizes,
+    for_batches,
+    for_targets,
+    known_batches,
+    known_sizes,
+    label,
+    roles_of,
+)
 from bayes_cpt.model.points import Curves, Points, build_curves, last_pretraining_step, reference_of
-from bayes_cpt.model.priors.tables import prior_ends
+from bayes_cpt.model.priors import prior_ends
 from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales, residual_design
 from bayes_cpt.model.spec import MEMORIES, ModelSpec
 from bayes_cpt.study.batches import Batch

@@ -1,29 +1,359 @@
-"""Draws of curves: the law's curve, a new run's curve, and a known run's given what was measured.
+"""What is not known of the loss of a base that nobody measured, and what a CPT run from it keeps of that.
 
-Of known runs also the moments that these draws have.
-
-NumPy only. Everything is vectorised over posterior draws; curves are taken one at a time.
+As the last point of a PT run such a base is off the law by the level of that run, by the law's misfit in PT
+and by the fluctuation. A CPT run that starts from it is off by the same at its first step, and loses of it
+what it would lose of a measured base's offset.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.model.misfit.base_level import with_base_levels
-from bayes_cpt.model.misfit.curve_residuals import (
-    CurveResidual,
-    bridge,
-    known_residual,
-    known_residual_moments,
-    precision_products,
-)
-from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation, alike
+from bayes_cpt.laws.law import gather
+from bayes_cpt.model.discrepancy import KNOTS_PT, ErrorCorrelation, alike, unit_ramps
 from bayes_cpt.model.points import Curve, Curves
-from bayes_cpt.model.residuals import ResidualDesign, Scales
+from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales
 from bayes_cpt.model.setup import Frame
+
+
+def unmeasured_level(
+    frame: Frame, parameters: dict[str, Any], domain_index: int, steps: float, rate: float
+) -> Floats:
+    """Return the sd of an unmeasured base's loss about the law's, shape (draws,), nats/token.
+
+    Parameters
+    ----------
+    frame : Frame
+    parameters : dict of str to ndarray, shape (draws, ...)
+        What was sampled.
+    domain_index : int
+        Which validation set.
+    steps, rate : float
+        Steps of its PT, and its last learning rate, raw. 0 steps: nothing is known of its PT.
+    """
+    residuals = frame.spec.residuals
+    if residuals.kind == "independent" or "offset_pt" not in parameters:
+        return np.zeros(1)
+    level, misfit, fluctuation, floor = (
+        parameters[name][:, domain_index]
+        for name in ("offset_pt", "misfit_pt", "fluctuation_pt", "fluctuation_floor")
+    )
+    onset = ONSET_SHARE * frame.reference.steps
+    ramps = unit_ramps(np.array([float(steps)]), onset, residuals.misfit_memory_pt, KNOTS_PT)
+    heat = floor + (1.0 - floor) * rate / frame.reference.learning_rate
+    beyond = np.log(max(steps / frame.studied_pt, 1.0))
+    variance = level**2 + misfit**2 * (ramps**2).sum() + (fluctuation * heat) ** 2
+    if residuals.extrapolation:
+        share, slope = (
+            parameters[name][:, domain_index] for name in ("extrapolation_pt", "reference_slope")
+        )
+        variance = variance + (share * slope * beyond) ** 2
+    return np.asarray(np.sqrt(variance))
+
+
+def kept_level(frame: Frame, points: Any, coefficients: dict[str, Any]) -> Any:
+    """Return the share of a base's level that is left at each point; all of it without a base offset.
+
+    Parameters
+    ----------
+    frame : Frame
+    points : Points or Columns
+    coefficients : dict of str to ndarray
+        Of the law.
+    """
+    if frame.law.base_offset is None:
+        return np.ones(1)
+    return frame.law.base_offset.kept(points, gather(points, coefficients, np), np)
+
+
+def with_base_levels(
+    frame: Frame,
+    scales: Scales,
+    parameters: dict[str, Any],
+    coefficients: dict[str, Any],
+    curves: Curves,
+) -> Scales:
+    """Return the sizes of residuals with the levels of CPT curves from bases that nobody measured.
+
+    Parameters
+    ----------
+    frame : Frame
+    scales : Scales
+        Shapes (draws, points).
+    parameters, coefficients : dict of str to ndarray, shape (draws, ...)
+        What was sampled, and the law's coefficients.
+    curves : Curves
+    """
+    unmeasured = [
+        (index, curve)
+        for index, curve in enumerate(curves.curves)
+        if curve.continual and not curve.base_known and curve.base_steps
+    ]
+    if not unmeasured:
+        return scales
+    points = curves.points
+    draws = len(parameters["reference_slope"])
+    offset = np.array(np.broadcast_to(scales.offset, (draws, points.steps.size)))
+    kept = np.broadcast_to(kept_level(frame, points, coefficients), offset.shape)
+    for index, curve in unmeasured:
+        rows = points.curve_index == index
+        place = frame.domains.index(curve.domain)
+        level = unmeasured_level(frame, parameters, place, curve.base_steps, curve.base_rate)
+        offset[:, rows] = level[:, None] * kept[:, rows]
+    return replace(scales, offset=offset)
+
+
+@dataclass(frozen=True, eq=False)
+class CurveResidual:
+    """One curve's residual design and scales in some draws.
+
+    Parameters
+    ----------
+    anchored : bool
+        Whether the curve starts at a measured loss. Steps are then counted from there.
+    columns : ndarray, shape (draws, points, columns)
+        What standard normal weights of its level and of the misfit's innovations add, nats/token.
+    fluctuation, memory : ndarray, shape (draws, points)
+        Sd of the fluctuation, nats/token, and its correlation time, steps.
+    """
+
+    anchored: bool
+    columns: Floats
+    fluctuation: Floats
+    memory: Floats
+
+    @classmethod
+    def of(cls, design: ResidualDesign, scales: Scales, rows: slice) -> "CurveResidual":
+        """Return that of one curve.
+
+        Parameters
+        ----------
+        design : ResidualDesign
+            Of all curves.
+        scales : Scales
+            Of all points.
+        rows : slice
+            The curve's points.
+        """
+        level = (scales.offset[:, rows] * design.floating[rows])[..., None]
+        misfit = scales.misfit[:, rows, None] * design.ramps[rows]
+        return cls(
+            anchored=bool(np.isfinite(design.gap[rows][0])),
+            columns=np.concatenate([level, misfit], axis=2),
+            fluctuation=scales.fluctuation[:, rows],
+            memory=scales.memory[:, rows],
+        )
+
+
+def known_residual(
+    part: CurveResidual,
+    steps: Floats,
+    seen: CurveResidual,
+    residual: Floats,
+    seen_steps: Floats,
+    generator: np.random.Generator,
+) -> tuple[Floats, Floats]:
+    """Return residuals at `steps` given those at `seen_steps`, and what of them is not fluctuation.
+
+    The weights of level and misfit have a Gaussian posterior; given them the fluctuation at the
+    measured points is known, and between them it is a bridge.
+
+    Parameters
+    ----------
+    part, seen : CurveResidual
+        Of the points wanted, and of those measured.
+    steps, seen_steps : ndarray, shape (points,)
+        Rising.
+    residual : ndarray, shape (draws, seen points)
+        What was measured less the law's curve, nats/token.
+    generator : numpy.random.Generator
+
+    Returns
+    -------
+    residual, slow : ndarray, shape (draws, points)
+        nats/token.
+    """
+    precision, projection = _weights_given(seen, residual, seen_steps)
+    noise = generator.standard_normal(projection.shape)
+    shifted = projection[..., None] + np.linalg.cholesky(precision) @ noise[..., None]
+    weights = np.linalg.solve(precision, shifted)[..., 0]
+    slow_seen = np.einsum("dpk,dk->dp", seen.columns, weights)
+    known = (residual - slow_seen) / seen.fluctuation
+    slow = np.einsum("dpk,dk->dp", part.columns, weights)
+    normals = generator.standard_normal((steps.size, len(residual)))
+    loss = slow + part.fluctuation * bridge(steps, part, seen_steps, known, normals)
+    # What was measured is repeated exactly, free of rounding.
+    _, here, there = np.intersect1d(steps, seen_steps, return_indices=True)
+    loss[:, here] = residual[:, there]
+    return np.asarray(loss), np.asarray(slow)
+
+
+def slow_mean(part: CurveResidual, seen: CurveResidual, residual: Floats, steps: Floats) -> Floats:
+    """Return the mean of what is not fluctuation given measured points, shape (draws, points).
+
+    Parameters
+    ----------
+    part, seen : CurveResidual
+        Of the points wanted, and of those measured.
+    residual : ndarray, shape (draws, seen points)
+        What was measured less the law's curve, nats/token.
+    steps : ndarray, shape (seen points,)
+    """
+    precision, projection = _weights_given(seen, residual, steps)
+    weights = np.linalg.solve(precision, projection[..., None])[..., 0]
+    return np.asarray(np.einsum("dpk,dk->dp", part.columns, weights))
+
+
+def _weights_given(seen: CurveResidual, residual: Floats, steps: Floats) -> tuple[Floats, Floats]:
+    """Return what residuals tell of the weights: precision, and precision times mean, by draw.
+
+    Parameters
+    ----------
+    seen : CurveResidual
+    residual : ndarray, shape (draws, points)
+    steps : ndarray, shape (points,)
+    """
+    white = whitened(np.concatenate([residual[..., None], seen.columns], axis=2), seen, steps)
+    design, target = white[..., 1:], white[..., 0]
+    precision = np.eye(design.shape[2]) + np.einsum("dpi,dpj->dij", design, design)
+    return precision, np.einsum("dpi,dp->di", design, target)
+
+
+def whitened(columns: Floats, seen: CurveResidual, steps: Floats) -> Floats:
+    """Return columns along a curve in which its fluctuation is white and of size 1.
+
+    Parameters
+    ----------
+    columns : ndarray, shape (draws, points, columns)
+    seen : CurveResidual
+    steps : ndarray, shape (points,)
+    """
+    scaled = columns / seen.fluctuation[..., None]
+    gap = np.diff(steps, prepend=0.0 if seen.anchored else -np.inf)
+    correlation = np.exp(-gap / seen.memory)[..., None]
+    added = innovation(seen, steps)[..., None]
+    before = np.concatenate([np.zeros_like(scaled[:, :1]), scaled[:, :-1]], axis=1)
+    return np.asarray((scaled - correlation * before) / added)
+
+
+def innovation(seen: CurveResidual, steps: Floats) -> Floats:
+    """Return the sd of what a unit fluctuation adds at each point, shape (draws, points).
+
+    Parameters
+    ----------
+    seen : CurveResidual
+    steps : ndarray, shape (points,)
+    """
+    gap = np.diff(steps, prepend=0.0 if seen.anchored else -np.inf)
+    return np.asarray(np.sqrt(-np.expm1(-2.0 * gap / seen.memory)))
+
+
+def precision_products(
+    part: CurveResidual, steps: Floats, columns: Floats
+) -> tuple[Floats, Floats]:
+    """Return inner products of columns in the precision of a curve's residual, and its log determinant.
+
+    With Sigma the residual's covariance, ``columns' Sigma^-1 columns`` and ``log det Sigma``: Woodbury, for
+    the weights of level and misfit are standard normal.
+
+    Parameters
+    ----------
+    part : CurveResidual
+    steps : ndarray, shape (points,)
+    columns : ndarray, shape (draws, points, columns)
+
+    Returns
+    -------
+    products : ndarray, shape (draws, columns, columns)
+    log_determinant : ndarray, shape (draws,)
+    """
+    white = whitened(np.concatenate([columns, part.columns], axis=2), part, steps)
+    count = columns.shape[2]
+    inner = np.swapaxes(white, 1, 2) @ white
+    across, weights = inner[:, count:, :count], inner[:, count:, count:]
+    precision = np.eye(weights.shape[2]) + weights
+    explained = np.swapaxes(across, 1, 2) @ np.linalg.solve(precision, across)
+    sizes = np.log(part.fluctuation * innovation(part, steps)).sum(axis=1)
+    determinant = 2.0 * sizes + np.linalg.slogdet(precision)[1]
+    return inner[:, :count, :count] - explained, determinant
+
+
+def known_residual_moments(
+    part: CurveResidual, steps: Floats, seen: CurveResidual, residual: Floats, seen_steps: Floats
+) -> tuple[Floats, Floats]:
+    """Return mean and variance of what `known_residual` draws, shape (draws, points) each.
+
+    A residual is linear in the weights of level and misfit once its neighbours are measured: the
+    fluctuation between them is a bridge.
+
+    Parameters
+    ----------
+    part, steps, seen, residual, seen_steps
+        As there.
+    """
+    precision, projection = _weights_given(seen, residual, seen_steps)
+    last = seen_steps.size - 1
+    before = np.searchsorted(seen_steps, steps, side="right") - 1
+    start = 0.0 if part.anchored else -np.inf
+    at = np.where(before >= 0, seen_steps[before], start)
+    ahead_at = np.where(before < last, seen_steps[np.minimum(before + 1, last)], np.inf)
+    behind = np.exp(-(steps - at) / part.memory)
+    ahead = np.exp(-(ahead_at - steps) / part.memory)
+    free = -np.expm1(-2.0 * (steps - at) / part.memory)
+    of_next = ahead * free / (1.0 - (behind * ahead) ** 2)
+    of_last = np.where(before >= 0, behind * (1.0 - ahead * of_next), 0.0)
+    neighbours = ((of_last, before), (of_next, np.minimum(before + 1, last)))
+    mean, columns = np.zeros_like(behind), part.columns.copy()
+    for share, place in neighbours:
+        kept = part.fluctuation * share / seen.fluctuation[:, place]
+        mean += kept * residual[:, place]
+        columns -= kept[..., None] * seen.columns[:, place]
+    weights = np.linalg.solve(precision, projection[..., None])[..., 0]
+    root = np.linalg.solve(np.linalg.cholesky(precision), columns.transpose(0, 2, 1))
+    between = part.fluctuation**2 * free * (1.0 - ahead * of_next)
+    return mean + np.einsum("dpk,dk->dp", columns, weights), between + (root**2).sum(axis=1)
+
+
+def bridge(
+    steps: Floats, part: CurveResidual, known_steps: Floats, known: Floats, normals: Floats
+) -> Floats:
+    """Return a unit Ornstein-Uhlenbeck process at rising `steps`, given it at `known_steps`.
+
+    It starts at 0 at step 0 where the curve is anchored at a measured base, else in equilibrium.
+
+    Parameters
+    ----------
+    steps, known_steps : ndarray, shape (points,)
+        Where it is wanted, and where it is known; rising.
+    part : CurveResidual
+        Of the points wanted.
+    known : ndarray, shape (draws, known points)
+    normals : ndarray, shape (points, draws)
+        Its innovations over their size.
+    """
+    draws = part.columns.shape[0]
+    values = np.empty((draws, steps.size))
+    at, value = (0.0, np.zeros(draws)) if part.anchored else (-np.inf, np.zeros(draws))
+    passed = 0
+    for i, step in enumerate(steps):
+        memory = part.memory[:, i]
+        while passed < known_steps.size and known_steps[passed] <= step:
+            at, value = known_steps[passed], known[:, passed]
+            passed += 1
+        behind = np.exp(-(step - at) / memory)
+        mean, variance = behind * value, -np.expm1(-2.0 * (step - at) / memory)
+        if passed < known_steps.size:
+            ahead = np.exp(-(known_steps[passed] - step) / memory)
+            weight = ahead * variance / (1.0 - (behind * ahead) ** 2)
+            mean = mean + weight * (known[:, passed] - ahead * mean)
+            variance = variance * (1.0 - ahead * weight)
+        value = mean + np.sqrt(np.maximum(variance, 0.0)) * normals[i]
+        values[:, i], at = value, step
+    return values
+
 
 type Innovations = Callable[[Curve, int], Floats | None]
 

@@ -14,11 +14,11 @@ from pydantic import Field, ValidationError, model_validator
 from bayes_cpt.bundled import models_folder
 from bayes_cpt.errors import Problem, SpecError
 from bayes_cpt.laws import Reference
-from bayes_cpt.laws.numerics.ranges import HIGHEST_POWER, LOWEST_POWER
+from bayes_cpt.laws.series import HIGHEST_POWER, LOWEST_POWER
 from bayes_cpt.model.law_table import LawTable, ResidualTable
-from bayes_cpt.model.priors.families import Fixed
-from bayes_cpt.model.priors.tables import (
+from bayes_cpt.model.priors import (
     Correlation,
+    Fixed,
     Prior,
     correlation_matrix,
     is_correlation,

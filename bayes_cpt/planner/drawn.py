@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 from bayes_cpt.arrays import Floats
 from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.laws.areas import SMALLEST
-from bayes_cpt.laws.numerics.chebyshev import Interval
-from bayes_cpt.model.misfit.discrepancy import OWN_SHARE
+from bayes_cpt.laws.series import Interval
+from bayes_cpt.model.discrepancy import OWN_SHARE
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.planner.javascript import LawCode
@@ -37,7 +37,7 @@ def _area_nodes(model: FinalLosses) -> dict[str, Any]:
     """Return how areas follow from schedules: run along one at nodes, and weighted in each draw.
 
     What depends on a number that is estimated, such as the level on lambda, is a series in it
-    (`bayes_cpt.laws.numerics.chebyshev`). The page runs along a schedule at the nodes of the series; a
+    (`bayes_cpt.laws.series`). The page runs along a schedule at the nodes of the series; a
     draw's own level is a sum over these, whose weights do not depend on the schedule.
     """
     form, coefficients = model.laws[0].draws.form, model.coefficients

@@ -16,7 +16,7 @@ from bayes_cpt.decisions.space import Space
 from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import SpecError
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.groups.targets import check_one_target
+from bayes_cpt.model.groups import check_one_target
 from bayes_cpt.planner.alternatives import CANDIDATES, Alternatives
 from bayes_cpt.planner.controls import SHAPES, Controls
 from bayes_cpt.planner.drawn import base_states, law_draws

@@ -8,7 +8,7 @@ doi:10.1007/s11222-022-10090-6), which are ArviZ's.
 What is simulated is just what a fit conditions on. A base's loss enters a fit as given, so it is known only
 where it lies on a simulated PT curve at a point that the fit sees too: then it adds nothing to what the
 curves say of the parameters, and the posterior is exact. An unknown base has any loss: its law starts there
-whatever it is (`bayes_cpt.model.bases.unknown_base`).
+whatever it is (`bayes_cpt.model.bases`).
 """
 
 import warnings
@@ -25,9 +25,9 @@ from numpy.typing import ArrayLike
 from bayes_cpt.arrays import Floats
 from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.model.fitted_points import first_step, observed_steps
+from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.priors.draws import draw_priors
-from bayes_cpt.model.priors.families import Fixed
+from bayes_cpt.model.priors import Fixed
 from bayes_cpt.model.setup import Frame, Setup, build_setup
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec

@@ -8,7 +8,7 @@ from synthetic import lab
 from bayes_cpt import read_spec
 from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.metric import Metric
-from bayes_cpt.model.priors.draws import draw_priors
+from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import Setup, build_setup
 from benchmarks.report import Row, fastest
 

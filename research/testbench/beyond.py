@@ -24,8 +24,7 @@ from scipy import stats
 from bayes_cpt import fit
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.priors.families import LogNormal
-from bayes_cpt.model.priors.tables import Prior
+from bayes_cpt.model.priors import LogNormal, Prior
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.study.study import Study
 from bayes_cpt.validate.folds import Fold

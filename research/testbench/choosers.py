@@ -11,7 +11,7 @@ from bayes_cpt.decisions.candidates import Candidates
 from bayes_cpt.decisions.final_losses import FinalLosses, OneLaw
 from bayes_cpt.forecast.evaluate import Draws
 from bayes_cpt.forecast.third_sets import ThirdSet
-from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation, SharedMisfit
+from bayes_cpt.model.discrepancy import ErrorCorrelation, SharedMisfit
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.model.bases.unknown_base import for_base
+from bayes_cpt.model.bases import for_base
 from bayes_cpt.model.elements import Element, elements
 from bayes_cpt.model.points import Curves, last_pretraining_step, reference_of
 from bayes_cpt.model.setup import Frame, fitted_setup

@@ -27,7 +27,7 @@ from bayes_cpt.decisions.final_losses import FinalLosses
 from bayes_cpt.errors import BayesCPTError
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.misfit.discrepancy import OWN_SHARE, correlated
+from bayes_cpt.model.discrepancy import OWN_SHARE, correlated
 from bayes_cpt.model.points import Curve
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import read_spec

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.model.misfit.discrepancy import (
+from bayes_cpt.model.discrepancy import (
     OWN_SHARE,
     Configuration,
     ErrorCorrelation,

@@ -9,7 +9,7 @@ import numpy as np
 from printed import COEFFICIENTS, MEMORY, law_parameters
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.model.priors.draws import draw_priors
+from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import Frame
 
 type Parameters = dict[str, Floats]

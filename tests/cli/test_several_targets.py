@@ -16,7 +16,7 @@ from bayes_cpt.forecast.error_correlation import error_correlation
 from bayes_cpt.forecast.plans import planned_curves
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks import survey
-from bayes_cpt.model.priors.draws import draw_priors
+from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec, read_spec

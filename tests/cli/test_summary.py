@@ -10,7 +10,7 @@ from command_line import Call
 from synthetic import lab_for
 
 from bayes_cpt.forecast.derived import MEANINGS
-from bayes_cpt.model.priors.draws import draw_priors
+from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec, shipped_models
 from bayes_cpt.report.equation import COEFFICIENTS, equation, meaning

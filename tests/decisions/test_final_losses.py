@@ -22,7 +22,7 @@ from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.predict import planned_curves
 from bayes_cpt.inference.posterior import Posterior, stack
 from bayes_cpt.laws import Law
-from bayes_cpt.model.misfit.knots import KNOTS_PT
+from bayes_cpt.model.discrepancy import KNOTS_PT
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.simulate import expected_loss

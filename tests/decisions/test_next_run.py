@@ -17,7 +17,7 @@ from bayes_cpt.decisions.objective import read_objective
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation
+from bayes_cpt.model.discrepancy import ErrorCorrelation
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.simulate import expected_loss
 

@@ -6,7 +6,7 @@ import pytest
 
 from bayes_cpt.decisions.space import DecayShape, Quantity, Space, read_space
 from bayes_cpt.errors import SpecError
-from bayes_cpt.laws.numerics.schedule_batch import DECAYS
+from bayes_cpt.laws.schedule_ends import DECAYS
 
 TEXT = """
 bases = "annealed_0pct"

@@ -11,7 +11,7 @@ from bayes_cpt.forecast.derived import (
     effect_runs,
     effects_of,
 )
-from bayes_cpt.model.priors.draws import draw_priors
+from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import Frame, build_setup
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.schedules import constant

@@ -10,7 +10,7 @@ from target_family import several
 
 from bayes_cpt.forecast.error_correlation import FLUCTUATION, MISFIT, error_correlation
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation
+from bayes_cpt.model.discrepancy import ErrorCorrelation
 from bayes_cpt.model.setup import fitted_setup
 from bayes_cpt.model.simulate import simulate
 

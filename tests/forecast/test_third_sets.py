@@ -32,10 +32,10 @@ from bayes_cpt.forecast.third_sets import (
     weight_table,
 )
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.misfit.curve_residuals import precision_products
-from bayes_cpt.model.misfit.knots import unit_ramps
-from bayes_cpt.model.priors.draws import draw_priors
+from bayes_cpt.model.discrepancy import unit_ramps
+from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import build_setup
+from bayes_cpt.model.simulate import precision_products
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.study import Study
 

@@ -30,8 +30,7 @@ from bayes_cpt.history.population import (
     pair_information,
     weigh_pairs,
 )
-from bayes_cpt.model.priors.families import Normal
-from bayes_cpt.model.priors.tables import Correlation, Prior, correlation_matrix
+from bayes_cpt.model.priors import Correlation, Normal, Prior, correlation_matrix
 from bayes_cpt.model.spec import read_spec, sampled_labels
 from bayes_cpt.report.words.learning import together
 

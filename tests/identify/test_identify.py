@@ -21,8 +21,7 @@ from bayes_cpt.identify.determination import (
     contractions,
     identifiability,
 )
-from bayes_cpt.model.priors.families import LogNormal
-from bayes_cpt.model.priors.tables import Prior
+from bayes_cpt.model.priors import LogNormal, Prior
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.study import Study

@@ -3,10 +3,9 @@ import pytest
 from synthetic import lab
 
 from bayes_cpt.identify.information import FreeParameters, information
+from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import build_curves
-from bayes_cpt.model.priors.draws import draw_priors
-from bayes_cpt.model.priors.families import Fixed
-from bayes_cpt.model.priors.tables import Prior
+from bayes_cpt.model.priors import Fixed, Prior
 from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import read_spec

@@ -18,9 +18,8 @@ from bayes_cpt.identify.prior_predictive import (
     read_prior_plan,
 )
 from bayes_cpt.laws.law import gather
-from bayes_cpt.model.priors.draws import draw_priors, prior_table
-from bayes_cpt.model.priors.families import Normal
-from bayes_cpt.model.priors.tables import Prior
+from bayes_cpt.model.joint_priors import draw_priors, prior_table
+from bayes_cpt.model.priors import Normal, Prior
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Base, Run

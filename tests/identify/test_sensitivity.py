@@ -17,7 +17,7 @@ from bayes_cpt.identify.sensitivity import (
 )
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.log_densities import log_likelihoods, log_priors
-from bayes_cpt.model.priors.families import LogNormal
+from bayes_cpt.model.priors import LogNormal
 from bayes_cpt.model.setup import build_setup, fitted_setup
 from bayes_cpt.model.spec import read_spec
 

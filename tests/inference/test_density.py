@@ -22,7 +22,7 @@ from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.metric import Metric
 from bayes_cpt.model.build import model_of
 from bayes_cpt.model.elements import elements
-from bayes_cpt.model.priors.families import Distribution, Fixed, LogitNormal, LogNormal, Normal
+from bayes_cpt.model.priors import Distribution, Fixed, LogitNormal, LogNormal, Normal
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.spec import read_spec, shipped_models

@@ -13,7 +13,7 @@ from few_free import is_held, measurable, short_fit, with_few_free
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.groups.grouping import GROUPED
+from bayes_cpt.model.groups import GROUPED
 from bayes_cpt.model.setup import Frame, build_setup
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import ModelSpec

@@ -19,7 +19,7 @@ from bayes_cpt.bundled import bundled_study
 from bayes_cpt.inference.density import Density
 from bayes_cpt.inference.metric import Metric
 from bayes_cpt.inference.sampling import sample
-from bayes_cpt.model.priors.draws import draw_priors
+from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec, shipped_models
 from bayes_cpt.study.folder import read_study

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayes_cpt.inference.coordinates import add_alikeness
-from bayes_cpt.model.priors.pooling import log_alikeness
+from bayes_cpt.model.joint_priors import log_alikeness
 
 FIVE = st.lists(st.floats(-3.0, 3.0), min_size=5, max_size=5).map(np.array)
 NUMBERS = st.lists(st.floats(-3.0, 3.0), min_size=2, max_size=6).map(np.array)

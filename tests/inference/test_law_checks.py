@@ -16,7 +16,7 @@ from bayes_cpt.inference.fitting import fit
 from bayes_cpt.inference.law_checks import DRIFT, FACTOR, RUN, SIZE, LawChecks, check_law
 from bayes_cpt.inference.posterior import Posterior, load
 from bayes_cpt.inference.trees import build_tree
-from bayes_cpt.model.priors.draws import draw_priors
+from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.report.words.law import law_words

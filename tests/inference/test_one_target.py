@@ -14,7 +14,7 @@ from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.forecast.bands import bands
 from bayes_cpt.inference.posterior import Posterior, stack
 from bayes_cpt.landmarks import critical_point, peak_response, turning_length
-from bayes_cpt.model.groups.targets import study_of_target
+from bayes_cpt.model.groups import study_of_target
 from bayes_cpt.planner.page import Planner
 from bayes_cpt.study.study import Study
 

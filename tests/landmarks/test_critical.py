@@ -4,7 +4,7 @@ from printed import COEFFICIENTS, PEAK, printed_posterior, stepwise_losses
 from synthetic import lab, lab_posterior
 
 from bayes_cpt.landmarks import critical_point
-from bayes_cpt.model.priors.draws import draw_priors
+from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.study.runs import Base
 from bayes_cpt.study.schedules import constant
 

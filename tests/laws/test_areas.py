@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from strategies import RATES, schedules
 
 from bayes_cpt.laws.areas import AreaForm, forward_area, forward_areas, learning_rate_level
-from bayes_cpt.laws.numerics.ranges import MomentumRange, PowerRange
+from bayes_cpt.laws.series import MomentumRange, PowerRange
 from bayes_cpt.study.schedules import Schedule, linear
 
 POWERS = st.floats(0.1, 2.0)

@@ -6,7 +6,7 @@ import pytest
 
 from bayes_cpt.laws import Annealing, Law, Power, Reference, Shift
 from bayes_cpt.laws.areas import AreaForm
-from bayes_cpt.laws.numerics.ranges import MomentumRange
+from bayes_cpt.laws.series import MomentumRange
 from bayes_cpt.model.points import build_curves
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear

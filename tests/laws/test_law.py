@@ -10,7 +10,7 @@ from interpreted import INTERPRETED
 from bayes_cpt.bundled import bundled_study
 from bayes_cpt.laws import Annealing, BaseOffset, Law, Power, Reference, Shift
 from bayes_cpt.laws.law import gather
-from bayes_cpt.model.priors.draws import draw_priors
+from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import Frame, Setup, build_setup
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.folder import read_study

@@ -15,7 +15,7 @@ from strategies import schedules
 from bayes_cpt.arrays import Floats
 from bayes_cpt.laws import Annealing, Law, PeakLevel, Power, Reference, Shift
 from bayes_cpt.laws.areas import AreaForm
-from bayes_cpt.laws.numerics.ranges import MomentumRange, PowerRange
+from bayes_cpt.laws.series import MomentumRange, PowerRange
 from bayes_cpt.model.points import Curves, build_curves
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from strategies import schedules
 
 from bayes_cpt.laws.areas import AreaForm
-from bayes_cpt.laws.numerics.ranges import MomentumRange, PowerRange
 from bayes_cpt.laws.phase_areas import continual_areas, pretraining_areas
+from bayes_cpt.laws.series import MomentumRange, PowerRange
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear, warmup_stable_decay
 
 MOMENTA = st.floats(0.9, 0.9999)

@@ -7,7 +7,7 @@ from scipy.integrate import quad
 
 from bayes_cpt.laws import Reference, Shift
 from bayes_cpt.laws.law import gather
-from bayes_cpt.laws.repeats import effective_share
+from bayes_cpt.laws.transfer import effective_share
 
 REFERENCE = Reference(2e-4, 8.0, 4.0, 20_000.0, unique_steps=1000.0)
 VALUES = {

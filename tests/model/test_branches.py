@@ -12,8 +12,8 @@ from synthetic import lab
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.model.elements import elements
+from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.log_densities import log_densities
-from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.simulate import simulate

@@ -5,15 +5,15 @@ import pytest
 from scipy.special import gamma, kv
 from synthetic import lab
 
-from bayes_cpt.model.misfit.discrepancy import (
+from bayes_cpt.model.discrepancy import (
     LENGTHS,
     Configuration,
     SharedMisfit,
     correlated,
     likeness,
+    unit_ramps,
     variance_of_sum,
 )
-from bayes_cpt.model.misfit.knots import unit_ramps
 from bayes_cpt.model.points import reference_of
 
 LENGTH = 0.85

@@ -7,7 +7,7 @@ from small_study import ANNEALED, REFERENCE, STUDY, TRUNK
 from synthetic import lab
 
 from bayes_cpt.inference.fitting import fit
-from bayes_cpt.model.bases.lone_bases import with_lone_bases
+from bayes_cpt.model.bases import with_lone_bases
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Base

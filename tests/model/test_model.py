@@ -18,8 +18,7 @@ from bayes_cpt.model.build import build_model, model_of
 from bayes_cpt.model.likelihood import study_tables
 from bayes_cpt.model.log_densities import log_likelihoods
 from bayes_cpt.model.packing import packed, unpacked
-from bayes_cpt.model.priors.families import Fixed, Normal
-from bayes_cpt.model.priors.tables import Prior
+from bayes_cpt.model.priors import Fixed, Normal, Prior
 from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import read_spec

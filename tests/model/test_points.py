@@ -9,7 +9,7 @@ from small_study import ANNEALED, COSINE, PEAK, REFERENCE, REWARMED, STUDY, TRUN
 from bayes_cpt.errors import StudyError
 from bayes_cpt.laws import Annealing, Reference
 from bayes_cpt.laws.areas import AreaForm, forward_area
-from bayes_cpt.laws.numerics.ranges import MomentumRange
+from bayes_cpt.laws.series import MomentumRange
 from bayes_cpt.model.fitted_points import first_step, observed_steps
 from bayes_cpt.model.law_table import LawTable, ResidualTable
 from bayes_cpt.model.points import Curves, build_curves, last_pretraining_step, reference_of

@@ -16,16 +16,17 @@ from small_study import STUDY
 from target_family import several
 
 from bayes_cpt.errors import SpecError
-from bayes_cpt.model.log_densities import log_priors
-from bayes_cpt.model.priors.correlations import Correlated, correlated
-from bayes_cpt.model.priors.draws import draw_priors
-from bayes_cpt.model.priors.families import Distribution, Fixed, LogitNormal, LogNormal, Normal
-from bayes_cpt.model.priors.pooling import (
+from bayes_cpt.model.joint_priors import (
+    Correlated,
+    correlated,
     draw_further,
+    draw_priors,
     log_alikeness,
     log_alikenesses,
     standardised,
 )
+from bayes_cpt.model.log_densities import log_priors
+from bayes_cpt.model.priors import Distribution, Fixed, LogitNormal, LogNormal, Normal
 from bayes_cpt.model.setup import Frame, build_setup
 from bayes_cpt.model.spec import read_spec
 

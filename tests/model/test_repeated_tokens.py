@@ -12,7 +12,7 @@ from bayes_cpt.errors import SpecError, StudyError, StudyWarning
 from bayes_cpt.forecast.bands import bands
 from bayes_cpt.identify.determination import identifiability
 from bayes_cpt.landmarks.decomposition import hidden_curves
-from bayes_cpt.model.priors.draws import draw_priors
+from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import read_spec

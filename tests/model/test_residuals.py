@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayes_cpt.laws import Reference
-from bayes_cpt.model.misfit.knots import (
+from bayes_cpt.model.discrepancy import (
     knot_count,
     knots_beside,
     misfit_height,

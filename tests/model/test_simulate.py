@@ -11,9 +11,9 @@ from scipy import stats
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.laws import Reference
+from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.log_densities import log_densities
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.residuals import (
     ONSET_SHARE,
     Placed,

@@ -7,8 +7,8 @@ from every_option import spec_with
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.laws import Reference
 from bayes_cpt.laws.areas import AreaForm
-from bayes_cpt.laws.numerics.ranges import MomentumRange
-from bayes_cpt.model.priors.families import Fixed, LogNormal, Normal
+from bayes_cpt.laws.series import MomentumRange
+from bayes_cpt.model.priors import Fixed, LogNormal, Normal
 from bayes_cpt.model.setup import Frame
 from bayes_cpt.model.spec import parameter_names, read_spec, shipped_models
 

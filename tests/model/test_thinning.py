@@ -15,8 +15,8 @@ from bayes_cpt.errors import StudyWarning
 from bayes_cpt.forecast.plans import with_base_losses
 from bayes_cpt.identify.information import STEP, FreeParameters
 from bayes_cpt.model.fitted_points import thinned
+from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.priors.draws import draw_priors
 from bayes_cpt.model.residuals import ONSET_SHARE, ResidualDesign, Scales
 from bayes_cpt.model.setup import Frame, build_setup
 from bayes_cpt.model.simulate import expected_loss

@@ -20,10 +20,10 @@ from bayes_cpt.forecast.bands import bands
 from bayes_cpt.forecast.plans import planned_curves
 from bayes_cpt.identify.determination import identifiability
 from bayes_cpt.laws import Annealing
-from bayes_cpt.model.bases.unknown_base import fitted_bases, for_base, unknown_base
+from bayes_cpt.model.bases import fitted_bases, for_base, unknown_base
+from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.points import build_curves
-from bayes_cpt.model.priors.draws import draw_priors
-from bayes_cpt.model.priors.families import Fixed
+from bayes_cpt.model.priors import Fixed
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import ModelSpec, read_spec

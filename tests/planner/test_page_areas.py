@@ -7,8 +7,8 @@ import pytest
 from scripts import in_engine
 
 from bayes_cpt.laws.areas import AreaForm
-from bayes_cpt.laws.numerics.ranges import MomentumRange, PowerRange
 from bayes_cpt.laws.phase_areas import continual_areas, transfer_state
+from bayes_cpt.laws.series import MomentumRange, PowerRange
 from bayes_cpt.planner.page import Planner
 from bayes_cpt.study.schedules import constant, cosine, linear
 

@@ -22,7 +22,7 @@ from bayes_cpt.decisions.valuation import Valuation
 from bayes_cpt.errors import SpecError
 from bayes_cpt.forecast.bands import bands
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.laws.numerics.schedule_batch import DECAYS, ScheduleBatch
+from bayes_cpt.laws.schedule_ends import DECAYS, ScheduleBatch
 from bayes_cpt.planner.alternatives import Alternatives
 from bayes_cpt.planner.controls import Controls
 from bayes_cpt.planner.page import Planner

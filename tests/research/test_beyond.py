@@ -21,7 +21,7 @@ from testbench.beyond import (
 )
 
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.priors.families import LogNormal
+from bayes_cpt.model.priors import LogNormal
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.study import Study
 

@@ -8,7 +8,7 @@ from testbench import watch
 from testbench.watch import AS_REAL, Fold, Watched, planted
 
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation
+from bayes_cpt.model.discrepancy import ErrorCorrelation
 from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.study import Study
 from bayes_cpt.watch import Watcher, expected

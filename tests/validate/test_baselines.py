@@ -12,8 +12,8 @@ from synthetic import lab
 from testbench.simulation import NEW_RUNS, NOISE, RUNS, TRUTH, simulated
 
 from bayes_cpt.laws.areas import AreaForm
-from bayes_cpt.laws.numerics.ranges import MomentumRange
 from bayes_cpt.laws.phase_areas import continual_areas
+from bayes_cpt.laws.series import MomentumRange
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
 from bayes_cpt.study.study import Study

@@ -21,7 +21,7 @@ from synthetic import CHAINS, as_posterior, lab, lab_posterior, prior_as_posteri
 from bayes_cpt.errors import SpecError, StudyError
 from bayes_cpt.inference.metric import SamplingError
 from bayes_cpt.inference.posterior import Posterior, load
-from bayes_cpt.model.priors.draws import draw_priors
+from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import build_setup
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec, read_spec

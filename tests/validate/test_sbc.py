@@ -14,8 +14,8 @@ from bayes_cpt.errors import StudyError
 from bayes_cpt.inference.diagnostics import Diagnostics
 from bayes_cpt.inference.sampling import CHAINS, Sample
 from bayes_cpt.model.fitted_points import observed_steps
-from bayes_cpt.model.priors.draws import draw_priors
-from bayes_cpt.model.priors.families import Fixed, Normal
+from bayes_cpt.model.joint_priors import draw_priors
+from bayes_cpt.model.priors import Fixed, Normal
 from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.simulate import expected_loss
 from bayes_cpt.model.spec import read_spec, shipped_models

@@ -11,7 +11,7 @@ from scipy import stats
 from synthetic import lab, prior_as_posterior
 
 from bayes_cpt.inference.posterior import Posterior
-from bayes_cpt.model.misfit.discrepancy import ErrorCorrelation
+from bayes_cpt.model.discrepancy import ErrorCorrelation
 from bayes_cpt.model.simulate import simulate
 from bayes_cpt.watch import Watcher
 from bayes_cpt.watch.expected import Expected, Row, drawn_curves, faulty, rows_at

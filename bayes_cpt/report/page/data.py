@@ -92,7 +92,7 @@ def priors_table(posterior: "Posterior") -> TextTable:
     """
     import pandas as pd
 
-    from bayes_cpt.model.priors.draws import prior_table
+    from bayes_cpt.model.joint_priors import prior_table
 
     table = prior_table(posterior.frame)
     shown = []

@@ -37,7 +37,7 @@ def methods(
     """
     from bayes_cpt.inference.fitting import attempts_for
     from bayes_cpt.model.elements import elements
-    from bayes_cpt.model.priors.families import Fixed
+    from bayes_cpt.model.priors import Fixed
 
     frame, study = posterior.frame, posterior.study
     reached = Convergence.of(posterior) if reached is None else reached

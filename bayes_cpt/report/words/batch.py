@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from bayes_cpt.model.groups.batches import checked_batches
+from bayes_cpt.model.groups import checked_batches
 from bayes_cpt.report.numbers import enumerated
 from bayes_cpt.study.batches import UNSAID, Batch, batch_of
 from bayes_cpt.study.ranges import ALIKE_RATIO, ALIKE_REPLAY, LENGTH, REPLAY, factors

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from bayes_cpt.model.groups.sizes import FEWEST, fitted_sizes
+from bayes_cpt.model.groups import FEWEST, fitted_sizes
 
 if TYPE_CHECKING:
     from bayes_cpt.study.study import Study

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from interpreted import INTERPRETED
 
-from bayes_cpt.laws.numerics.ranges import MomentumRange, PowerRange, momentum_parts
+from bayes_cpt.laws.series import MomentumRange, PowerRange, momentum_parts
 
 
 @pytest.mark.parametrize("ends", [(0.0, 0.9), (0.99, 0.9), (0.9, 1.0), (math.nan, 0.9)])

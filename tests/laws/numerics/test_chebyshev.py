@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from strategies import segments
 
 from bayes_cpt.laws.areas import AreaForm, forward_area, learning_rate_level
-from bayes_cpt.laws.numerics.chebyshev import Interval
-from bayes_cpt.laws.numerics.ranges import MomentumRange, PowerRange
 from bayes_cpt.laws.phase_areas import continual_areas
+from bayes_cpt.laws.series import Interval, MomentumRange, PowerRange
 from bayes_cpt.study.schedules import (
     Schedule,
     Segment,

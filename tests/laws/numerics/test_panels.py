@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from bayes_cpt.laws.areas import AreaForm
-from bayes_cpt.laws.numerics.panels import NODES, panels
-from bayes_cpt.laws.numerics.ranges import MomentumRange, PowerRange
-from bayes_cpt.laws.numerics.schedule_batch import DECAYS, ScheduleBatch
 from bayes_cpt.laws.phase_areas import continual_areas, transfer_state
+from bayes_cpt.laws.schedule_ends import DECAYS, NODES, ScheduleBatch, panels
+from bayes_cpt.laws.series import MomentumRange, PowerRange
 from bayes_cpt.study.schedules import Schedule
 
 BASE = Schedule.from_log([1, 100, 3000], [1e-5, 2e-3, 1e-4])

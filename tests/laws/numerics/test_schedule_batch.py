@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from bayes_cpt.laws.areas import AreaForm, forward_area
-from bayes_cpt.laws.numerics.ranges import MomentumRange, PowerRange
-from bayes_cpt.laws.numerics.schedule_batch import DECAYS, Ends, ScheduleBatch
 from bayes_cpt.laws.phase_areas import continual_areas, transfer_state
+from bayes_cpt.laws.schedule_ends import DECAYS, Ends, ScheduleBatch
+from bayes_cpt.laws.series import MomentumRange, PowerRange
 from bayes_cpt.study.schedules import constant, linear
 
 PEAK = 2e-3

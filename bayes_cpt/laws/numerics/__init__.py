@@ -1,1 +1,0 @@
-"""How areas are computed fast: recursions over panels, series over ranges, batches of schedules."""

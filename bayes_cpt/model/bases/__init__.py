@@ -1,1 +1,0 @@
-"""Bases of which something is not known: their pre-training, or any run that they lie on."""

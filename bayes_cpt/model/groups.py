@@ -1,0 +1,443 @@
+"""Groups of runs that have a part of the law for themselves: of one model size, one batch, or one target.
+
+What is of one group runs along a coordinate with every group of every validation set, and each curve
+says to which it belongs. Groups are pooled as far as they have turned out alike, and one that never ran
+is drawn from the population. Batches, as targets, have whole parameters for themselves, alike by their
+joint prior (`bayes_cpt.model.pooling`); sizes lie off a power of size by standard normal deviations
+times a spread.
+"""
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_cpt.checks import suggestion
+from bayes_cpt.errors import Problem, StudyError, StudyWarning
+from bayes_cpt.model.spec import ModelSpec, parameter_names
+from bayes_cpt.study.batches import Batch, batch_of, batches_of
+from bayes_cpt.study.study import Base, Run, Study
+
+# The coordinates of groups.
+SIZES, BATCHES = "size_domain", "batch_domain"
+GROUPED = (SIZES, BATCHES)
+
+type Group = float | Batch
+
+
+def place(known: Sequence[Group], group: Group | None, domain: int) -> int:
+    """Return where a group of a validation set stands along its coordinate.
+
+    Parameters
+    ----------
+    known : sequence of group
+        All that the law knows; none where it has no such groups.
+    group : group or None
+    domain : int
+        Place of the validation set.
+    """
+    return domain * len(known) + list(known).index(group) if known and group is not None else 0
+
+
+def label(group: Group) -> str:
+    """Return a group as it is called beside its validation set.
+
+    Parameters
+    ----------
+    group : group
+    """
+    return f"batch {group.label}" if isinstance(group, Batch) else f"{group:g}M"
+
+
+ADD = "add model_size = ..., its non-embedding parameters in millions, as in model_size = 106"
+# With fewer sizes the exponent of size rests on its prior, and with two how far single sizes lie off it.
+FEWEST = 3
+
+
+def fitted_sizes(study: Study, *, continual: bool) -> tuple[float, ...]:
+    """Return the different model sizes of the runs that a fit takes, rising, millions of parameters.
+
+    Parameters
+    ----------
+    study : Study
+    continual : bool
+        Whether its CPT runs, and the bases they start from, are a part of it.
+    """
+    runs = study.runs if continual else study.pretraining_runs
+    return tuple(sorted({size for run in runs if (size := study.model_size(run)) is not None}))
+
+
+def _all_sizes(study: Study, *, continual: bool) -> tuple[float, ...]:
+    """Return also the sizes of bases that no run starts from yet, rising."""
+    bases = [base.model_size for base in study.bases] if continual else []
+    of_bases = {size for size in bases if size is not None}
+    return tuple(sorted({*fitted_sizes(study, continual=continual), *of_bases}))
+
+
+def known_sizes(spec: ModelSpec, study: Study) -> tuple[float, ...]:
+    """Return the model sizes that the law of a study knows; none where it has no size.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    study : Study
+    """
+    return _all_sizes(study, continual=spec.law.continual) if spec.law.model_size else ()
+
+
+def check_sizes(study: Study, runs: Iterable[Run], bases: Iterable[Base] = ()) -> None:
+    """Check that runs and bases say their size, which the law asks for.
+
+    Parameters
+    ----------
+    study : Study
+    runs : iterable of Run
+    bases : iterable of Base
+
+    Raises
+    ------
+    StudyError
+        Naming each that does not.
+    """
+    missing = [f"run {run.name}" for run in runs if study.model_size(run) is None]
+    missing += [f"base {base.name}" for base in bases if base.model_size is None]
+    if missing:
+        problem = "its model size is not known, and the law has a term for it"
+        raise StudyError([Problem(f"{place}, key model_size", problem, ADD) for place in missing])
+
+
+def log_sizes(size: float | None, reference: float, count: int) -> NDArray[np.float64]:
+    """Return the log of a size over the reference size, as often as there are points; 0 without one.
+
+    Parameters
+    ----------
+    size : float or None
+        Millions of parameters.
+    reference : float
+        The same unit.
+    count : int
+    """
+    return np.full(count, 0.0 if size is None else float(np.log(size / reference)))
+
+
+# What of a batch a run may say, by its key.
+KEYS = {"batch_tokens": "tokens", "sequence_length": "sequence_length"}
+
+
+def for_batches(spec: ModelSpec, study: Study) -> ModelSpec:
+    """Return the specification for the batches of a study: without what tells them apart if there is one.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    study : Study
+
+    Raises
+    ------
+    StudyError
+        If some runs say their batch size or sequence length and others do not, or if batches differ and the
+        base's pre-training is not known or there are several targets.
+    """
+    if not spec.law.batches:
+        return spec
+    if len(checked_batches(study)) > 1:
+        if spec.law.targets > 1:
+            problem = f"it has several targets, and the law of {spec.name} compares batches of one"
+            fix = "keep to one target or to one batch, or use --model cpt-replay"
+            raise StudyError.at(f"study {study.name}", problem, fix)
+        if spec.law.unknown_base:
+            problem = f"its pre-training is not known, and the law of {spec.name} compares batches"
+            fix = "fit it with --model cpt-replay, or give the base's schedule, if only roughly"
+            raise StudyError.at(f"study {study.name}, base", problem, fix)
+        return spec
+    return without_batches(spec)
+
+
+def without_batches(spec: ModelSpec) -> ModelSpec:
+    """Return the specification of the same law without what tells batches apart.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    """
+    law = spec.law.model_copy(update={"batches": False})
+    names = parameter_names(law, spec.residuals)
+    priors = {name: prior for name, prior in spec.priors.items() if name in names}
+    return spec.model_copy(update={"law": law, "priors": priors})
+
+
+def checked_batches(study: Study) -> tuple[Batch, ...]:
+    """Return the different batches of the CPT runs of a study, those of most runs first.
+
+    Parameters
+    ----------
+    study : Study
+
+    Raises
+    ------
+    StudyError
+        If some runs say their batch size or sequence length and others do not.
+    """
+    problems = []
+    for key, field in KEYS.items():
+        silent = [
+            run.name for run in study.continual_runs if getattr(batch_of(study, run), field) is None
+        ]
+        if 0 < len(silent) < len(study.continual_runs):
+            others = f", nor for {len(silent) - 1} more" if len(silent) > 1 else ""
+            problem = f"it is not given for this run{others}, but for others, and the law compares batches"
+            what = "tokens of one optimiser step" if field == "tokens" else "tokens of one sequence"
+            fix = f"add {key} = ..., the {what}, to every CPT run"
+            problems.append(
+                Problem(f"study {study.name}, run {silent[0]}, key {key}", problem, fix)
+            )
+    if problems:
+        raise StudyError(problems)
+    return batches_of(study)
+
+
+def known_batches(spec: ModelSpec, study: Study) -> tuple[Batch, ...]:
+    """Return the batches that the law of a study compares; none where it compares none.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    study : Study
+    """
+    return checked_batches(study) if spec.law.batches else ()
+
+
+def run_batch(plan: Study, run: Run, known: Sequence[Batch]) -> Batch | None:
+    """Return the batch of a run; None for PT runs, and where the law does not compare batches.
+
+    What a run does not say is as in the study, if all its runs agree in it.
+
+    Parameters
+    ----------
+    plan : Study
+        Of the run.
+    run : Run
+    known : sequence of Batch
+        Those of the fit; none where the law does not compare them.
+
+    Raises
+    ------
+    StudyError
+        If it does not say what the fitted runs differ in.
+    """
+    if not known or run.phase == "pt":
+        return None
+    batch = batch_of(plan, run)
+    problems = []
+    for key, field in KEYS.items():
+        values = sorted(
+            {value for batch_ in known if (value := getattr(batch_, field)) is not None}
+        )
+        if getattr(batch, field) is None and len(values) > 1:
+            problem = f"it is not given, and fitted runs have {values[0]:g} to {values[-1]:g}"
+            place = f"plan {plan.name}, run {run.name}, key {key}"
+            problems.append(
+                Problem(place, problem, f"add {key} = ..., as in {key} = {values[0]:g}")
+            )
+    if problems:
+        raise StudyError(problems)
+    return compared(batch, known)
+
+
+def compared(batch: Batch, known: Sequence[Batch]) -> Batch:
+    """Return a batch by what the fitted ones say: what it leaves open is as in the first of them.
+
+    Parameters
+    ----------
+    batch : Batch
+    known : sequence of Batch
+        Those of the fit.
+
+    Examples
+    --------
+    >>> compared(Batch(None, 4096), [Batch(1024.0), Batch(2048.0)])
+    Batch(tokens=1024.0, sequence_length=None)
+    """
+    usual = known[0]
+    tokens = usual.tokens if batch.tokens is None else batch.tokens
+    length = usual.sequence_length if batch.sequence_length is None else batch.sequence_length
+    # What no fitted run says cannot set a batch apart.
+    return Batch(
+        None if usual.tokens is None else tokens,
+        None if usual.sequence_length is None else length,
+    )
+
+
+def plan_batches(plan: Study, runs: Iterable[Run], known: Sequence[Batch]) -> list[Batch]:
+    """Return the batches of some runs of a plan, as `run_batch` has them.
+
+    Parameters
+    ----------
+    plan : Study
+    runs : iterable of Run
+    known : sequence of Batch
+    """
+    batches = (run_batch(plan, run, known) for run in runs)
+    return [batch for batch in batches if batch is not None]
+
+
+def for_targets(spec: ModelSpec, study: Study) -> ModelSpec:
+    """Return the specification for the targets of a study: with what several need as parameters.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    study : Study
+
+    Raises
+    ------
+    StudyError
+        If there are several and the specification has no replay factor of the target, or no priors for what
+        they share.
+    """
+    count = len(study.targets)
+    if not spec.law.continual or count < 2:
+        return spec
+    place = f"study {study.name}, model {spec.name}"
+    if spec.law.replay_factor.target == "none":
+        problem = (
+            f"it has {count} targets, and the law has no factor for the share of each in the data"
+        )
+        raise StudyError.at(place, problem, "use --model cpt-replay, or keep to one target")
+    if not spec.targets:
+        problem = f"it has {count} targets, and the model has no priors for what they share"
+        fix = "add [targets] as in models/cpt-replay.toml, use --model cpt-replay, or keep to one target"
+        raise StudyError.at(place, problem, fix)
+    law = spec.law.model_copy(update={"targets": count})
+    return spec.model_copy(update={"law": law, "priors": spec.priors | spec.targets})
+
+
+def roles_of(domains: Sequence[str]) -> tuple[str, ...]:
+    """Return the role of each validation set that a law describes: the first is the general one.
+
+    Parameters
+    ----------
+    domains : sequence of str
+    """
+    return ("general", *("target" for _ in domains[1:]))
+
+
+def check_one_target(study: Study, what: str) -> None:
+    """Check that a study has one target, where nothing more is known to do.
+
+    Parameters
+    ----------
+    study : Study
+        The one that was fitted.
+    what : str
+        What asks.
+
+    Raises
+    ------
+    StudyError
+        If it has several.
+    """
+    if len(study.targets) > 1:
+        problem = f"it has {len(study.targets)} targets, and {what} is for one only"
+        target = study.targets[0]
+        fix = f"name one, as in --target {target}; in Python take posterior.of_target({target!r})"
+        raise StudyError.at(f"study {study.name}", problem, fix)
+
+
+def check_target(study: Study, name: str) -> None:
+    """Check that a name is that of a target.
+
+    Parameters
+    ----------
+    study : Study
+    name : str
+
+    Raises
+    ------
+    StudyError
+        If it is not.
+    """
+    if name not in study.targets:
+        problem = f"{name!r} is no target of the study{suggestion(name, study.targets)}"
+        fix = f"name one of {', '.join(study.targets) or 'none: the study has none'}"
+        raise StudyError.at(f"study {study.name}", problem, fix)
+
+
+def study_of_target(study: Study, name: str) -> Study:
+    """Return the PT runs of a study, and its runs on one target alone, as a study of that target.
+
+    Sets of the other targets are third sets of it. What was measured of a base counts, whichever run it was
+    measured in.
+
+    Parameters
+    ----------
+    study : Study
+        Of several targets.
+    name : str
+        One of them.
+
+    Raises
+    ------
+    StudyError
+        If no run trains on that target alone.
+    """
+    runs = [run for run in study.continual_runs if study.mixture(run) == {name: 1.0}]
+    if not runs:
+        problem = f"no run trains on {name} alone, and what is asked is told of such runs"
+        fix = "name another target, or add a run on it alone and fit again"
+        raise StudyError.at(f"study {study.name}, target {name}", problem, fix)
+    kept = study.subset(run.name for run in (*study.pretraining_runs, *runs))
+    later = kept.losses[
+        ~((kept.losses["step"] == 0) & kept.losses["run"].isin(run.name for run in runs))
+    ]
+    starts = [
+        (run.name, 0, domain, loss)
+        for run in runs
+        for domain in study.domains
+        if (loss := study.base_loss(str(run.base), domain)) is not None
+    ]
+    with warnings.catch_warnings():
+        # Of runs and losses that were warned of when the study was read.
+        warnings.simplefilter("ignore", StudyWarning)
+        return replace(kept, target=name, losses=later).with_runs((), starts)
+
+
+def mixture_columns(
+    mixture: Mapping[str, float], domains: Sequence[str], domain: int, replay: float | None
+) -> tuple[float, NDArray[np.float64]]:
+    """Return the share of other targets' data in a run's batches, and the shares of factors of forgetting.
+
+    Parameters
+    ----------
+    mixture : mapping of str to float
+        Share of each target in the data that are not replay; empty in PT.
+    domains : sequence of str
+        Validation sets, the general one first.
+    domain : int
+        Place of the one that is asked about.
+    replay : float or None
+
+    Returns
+    -------
+    other_share : float
+    mixture : ndarray, shape (domains,)
+        As in `bayes_cpt.model.points.Points`.
+
+    Examples
+    --------
+    >>> share, mixture = mixture_columns({"code": 0.75, "law": 0.25}, ["web", "code", "law"], 1, 0.2)
+    >>> round(share, 6), mixture.tolist()
+    (0.2, [1.0, 0.0, 0.0])
+    >>> mixture_columns({"code": 0.75, "law": 0.25}, ["web", "code", "law"], 0, 0.2)[1].tolist()
+    [0.0, 0.75, 0.25]
+    """
+    shares = np.zeros(len(domains))
+    if domain > 0 or not mixture:
+        shares[0] = 1.0
+    else:
+        shares[:] = [mixture.get(name, 0.0) for name in domains]
+    if domain == 0 or not mixture:
+        return 0.0, shares
+    return (1.0 - (replay or 0.0)) * (1.0 - mixture.get(domains[domain], 0.0)), shares

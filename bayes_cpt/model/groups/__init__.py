@@ -1,1 +1,0 @@
-"""Runs in groups that are alike but not the same: model sizes, target domains."""

@@ -1,0 +1,354 @@
+"""Priors that depend on each other, and draws of all priors.
+
+*Correlated* parameters go together from study to study: on the scales on which their priors are normal,
+and in sds of these, z ~ Normal(0, R). What several *targets* (or batches) have of a parameter is alike:
+of target k, ``z_k = sqrt(1 - v)·m + sqrt(v)·e_k``, with m what all share and e_k its own, standard
+normal both: sqrt(v) is the spread of single ones about their mean, a parameter itself. With m
+integrated out the z_k are normal with correlation ``1 - v``. Each alone has the prior that a single one
+has (docs/targets.md, docs/batch.md).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayes_cpt.arrays import Floats
+from bayes_cpt.model.elements import Element, elements
+from bayes_cpt.model.priors import Distribution, Fixed, correlation_matrix
+from bayes_cpt.model.setup import Frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+# The potential of a model by which its parameters are correlated, its matrix R, and the coordinate of R.
+CORRELATED, CORRELATION, PARAMETER = "correlated", "correlation", "correlated_parameter"
+
+
+@dataclass(frozen=True, eq=False)
+class Correlated:
+    """The correlated parameters of a frame.
+
+    Parameters
+    ----------
+    elements : tuple of Element
+    matrix : ndarray, shape (elements, elements)
+        R.
+    """
+
+    elements: tuple[Element, ...]
+    matrix: Floats
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What each is called: its parameter, and its validation set in brackets."""
+        return tuple(f"{e.name}[{e.domain}]" if e.domain else e.name for e in self.elements)
+
+    def standardised(self, parameters: Mapping[str, Any], xp: Any = np) -> Any:
+        """Return z, shape (..., elements).
+
+        Parameters
+        ----------
+        parameters : mapping of str to array, shape (...) or (..., members)
+        xp : module, optional
+            `numpy` or `pytensor.tensor`.
+        """
+        columns = []
+        for element in self.elements:
+            values = parameters[element.name]
+            member = values if element.domain is None else values[..., element.member]
+            prior = element.prior
+            columns.append((prior.to_scale(member, xp) - prior.center) / prior.spread)
+        return xp.stack(columns, axis=-1)
+
+    def log_density(self, parameters: Mapping[str, Any], xp: Any = np) -> Any:
+        """Return the log density over that of independent parameters, shape (...).
+
+        Where priors have bounds, it lacks a constant: the share of z that lies within them.
+
+        Parameters
+        ----------
+        parameters : mapping of str to array, shape (...) or (..., members)
+        xp : module, optional
+            `numpy` or `pytensor.tensor`.
+        """
+        standard = self.standardised(parameters, xp)
+        form = (standard * xp.dot(standard, excess_precision(self.matrix))).sum(axis=-1)
+        return -0.5 * (form + np.linalg.slogdet(self.matrix)[1])
+
+    def draw(self, drawn: dict[str, Floats], generator: np.random.Generator) -> None:
+        """Replace independent draws of these parameters by correlated ones, in place.
+
+        Parameters
+        ----------
+        drawn : dict of str to ndarray, shape (draws,) or (draws, members)
+        generator : numpy.random.Generator
+        """
+        low, high = np.array([element.prior.standard_bounds for element in self.elements]).T
+        root = np.linalg.cholesky(self.matrix)
+        standard = np.empty((len(drawn[self.elements[0].name]), len(self.elements)))
+        left = np.arange(len(standard))
+        while left.size:
+            standard[left] = generator.standard_normal((left.size, len(root))) @ root.T
+            within = np.all((standard[left] > low) & (standard[left] < high), axis=1)
+            left = left[~within]
+        for element, column in zip(self.elements, standard.T, strict=True):
+            values = element.prior.from_scale(element.prior.center + element.prior.spread * column)
+            if element.domain is None:
+                drawn[element.name][:] = values
+            else:
+                drawn[element.name][:, element.member] = values
+
+
+def excess_precision(matrix: Floats) -> Floats:
+    """Return the inverse of a correlation matrix less that of independent numbers.
+
+    Parameters
+    ----------
+    matrix : ndarray, shape (elements, elements)
+    """
+    return np.linalg.inv(matrix) - np.eye(len(matrix))
+
+
+def correlated(frame: Frame) -> Correlated | None:
+    """Return the correlated parameters of a frame; None where there are none.
+
+    Those of single model sizes and batches, and of each of several targets, stay independent: there a
+    population has a joint prior of its own (`bayes_cpt.model.joint_priors`).
+
+    Parameters
+    ----------
+    frame : Frame
+    """
+    if not frame.spec.correlations:
+        return None
+    roles = dict(zip(frame.domains, frame.roles, strict=True))
+    several = frame.spec.law.targets > 1
+    single = [
+        element
+        for element in elements(frame)
+        if element.group is None
+        and not isinstance(element.prior, Fixed)
+        and not (several and roles.get(element.domain or "") == "target")
+    ]
+    labels = [(element.name, roles.get(element.domain or "")) for element in single]
+    matrix = correlation_matrix(labels, frame.spec.correlations)
+    tied = np.flatnonzero((matrix != np.eye(len(matrix))).any(axis=1))
+    if not tied.size:
+        return None
+    return Correlated(tuple(single[i] for i in tied), matrix[np.ix_(tied, tied)])
+
+
+# The potential of a model by which its targets, or batches, are alike.
+ALIKE = "alike"
+
+
+def log_alikeness(standard: Any, spread: Any, xp: Any) -> Any:
+    """Return the log density of what targets or batches have of a parameter, over that of independent ones.
+
+    Parameters
+    ----------
+    standard : array, shape (..., members)
+        z, in sds of the prior.
+    spread : array, shape (...)
+        Of single ones, 0 to 1.
+    xp : module
+        `numpy` or `pytensor.tensor`.
+
+    Examples
+    --------
+    >>> float(log_alikeness(np.array([0.3, -1.0]), np.array(1.0), np)) == 0.0
+    True
+    """
+    count = standard.shape[-1]
+    unshared = spread**2
+    shared = unshared + count * (1.0 - unshared)
+    total, square = standard.sum(axis=-1), (standard**2).sum(axis=-1)
+    form = (square - (1.0 - unshared) / shared * total**2) / unshared
+    return -0.5 * ((count - 1) * xp.log(unshared) + xp.log(shared) + form - square)
+
+
+def standardised(frame: Frame, name: str, values: Any, places: list[int], xp: Any = np) -> Any:
+    """Return what is pooled of a parameter in sds of its prior, shape (..., places).
+
+    Parameters
+    ----------
+    frame : Frame
+    name : str
+        One of `Frame.pooled`.
+    values : array, shape (..., members of its coordinate)
+    places : list of int
+        One of `Frame.pools`.
+    xp : module, optional
+        `numpy` or `pytensor.tensor`.
+    """
+    prior = _prior(frame, name, places)
+    return (prior.to_scale(values[..., places], xp) - prior.center) / prior.spread
+
+
+def _prior(frame: Frame, name: str, places: list[int]) -> Distribution:
+    member = frame.members(frame.parameters()[name].dims)[places[0]]
+    return frame.spec.priors[name].of(frame.role(member))
+
+
+def log_alikenesses(frame: Frame, parameters: Mapping[str, Any], xp: Any = np) -> list[Any]:
+    """Return `log_alikeness` of every pooled parameter, shape (...) each.
+
+    Parameters
+    ----------
+    frame : Frame
+    parameters : mapping of str to array, shape (..., members)
+    xp : module, optional
+        `numpy` or `pytensor.tensor`.
+    """
+    spreads, densities = parameters[frame.spread], []
+    for place, name in enumerate(frame.pooled):
+        parts = [
+            log_alikeness(
+                standardised(frame, name, parameters[name], pool, xp), spreads[..., place], xp
+            )
+            for pool in frame.pools(name)
+        ]
+        densities.append(sum(parts[1:], start=parts[0]))
+    return densities
+
+
+def draw_alike(frame: Frame, drawn: dict[str, Floats], generator: np.random.Generator) -> None:
+    """Replace independent draws of pooled parameters by such as share their spread, in place.
+
+    Parameters
+    ----------
+    frame : Frame
+    drawn : dict of str to ndarray, shape (draws, members)
+        Of every parameter.
+    generator : numpy.random.Generator
+    """
+    for place, name in enumerate(frame.pooled):
+        for places in frame.pools(name):
+            prior = _prior(frame, name, places)
+            spread = drawn[frame.spread][:, place, None]
+            each = standardised(frame, name, drawn[name], places)
+            shared = generator.standard_normal((len(each), 1))
+            standard = np.sqrt(1.0 - spread**2) * shared + spread * each
+            drawn[name][:, places] = prior.from_scale(prior.center + prior.spread * standard)
+
+
+def draw_further(standard: Floats, spread: Floats, shared: Floats, fresh: Floats) -> Floats:
+    """Return one more of a population in each draw, given what the known ones have, shape (draws,).
+
+    What all share is normal given the known ones; a further one lies about it as they do.
+
+    Parameters
+    ----------
+    standard : ndarray, shape (draws, known)
+        z of the known ones.
+    spread : ndarray, shape (draws,)
+    shared, fresh : ndarray, shape (draws,)
+        Standard normal numbers: for what all share, and for its own.
+
+    Examples
+    --------
+    >>> alike = np.full((1, 3), 0.7)
+    >>> draw_further(alike, np.array([1e-6]), np.zeros(1), np.ones(1)).round(4)
+    array([0.7])
+    """
+    variance = spread**2
+    weight = np.sqrt(1.0 - variance)
+    precision = 1.0 + standard.shape[1] * weight**2 / variance
+    mean = weight / variance * standard.sum(axis=1) / precision
+    return np.asarray(weight * (mean + shared / np.sqrt(precision)) + spread * fresh)
+
+
+def further(
+    frame: Frame, name: str, values: Floats, spreads: Floats, shared: Floats, fresh: Floats
+) -> Floats:
+    """Return a pooled parameter of one more member in each draw, shape (draws, populations).
+
+    Parameters
+    ----------
+    frame : Frame
+        That knows the present members.
+    name : str
+        One of `Frame.pooled`.
+    values : ndarray, shape (draws, members)
+    spreads : ndarray, shape (draws, pooled)
+    shared, fresh : ndarray, shape (draws, populations)
+        Standard normal numbers, as for `draw_further`.
+    """
+    drawn, spread = [], spreads[:, frame.pooled.index(name)]
+    for k, places in enumerate(frame.pools(name)):
+        prior = _prior(frame, name, places)
+        known = standardised(frame, name, values, places)
+        standard = draw_further(known, spread, shared[:, k], fresh[:, k])
+        drawn.append(prior.from_scale(prior.center + prior.spread * standard))
+    return np.stack(drawn, axis=1)
+
+
+def draw_priors(frame: Frame, draws: int, seed: int) -> dict[str, Floats]:
+    """Return draws of every parameter, shape (draws, members of its dims) or (draws,).
+
+    Parameters
+    ----------
+    frame : Frame
+    draws : int
+    seed : int
+
+    Examples
+    --------
+    >>> from bayes_cpt.laws import Reference
+    >>> from bayes_cpt.model.spec import read_spec
+    >>> reference = Reference(2e-3, 24.0, 3.0, 3000.0)
+    >>> frame = Frame(read_spec("pretrain"), ("general",), ("general",), reference)
+    >>> draw_priors(frame, 100, seed=0)["memory"].shape
+    (100,)
+    """
+    generator = np.random.default_rng(seed)
+    drawn = {}
+    for name, info in frame.parameters().items():
+        prior = frame.spec.priors[name]
+        if info.dims is None:
+            drawn[name] = prior.of(None).draw(draws, generator)
+        else:
+            roles = [frame.role(member) for member in frame.members(info.dims)]
+            columns = [prior.of(role).draw(draws, generator) for role in roles]
+            drawn[name] = np.stack(columns, axis=1)
+    draw_alike(frame, drawn, generator)
+    if tied := correlated(frame):
+        tied.draw(drawn, generator)
+    return drawn
+
+
+def prior_table(frame: Frame, interval: float = 0.9) -> "pd.DataFrame":
+    """Return one row per parameter and validation set.
+
+    Parameters
+    ----------
+    frame : Frame
+    interval : float
+        Mass of the central interval.
+
+    Returns
+    -------
+    DataFrame
+        Columns parameter, domain (``all`` where it is shared), distribution (in words), lower, median,
+        upper, unit, meaning, reason.
+    """
+    import pandas as pd
+
+    probabilities = [0.5 - interval / 2, 0.5, 0.5 + interval / 2]
+    rows = []
+    for name, info in frame.parameters().items():
+        prior = frame.spec.priors[name]
+        for member in frame.members(info.dims):
+            distribution = prior.of(frame.role(member))
+            ends = zip(
+                ("lower", "median", "upper"), distribution.quantiles(probabilities), strict=True
+            )
+            rows.append(
+                {"parameter": name, "domain": member.label, "distribution": distribution.words}
+                | {end: float(value) for end, value in ends}
+                | {"unit": info.unit, "meaning": info.meaning, "reason": prior.reason}
+            )
+    return pd.DataFrame(rows)

@@ -1,0 +1,660 @@
+"""The priors of a specification as users write them: families, roles, reasons, correlations."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from pydantic import Field, model_validator
+
+from bayes_cpt.arrays import Floats
+from bayes_cpt.errors import SpecError
+from bayes_cpt.strict import Strict
+
+# Digits kept of what is worked out: more than any stated interval holds, few enough to read.
+DIGITS = 4
+# Of a stated interval, unless given.
+MASS = 0.9
+
+
+class Family(Strict):
+    """A distribution of one number; subclasses name its scale and their parameters."""
+
+    # The parameters that set `center` and `spread`; none of a fixed value.
+    PARAMETERS: ClassVar[tuple[str, ...]] = ()
+    # What the values lie between where a prior states no bounds of its own.
+    SUPPORT: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _interval_as_parameters(cls, keys: Any) -> Any:
+        """Replace ``interval = [lower, upper], mass = 0.9`` by the parameters that give that interval."""
+        if not isinstance(keys, dict) or "interval" not in keys:
+            return keys
+        others = {key: value for key, value in keys.items() if key not in ("interval", "mass")}
+        interval, mass = keys["interval"], keys.get("mass", MASS)
+        if not cls.PARAMETERS:
+            raise ValueError("a fixed value has no interval")
+        if given := [name for name in cls.PARAMETERS if name in others]:
+            raise ValueError(f"give either interval or {given[0]}")
+        if not _is_interval(interval) or not _is_number(mass) or not 0.0 < mass < 1.0:
+            raise ValueError("give interval = [lower, upper] and a mass between 0 and 1")
+        bounds = tuple(
+            others.get(key, end) for key, end in zip(("lower", "upper"), cls.SUPPORT, strict=True)
+        )
+        if not all(map(_is_number, bounds)):
+            # The type of the bound is the problem, and is reported by itself.
+            return others
+        if interval[0] <= bounds[0] or interval[1] >= bounds[1]:
+            raise ValueError(f"the interval must lie between {bounds[0]:g} and {bounds[1]:g}")
+        center, spread = cls._with_interval(interval, mass, bounds)
+        stated = (rounded(float(cls.from_scale(center))), rounded(spread))
+        return others | dict(zip(cls.PARAMETERS, stated, strict=True))
+
+    @classmethod
+    def _with_interval(
+        cls, interval: Sequence[float], mass: float, bounds: tuple[float, ...]
+    ) -> tuple[float, float]:
+        """Return mean and sd on the family's own scale of the member with that central interval."""
+        lower, upper = cls.to_scale(np.array(interval, dtype=np.float64))
+        spread = (upper - lower) / (2.0 * NormalDist().inv_cdf(0.5 + mass / 2.0))
+        return float(lower + upper) / 2.0, float(spread)
+
+    @property
+    @abstractmethod
+    def center(self) -> float:
+        """Mean on the family's own scale."""
+
+    @property
+    @abstractmethod
+    def spread(self) -> float:
+        """Standard deviation on the family's own scale; 0 for a fixed value."""
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """What the values lie between."""
+        return -np.inf, np.inf
+
+    @property
+    def standard_bounds(self) -> tuple[float, float]:
+        """The bounds in standard deviations from the centre, on the scale on which the family is normal."""
+        with np.errstate(divide="ignore"):
+            low, high = (
+                np.asarray(self.to_scale(np.array(self.bounds))) - self.center
+            ) / self.spread
+        return float(low), float(high)
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """The distribution as it is written in tables."""
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it is normal on its own scale, neither fixed nor cut off at bounds."""
+        return self.spread > 0.0 and self.bounds in ((-np.inf, np.inf), (0.0, np.inf), (0.0, 1.0))
+
+    @staticmethod
+    def to_scale(value: Any, xp: Any = np) -> Any:
+        """Return values on the scale on which the family is normal.
+
+        Parameters
+        ----------
+        value : float, ndarray or PyTensor variable
+        xp : module
+            `numpy` or `pytensor.tensor`.
+        """
+        return np.asarray(value, dtype=np.float64) if xp is np else value
+
+    @staticmethod
+    def from_scale(place: Any) -> Any:
+        """Return the values at places on that scale.
+
+        Parameters
+        ----------
+        place : float, ndarray or PyTensor variable
+        """
+        return place
+
+    @staticmethod
+    def log_slope(value: Any) -> Any:
+        """Return the log of the derivative of `to_scale` at values.
+
+        Parameters
+        ----------
+        value : float, ndarray or PyTensor variable
+        """
+        return np.zeros_like(value)
+
+    @abstractmethod
+    def moved(self, center: float, spread: float) -> Self:
+        """Return the same family, and bounds, with another mean and sd on its own scale.
+
+        Parameters
+        ----------
+        center, spread : float
+            On the scale on which the family is normal.
+        """
+
+    @staticmethod
+    @abstractmethod
+    def variable(name: str, priors: Sequence[Any], dims: str | None) -> Any:
+        """Return the PyMC variable of a parameter whose members have these priors.
+
+        Parameters
+        ----------
+        name : str
+        priors : sequence
+            Of this family: one per member, or one alone without `dims`.
+        dims : str or None
+            The coordinate of the members.
+        """
+
+    def quantiles(
+        self, probabilities: ArrayLike, *, center: float | None = None, spread: float | None = None
+    ) -> Floats:
+        """Return the values below which the distribution has these probabilities.
+
+        Parameters
+        ----------
+        probabilities : array_like
+        center, spread : float, optional
+            Another mean and sd on the family's own scale than the distribution's.
+
+        Examples
+        --------
+        >>> from bayes_cpt.model.priors import Normal
+        >>> Normal(distribution="normal", mean=3.0, sd=1.5).quantiles([0.05, 0.5, 0.95]).round(2).tolist()
+        [0.53, 3.0, 5.47]
+        """
+        from scipy.special import ndtri
+
+        center = self.center if center is None else center
+        spread = self.spread if spread is None else spread
+        low, high = self._mass_below_bounds(center, spread)
+        inside = low + (high - low) * np.asarray(probabilities, dtype=np.float64)
+        return np.asarray(self.from_scale(center + spread * ndtri(inside)))
+
+    def log_density(self, values: ArrayLike) -> Floats:
+        """Return the log density of values, not of their logs or logits; -inf outside the bounds.
+
+        Parameters
+        ----------
+        values : array_like
+
+        Examples
+        --------
+        >>> from bayes_cpt.model.priors import Normal
+        >>> round(float(Normal(distribution="normal", mean=0.0, sd=1.0).log_density(0.0)), 4)
+        -0.9189
+        """
+        value = np.asarray(values, dtype=np.float64)
+        standard = (self.to_scale(value) - self.center) / self.spread
+        low, high = self._mass_below_bounds(self.center, self.spread)
+        density = -0.5 * standard**2 - np.log(self.spread * np.sqrt(2.0 * np.pi) * (high - low))
+        outside = (value < self.bounds[0]) | (value > self.bounds[1])
+        return np.asarray(np.where(outside, -np.inf, density + self.log_slope(value)))
+
+    def probability_above(self, values: ArrayLike) -> Floats:
+        """Return the probability of larger values than these, shape as given.
+
+        Parameters
+        ----------
+        values : array_like
+
+        Examples
+        --------
+        >>> from bayes_cpt.model.priors import Normal
+        >>> round(float(Normal(distribution="normal", mean=3.0, sd=1.5).probability_above(6.0)), 4)
+        0.0228
+        """
+        from scipy.special import ndtr
+
+        low, high = self._mass_below_bounds(self.center, self.spread)
+        standard = (self.to_scale(values) - self.center) / self.spread
+        # From above: far out in the upper tail 1 less the rest would be 0.
+        return np.asarray(np.clip((ndtr(-standard) - (1.0 - high)) / (high - low), 0.0, 1.0))
+
+    def draw(self, draws: int, generator: np.random.Generator) -> Floats:
+        """Return independent draws, shape (draws,).
+
+        Parameters
+        ----------
+        draws : int
+        generator : numpy.random.Generator
+        """
+        return np.asarray(
+            self.from_scale(self.center + self.spread * generator.standard_normal(draws))
+        )
+
+    def _mass_below_bounds(self, center: float, spread: float) -> tuple[float, float]:
+        """Return the mass below each bound that the distribution would have without bounds."""
+        return 0.0, 1.0
+
+
+def scales(priors: Sequence[Family], dims: str | None) -> tuple[Any, Any]:
+    """Return mean and sd on the family's own scale, of each member or of the only one.
+
+    Parameters
+    ----------
+    priors : sequence of Family
+        All of one family.
+    dims : str or None
+        Coordinate of the members; None where one is shared.
+    """
+    pairs = np.array([(prior.center, prior.spread) for prior in priors]).T
+    return (pairs[0], pairs[1]) if dims else (pairs[0, 0], pairs[1, 0])
+
+
+def rounded(value: float) -> float:
+    """Return a number that was worked out, as a model's file states it.
+
+    Parameters
+    ----------
+    value : float
+    """
+    return float(f"{value:.{DIGITS}g}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_interval(value: Any) -> bool:
+    is_pair = isinstance(value, list | tuple) and len(value) == 2 and all(map(_is_number, value))
+    return is_pair and value[0] < value[1]
+
+
+class Normal(Family):
+    """``Normal(mean, sd)``."""
+
+    PARAMETERS = ("mean", "sd")
+    distribution: Literal["normal"]
+    mean: float
+    sd: float = Field(gt=0)
+
+    @property
+    def center(self) -> float:
+        """The mean."""
+        return self.mean
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation."""
+        return self.sd
+
+    @property
+    def words(self) -> str:
+        """As in ``Normal(3, 1.5)``."""
+        return f"Normal({self.mean:g}, {self.sd:g})"
+
+    def moved(self, center: float, spread: float) -> Self:
+        """Return the normal distribution with this mean and sd."""
+        return self.model_copy(update={"mean": rounded(center), "sd": rounded(spread)})
+
+    @staticmethod
+    def variable(name: str, priors: Sequence[Any], dims: str | None) -> Any:
+        """Return ``pm.Normal``."""
+        import pymc as pm
+
+        center, spread = scales(priors, dims)
+        return pm.Normal(name, center, spread, dims=dims)
+
+
+class LogNormal(Family):
+    """A positive quantity: its log is Normal(log median, sigma), optionally within bounds."""
+
+    PARAMETERS = ("median", "sigma")
+    SUPPORT = (0.0, np.inf)
+    distribution: Literal["lognormal"]
+    median: float = Field(gt=0)
+    sigma: float = Field(gt=0)
+    lower: float | None = Field(default=None, gt=0)
+    upper: float | None = Field(default=None, gt=0)
+
+    @model_validator(mode="after")
+    def _bounds_hold_the_median(self) -> Self:
+        if (self.lower is None) != (self.upper is None):
+            raise ValueError("give both lower and upper, or neither")
+        if not self.bounds[0] < self.median < self.bounds[1]:
+            raise ValueError("the median must lie between lower and upper")
+        return self
+
+    @property
+    def center(self) -> float:
+        """The log of the median."""
+        return float(np.log(self.median))
+
+    @property
+    def spread(self) -> float:
+        """The sd of the log."""
+        return self.sigma
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The bounds, 0 and infinity where there are none."""
+        return self.lower or 0.0, self.upper or np.inf
+
+    @property
+    def words(self) -> str:
+        """As in ``LogNormal(median 100, 1) in 10 to 10000``."""
+        within = f" in {self.lower:g} to {self.upper:g}" if self.lower else ""
+        return f"LogNormal(median {self.median:g}, {self.sigma:g}){within}"
+
+    @staticmethod
+    def to_scale(value: Any, xp: Any = np) -> Any:
+        """Return logs."""
+        return xp.log(value)
+
+    @staticmethod
+    def from_scale(place: Any) -> Any:
+        """Return exponentials."""
+        return np.exp(place)
+
+    @staticmethod
+    def log_slope(value: Any) -> Any:
+        """Return ``-log(value)``."""
+        return -np.log(value)
+
+    def moved(self, center: float, spread: float) -> Self:
+        """Return the lognormal distribution of this median on the log scale."""
+        median = float(np.exp(center))
+        return self.model_copy(update={"median": rounded(median), "sigma": rounded(spread)})
+
+    def draw(self, draws: int, generator: np.random.Generator) -> Floats:
+        """Return independent draws, by inversion, so that bounds cost no rejections."""
+        return self.quantiles(generator.uniform(size=draws))
+
+    @staticmethod
+    def variable(name: str, priors: Sequence[Any], dims: str | None) -> Any:
+        """Return ``pm.LogNormal``, truncated where there are bounds."""
+        import pymc as pm
+
+        center, spread = scales(priors, dims)
+        if all(prior.lower is None for prior in priors):
+            return pm.LogNormal(name, center, spread, dims=dims)
+        bounds = np.array([prior.bounds for prior in priors]).T
+        lower, upper = bounds if dims else bounds[:, 0]
+        unbounded = pm.LogNormal.dist(center, spread)
+        return pm.Truncated(name, unbounded, lower=lower, upper=upper, dims=dims)
+
+    @classmethod
+    def _with_interval(
+        cls, interval: Sequence[float], mass: float, bounds: tuple[float, ...]
+    ) -> tuple[float, float]:
+        """Return mean and sd of the log; what lies outside bounds changes the quantiles."""
+        center, spread = super()._with_interval(interval, mass, bounds)
+        if bounds == cls.SUPPORT:
+            return center, spread
+        from scipy.optimize import root
+        from scipy.special import ndtr
+
+        with np.errstate(invalid="ignore", divide="ignore"):
+            edges, ends = np.log(bounds), np.log(interval)
+        wanted = np.array([0.5 - mass / 2.0, 0.5 + mass / 2.0])
+
+        def missing_mass(place: Floats) -> Floats:
+            sd = np.exp(place[1])
+            low, high = ndtr((edges - place[0]) / sd)
+            return np.asarray((ndtr((ends - place[0]) / sd) - low) / (high - low) - wanted)
+
+        # Where nothing is left between the bounds the search has failed, and reports that itself.
+        with np.errstate(invalid="ignore", divide="ignore"):
+            solution = root(missing_mass, [center, np.log(spread)])
+        # The median must lie inside the bounds.
+        if not solution.success or not edges[0] < solution.x[0] < edges[1]:
+            within = f"{bounds[0]:g} and {bounds[1]:g}"
+            raise ValueError(f"no lognormal between {within} has that interval")
+        return float(solution.x[0]), float(np.exp(solution.x[1]))
+
+    def _mass_below_bounds(self, center: float, spread: float) -> tuple[float, float]:
+        from scipy.special import ndtr
+
+        if self.lower is None:
+            return 0.0, 1.0
+        low, high = ndtr((np.log(self.bounds) - center) / spread)
+        return float(low), float(high)
+
+
+class LogitNormal(Family):
+    """A share between 0 and 1: its logit is Normal(logit median, sigma)."""
+
+    PARAMETERS = ("median", "sigma")
+    SUPPORT = (0.0, 1.0)
+    distribution: Literal["logitnormal"]
+    median: float = Field(gt=0, lt=1)
+    sigma: float = Field(gt=0)
+
+    @property
+    def center(self) -> float:
+        """The logit of the median."""
+        return float(self.to_scale(self.median))
+
+    @property
+    def spread(self) -> float:
+        """The sd of the logit."""
+        return self.sigma
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """0 and 1."""
+        return 0.0, 1.0
+
+    @property
+    def words(self) -> str:
+        """As in ``LogitNormal(median 0.3, 1)``."""
+        return f"LogitNormal(median {self.median:g}, {self.sigma:g})"
+
+    @staticmethod
+    def to_scale(value: Any, xp: Any = np) -> Any:
+        """Return logits."""
+        return xp.log(value) - xp.log1p(-(np.asarray(value) if xp is np else value))
+
+    @staticmethod
+    def from_scale(place: Any) -> Any:
+        """Return shares."""
+        return 1.0 / (1.0 + np.exp(-place))
+
+    @staticmethod
+    def log_slope(value: Any) -> Any:
+        """Return ``-log(value·(1 - value))``."""
+        return -np.log(value) - np.log1p(-value)
+
+    def moved(self, center: float, spread: float) -> Self:
+        """Return the logit-normal distribution of this median on the logit scale."""
+        median = float(self.from_scale(center))
+        return self.model_copy(update={"median": rounded(median), "sigma": rounded(spread)})
+
+    @staticmethod
+    def variable(name: str, priors: Sequence[Any], dims: str | None) -> Any:
+        """Return ``pm.LogitNormal``."""
+        import pymc as pm
+
+        center, spread = scales(priors, dims)
+        # PyMC 6.4 samples it on 0...1 as it stands, with walls, unless told to use logits.
+        logits = pm.distributions.transforms.logodds
+        return pm.LogitNormal(name, center, spread, dims=dims, transform=logits)
+
+
+class Fixed(Family):
+    """A known value, not sampled."""
+
+    distribution: Literal["fixed"]
+    value: float
+
+    @property
+    def center(self) -> float:
+        """The value."""
+        return self.value
+
+    @property
+    def spread(self) -> float:
+        """Nothing."""
+        return 0.0
+
+    @property
+    def words(self) -> str:
+        """As in ``fixed at 2.5``."""
+        return f"fixed at {self.value:g}"
+
+    def log_density(self, values: ArrayLike) -> Floats:
+        """Return 0: a fixed value has no density."""
+        return np.zeros(np.shape(values))
+
+    def draw(self, draws: int, generator: np.random.Generator) -> Floats:
+        """Return the value, so many times."""
+        return np.full(draws, self.value)
+
+    def moved(self, center: float, spread: float) -> Self:
+        """Return the same: what is fixed stays so."""
+        return self
+
+    @staticmethod
+    def variable(name: str, priors: Sequence[Any], dims: str | None) -> Any:
+        """Return a constant."""
+        import pytensor.tensor as pt
+
+        center, _ = scales(priors, dims)
+        return pt.as_tensor_variable(center)
+
+
+type Distribution = Annotated[
+    Normal | LogNormal | LogitNormal | Fixed, Field(discriminator="distribution")
+]
+
+
+def is_positive(prior: Distribution) -> bool:
+    """Return whether a prior allows nothing but values above 0.
+
+    Parameters
+    ----------
+    prior : Distribution
+    """
+    return prior.value > 0.0 if isinstance(prior, Fixed) else not isinstance(prior, Normal)
+
+
+# A correlation matrix with a smaller eigenvalue has an inverse of rounding errors.
+LEAST_EIGENVALUE = 1e-6
+
+
+class Prior(Strict):
+    """The prior of one parameter, the same for all validation sets or one per role.
+
+    Parameters
+    ----------
+    reason : str
+        Why this prior; shown in `summary` and in reports.
+    every : Distribution, optional
+        For all validation sets (and for parameters shared by them).
+    general, target : Distribution, optional
+        For one role; takes precedence over `every`.
+    """
+
+    reason: str = Field(min_length=1)
+    every: Distribution | None = None
+    general: Distribution | None = None
+    target: Distribution | None = None
+
+    @model_validator(mode="after")
+    def _covers_every_role(self) -> Self:
+        if self.every is None and (self.general is None or self.target is None):
+            raise ValueError("give every, or both general and target")
+        return self
+
+    def of(self, role: str | None) -> Distribution:
+        """Return the distribution for a role, or for a shared parameter (role None).
+
+        Parameters
+        ----------
+        role : str or None
+            ``general`` or ``target``.
+        """
+        of_role = {"general": self.general, "target": self.target}.get(role or "")
+        distribution = of_role or self.every
+        if distribution is None:
+            raise SpecError.at("priors", "a shared parameter has no prior", "give every")
+        return distribution
+
+
+class Correlation(Strict):
+    """How two parameters go together from study to study, on the scales on which their priors are normal.
+
+    Parameters
+    ----------
+    between : tuple of str
+        Two parameters. On one validation set ``name`` goes with ``name``, on all of them; ``name/general``
+        or ``name/target`` is on that of one role alone.
+    value : float
+        Their correlation, -1 to 1.
+    reason : str
+        Why.
+    """
+
+    between: tuple[str, str]
+    value: float = Field(gt=-1.0, lt=1.0)
+    reason: str = Field(min_length=1)
+
+    @property
+    def ends(self) -> tuple[tuple[str, str | None], tuple[str, str | None]]:
+        """Parameter and role of both; None where no role is named."""
+        (first, second) = ((*end.split("/", 1), None)[:2] for end in self.between)
+        return first, second  # type: ignore[return-value]
+
+
+def correlation_matrix(
+    labels: Sequence[tuple[str, str | None]], correlations: Sequence[Correlation]
+) -> Floats:
+    """Return the correlations of parameters, shape (labels, labels).
+
+    Parameters
+    ----------
+    labels : sequence of (str, str or None)
+        Parameter and role, None where validation sets share it.
+    correlations : sequence of Correlation
+        Parameters of different validation sets are independent whatever these say.
+    """
+    matrix = np.eye(len(labels))
+    for correlation in correlations:
+        first, second = (
+            [
+                i
+                for i, (name, role) in enumerate(labels)
+                if name == end[0] and end[1] in (None, role)
+            ]
+            for end in correlation.ends
+        )
+        for i in first:
+            for j in second:
+                roles = {labels[i][1], labels[j][1]} - {None}
+                if i != j and len(roles) <= 1:
+                    matrix[i, j] = matrix[j, i] = correlation.value
+    return matrix
+
+
+def is_correlation(matrix: Floats) -> bool:
+    """Return whether numbers can have all these correlations at once, and not only to rounding.
+
+    Parameters
+    ----------
+    matrix : ndarray, shape (labels, labels)
+        From `correlation_matrix`.
+    """
+    return bool(np.linalg.eigvalsh(matrix)[0] > LEAST_EIGENVALUE)
+
+
+def prior_ends(prior: Distribution | None) -> tuple[float, float] | None:
+    """Return the least and the greatest value that a prior allows, None where it sets no bounds.
+
+    Parameters
+    ----------
+    prior : Distribution or None
+    """
+    match prior:
+        case LogNormal(lower=float(lower), upper=float(upper)):
+            return lower, upper
+        case Fixed(value=value):
+            return value, value
+        case _:
+            return None

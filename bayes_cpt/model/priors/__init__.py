@@ -1,1 +1,0 @@
-"""The priors of a specification: families, tables that users write, draws."""
