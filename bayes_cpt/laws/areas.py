@@ -202,7 +202,7 @@ def forward_areas(rates: Floats, powers: Floats, points: Ints) -> Floats:
     points : ndarray of int, shape (points,)
         0 is before the first step.
     """
-    from bayes_cpt.laws.schedule_ends import fill_forward_areas
+    from bayes_cpt.laws.recursions import fill_forward_areas
 
     steps, place = np.unique(points, return_inverse=True)
     table = np.empty((steps.size, powers.size))
@@ -265,7 +265,7 @@ def run_levels(
         Rising or falling.
     points : ndarray of int, shape (points,)
     """
-    from bayes_cpt.laws.schedule_ends import fill_levels
+    from bayes_cpt.laws.recursions import fill_levels
 
     with np.errstate(divide="ignore"):
         logs = np.log(momenta)

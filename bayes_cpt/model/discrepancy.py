@@ -1,4 +1,19 @@
-"""The misfit along a curve: an autoregression at knots, evenly spread in the logarithm of the step."""
+"""What the law misses as a function of the configuration: like runs are missed alike, unlike ones are not.
+
+The residual model (`bayes_cpt.model.residuals`) draws the misfit of every curve anew, which is all that the
+band of one run needs. To compare runs, or to combine the losses of one, it must say how alike two misfits
+are. Here each innovation of the misfit is a Gaussian process over features of the configuration, of mean 0
+and variance 1, so that every single curve keeps the misfit that it has in the residual model:
+
+- the share `OWN_SHARE` of its variance is each run's own: another run of the same configuration would show
+  another one, so that no choice can gain by it;
+- the rest has a Matérn 5/2 correlation between two configurations, of a length in the units of
+  `Configuration.features`. The length is hardly known, so that each posterior draw has one of `LENGTHS`;
+- between any two losses of one run it has the correlation of `ErrorCorrelation`.
+
+A process is drawn as random Fourier features (Rahimi and Recht 2007): a draw is a smooth function, and
+costs as much per configuration as it has waves.
+"""
 
 import math
 from collections.abc import Iterator

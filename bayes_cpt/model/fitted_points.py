@@ -1,4 +1,4 @@
-"""Which measured points of a run enter a fit."""
+"""Which measured points of a run enter a fit, and whether a study has what a law needs."""
 
 import warnings
 from collections.abc import Sequence

@@ -35,7 +35,7 @@ from bayes_cpt.model.spec import ModelSpec
 # Place of the values among the inputs: what the likelihood is differentiated by.
 VALUES = 1
 # Code that shapes what is printed: with a change of it, a law is printed and compiled anew.
-SOURCES = ("laws/*.py", "model/*.py", "model/priors/families.py")
+SOURCES = ("laws/*.py", "model/*.py")
 MODULE = '''"""Printed by bayes_cpt from the terms of a law. May be deleted."""
 
 import math

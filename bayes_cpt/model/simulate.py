@@ -1,8 +1,9 @@
-"""What is not known of the loss of a base that nobody measured, and what a CPT run from it keeps of that.
+"""Draws of curves: the law's curve, a new run's curve, and a known run's given what was measured.
 
-As the last point of a PT run such a base is off the law by the level of that run, by the law's misfit in PT
-and by the fluctuation. A CPT run that starts from it is off by the same at its first step, and loses of it
-what it would lose of a measured base's offset.
+Of known runs also the moments that these draws have. NumPy only: vectorised over posterior draws, curve
+by curve. As the last point of a PT run, a base that nobody measured is off the law by the level of that
+run, by the law's misfit in PT and by the fluctuation. A CPT run that starts from it is off by the same
+at its first step, and loses of it what it would lose of a measured base's offset.
 """
 
 from collections.abc import Callable
