@@ -21,10 +21,8 @@ from bayes_cpt.forecast.evaluate import Draws, in_threads, losses, paired_normal
 from bayes_cpt.forecast.third_sets import ThirdSet, pooled, third_sets
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.landmarks.trials import Trial, base_losses, trial_curves
-from bayes_cpt.laws.schedule_ends import Ends
 from bayes_cpt.laws.phase_areas import transfer_state
-from bayes_cpt.model.groups import mixture_columns
-from bayes_cpt.model.simulate import unmeasured_level
+from bayes_cpt.laws.schedule_ends import Ends
 from bayes_cpt.model.discrepancy import (
     OWN_SHARE,
     Combined,
@@ -32,12 +30,14 @@ from bayes_cpt.model.discrepancy import (
     ErrorCorrelation,
     SharedMisfit,
     correlated,
+    unit_ramps,
     variance_of_sum,
 )
-from bayes_cpt.model.discrepancy import unit_ramps
+from bayes_cpt.model.groups import mixture_columns
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.residuals import ONSET_SHARE
 from bayes_cpt.model.setup import Frame
+from bayes_cpt.model.simulate import unmeasured_level
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.schedules import constant
 from bayes_cpt.study.study import Study
