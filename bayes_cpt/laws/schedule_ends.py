@@ -288,47 +288,6 @@ def level_slopes(rates, counts, paces, by_rate, log_momenta, levels, slopes):  #
         levels[d] = level
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
-def fill_reduced(sizes, counts, moved, rest, by_rate, paces, beta, reduced, slopes):  # type: ignore[no-untyped-def]
-    """Fill in what falls of the learning rate have come to at the end of some stretches, and its slopes.
-
-    See `bayes_cpt.laws.multi_power.reduced_at_end`.
-
-    Parameters
-    ----------
-    sizes : ndarray, shape (stretches,)
-        Fall of the learning rate to that of each stretch.
-    counts : ndarray, shape (stretches,)
-        For how many steps each is held.
-    moved, rest : ndarray, shape (stretches,)
-        eta^-gamma, and the forward area from there to the end.
-    by_rate : ndarray, shape (stretches,)
-        How fast the log of ``moved`` falls with the learning rate, times ``rest``.
-    paces : ndarray, shape (draws,)
-        C_mp.
-    beta : float
-    reduced : ndarray, shape (draws,)
-        Filled in.
-    slopes : ndarray, shape (draws, stretches)
-        Filled in with the slopes by each learning rate.
-    """
-    for d in range(paces.size):
-        whole, by_area = 0.0, 0.0
-        for k in range(sizes.size):
-            pace = paces[d] * moved[k]
-            growth = 1.0 + pace * rest[k]
-            left = np.exp(-beta * np.log(growth))
-            whole += sizes[k] * (1.0 - left)
-            # By the area that is left, which every later learning rate adds to.
-            by_rest = sizes[k] * beta * left / growth * pace
-            by_area += by_rest
-            slopes[d, k] = counts[k] * by_area - by_rest * by_rate[k] - (1.0 - left)
-            # A fall begins at the learning rate before.
-            if k > 0:
-                slopes[d, k - 1] += 1.0 - left
-        reduced[d] = whole
-
-
 DECAYS = ("linear", "cosine", "one_minus_sqrt", "exponential")
 
 

@@ -4,7 +4,8 @@ from area_values import plain_level
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayes_cpt.laws.recursions import fill_levels, level_slopes
+from bayes_cpt.laws.recursions import fill_levels
+from bayes_cpt.laws.schedule_ends import level_slopes
 
 RATES = st.lists(st.floats(0, 1e-2), min_size=1, max_size=30)
 
